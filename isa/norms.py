@@ -175,26 +175,28 @@ def norm(
     low: int,
     high: int,
 ) -> IntArray:
-    """The norm over the first axis, whose elements all count.
+    """The norm over the first axis.
 
     Parameters
     ----------
     x : (C, ...) integers of at most 16 bits.
-    signs : (C,) or None if all are 1.
+    signs : (C, ...), 0 where x does not count; None if all are 1.
     params : (C, 3).
     """
 
     def per_channel(values: IntArray) -> IntArray:
-        return values.astype(np.int64).reshape(-1, *[1] * (x.ndim - 1))
+        return values.reshape(-1, *[1] * (x.ndim - 1))
 
     d = x.astype(np.int64)
     if not constants.centred:
         d = d - constants.zero_point
     d = d << constants.fraction_bits
     if constants.centred:
+        if signs is not None:
+            d = multiply(d, np.square(signs.astype(np.int64)))
         d = d - requantize_wide(d.sum(axis=0, keepdims=True), constants.mean)
     if signs is not None:
-        d = multiply(d, per_channel(signs))
+        d = multiply(d, signs)
     rounded = shift_right_by(d, constants.square_shift)
     total = multiply(rounded, rounded).sum(axis=0, keepdims=True) + constants.epsilon
     zeros = minus_leading_zeros(total, constants.bit_steps, constants.bits)

@@ -57,13 +57,16 @@ from daedal.isa.row_functions import (
 )
 from daedal.isa.scratchpad import TABLE_ENTRIES
 
-__all__ = ["EXP_ZERO_POINT", "MAX_KEYS", "Softmax", "error_bound", "softmax"]
+__all__ = ["EXP_ZERO_POINT", "MASK_FACTOR", "MAX_KEYS", "Softmax", "error_bound", "softmax"]
 
 MAX_KEYS = (1 << 16) - 1
 """Elements of a row: their entries' sum stays below 2**31."""
 
 EXP_ZERO_POINT = TABLE_ENTRIES // 2 - 1
 """Zero point of the index into `Softmax.exp`: the largest element has the last entry."""
+
+MASK_FACTOR = 1 << 16
+"""A mask of -128 times this is far below all elements: their exponentials are 0."""
 
 _LAST = TABLE_ENTRIES - 1
 _RANGE = 64
@@ -127,11 +130,12 @@ class Softmax:
 def softmax(
     x: IntArray, constants: Softmax, params: npt.ArrayLike, zero_point: int, low: int, high: int
 ) -> IntArray:
-    """Softmax over the first axis, whose elements all count.
+    """Softmax over the first axis.
 
     Parameters
     ----------
-    x : (K, ...) integers of at most 16 bits.
+    x : (K, ...) integers of at most 16 bits, or where they do not count, with -128 *
+        `MASK_FACTOR` added.
     params : (3,), the result's bias, multiplier and shift.
     """
     d = x.astype(np.int64) - x.max(axis=0, keepdims=True)

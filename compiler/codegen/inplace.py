@@ -1,23 +1,30 @@
 """Finds buffers that share rows: ALU operations that write over one of their operands.
 
-``c = x + y`` needs c in the rows of x. That is correct if nothing else reads x, and if both buffers
-are allocated at the same place of the loop nest with the same window. Chains of such operations
-share one instance.
+``c = x + y`` needs c in the rows of x. That is correct if nothing reads x afterwards, and if both
+buffers are allocated at the same place of the loop nest with the same window. Chains of such
+operations share one instance.
 
 A reduction over sliding windows (`SLIDING`) is computed in the rows of its operand, too. Its result
 has fewer elements, which lie in rows of their own windows: an `Embedding`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from daedal.compiler.codegen.intrinsics import IMMEDIATE, REGISTER, REQUANTIZE_WIDE, SLIDING
+from daedal.compiler.codegen.intrinsics import (
+    IMMEDIATE,
+    REGISTER,
+    REQUANTIZE_WIDE,
+    SLIDING,
+    SQUARE,
+)
 from daedal.compiler.codegen.padding import Interior
 from daedal.compiler.codegen.windows import Windows
-from daedal.compiler.tir.expr import Buffer, Var
-from daedal.compiler.tir.linear import linear
-from daedal.compiler.tir.sites import collect
-from daedal.compiler.tir.stmt import Allocate, Allocation, Block, For, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.expr import Buffer, Expr, IntImm, Var
+from daedal.compiler.tir.linear import linear, simplify
+from daedal.compiler.tir.sites import Site, collect
+from daedal.compiler.tir.stmt import Allocate, Block, For, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.visit import substitute
 from daedal.isa.errors import ScheduleError
 from daedal.isa.table import AluOp
 
@@ -30,7 +37,7 @@ __all__ = [
     "window_interiors",
 ]
 
-IN_PLACE = (*IMMEDIATE, "lookup_widen", "requantize_widen", REQUANTIZE_WIDE)
+IN_PLACE = (*IMMEDIATE, SQUARE, "lookup_entry", "lookup_widen", "requantize_widen", REQUANTIZE_WIDE)
 """Operations with one operand that may write over it."""
 
 
@@ -66,6 +73,16 @@ class Embedding:
     sliding: SlidingBlock
 
 
+@dataclass(frozen=True)
+class _Place:
+    """An allocation: the number of its Allocate statement, that of the loops around it, and the
+    window, in which a loop of one iteration is its 0."""
+
+    number: int
+    depth: int
+    window: tuple[tuple[Expr, int], ...]
+
+
 def shared_rows(func: PrimFunc) -> dict[Buffer, Buffer]:
     """For each buffer that can reuse the rows of another, the buffer that owns the rows."""
     sites, _ = collect(func.body)
@@ -75,10 +92,27 @@ def shared_rows(func: PrimFunc) -> dict[Buffer, Buffer]:
     for site in sites:
         for source in _operands(site.block):
             target = site.block.writes[0].buffer
-            if readers[source] == 1 and _alike(source, target, places):
+            alone = readers[source] == 1 or _reads_last(site, source, sites, places)
+            if alone and _alike(source, target, places):
                 owners[target] = owners.get(source, source)
                 break
     return owners
+
+
+def _reads_last(
+    site: Site, buffer: Buffer, sites: Sequence[Site], places: Mapping[Buffer, _Place]
+) -> bool:
+    """Whether a block that must overwrite an operand is the last to read `buffer`, because all
+    others are in nests before its own, since the buffer is allocated."""
+    if str(site.block.annotations["intrin"]) not in REGISTER or buffer not in places:
+        return False
+    depth = places[buffer].depth
+    position = next(number for number, other in enumerate(sites) if other is site)
+    for number, other in enumerate(sites):
+        reads = any(region.buffer is buffer for region in other.block.reads)
+        if reads and other is not site and (number > position or site.shared(other) > depth):
+            return False
+    return True
 
 
 def embeddings(func: PrimFunc) -> dict[Buffer, Embedding]:
@@ -97,7 +131,9 @@ def embeddings(func: PrimFunc) -> dict[Buffer, Embedding]:
         if str(block.annotations.get("intrin", "")) not in SLIDING:
             continue
         source, target = block.reads[0].buffer, block.writes[0].buffer
-        together = source in places and places[source][0] == places.get(target, (0,))[0]
+        together = (
+            source in places and target in places and places[source].number == places[target].number
+        )
         if not together or readers[source] != 1 or source.scope != target.scope:
             raise ScheduleError(
                 f"block {block.name!r} must overwrite its operand {source.name!r}: nothing else "
@@ -188,34 +224,39 @@ def _operands(block: Block) -> list[Buffer]:
         return []
     names = str(block.annotations["operands"]).split(",")
     by_name = {operand: region.buffer for operand, region in zip(names, block.reads, strict=True)}
-    wanted = ("x",) if name in IN_PLACE or name == "alu_sub" else ("x", "y")
+    alone = name in IN_PLACE or name in ("alu_shift_even", "alu_sub")
+    wanted = ("x",) if alone else ("x", "y")
     return [by_name[operand] for operand in wanted]
 
 
-def _alike(a: Buffer, b: Buffer, places: dict[Buffer, tuple[int, Allocation]]) -> bool:
+def _alike(a: Buffer, b: Buffer, places: Mapping[Buffer, _Place]) -> bool:
     if a not in places or b not in places or a.dtype != b.dtype or a.scope != b.scope:
         return False
-    return places[a][0] == places[b][0] and places[a][1].window == places[b][1].window
+    return (places[a].number, places[a].window) == (places[b].number, places[b].window)
 
 
-def _places(stmt: Stmt) -> dict[Buffer, tuple[int, Allocation]]:
-    """For each buffer, the number of its Allocate statement, and its allocation."""
-    found: dict[Buffer, tuple[int, Allocation]] = {}
+def _places(stmt: Stmt) -> dict[Buffer, _Place]:
+    """Where each buffer is allocated."""
+    found: dict[Buffer, _Place] = {}
     count = 0
 
-    def visit(node: Stmt) -> None:
+    def visit(node: Stmt, loops: tuple[For, ...]) -> None:
         nonlocal count
         match node:
             case Allocate(allocations, body):
                 count += 1
+                ones: dict[Var, Expr] = {loop.var: IntImm(0) for loop in loops if loop.extent == 1}
                 for item in allocations:
-                    found[item.buffer] = (count, item)
-                visit(body)
+                    window = tuple(
+                        (simplify(substitute(part.min, ones)), part.extent) for part in item.window
+                    )
+                    found[item.buffer] = _Place(count, len(loops), window)
+                visit(body, loops)
             case For(_, _, body):
-                visit(body)
+                visit(body, (*loops, node))
             case Seq(body):
                 for part in body:
-                    visit(part)
+                    visit(part, loops)
 
-    visit(stmt)
+    visit(stmt, ())
     return found

@@ -24,11 +24,13 @@ __all__ = [
     "IMMEDIATE",
     "LOOKUP",
     "MOVE",
+    "OVER_LANES",
     "REGISTER",
     "REQUANTIZE",
     "REQUANTIZE_WIDE",
     "RESULT",
     "SLIDING",
+    "SQUARE",
     "accelerator_intrinsics",
     "accumulator_dtype",
     "element_dtype",
@@ -51,8 +53,13 @@ REQUANTIZE = {
 }
 """Accumulators to results, and where these go."""
 
-LOOKUP = {"lookup": OutMemory.OUT, "lookup_widen": OutMemory.ACC}
-"""The same, and the entries of a table at these results; only of variants with tables."""
+LOOKUP = {
+    "lookup": OutMemory.OUT,
+    "lookup_widen": OutMemory.ACC,
+    "lookup_entry": OutMemory.ACC,
+}
+"""The same as `REQUANTIZE`, and the entries of a table at these results: of 8 bits or, for
+``lookup_entry``, of 16; only of variants with tables."""
 
 MOVE = "move"
 """Accumulators to results of the same value."""
@@ -63,13 +70,23 @@ REGISTER = {
     "alu_mul": AluOp.MUL,
     "alu_min": AluOp.MIN,
     "alu_max": AluOp.MAX,
+    "alu_shift_even": AluOp.SHR_EVEN,
 }
 """``c = x op y`` on accumulators, in place: c takes the rows of x (or of y where op commutes)."""
 
 RESULT = {f"{name}_result": operation for name, operation in REGISTER.items()}
 """The same, but c is a result in OUT: its rows have the numbers of the rows of x."""
 
-IMMEDIATE = {f"{name}_immediate": operation for name, operation in REGISTER.items()}
+SQUARE = "alu_square"
+"""``c = x * x`` on accumulators, in place."""
+
+OVER_LANES = {"alu_sum_lanes": AluOp.SUM_LANES, "alu_max_lanes": AluOp.MAX_LANES}
+"""All lanes of x combined, in every lane of c; only of variants with lane reductions."""
+
+IMMEDIATE = {
+    **{f"{name}_immediate": operation for name, operation in REGISTER.items()},
+    "alu_shr_immediate": AluOp.SHR,
+}
 """``c = x op constant``."""
 
 ACCUMULATING = {f"{name}_accumulate": REGISTER[name] for name in ("alu_add", "alu_min", "alu_max")}
@@ -84,9 +101,21 @@ _FORMULA: dict[AluOp, Callable[[Expr, Expr], Expr]] = {
     AluOp.MUL: lambda x, y: x * y,
     AluOp.MIN: lambda x, y: Binary("min", x, y),
     AluOp.MAX: lambda x, y: Binary("max", x, y),
+    AluOp.SHR: lambda x, y: Binary(">>", x, y),
+    AluOp.SHR_EVEN: te.shift_even,
 }
 
-_REDUCTION = {AluOp.ADD: te.sum, AluOp.MIN: te.min, AluOp.MAX: te.max}
+_REDUCTION = {
+    AluOp.ADD: te.sum,
+    AluOp.MIN: te.min,
+    AluOp.MAX: te.max,
+    AluOp.SUM_LANES: te.sum,
+    AluOp.MAX_LANES: te.max,
+}
+
+
+_ENTRY = "int16"
+"""Dtype of a table's entries that keep their 16 bits."""
 
 
 def element_dtype(bits: int) -> str:
@@ -116,13 +145,23 @@ def accelerator_intrinsics(variant: Variant) -> Mapping[str, TensorIntrin | Copy
         for name, mode in GEMM.items()
         if mode.taps and mode in GemmMode.of(variant)
     ]
-    if variant.units.wide_requantize:
-        found.append(_requantize(variant, REQUANTIZE_WIDE, "acc", wide_result=True))
     if variant.memory.tables:
         found += [
-            _requantize(variant, name, "out" if memory is OutMemory.OUT else "acc", looked_up=True)
+            _requantize(
+                variant,
+                name,
+                "out" if memory is OutMemory.OUT else "acc",
+                entries=_ENTRY
+                if name == "lookup_entry"
+                else element_dtype(variant.array.output_bits),
+            )
             for name, memory in LOOKUP.items()
         ]
+    if variant.units.wide_requantize:
+        found.append(_requantize(variant, REQUANTIZE_WIDE, "acc", wide_result=True))
+    if variant.units.lane_reductions:
+        found += [_over_lanes(variant, name, op) for name, op in OVER_LANES.items()]
+    found.append(_square(variant))
     found += [_register(variant, name, op) for name, op in REGISTER.items()]
     found += [_register(variant, name, op, result=True) for name, op in RESULT.items()]
     found += [_immediate(variant, name, op) for name, op in IMMEDIATE.items()]
@@ -160,23 +199,24 @@ def _gemm_depthwise(variant: Variant, name: str, mode: GemmMode) -> TensorIntrin
 
 
 def _requantize(
-    variant: Variant, name: str, scope: str, *, looked_up: bool = False, wide_result: bool = False
+    variant: Variant, name: str, scope: str, *, entries: str = "", wide_result: bool = False
 ) -> TensorIntrin:
-    """Writes results, or with `looked_up` their entries of a table, to OUT, or to accumulators for
-    further operations. With `wide_result` the result has the accumulators' type."""
+    """Writes results, or with `entries` their entries of a table of that dtype, to OUT, or to
+    accumulators for further operations. With `wide_result` the result has the accumulators' type.
+    """
     array = variant.array
     wide = accumulator_dtype(variant)
     x = te.placeholder((array.batch, array.block_out), wide, "x")
     par = te.placeholder((array.block_out, 3), "int64", "par")
     rows = TABLE_ROWS, 1, TABLE_ENTRIES // TABLE_ROWS
-    table = te.placeholder(rows, element_dtype(array.output_bits), "table")
+    table = te.placeholder(rows, entries or element_dtype(array.output_bits), "table")
     zero_point, low, high = (scalar(item, "int64") for item in ("zero_point", "low", "high"))
 
     def element(b: Expr, o: Expr) -> Expr:
         bias, multiplier, shift = (par[o, part] for part in range(3))
         dtype = wide if wide_result else element_dtype(array.output_bits)
         value = te.requantize(x[b, o], bias, multiplier, shift, zero_point, low, high, dtype)
-        if looked_up:
+        if entries:
             value = entry_of(table, value)
         return value if scope == "out" or wide_result else value.astype(wide)
 
@@ -224,3 +264,16 @@ def _accumulating(variant: Variant, name: str, operation: AluOp) -> TensorIntrin
     step = te.reduce_axis(1, "step")
     c = te.compute(x.shape, lambda b, o: _REDUCTION[operation](x[b, o], step), "c")
     return TensorIntrin(name, pattern(c), dict.fromkeys(("x", "c"), ("acc",)))
+
+
+def _over_lanes(variant: Variant, name: str, operation: AluOp) -> TensorIntrin:
+    x = _vector(variant, "x")
+    lane = te.reduce_axis(x.shape[-1], "lane")
+    c = te.compute(x.shape, lambda b, o: _REDUCTION[operation](x[b, lane], lane), "c")
+    return TensorIntrin(name, pattern(c), dict.fromkeys(("x", "c"), ("acc",)))
+
+
+def _square(variant: Variant) -> TensorIntrin:
+    x = _vector(variant, "x")
+    c = te.compute(x.shape, lambda b, o: x[b, o] * x[b, o], "c")
+    return TensorIntrin(SQUARE, pattern(c), dict.fromkeys(("x", "c"), ("acc",)))

@@ -19,11 +19,13 @@ from daedal.compiler.codegen.intrinsics import (
     IMMEDIATE,
     LOOKUP,
     MOVE,
+    OVER_LANES,
     REGISTER,
     REQUANTIZE,
     REQUANTIZE_WIDE,
     RESULT,
     SLIDING,
+    SQUARE,
 )
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
 from daedal.compiler.codegen.padding import KEEP_PADDING, Interior, conditions
@@ -92,7 +94,11 @@ class OperationBuilder:
         elif name in SLIDING:
             yield from self._windows(form, env, live)
         elif name == MOVE:
-            yield from self._move(form, env, live)
+            yield from self._unary(form, env, live, AluOp.MOV, OutMemory.OUT)
+        elif name in OVER_LANES:
+            yield from self._unary(form, env, live, OVER_LANES[name], OutMemory.ACC)
+        elif name == SQUARE:
+            yield from self._square(form, env, live)
         else:
             raise ScheduleError(
                 f"block {form.realize.block.name!r} must be tensorized with an intrinsic of the "
@@ -287,12 +293,34 @@ class OperationBuilder:
             for folded in self._folded(Opcode.ALU, step.nest, reduce_outermost=True):
                 yield self._alu(folded, fields, operands, live, updates=True)
 
-    def _move(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
+    def _unary(
+        self,
+        form: BlockForm,
+        env: Env,
+        live: Live,
+        operation: AluOp,
+        destination: OutMemory,
+    ) -> Iterator[SegmentInstruction]:
+        """Emit an operation that takes y alone."""
         operands = {"dst": form.writes[0], "src": form.read("x")}
-        fields = {"operation": AluOp.MOV, "destination": OutMemory.OUT}
+        fields = {"operation": operation, "destination": destination}
         for nest in concrete_nests(form, env, live, operands):
             for folded in self._folded(Opcode.ALU, nest):
                 yield self._alu(folded, fields, operands, live)
+
+    def _square(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
+        dst, x = form.writes[0], form.read("x")
+        if not _same_instance(dst, x, live):
+            raise ScheduleError(
+                f"block {form.realize.block.name!r} must overwrite its operand "
+                f"{x.region.buffer.name!r}: nothing else may read that buffer, and both must be "
+                "allocated at the same loop"
+            )
+        operands = {"dst": dst, "src": x}
+        fields = {"operation": AluOp.MUL, "destination": OutMemory.ACC}
+        for nest in concrete_nests(form, env, live, operands):
+            for folded in self._folded(Opcode.ALU, nest):
+                yield self._alu(folded, fields, operands, live, updates=True)
 
     def _alu(
         self,

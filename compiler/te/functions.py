@@ -35,6 +35,7 @@ __all__ = [
     "requantize",
     "round",
     "rsqrt",
+    "shift_even",
     "shift_right_even",
     "sigmoid",
     "sin",
@@ -75,6 +76,12 @@ def requantize(
 def shift_right_even(value: Expr, amount: ExprLike) -> Expr:
     """``value * 2^-amount``, halves to even; `amount` is 0 to 63."""
     return call("shift_right_even", (value, as_expr(amount, value.dtype)), value.dtype)
+
+
+def shift_even(value: Expr, amount: ExprLike) -> Expr:
+    """``value * 2^-amount``, halves to even, of int32; `amount` is -64 to 63, and a negative one
+    shifts left."""
+    return call("shift_even", (value, as_expr(amount, value.dtype)))
 
 
 def clip(value: Expr, low: ExprLike, high: ExprLike) -> Expr:

@@ -16,6 +16,7 @@ from daedal.compiler.tir.dtype import check_dtype, is_float, is_integer
 from daedal.compiler.tir.errors import ExpressionError
 from daedal.compiler.tir.expr import Call, Expr
 from daedal.isa import numerics
+from daedal.isa.row_functions import shift_right_by
 
 __all__ = ["INTRINSICS", "Intrinsic", "call"]
 
@@ -75,6 +76,7 @@ INTRINSICS = _table(
     Intrinsic(
         "shift_right_even", ("value", "amount"), "integer", numerics.shift_right_even, uniform=False
     ),
+    _integer("shift_even", shift_right_by, "value", "amount"),
     Intrinsic("abs", ("value",), "number", np.abs),
     _integer("bit_and", np.bitwise_and, "a", "b"),
     _integer("bit_or", np.bitwise_or, "a", "b"),
@@ -109,7 +111,8 @@ INTRINSICS = _table(
 )
 """Every intrinsic by name.
 
-`requantize` and `shift_right_even` are the machine's own (`daedal.isa.numerics`); `round` takes
+`requantize`, `shift_right_even` and `shift_even` are the machine's own (`daedal.isa.numerics`,
+`daedal.isa.row_functions`), the last one for accumulators of 32 bits; `round` takes
 halves to even; `abs` of the smallest integer is itself; `fmod` has its dividend's sign, as C's.
 """
 

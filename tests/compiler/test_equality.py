@@ -24,6 +24,9 @@ VARIANTS: dict[str, Variant] = {
     "micro": micro_variant(inp_bytes=1024),
     "one_table": micro_variant(inp_bytes=1024, tables=1),
     "tables": load_variant("vta").replace("tables", tables=4),
+    "rows": load_variant("vta").replace(
+        "rows", tables=4, lane_reductions=True, wide_requantize=True
+    ),
     "wide_in": micro_variant(block_in=16, wgt_bytes=8192, inp_bytes=2048, depthwise_taps=0),
     "wide_out": micro_variant(
         block_out=16,

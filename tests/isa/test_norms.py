@@ -65,7 +65,7 @@ def test_error_is_within_the_bound(bits: int, centred: bool, seed: int) -> None:
             bits=bits,
             centred=centred,
         )
-        y = norm(x, found.constants, found.signs, found.params, 5, -UNBOUNDED, UNBOUNDED)
+        y = norm(x, found.constants, found.signs[:, None], found.params, 5, -UNBOUNDED, UNBOUNDED)
         # Rows without any deviation have no norm without an epsilon.
         safe = max(epsilon, 1e-300)
         real = real_norm((x - zero_point) * scale, gain, bias, safe, centred) / 0.03 + 5

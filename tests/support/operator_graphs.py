@@ -15,10 +15,20 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
+from daedal.compiler.graph.ops.integer_rows import (
+    NORM_ATTRS,
+    NORM_TABLES,
+    SOFTMAX_TABLES,
+    step_rows,
+)
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.ops.sub_kernels import transposed_extents
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.ops.accelerator.vector.rows import computes_rows
+from daedal.isa.norms import NormParameters
+from daedal.isa.numerics import quantize_multiplier
 from daedal.isa.scratchpad import TABLE_ENTRIES
+from daedal.isa.softmax import Softmax
 from daedal.isa.variant import Variant
 from tests.support.pick import Pick
 
@@ -288,6 +298,62 @@ def conv2d_lookup_add(pick: Pick, variant: Variant) -> Graph:
     return layer.builder.finish([layer.builder.add("q_add", layer.operands, attrs, output="z")])
 
 
+def _row_operands(layer: _Layer, tables: dict[str, Array], steps: Array) -> None:
+    for name, table in tables.items():
+        layer.constant(name, table)
+    layer.constant("steps", steps)
+
+
+def softmax(pick: Pick, variant: Variant) -> Graph:
+    """Keys are channels, as behind a product of two maps."""
+    layer = _Layer(pick.map_shape(variant))
+    keys = layer.builder.types["x0"].shape[1]
+    scale, result_scale = pick.one_of((0.002, 0.03, 0.5)), pick.one_of((1 / 256, 1 / 50))
+    constants = Softmax.of(keys, scale, 8, variant.units.multiplier_bits)
+    tables = {name: getattr(constants, name) for name in SOFTMAX_TABLES}
+    rows = step_rows(constants.index, constants.bit_steps, constants.mantissa)
+    _row_operands(layer, tables, rows)
+    ratio = Softmax.result_ratio(result_scale)
+    params = [[0, *quantize_multiplier(ratio, variant.units.multiplier_bits)]]
+    attrs: Attrs = {"sum_bits": constants.sum_bits, **pick.bounds()}
+    return layer.finish("q_softmax", np.array(params), attrs)
+
+
+def _norm(pick: Pick, variant: Variant, op: str, centred: bool) -> Graph:
+    layer = _Layer(pick.map_shape(variant))
+    channels = layer.builder.types["x0"].shape[1]
+    signs = pick.rng.choice([-1, 1], channels) if pick.integer(0, 1) else 1
+    found = NormParameters.of(
+        pick.rng.uniform(0.1, 2, channels) * signs,
+        pick.rng.normal(0, 1, channels),
+        epsilon=pick.one_of((1e-12, 1e-5)),
+        scale=pick.one_of((0.001, 0.1)),
+        zero_point=pick.integer(-128, 127),
+        bits=8,
+        result_scale=0.03,
+        multiplier_bits=variant.units.multiplier_bits,
+        centred=centred,
+    )
+    constants = found.constants
+    tables = {name: getattr(constants, name) for name in NORM_TABLES}
+    rows = step_rows(constants.mean, constants.bit_steps, constants.mantissas)
+    _row_operands(layer, tables, rows)
+    layer.constant("params", found.params)
+    if (found.signs < 0).any():
+        layer.constant("signs", found.signs)
+    attrs: Attrs = {name: getattr(constants, name.removesuffix("_x")) for name in NORM_ATTRS}
+    result = layer.builder.add(op, layer.operands, {**attrs, **pick.bounds()}, output="y")
+    return layer.builder.finish([result])
+
+
+def layer_norm(pick: Pick, variant: Variant) -> Graph:
+    return _norm(pick, variant, "q_layer_norm", centred=True)
+
+
+def rms_norm(pick: Pick, variant: Variant) -> Graph:
+    return _norm(pick, variant, "q_rms_norm", centred=False)
+
+
 def max_pool(pick: Pick, variant: Variant) -> Graph:
     extents, attrs = pick.window(dilated=False)
     layer = _Layer((pick.integer(1, 2), pick.channels(variant), *extents))
@@ -411,6 +477,9 @@ OPERATORS: dict[str, Operator] = {
     "conv2d_lookup_add": Operator(conv2d_lookup_add, _has_tables),
     "conv2d_add_lookup": Operator(conv2d_add_lookup, _has_tables),
     "conv2d_mul_lookup": Operator(conv2d_mul_lookup, _has_tables),
+    "softmax": Operator(softmax, computes_rows),
+    "layer_norm": Operator(layer_norm, computes_rows),
+    "rms_norm": Operator(rms_norm, computes_rows),
     "max_pool": Operator(max_pool),
     "avg_pool": Operator(avg_pool),
     "slice": Operator(slice_map),

@@ -14,6 +14,12 @@ from daedal.compiler.graph.layout import (
 )
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.integer import dtype_in, is_wide
+from daedal.compiler.graph.ops.integer_rows import (
+    Q_LAYER_NORM,
+    Q_RMS_NORM,
+    Q_SOFTMAX,
+    ROW_OPERATORS,
+)
 from daedal.compiler.graph.ops.registry import ints, runs_on, whole
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.table_layout import TableLayout
@@ -65,8 +71,11 @@ def to_blocked(
     return _Blocking(graph, block_in, block_out, batch, depthwise_taps).run()
 
 
-_WITH_CHANNELS = ("q_conv2d", "q_conv_transpose2d")
+_WITH_CHANNELS = ("q_conv2d", "q_conv_transpose2d", Q_LAYER_NORM.name, Q_RMS_NORM.name)
 """Operators with parameters per channel of the result."""
+
+_PARAMETERS = {Q_LAYER_NORM.name: 5, Q_RMS_NORM.name: 5}
+"""Which operand they are, if not the last."""
 
 
 class _Blocking:
@@ -102,6 +111,9 @@ class _Blocking:
                 "reshape it in the model",
                 node.output,
             )
+        if node.op in ROW_OPERATORS:
+            self._compute(node, node.op, self._block_rows(node))
+            return
         *data, params = node.inputs
         if node.op == "q_conv2d":
             operands = [self._as_blocked(data[0]), self._block_weights(node)]
@@ -155,6 +167,33 @@ class _Blocking:
             )
         values = np.broadcast_to(self._graph.constant(factor), (1, *row))
         return [self._as_blocked(a), self._as_blocked(b), self._define(factor, values)]
+
+    def _block_rows(self, node: Node) -> list[str]:
+        """Operands of a softmax or norm; padding channels are marked in an operand of its own."""
+        x, *tables, steps, params = node.inputs[:6]
+        operands = [self._as_blocked(x), *(self._block_table(name) for name in tables)]
+        operands += [self._block_params(node, name) for name in (steps, params)]
+        channels = self._graph.types[x].shape[1]
+        padding = -channels % self._activations.block
+        shape = (self._activations.batch, channels + padding, 1, 1)
+        if node.op == Q_SOFTMAX.name:
+            values = np.where(np.arange(channels + padding) < channels, 0, -128)
+            marked = padding > 0
+        else:
+            values = np.pad(self._signs(node, channels), (0, padding))
+            marked = bool((values != 1).any())
+        if marked:
+            lanes = np.broadcast_to(values.astype(np.int8).reshape(1, -1, 1, 1), shape)
+            type_ = TensorType(shape, "int8", self._activations)
+            name = f"{node.output}.lanes"
+            operands.append(self._define(name, self._activations.pack(lanes), type_))
+        return operands
+
+    def _signs(self, node: Node, channels: int) -> Array:
+        """Those of the gains of a norm."""
+        if len(node.inputs) == 6:
+            return np.ones(channels, dtype=np.int8)
+        return self._graph.constant(node.inputs[6]).reshape(-1)
 
     def _as_blocked(self, name: str) -> str:
         if name not in self._blocked and self._graph.is_constant(name):
@@ -228,7 +267,7 @@ class _Blocking:
     def _block_params(self, node: Node, name: str) -> str:
         """(rows, 3) as (rows / block_out, block_out, 3); a single row is repeated in all lanes."""
         rows, lanes = self._graph.constant(name), self._block_out
-        if node.op in _WITH_CHANNELS:
+        if node.op in _WITH_CHANNELS and name == node.inputs[_PARAMETERS.get(node.op, -1)]:
             # The parts' rows follow each other; each part fills whole blocks.
             block, channels = self._activations.block, self._graph.types[node.output].shape[1]
             parts = rows.reshape(-1, channels, 3)

@@ -23,6 +23,7 @@ from daedal.compiler.ops.accelerator.conv.lower_transposed import TransposedTemp
 from daedal.compiler.ops.accelerator.matmul.matmul import matmul_template
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS, build_max_pool
+from daedal.compiler.ops.accelerator.vector.row_builders import build_norm
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.space import Config, Space
 from daedal.isa.errors import ScheduleError
@@ -97,6 +98,9 @@ def _template(
         _, build = VECTOR_BUILDERS[node.op]
         if keeps_values(graph, node):
             build = partial(build_max_pool, keeps_values=True)
+        if build is build_norm:
+            channels = graph.types[node.inputs[0]].shape[1]
+            build = partial(build_norm, padded=channels % variant.block > 0)
         return build(operands, node, variant), {}
     layout = graph.types[node.inputs[1]].layout
     if isinstance(layout, DepthwiseLayout):
@@ -238,4 +242,4 @@ def _parameter_names(node: Node) -> tuple[str, ...]:
         first, *rest = names
         count = len(node.inputs) - len(rest)
         names = (*(f"{first}{number}" for number in range(count)), *rest)
-    return (*names, "y")
+    return (*names[: len(node.inputs)], "y")

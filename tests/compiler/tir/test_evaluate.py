@@ -183,7 +183,7 @@ def test_every_intrinsic_has_a_function() -> None:
         assert callable(getattr(te, name)), name
         assert intrinsic.kind in ("integer", "float", "number")
     tested = {*REFERENCE, "bit_and", "bit_or", "bit_xor", "bit_not", "popcount"}
-    assert tested | {"requantize", "shift_right_even"} == set(INTRINSICS)
+    assert tested | {"requantize", "shift_even", "shift_right_even"} == set(INTRINSICS)
 
 
 def test_extremes_do_not_warn() -> None:

@@ -8,6 +8,7 @@ from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
+from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM, Q_SOFTMAX
 from daedal.compiler.graph.ops.movement import pad_margins
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.ops.windows import output_extents
@@ -17,6 +18,7 @@ from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
 from daedal.compiler.ops.accelerator.vector.pool_by_columns import columns_template
+from daedal.compiler.ops.accelerator.vector.row_builders import build_norm, build_softmax
 from daedal.compiler.ops.accelerator.vector.vector import (
     elementwise_template,
     move_template,
@@ -192,6 +194,7 @@ VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_add_lookup": (("a", "b", "table", "params"), _elementwise),
     "q_avg_pool": (("x", "params"), _avg_pool),
     "q_concat": (("x", "params"), _concat),
+    "q_layer_norm": (Q_LAYER_NORM.operands, build_norm),
     "q_leaky_relu": (("x", "params"), _elementwise),
     "q_max_pool": (("x", "params"), build_max_pool),
     "q_max_requantized": (("x", "params"), _elementwise),
@@ -201,7 +204,9 @@ VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_requantize": (("x", "params"), _requantize),
     "q_requantize_lookup": (("x", "table", "params"), _requantize),
     "q_resize": (("x", "params"), _resize),
+    "q_rms_norm": (Q_RMS_NORM.operands, build_norm),
     "q_slice": (("x", "params"), _slice),
+    "q_softmax": (Q_SOFTMAX.operands, build_softmax),
 }
 """Parameter names, as the tensor expressions call them, and the builder of each operator; a map
 that may come several times gets numbers."""

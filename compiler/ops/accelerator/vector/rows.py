@@ -1,0 +1,173 @@
+"""The accelerator's schedules of softmax and norms: the ALU works on whole rows of channels.
+
+A tile has all channels of some pixels. It is loaded once, all stages are computed in the
+accumulators, mostly in place, and the results are stored.
+"""
+
+from collections.abc import Sequence
+
+from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
+from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
+from daedal.compiler.ops.accelerator.vector.elementwise_stages import MAP_RANK, tensorize_rows
+from daedal.compiler.ops.accelerator.vector.space import VectorSpace
+from daedal.compiler.ops.accelerator.vector.tile import TileWork
+from daedal.compiler.schedule.edit import find_site
+from daedal.compiler.schedule.handles import BlockRef
+from daedal.compiler.schedule.schedule import Schedule
+from daedal.compiler.space import Config, Table
+from daedal.compiler.tir.expr import Buffer
+from daedal.compiler.tir.sites import Site, collect
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.errors import ScheduleError
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.variant import Variant
+
+__all__ = ["computes_rows", "rows_template"]
+
+_OVER_BLOCKS = {
+    "powers": "alu_add_accumulate",
+    "tops": "alu_max_accumulate",
+    "totals": "alu_add_accumulate",
+    "zeros": "alu_add_accumulate",
+}
+"""Reductions over rows of accumulators."""
+
+_OVER_LANES = {"power": "alu_sum_lanes", "top": "alu_max_lanes", "total": "alu_sum_lanes"}
+
+_LOOKUPS = ("bytes", "entries", "inverse", "root_high", "root_low")
+
+_OPERATIONS = {
+    "amount": "alu_add_immediate",
+    "counted": "alu_mul",
+    "deviation": "alu_sub",
+    "distance": "alu_sub",
+    "even": "alu_mul_immediate",
+    "factor": "alu_shift_even",
+    "from_zero": "alu_sub_immediate",
+    "half": "alu_shr_immediate",
+    "low_mask": "alu_mul_immediate",
+    "mantissa": "alu_shift_even",
+    "masked": "alu_add",
+    "mean": "requantize_wide",
+    "normal": "alu_shift_even",
+    "present": "alu_square",
+    "product": "alu_mul",
+    "root": "alu_add",
+    "rounded": "alu_shift_even_immediate",
+    "scaled": "alu_mul_immediate",
+    "signed": "alu_mul",
+    "squares": "alu_square",
+    "variance": "alu_add_immediate",
+}
+"""Operations on elements, by stage of `daedal.compiler.ops.softmax` and `.norms`."""
+
+_LOADS = ("wide", "wide_mask", "wide_present", "wide_signs")
+
+_PARAMETERS = "steps"
+_TABLES = ("bits", "exp", "high", "low", "reciprocal")
+
+_COPIES = ("rounded",)
+"""Stages of all elements that cannot work in place."""
+
+
+def computes_rows(variant: Variant) -> bool:
+    """Whether `variant` has what softmax and norms need."""
+    array, units = variant.array, variant.units
+    operations = units.lane_reductions and units.wide_requantize and variant.memory.tables >= 3
+    return operations and array.accumulator_bits == 32 and units.multiplier_bits >= 17
+
+
+def rows_template(func: PrimFunc, variant: Variant) -> TileTemplate:
+    """The schedules of a function of `daedal.compiler.ops.softmax` or `.norms`.
+
+    Raises ScheduleError for more parameters than the scratchpad has rows.
+    """
+    needed = sum(buffer.shape[0] for buffer in func.inputs if buffer.name in ("params", "steps"))
+    available = scratchpad(variant, Memory.PAR).depth_rows
+    if needed > available:
+        raise ScheduleError(
+            f"parameters of {func.name!r} must fit scratchpad 'par' of {available} rows, and take "
+            f"{needed}; use a variant with a larger one"
+        )
+    sites, _ = collect(func.body)
+    stages = [site.block.name for site in sites if site.block.name != "y"]
+    blocks, parts = func.outputs[0].shape[1], func.outputs[0].shape[4]
+    shapes = {site.block.name: site.block.writes[0].buffer.shape for site in sites}
+    whole = [name for name in stages if name not in _LOADS and shapes[name][1:2] == (blocks,)]
+
+    def work(tiles: Table) -> TileWork:
+        pixels = tiles["height"] * tiles["width"]
+        vectors = blocks * pixels
+        copies = sum(name in _COPIES for name in stages)
+        loads = [name for name in stages if name in _LOADS]
+        wide = sum(buffer.dtype == "int32" for buffer in func.inputs)
+        per_row = sum(_rows_of(shapes[name], blocks) for name in stages)
+        held = (vectors, *[vectors] * copies, *[blocks + 0 * pixels] * (len(loads) - 1))
+        small = -(-per_row * pixels // parts)
+        operations = len(whole) * vectors + small + 2 * vectors * _sums(stages)
+        return TileWork((1 + 3 * wide) * vectors, (*held, small), operations)
+
+    def build(config: Config) -> Schedule:
+        return _scheduled(func, variant, VectorSpace.tile(config), sites)
+
+    return TileTemplate(VectorSpace(func, variant, work, blocks=blocks), build)
+
+
+def _rows_of(shape: Sequence[int], blocks: int) -> int:
+    """Accumulator rows for each pixel of a stage that belongs to rows; 0 for others."""
+    if len(shape) > MAP_RANK:
+        return shape[0]
+    return int(shape[1] == 1 and shape[2:4] != (1, 1) and blocks != 1)
+
+
+def _sums(stages: Sequence[str]) -> int:
+    return sum(name in _OVER_BLOCKS and name != "zeros" for name in stages)
+
+
+def _scheduled(
+    func: PrimFunc, variant: Variant, tile: tuple[int, int, int], sites: Sequence[Site]
+) -> Schedule:
+    sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
+    y = sch.get_block("y")
+    store = sch.cache_write(y, 0, "out")
+    n, c, h, w, u, b, o = sch.get_loops(store)
+    h_0, h_1 = sch.split(h, [None, tile[1]])
+    w_0, w_1 = sch.split(w, [None, tile[2]])
+    sch.reorder(n, h_0, w_0, c, h_1, w_1, u, b, o)
+    sch.compute_at(y, w_0)
+    names = [site.block.name for site in reversed(sites) if site.block.name != "y"]
+    for name in names:
+        sch.set_scope(sch.get_block(name), 0, "acc")
+        sch.compute_at(sch.get_block(name), w_0)
+    reads = {site.block.name: [item.buffer for item in site.block.reads] for site in sites}
+    for name in names:
+        _tensorize(sch, sch.get_block(name), name, reads[name])
+    params = sch.cache_read(y, "params", "par")
+    sch.tensorize(sch.get_loops(params)[-3], "load")
+    tensorize_rows(sch, y, "requantize")
+    sch.tensorize(sch.get_loops(store)[-6], "store")
+    return sch
+
+
+def _tensorize(sch: Schedule, block: BlockRef, name: str, reads: Sequence[Buffer]) -> None:
+    """Tensorize a stage, and load the parameters and the table that it reads."""
+    for operand in (buffer.name for buffer in reads):
+        if operand == _PARAMETERS:
+            copy = sch.cache_read(block, operand, "par")
+            sch.tensorize(sch.get_loops(copy)[-3], "load")
+        elif operand in _TABLES:
+            copy = sch.cache_read(block, operand, "tab")
+            sch.tensorize(sch.get_loops(copy)[0], "load")
+    if name in _LOADS:
+        narrow = reads[0].dtype == "int8"
+        sch.tensorize(sch.get_loops(block)[-MAP_RANK], "load_widen" if narrow else "load")
+    elif name in _OVER_BLOCKS:
+        count = len(find_site(sch.bare, name).block.reduce_vars)
+        *_, b, o = (loops := sch.get_loops(block))[:-count]
+        sch.reorder(*loops[-count:], b, o)
+        sch.tensorize(b, _OVER_BLOCKS[name])
+    elif name in _OVER_LANES:
+        sch.tensorize(sch.get_loops(block)[-3], _OVER_LANES[name])
+    else:
+        intrin = "lookup_entry" if name in _LOOKUPS else _OPERATIONS[name]
+        tensorize_rows(sch, block, intrin)
