@@ -47,6 +47,7 @@ from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.launch import CompiledLaunch, compile_launch
 from daedal.compiler.layer_code import LayerCode
+from daedal.compiler.ops.accelerator.vector.rows import computes_rows
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config
@@ -131,6 +132,7 @@ def graph_passes(
             on_host=on_host,
             tables=variant.memory.tables > 0,
             wide=variant.units.wide_requantize and array.accumulator_bits == 32,
+            rows=computes_rows(variant),
         )),
         ("hoist_lookups", hoist_lookups),
         ("flatten_dense_to_conv", flatten_dense_to_conv),

@@ -340,7 +340,7 @@ def _norm(pick: Pick, variant: Variant, op: str, centred: bool) -> Graph:
     _row_operands(layer, tables, rows)
     layer.constant("params", found.params)
     if (found.signs < 0).any():
-        layer.constant("signs", found.signs)
+        layer.constant("signs", found.signs.reshape(1, -1, 1, 1))
     attrs: Attrs = {name: getattr(constants, name.removesuffix("_x")) for name in NORM_ATTRS}
     result = layer.builder.add(op, layer.operands, {**attrs, **pick.bounds()}, output="y")
     return layer.builder.finish([result])

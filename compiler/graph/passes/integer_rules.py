@@ -27,6 +27,11 @@ from daedal.compiler.graph.passes.movement_rules import (
 from daedal.compiler.graph.passes.pooling_rules import lower_avg_pool, lower_max_pool
 from daedal.compiler.graph.passes.quantized_weights import find_weights, real_constant
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor, check_sums
+from daedal.compiler.graph.passes.row_rules import (
+    lower_layer_norm,
+    lower_rms_norm,
+    lower_softmax,
+)
 from daedal.compiler.graph.selection import PIXELWISE
 from daedal.isa.errors import ModelError
 
@@ -189,6 +194,7 @@ RULES: Mapping[str, Rule] = {
     "conv_transpose2d": _lower_conv_transpose2d,
     "dense": _lower_dense,
     "dequantize": lower_dequantize,
+    "layer_norm": lower_layer_norm,
     "leaky_relu": lower_leaky_relu,
     "matmul": _lower_matmul,
     "max_pool": lower_max_pool,
@@ -196,7 +202,9 @@ RULES: Mapping[str, Rule] = {
     "pad": lower_pad,
     "reshape": lower_moved,
     "resize": lower_resize,
+    "rms_norm": lower_rms_norm,
     "slice": lower_slice,
+    "softmax": lower_softmax,
     "sub": lower_sub,
     "transpose": lower_moved,
 }

@@ -27,6 +27,7 @@ def lower_qdq(
     on_host: Collection[str] = (),
     tables: bool = False,
     wide: bool = False,
+    rows: bool = False,
 ) -> Graph:
     """Replace float operators between `dequantize` and `quantize` by integer operators.
 
@@ -46,6 +47,7 @@ def lower_qdq(
     tables : whether the variant has tables; then they compute functions of one quantized tensor.
     wide : whether the variant has results of 16 bits; without them, the host computes such tensors
         and what reads them.
+    rows : whether the variant computes softmax and norms.
 
     Before::
 
@@ -74,7 +76,9 @@ def lower_qdq(
             "--target cpu"
         )
     try:
-        return _Lowering(graph, multiplier_bits, accumulator_bits, on_host, tables, wide).run()
+        return _Lowering(
+            graph, multiplier_bits, accumulator_bits, on_host, tables, wide, rows
+        ).run()
     except RecursionError as error:
         # The rules follow chains of reshapes and pools recursively; real chains are short.
         raise ModelError(
@@ -94,6 +98,7 @@ class _Lowering:
         on_host: Collection[str],
         tables: bool,
         wide: bool,
+        rows: bool,
     ) -> None:
         self._graph = graph
         self._wide = wide
@@ -109,6 +114,7 @@ class _Lowering:
             self._view,
             RULES,
             lower_function if tables else None,
+            rows,
         )
 
     def run(self) -> Graph:

@@ -44,6 +44,7 @@ class LoweringContext:
     rules : the rule of each float operator.
     function_rule : computes functions of one quantized tensor, before any other rule; None if the
         variant has no tables.
+    rows : whether the variant computes softmax and norms.
     resolved : integer tensors found for float tensors so far.
     """
 
@@ -54,6 +55,7 @@ class LoweringContext:
     view: Callable[[str], QuantizedTensor | None]
     rules: Mapping[str, "Rule"]
     function_rule: "FunctionRule | None" = None
+    rows: bool = False
     resolved: dict[str, QuantizedTensor | None] = field(default_factory=dict)
 
     def params(self, node: Node, output: str, biases: Array, ratios: Array) -> str:

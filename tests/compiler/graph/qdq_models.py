@@ -105,7 +105,12 @@ class QdqModel:
         return f"{base}{self._count}"
 
 
-def passes(graph: Graph, multiplier_bits: int = MULTIPLIER_BITS, tables: bool = False) -> Graph:
+def passes(
+    graph: Graph,
+    multiplier_bits: int = MULTIPLIER_BITS,
+    tables: bool = False,
+    rows: bool = False,
+) -> Graph:
     """Every pass up to the plain integer graph, verified after each."""
     for transform in (
         fold_constants,
@@ -113,7 +118,7 @@ def passes(graph: Graph, multiplier_bits: int = MULTIPLIER_BITS, tables: bool = 
         eliminate_dead_code,
         fold_bias,
         fold_batch_norm,
-        lambda g: lower_qdq(g, multiplier_bits=multiplier_bits, tables=tables),
+        lambda g: lower_qdq(g, multiplier_bits=multiplier_bits, tables=tables, rows=rows),
         eliminate_dead_code,
         flatten_dense_to_conv,
         simplify_reshapes,
@@ -125,12 +130,15 @@ def passes(graph: Graph, multiplier_bits: int = MULTIPLIER_BITS, tables: bool = 
 
 
 def lower(
-    model: onnx.ModelProto, multiplier_bits: int = MULTIPLIER_BITS, tables: bool = False
+    model: onnx.ModelProto,
+    multiplier_bits: int = MULTIPLIER_BITS,
+    tables: bool = False,
+    rows: bool = False,
 ) -> Graph:
     """Import a model and lower it to a plain integer graph."""
     graph = load_onnx(model.SerializeToString())
     verify(graph)
-    return passes(graph, multiplier_bits, tables)
+    return passes(graph, multiplier_bits, tables, rows)
 
 
 def random_inputs(graph: Graph, rng: np.random.Generator) -> dict[str, Array]:

@@ -1,0 +1,89 @@
+"""Softmax and norms between quantized tensors: near onnxruntime, and the same on the machine."""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+
+import daedal
+from daedal.check import run_onnxruntime
+from daedal.checking import check_layers
+from daedal.compiler.graph import Graph, run
+from daedal.isa.artifact import Artifact, Launch
+from daedal.isa.variant import Variant, load_variant
+from tests.compiler.graph.qdq_models import QdqModel, lower
+
+Formula = Callable[[QdqModel, str, int, np.random.Generator], str]
+
+
+def variant_with_rows() -> Variant:
+    return load_variant("vta").replace("rows", tables=4, lane_reductions=True, wide_requantize=True)
+
+
+def softmax(m: QdqModel, x: str, channels: int, rng: np.random.Generator) -> str:
+    return m.op("Softmax", x, axis=-1)
+
+
+def layer_norm(m: QdqModel, x: str, channels: int, rng: np.random.Generator) -> str:
+    gain = m.constant(rng.uniform(0.5, 2, channels).astype(np.float32))
+    bias = m.constant(rng.normal(0, 0.5, channels).astype(np.float32))
+    return m.op("LayerNormalization", x, gain, bias, axis=-1, epsilon=1e-5)
+
+
+def negative_gains(m: QdqModel, x: str, channels: int, rng: np.random.Generator) -> str:
+    gain = m.constant(rng.normal(0, 1, channels).astype(np.float32))
+    return m.op("LayerNormalization", x, gain, axis=-1, epsilon=1e-5)
+
+
+FORMULAS: dict[str, tuple[Formula, str, float, int]] = {
+    "softmax": (softmax, "q_softmax", 1 / 256, -128),
+    "layer_norm": (layer_norm, "q_layer_norm", 0.05, 4),
+    "negative_gains": (negative_gains, "q_layer_norm", 0.05, -9),
+}
+"""Formula, its operator, and scale and zero point of the result."""
+
+
+def model_of(name: str, shape: tuple[int, ...], dtype: str = "int8") -> onnx.ModelProto:
+    formula, _, scale, zero_point = FORMULAS[name]
+    rng = np.random.default_rng(len(shape))
+    maker = QdqModel(17)
+    offset = 128 if dtype == "uint8" else 0
+    x = maker.requantized(maker.input("x", shape), 0.05, 3 + offset, dtype)
+    result = formula(maker, x, shape[-1], rng)
+    y = maker.requantized(result, scale, zero_point + offset, dtype, output="y")
+    return maker.model(y)
+
+
+def compiled(model: onnx.ModelProto) -> Artifact:
+    return daedal.compile(model.SerializeToString(), variant_with_rows(), host=None)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("shape", [(1, 20, 40), (2, 3, 7, 16), (5, 33), (9,)])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_near_onnxruntime(name: str, shape: tuple[int, ...], dtype: str) -> None:
+    model, (_, op, scale, _) = model_of(name, shape, dtype), FORMULAS[name]
+    graph: Graph = lower(model, rows=True)
+    assert [node.op for node in graph.nodes].count(op) == 1
+    inputs = {"x": np.random.default_rng(1).normal(0, 2, shape).astype(np.float32)}
+    (found,) = run(graph, inputs).values()
+    (expected,) = run_onnxruntime(model, inputs)
+    assert np.abs(found - expected).max() <= 1.01 * scale
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_on_the_machine(name: str) -> None:
+    """Several tiles of pixels, and padding channels."""
+    model = model_of(name, (1, 150, 40))
+    artifact = compiled(model)
+    (launch,) = (part for part in artifact.parts if isinstance(part, Launch))
+    assert [layer.op for layer in launch.layers] == [FORMULAS[name][1]]
+    inputs = {"x": np.random.default_rng(2).normal(0, 2, (1, 150, 40)).astype(np.float32)}
+    found = check_layers(artifact, model.SerializeToString(), inputs)
+    assert found.passed, found.first_difference
+
+
+def test_stays_float_without_the_operations() -> None:
+    graph = lower(model_of("softmax", (1, 20, 40)))
+    assert "softmax" in [node.op for node in graph.nodes]
