@@ -18,6 +18,7 @@ from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes import (
     align_channels,
+    align_heads,
     align_matmul,
     compose_tables,
     eliminate_common_subexpressions,
@@ -33,15 +34,19 @@ from daedal.compiler.graph.passes import (
     fuse_operators,
     hoist_lookups,
     lower_qdq,
+    move_transposes,
     partition,
     rescale_before_concat,
     rewrite_first_layer,
     shuffles_to_selections,
     simplify_reshapes,
     simplify_transposes,
+    split_projections,
     split_wide_weights,
     to_blocked,
     transposes_to_products,
+    turn_projections,
+    ungroup_queries,
 )
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.same_elements import SameElements
@@ -137,14 +142,19 @@ def graph_passes(
         ("hoist_lookups", hoist_lookups),
         ("flatten_dense_to_conv", flatten_dense_to_conv),
         ("simplify_transposes", simplify_transposes),
+        ("move_transposes", move_transposes),
         ("feed_matmul_maps", feed_matmul_maps),
         ("simplify_reshapes", simplify_reshapes),
         ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
         ("eliminate_dead_code", eliminate_dead_code),
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
         ("split_wide_weights", lambda graph: split_wide_weights(graph, block=variant.block)),
+        ("ungroup_queries", ungroup_queries),
+        ("split_projections", split_projections),
+        ("turn_projections", lambda graph: turn_projections(graph, block=variant.block)),
         ("transposes_to_products", transposes_to_products),
         ("shuffles_to_selections", shuffles_to_selections),
+        ("align_heads", lambda graph: align_heads(graph, block=variant.block)),
         ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
         ("align_channels", lambda graph: align_channels(graph, block=variant.block)),
         ("fold_selections", lambda graph: fold_selections(

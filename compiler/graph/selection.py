@@ -10,7 +10,7 @@ from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import whole
 
-__all__ = ["PIXELWISE", "add_selection", "selected_channels"]
+__all__ = ["PIXELWISE", "add_selection", "is_pixelwise", "selected_channels"]
 
 PIXELWISE: dict[str, AttrValue] = {
     "strides": (1, 1),
@@ -20,6 +20,14 @@ PIXELWISE: dict[str, AttrValue] = {
     "pad_value": 0,
 }
 """Attributes of a window that takes every pixel by itself, or the whole map at once."""
+
+
+def is_pixelwise(graph: Graph, node: Node) -> bool:
+    """Whether the node is a dense 1x1 convolution, which takes every pixel by itself."""
+    if node.op != "q_conv2d" or graph.types[node.inputs[1]].shape[2:] != (1, 1):
+        return False
+    same = (name for name in PIXELWISE if name != "pad_value")
+    return all(node.attrs[name] == PIXELWISE[name] for name in same)
 
 
 def add_selection(builder: GraphBuilder, x: str, channels: Array, output: str, name: str) -> str:

@@ -1,14 +1,39 @@
-"""Chains of reshapes and transposes: where each element of a view comes from."""
+"""Chains of reshapes and transposes: where each element of a view comes from, and the reverse."""
+
+from collections.abc import Callable
 
 import numpy as np
 
+from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.registry import get_op, runs_on
 from daedal.compiler.target import ACCELERATOR
 
-__all__ = ["view_source"]
+__all__ = ["add_moved", "is_in_order", "source_of", "view_ends", "view_source"]
 
 _VIEWS = ("reshape", "transpose")
+
+
+def source_of(graph: Graph, name: str) -> tuple[str, Callable[[], Array]]:
+    """The tensor at the start of the views up to `name`, and the source of each element.
+
+    The flat indices have the shape of `name`. They are computed when asked for.
+    """
+    chain: list[Node] = []
+    root = name
+    while (producer := graph.producers.get(root)) is not None and producer.op in _VIEWS:
+        chain.append(producer)
+        root = producer.inputs[0]
+    kind = graph.types[root]
+
+    def places() -> Array:
+        found: Array = np.arange(kind.num_elements, dtype=np.int32).reshape(kind.shape)
+        for node in reversed(chain):
+            found = get_op(node.op).evaluate([found], [graph.types[node.inputs[0]]], node.attrs)
+        return found
+
+    return root, places
 
 
 def view_source(graph: Graph, name: str) -> tuple[str, Array] | None:
@@ -17,19 +42,97 @@ def view_source(graph: Graph, name: str) -> tuple[str, Array] | None:
     The flat indices have the shape of `name`. None if `name` is not such a view, or if the chain
     has no transpose.
     """
-    chain: list[Node] = []
-    producer = graph.producers.get(name)
-    while producer is not None and producer.op in _VIEWS:
-        chain.append(producer)
-        producer = graph.producers.get(producer.inputs[0])
+    root, places = source_of(graph, name)
+    producer = graph.producers.get(root)
     if producer is None or not runs_on(producer.op, ACCELERATOR):
         return None
-    if not any(node.op == "transpose" for node in chain):
+    if graph.types[root].rank != MAP_RANK or not _has_transpose(graph, name):
         return None
-    root = graph.types[producer.output]
-    if root.rank != 4:
+    return root, places()
+
+
+def view_ends(graph: Graph, name: str) -> list[str]:
+    """The views of `name` that integer operators read as maps. Empty if anything else reads one, or
+    `name` itself."""
+    ends: list[str] = []
+    open_views = [name]
+    while open_views:
+        view = open_views.pop()
+        if view in graph.outputs:
+            return []
+        for user in graph.users[view]:
+            if user.op in _VIEWS:
+                open_views.append(user.output)
+            elif runs_on(user.op, ACCELERATOR) and graph.types[view].rank == MAP_RANK:
+                ends.append(view)
+            else:
+                return []
+    return ends
+
+
+def is_in_order(places: Array) -> bool:
+    """Whether flat indices count up from 0."""
+    return np.array_equal(places.reshape(-1), np.arange(places.size, dtype=places.dtype))
+
+
+def add_moved(builder: GraphBuilder, name: str, places: Array, output: str) -> bool:
+    """Add `output`: the elements of `name` at the flat indices `places`, in their shape.
+
+    It becomes a reshape, a transpose and a reshape. False, and nothing is added, if these cannot do
+    it: the indices are no permutation, or one that transposes no array.
+    """
+    runs = _runs(places.reshape(-1))
+    if runs is None:
+        return False
+    axes = sorted(range(len(runs)), key=lambda axis: -runs[axis][1])
+    if is_in_order(places):
+        builder.add("reshape", [name], {"shape": places.shape}, output=output)
+        return True
+    split = builder.fresh_name(f"{output}.split")
+    turned = builder.fresh_name(f"{output}.turned")
+    shape = tuple(runs[axis][0] for axis in axes)
+    builder.add("reshape", [name], {"shape": shape}, output=split)
+    order = tuple(axes.index(axis) for axis in range(len(runs)))
+    builder.add("transpose", [split], {"order": order}, output=turned)
+    builder.add("reshape", [turned], {"shape": places.shape}, output=output)
+    return True
+
+
+def _has_transpose(graph: Graph, name: str) -> bool:
+    producer = graph.producers.get(name)
+    while producer is not None and producer.op in _VIEWS:
+        if producer.op == "transpose":
+            return True
+        producer = graph.producers.get(producer.inputs[0])
+    return False
+
+
+def _runs(order: Array) -> list[tuple[int, int]] | None:
+    """Extents and steps of the nested loops, outermost first, that count through `order`.
+
+    None if there are no such loops over all of 0 to ``order.size - 1``.
+    """
+    count = order.size
+    if order[0] != 0:
         return None
-    places: Array = np.arange(root.num_elements, dtype=np.int32).reshape(root.shape)
-    for node in reversed(chain):
-        places = get_op(node.op).evaluate([places], [graph.types[node.inputs[0]]], node.attrs)
-    return producer.output, places
+    runs: list[tuple[int, int]] = []
+    size = 1
+    while size < count:
+        step = int(order[size])
+        extent = 1
+        while (extent + 1) * size <= count and np.array_equal(
+            order[extent * size : (extent + 1) * size], order[:size] + extent * step
+        ):
+            extent += 1
+        while extent > 1 and count % (extent * size):
+            extent -= 1
+        if extent == 1:
+            return None
+        runs.insert(0, (extent, step))
+        size *= extent
+    expected = 1
+    for extent, step in sorted(runs, key=lambda run: run[1]):
+        if step != expected:
+            return None
+        expected *= extent
+    return runs

@@ -5,7 +5,7 @@ consecutive pixels of a channel block.
 """
 
 from daedal.compiler import te
-from daedal.compiler.ops.requantize import Bounds, requantized
+from daedal.compiler.ops.requantize import Bounds, requantized, requantized_at
 
 __all__ = ["matmul"]
 
@@ -20,6 +20,7 @@ def matmul(
     num_rows: int,
     column: tuple[int, int],
     bounds: Bounds,
+    parts: int = 1,
     accumulator: str = "int32",
 ) -> te.Tensor:
     """``requantize(sum over k of (a[m, k] - za) * (b[n, k] - zb))``, with m pixels of a map.
@@ -31,41 +32,54 @@ def matmul(
     Parameters
     ----------
     a : (NB, KB, H, W, 1, 1, block_in); K = KB * block_in channels are summed over.
-    b : (NB, KB, rows / block_out, block_out, block_in).
+    b : (NB / share, KB, rows / block_out, block_out, block_in); an image serves `share`
+        consecutive images of a.
     factor : (1, block_out, block_in), all equal; `num_rows` of it make minus zb.
-    params : (1, block_out, 3) int64: one bias, multiplier and shift.
+    params : (1, block_out, 3) int64: one bias, multiplier and shift; or (NB * H * W, block_out, 3):
+        those of each pixel.
     num_blocks : OB, blocks of the rows of b that are channels of the result.
+    parts : U, how many of them are a block of the result's layout.
     num_rows : how many times the sums of rows of a times factor are added; 0 if zb is 0.
     column : an element, and how many times the sums of rows of b times it are added: minus za in
         total.
 
     Returns
     -------
-    (NB, OB, H, W, 1, 1, block_out). Intermediate tensors: ``left`` and ``right``, the operands on
-    chip; ``product``; if needed, ``rows`` and ``cols`` (with ``constant``, its factor); ``total0``
-    and ``total1``, the sums with these.
+    (NB, OB / U, H, W, U, 1, block_out). Intermediate tensors: ``left`` and ``right``, the operands
+    on chip; ``product``; if needed, ``rows`` and ``cols`` (with ``constant``, its factor);
+    ``total0`` and ``total1``, the sums with these.
     """
     nb, kb, height, width, _, batch, block_in = a.shape
     block_out = b.shape[3]
-    shape = (nb, num_blocks, height, width, 1, batch, block_out)
+    shape = (nb, num_blocks // parts, height, width, parts, batch, block_out)
+    share = nb // b.shape[0]
     k, i = te.reduce_axis(kb, "k"), te.reduce_axis(block_in, "i")
     left = te.compute(a.shape, lambda n, c, h, w, u, m, e: a[n, c, h, w, u, m, e], "left")
     right = te.compute(b.shape, lambda n, c, r, o, e: b[n, c, r, o, e], "right")
     total = te.compute(
         shape,
         lambda n, oc, h, w, u, m, o: te.sum(
-            left[n, k, h, w, u, m, i].astype(accumulator)
-            * right[n, k, oc, o, i].astype(accumulator),
+            left[n, k, h, w, 0, m, i].astype(accumulator)
+            * right[n // share, k, oc * parts + u, o, i].astype(accumulator),
             [k, i],
         ),
         "product",
     )
     added = [_rows(left, factor, num_rows, accumulator)] if num_rows else []
     if column[1]:
-        added.append(_columns(a, right, num_blocks, column, accumulator))
+        added.append(_columns(a, right, shape, column, accumulator))
     for number, term in enumerate(added):
         total = _sum(total, term, f"total{number}")
-    return requantized(total, params, bounds, bounds.dtype(a.dtype))
+    if params.shape[0] == 1:
+        return requantized(total, params, bounds, bounds.dtype(a.dtype))
+    return requantized_at(
+        shape,
+        lambda n, oc, h, w, u, m, o: total[n, oc, h, w, u, m, o],
+        params,
+        bounds,
+        bounds.dtype(a.dtype),
+        row=lambda n, oc, h, w, u: (n * height + h) * width + w,
+    )
 
 
 def _rows(left: te.Tensor, factor: te.Tensor, times: int, accumulator: str) -> te.Tensor:
@@ -84,12 +98,17 @@ def _rows(left: te.Tensor, factor: te.Tensor, times: int, accumulator: str) -> t
 
 
 def _columns(
-    a: te.Tensor, right: te.Tensor, num_blocks: int, column: tuple[int, int], accumulator: str
+    a: te.Tensor,
+    right: te.Tensor,
+    shape: tuple[int, ...],
+    column: tuple[int, int],
+    accumulator: str,
 ) -> te.Tensor:
     """``cols``: value times the sum of each row of b, some times; it is what lies above map a."""
-    nb, kb, _, block_out, block_in = right.shape
+    images, kb, _, _, block_in = right.shape
+    nb, blocks, _, _, parts, batch, block_out = shape
     value, times = column
-    batch = a.shape[5]
+    share = nb // images
     outside = a.padded(value)
     constant = te.compute(
         (1, 1, 1, 1, 1, batch, block_in),
@@ -99,10 +118,10 @@ def _columns(
     k, i = te.reduce_axis(kb, "ck"), te.reduce_axis(block_in, "ci")
     t = te.reduce_axis(times, "ct")
     return te.compute(
-        (nb, num_blocks, 1, 1, 1, batch, block_out),
+        (nb, blocks, 1, 1, parts, batch, block_out),
         lambda n, oc, h, w, u, m, o: te.sum(
-            constant[0, 0, h, w, u, m, i].astype(accumulator)
-            * right[n, k, oc, o, i].astype(accumulator),
+            constant[0, 0, h, w, 0, m, i].astype(accumulator)
+            * right[n // share, k, oc * parts + u, o, i].astype(accumulator),
             [t, k, i],
         ),
         "cols",
@@ -116,7 +135,7 @@ def _sum(total: te.Tensor, term: te.Tensor, name: str) -> te.Tensor:
         total.shape,
         lambda n, oc, h, w, u, m, o: (
             total[n, oc, h, w, u, m, o]
-            + (term[n, 0, h, w, u, m, o] if by_row else term[n, oc, 0, 0, u, m, o])
+            + (term[n, 0, h, w, 0, m, o] if by_row else term[n, oc, 0, 0, u, m, o])
         ),
         name,
     )

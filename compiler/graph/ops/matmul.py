@@ -68,11 +68,16 @@ def _infer_q_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     for operand in (a, b):
         check_activation(operand)
     require(
-        a.rank == b.rank == 4 and a.shape[:2] == b.shape[:2] and a.layout == b.layout,
-        f"maps of an integer matrix product must have the same images and channels, not {a} and "
-        f"{b}; repair the model",
+        a.rank == b.rank == 4
+        and a.shape[0] % b.shape[0] == 0
+        and a.shape[1] == b.shape[1]
+        and a.layout == b.layout,
+        "maps of an integer matrix product must have the same channels, and images of the second "
+        f"one must serve equally many of the first one, not {a} and {b}; repair the model",
     )
-    check_params(params, 1, a, channels=False)
+    rows = params.shape[0]
+    assert rows in (1, _num_pixels(a)), f"{rows} rows of parameters for {a}"
+    check_params(params, rows, a, channels=False)
     columns = whole(attrs, "columns")
     assert 1 <= columns <= b.shape[2] * b.shape[3], f"{columns} columns of {b}"
     return result_type((a.shape[0], columns, *a.shape[2:]), a, attrs)
@@ -86,14 +91,29 @@ def _evaluate_q_matmul(arrays: Sequence[Array], types: Sequence[TensorType], att
     left = a.astype(np.int64) - whole(attrs, "zero_point_a")
     right = b.astype(np.int64) - whole(attrs, "zero_point_b")
     # Float64 is exact: sums that fit the machine's accumulators have 31 bits.
-    sums = np.einsum("ikm,ikn->inm", *(_pixels(maps) for maps in (left, right)))
+    shared = np.repeat(right, len(left) // len(right), axis=0)
+    sums = np.einsum("ikm,ikn->inm", *(_pixels(maps) for maps in (left, shared)))
     # The constant term of the zero-point correction is in the parameters' bias.
     sums -= a.shape[1] * whole(attrs, "zero_point_a") * whole(attrs, "zero_point_b")
     # Padding columns are computed, too.
     block = layout.block if isinstance(layout, ActivationLayout) else 1
     columns = -(-whole(attrs, "columns") // block) * block
     acc = sums[:, :columns].astype(np.int64).reshape(len(sums), -1, *a.shape[2:])
-    return np.ascontiguousarray(layout.pack(requantize(acc, params.reshape(-1, 3)[0], attrs)))
+    return np.ascontiguousarray(layout.pack(requantize(acc, _by_pixel(params, types[0]), attrs)))
+
+
+def _num_pixels(a: TensorType) -> int:
+    """Of all images."""
+    return a.shape[0] * a.shape[2] * a.shape[3]
+
+
+def _by_pixel(params: Array, a: TensorType) -> Array:
+    """The row of each pixel, (N, 1, H, W, 3), or of all, (3,). Lanes are alike."""
+    rows = params.reshape(len(params), -1, 3)[:, 0]
+    if len(rows) == 1:
+        return np.asarray(rows[0])
+    images, _, height, width = a.shape
+    return rows.reshape(images, 1, height, width, 3)
 
 
 def _pixels(maps: Array) -> Array:
@@ -122,6 +142,7 @@ Q_MATMUL = register(
         targets=(ACCELERATOR,),
         op_class=OpClass.COMPLEX,
         doc="integer product of every pixel of a with the first pixels of b, a channel of the "
-        "result each; factor corrects for b's zero point",
+        "result each; an image of b serves as many consecutive images of a as there are for each; "
+        "factor corrects for b's zero point; params is one row, or one for each pixel of a",
     )
 )

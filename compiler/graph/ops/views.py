@@ -99,9 +99,11 @@ def _infer_reshape_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorT
     x, shape = operands[0], ints(attrs, "shape")
     check_activation(x, wide=True)
     assert isinstance(x.layout, ActivationLayout), f"{x} is not blocked"
-    assert shape[:2] == x.shape[:2] and math.prod(shape[2:]) == math.prod(x.shape[2:]), (
-        f"{x} cannot lie as {shape}"
-    )
+    assert math.prod(shape[2:]) == math.prod(x.shape[2:]), f"{x} cannot lie as {shape}"
+    if shape[:2] != x.shape[:2]:
+        whole_blocks = x.shape[1] % x.layout.block == shape[1] % x.layout.block == 0
+        assert x.layout.batch == 1 and whole_blocks, f"{x} cannot lie as {shape}"
+        assert math.prod(shape[:2]) == math.prod(x.shape[:2]), f"{x} cannot lie as {shape}"
     return _like(x, shape)
 
 
@@ -146,6 +148,7 @@ RESHAPE_VIEW = register(
         _evaluate_reshape_view,
         targets=(ACCELERATOR,),
         is_view=True,
-        doc="the same pixels of a map in rows of another length",
+        doc="the same pixels of a map in rows of another length; groups of blocks of channels as "
+        "images, or the reverse",
     )
 )

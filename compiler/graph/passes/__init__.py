@@ -1,6 +1,7 @@
 """Graph passes: functions from graph to graph, one per file; `compiler.pipeline` orders them."""
 
 from daedal.compiler.graph.passes.align_channels import align_channels
+from daedal.compiler.graph.passes.align_heads import align_heads
 from daedal.compiler.graph.passes.align_matmul import align_matmul
 from daedal.compiler.graph.passes.compose_tables import compose_tables
 from daedal.compiler.graph.passes.eliminate_common_subexpressions import (
@@ -18,6 +19,7 @@ from daedal.compiler.graph.passes.fuse_lookups import fuse_lookups
 from daedal.compiler.graph.passes.fuse_operators import fuse_operators
 from daedal.compiler.graph.passes.hoist_lookups import hoist_lookups
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
+from daedal.compiler.graph.passes.move_transposes import move_transposes
 from daedal.compiler.graph.passes.moves_to_views import moves_to_views
 from daedal.compiler.graph.passes.partition import Part, partition
 from daedal.compiler.graph.passes.rescale_before_concat import rescale_before_concat
@@ -25,13 +27,17 @@ from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
 from daedal.compiler.graph.passes.shuffles_to_selections import shuffles_to_selections
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
+from daedal.compiler.graph.passes.split_projections import split_projections
 from daedal.compiler.graph.passes.split_wide_weights import split_wide_weights
 from daedal.compiler.graph.passes.to_blocked import to_blocked
 from daedal.compiler.graph.passes.transposes_to_products import transposes_to_products
+from daedal.compiler.graph.passes.turn_projections import turn_projections
+from daedal.compiler.graph.passes.ungroup_queries import ungroup_queries
 
 __all__ = [
     "Part",
     "align_channels",
+    "align_heads",
     "align_matmul",
     "compose_tables",
     "eliminate_common_subexpressions",
@@ -47,6 +53,7 @@ __all__ = [
     "fuse_operators",
     "hoist_lookups",
     "lower_qdq",
+    "move_transposes",
     "moves_to_views",
     "partition",
     "rescale_before_concat",
@@ -54,7 +61,10 @@ __all__ = [
     "shuffles_to_selections",
     "simplify_reshapes",
     "simplify_transposes",
+    "split_projections",
     "split_wide_weights",
     "to_blocked",
     "transposes_to_products",
+    "turn_projections",
+    "ungroup_queries",
 ]

@@ -1,29 +1,37 @@
 """Pads the operands of matrix products to whole blocks."""
 
+import numpy as np
+
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
-from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
-from daedal.compiler.graph.ops.registry import whole
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, requantize
+from daedal.compiler.graph.ops.registry import runs_on, whole
+from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.selection import is_pixelwise
+from daedal.compiler.graph.views import source_of
+from daedal.compiler.target import ACCELERATOR
 
-__all__ = ["align_matmul"]
+__all__ = ["align_matmul", "padded_map", "with_padding"]
 
 
 def align_matmul(graph: Graph, *, block: int) -> Graph:
     """Let integer matrix products sum over whole blocks and read whole weight rows. Exact.
 
-    Both operands are padded with channels that hold their zero points, so they add nothing to the
-    sums. The second one is also padded with rows of pixels; the result's columns from these are
-    dropped.
+    Channels that fill a block add nothing to the sums if one of the operands holds its zero point
+    in them. If what the layout fills the blocks with is no such value, both are padded. The second
+    operand is also padded with pixels; the result's columns from these are dropped. A 1x1
+    convolution whose result only this product reads computes the added pixels itself.
 
     Before (blocks of 16)::
 
-        y = q_matmul(a, b, f, p) columns=49 ...         # a, b: int8[1,24,7,7]
+        k = q_conv2d(x, w, p) zero_point=3 ...          # int8[1,24,7,7]
+        y = q_matmul(a, k, f, q) columns=49 zero_point_b=3 ...   # a: int8[1,24,7,7]
 
     After::
 
-        a.blocks = q_pad(a, ...) pads=0,0,0,0,0,8,0,0 ...        # int8[1,32,7,7]
-        b.blocks = q_pad(b, ...) pads=0,0,0,0,0,8,9,0 ...        # int8[1,32,16,7]
-        y = q_matmul(a.blocks, b.blocks, f, p.blocks) columns=49 ...
+        x.column = reshape(x) shape=1,24,49,1
+        k.rows = q_conv2d(x.column, w, p) pads=0,0,15,0 ...     # int8[1,24,64,1]
+        y = q_matmul(a, k.rows, f, q) columns=49 ...
     """
     builder = GraphBuilder(graph.name, graph)
     builder.copy_inputs()
@@ -32,27 +40,105 @@ def align_matmul(graph: Graph, *, block: int) -> Graph:
             _align(graph, builder, node, block)
         else:
             builder.copy_node(node)
-    return builder.finish(graph.outputs)
+    return eliminate_dead_code(builder.finish(graph.outputs))
 
 
 def _align(graph: Graph, builder: GraphBuilder, node: Node, block: int) -> None:
     a, b, factor, params = node.inputs
     _, depth, height, width = graph.types[b].shape
-    channels = -depth % block
-    rows = next(extra for extra in range(block) if (height + extra) * width % block == 0)
-    zero_points = tuple(whole(node.attrs, f"zero_point_{name}") for name in "ab")
+    channels, rows = -depth % block, -height * width % block
+    zeros = [whole(node.attrs, f"zero_point_{name}") for name in "ab"]
+    if any(_filler(graph, name) == zero for name, zero in zip((a, b), zeros, strict=True)):
+        channels = 0
     if channels:
-        a = _padded(builder, a, (channels, 0), zero_points[0])
-        values = graph.constant(params).copy()
-        values[:, 0] += channels * zero_points[0] * zero_points[1]
-        params = builder.constant(builder.fresh_name(f"{params}.blocks"), values)
-    if channels or rows:
-        b = _padded(builder, b, (channels, rows), zero_points[1])
+        a = padded_map(graph, builder, a, (channels, 0), zeros[0])
+        params = with_padding(graph, builder, params, channels * zeros[0] * zeros[1])
+    if rows:
+        b = (not channels and _more_pixels(graph, builder, b, rows)) or _in_a_column(builder, b)
+    b = padded_map(graph, builder, b, (channels, -_num_pixels(builder, b) % block), zeros[1])
     builder.copy_node(node, [a, b, factor, params])
 
 
-def _padded(builder: GraphBuilder, name: str, extra: tuple[int, int], value: int) -> str:
-    """A map padded with more channels and more rows at its end."""
+def _filler(graph: Graph, name: str) -> int | None:
+    """What fills the last block of channels of a map that has no whole blocks, if it is known."""
+    producer = graph.producers.get(source_of(graph, name)[0])
+    if producer is None or not runs_on(producer.op, ACCELERATOR):
+        return 0  # The host packs it.
+    if producer.output != name:
+        return None
+    if producer.op == "q_conv2d":
+        return int(requantize(np.zeros(1, dtype=np.int64), np.zeros(3), producer.attrs)[0])
+    if producer.op == "q_requantize":
+        x, params = producer.inputs
+        value = _filler(graph, x)
+        if value is not None:
+            filled = np.array([value], dtype=np.int64)
+            return int(requantize(filled, graph.constant(params)[0], producer.attrs)[0])
+    return None
+
+
+def _num_pixels(builder: GraphBuilder, name: str) -> int:
+    _, _, height, width = builder.types[name].shape
+    return height * width
+
+
+def _in_a_column(builder: GraphBuilder, name: str) -> str:
+    """The map with all pixels in one column, to which any number can be added."""
+    images, channels, height, width = builder.types[name].shape
+    if width == 1:
+        return name
+    output = builder.fresh_name(f"{name}.column")
+    shape = (images, channels, height * width, 1)
+    return builder.add("reshape", [name], {"shape": shape}, output=output)
+
+
+def _more_pixels(graph: Graph, builder: GraphBuilder, name: str, count: int) -> str | None:
+    """The map, with `count` more pixels of any value, by the 1x1 convolution that computes it.
+
+    The map may view groups of its channels as images. None if there is no such convolution, or
+    something else reads its result.
+    """
+    shape = graph.types[name].shape
+    conv = graph.producers.get(name)
+    chain = [name]
+    while conv is not None and conv.op == "reshape":
+        chain.append(conv.inputs[0])
+        conv = graph.producers.get(conv.inputs[0])
+    if conv is None or not is_pixelwise(graph, conv) or source_of(graph, name)[0] != chain[-1]:
+        return None
+    if any(len(graph.users[item]) > 1 or item in graph.outputs for item in chain):
+        return None
+    x, *constants = conv.inputs
+    attrs: dict[str, AttrValue] = {**conv.attrs, "pads": (0, 0, count, 0), "pad_value": 0}
+    output = builder.fresh_name(f"{conv.output}.rows")
+    operands = [_in_a_column(builder, x), *constants]
+    builder.add(conv.op, operands, attrs, output=output, name=conv.name)
+    pixels = shape[2] * shape[3] + count
+    if len(chain) == 1:
+        return output
+    view = builder.fresh_name(f"{name}.rows")
+    return builder.add("reshape", [output], {"shape": (*shape[:2], pixels, 1)}, output=view)
+
+
+def with_padding(graph: Graph, builder: GraphBuilder, params: str, sum_of_zeros: int) -> str:
+    """The parameters of a product over more channels, whose zero points add up to a sum."""
+    if not sum_of_zeros:
+        return params
+    values = graph.constant(params).copy()
+    values[:, 0] += sum_of_zeros
+    return builder.constant(builder.fresh_name(f"{params}.blocks"), values)
+
+
+def padded_map(
+    graph: Graph, builder: GraphBuilder, name: str, extra: tuple[int, int], value: int
+) -> str:
+    """A map padded with `extra` channels and rows at its end, which hold `value`."""
+    if not any(extra):
+        return name
+    if graph.is_constant(name):
+        margins = [(0, 0), (0, extra[0]), (0, extra[1]), (0, 0)]
+        filled = np.pad(graph.constant(name), margins, constant_values=value)
+        return builder.constant(builder.fresh_name(f"{name}.blocks"), filled)
     output = builder.fresh_name(f"{name}.blocks")
     same = builder.constant(builder.fresh_name(f"{output}.identity"), IDENTITY)
     attrs: dict[str, AttrValue] = {

@@ -8,16 +8,13 @@ from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.selection import PIXELWISE
 
-__all__ = ["flatten_dense_to_conv"]
+__all__ = ["ELEMENTWISE", "UNARY", "flatten_dense_to_conv"]
 
-_ELEMENTWISE = (
-    "q_add",
-    "q_leaky_relu",
-    "q_max_requantized",
-    "q_mul",
-    "q_requantize",
-    "q_requantize_lookup",
-)
+UNARY = ("q_leaky_relu", "q_max_requantized", "q_requantize", "q_requantize_lookup")
+"""Integer operators that compute each element from the one at the same place of their operand."""
+
+ELEMENTWISE = ("q_add", "q_mul", *UNARY)
+"""Integer operators that compute each element from those at the same place of their operands."""
 
 
 def flatten_dense_to_conv(graph: Graph) -> Graph:
@@ -56,7 +53,7 @@ class _Rewrite:
         for node in self._graph.nodes:
             if node.op == "q_dense":
                 self._rewrite_dense(node)
-            elif node.op in _ELEMENTWISE and self._is_liftable(node):
+            elif node.op in ELEMENTWISE and self._is_liftable(node):
                 data, constants = _split(node)
                 is_row = any(self._is_row(name) for name in data)
                 operands = [*(self._as_map(name, is_row=is_row) for name in data), *constants]

@@ -59,8 +59,8 @@ def to_blocked(
         y.plain = unpack(y)
         z = dequantize(y.plain, s, o)
 
-    A reshape that only changes the length of rows, between operators of the accelerator, becomes a
-    `reshape_view`.
+    A reshape between operators of the accelerator becomes a `reshape_view` if it only changes the
+    length of rows, or has groups of whole blocks of channels as images, or the reverse.
 
     Raises
     ------
@@ -129,15 +129,24 @@ class _Blocking:
         self._compute(node, node.op, operands)
 
     def _keeps_pixels(self, node: Node) -> bool:
-        """Whether a reshape between operators of the accelerator only changes the row length."""
+        """Whether a reshape between operators of the accelerator keeps the order of the bytes."""
         if node.op != "reshape" or node.inputs[0] not in self._computed:
             return False
         before, after = (self._graph.types[name].shape for name in (node.inputs[0], node.output))
         users = self._graph.users[node.output]
         return (
             len(before) == len(after) == MAP_RANK
-            and before[:2] == after[:2]
+            and (before[:2] == after[:2] or self._regroups(before, after))
             and any(runs_on(user.op, ACCELERATOR) for user in users)
+        )
+
+    def _regroups(self, before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+        """Whether a reshape of maps has groups of blocks of channels as images, or the reverse."""
+        layout = self._activations
+        return (
+            layout.batch == 1
+            and before[0] * before[1] == after[0] * after[1]
+            and all(shape[1] % layout.block == 0 for shape in (before, after))
         )
 
     def _block_reshape(self, node: Node) -> None:
@@ -158,9 +167,10 @@ class _Blocking:
         """Both maps, and a weight row of factors; `align_matmul` has filled up the blocks."""
         a, b, factor, _ = node.inputs
         row, batch = (self._block_out, self._weights.block_in), self._activations.batch
-        if row[0] != row[1] or batch > 1:
+        if row[0] > row[1] or batch > 1:
             raise UnsupportedError(
-                "a product of two computed matrices needs an array of equal blocks without batch, "
+                "a product of two computed matrices needs an array without batch, and block_in not "
+                "below block_out, "
                 f"not {batch}x{row[1]}x{row[0]} ({node}); choose another variant, or compile a "
                 "part of the model with --from and --to",
                 node.output,
@@ -265,8 +275,15 @@ class _Blocking:
         return self._define(name, packed, type_.with_layout(layout))
 
     def _block_params(self, node: Node, name: str) -> str:
-        """(rows, 3) as (rows / block_out, block_out, 3); a single row is repeated in all lanes."""
+        """(rows, 3) as (rows / block_out, block_out, 3); a row that is not for channels is repeated
+        in all lanes."""
         rows, lanes = self._graph.constant(name), self._block_out
+        if node.op == "q_matmul":
+            # The channels that fill up the blocks are summed over, too.
+            zeros = [whole(node.attrs, f"zero_point_{role}") for role in "ab"]
+            depth = self._graph.types[node.inputs[0]].shape[1]
+            filled = -depth % self._activations.block * zeros[0] * zeros[1]
+            rows = rows + np.array([filled, 0, 0])
         if node.op in _WITH_CHANNELS and name == node.inputs[_PARAMETERS.get(node.op, -1)]:
             # The parts' rows follow each other; each part fills whole blocks.
             block, channels = self._activations.block, self._graph.types[node.output].shape[1]

@@ -205,12 +205,14 @@ def matmul_rows(shape: tuple[int, ...], variant: Variant) -> tuple[int, ...]:
 
 def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     _, num_rows = correction(whole(node.attrs, "zero_point_b"))
+    parts = variant.block // variant.array.block_out
     y = matmul(
         *operands,
-        num_blocks=-(-whole(node.attrs, "columns") // variant.array.block_out),
+        num_blocks=-(-whole(node.attrs, "columns") // variant.block) * parts,
         num_rows=num_rows,
         column=correction(whole(node.attrs, "zero_point_a")),
         bounds=bounds_of(node),
+        parts=parts,
         accumulator=accumulator_dtype(variant),
     )
     return matmul_template(te.create_prim_func(operands, [y], node.output), variant)

@@ -84,15 +84,15 @@ def test_operands_of_matrix_products_are_padded_to_blocks(rng):
     graph = builder.finish(("c",))
     aligned = align_matmul(graph, block=4)
     verify(aligned)
-    assert [node.op for node in aligned.nodes] == ["q_pad", "q_pad", "q_matmul"]
+    assert [node.op for node in aligned.nodes] == ["q_pad", "reshape", "q_pad", "q_matmul"]
     left, right, _, params = aligned.nodes[-1].inputs
     assert aligned.types[left].shape == (1, 8, 3, 3)
-    assert aligned.types[right].shape == (1, 8, 4, 3)
+    assert aligned.types[right].shape == (1, 8, 12, 1)
     assert aligned.constant(params).tolist() == [[8 * -4 * -1, 1, 6]]
     values = {"a": rng.integers(-128, 128, (1, 6, 3, 3)).astype(np.int8)}
     np.testing.assert_array_equal(run(aligned, values)["c"], run(graph, values)["c"])
     again = align_matmul(aligned, block=4)
-    assert [node.op for node in again.nodes] == ["q_pad", "q_pad", "q_matmul"]
+    assert [node.op for node in again.nodes] == ["q_pad", "reshape", "q_pad", "q_matmul"]
 
 
 def test_a_map_is_transposed_by_a_product(rng):

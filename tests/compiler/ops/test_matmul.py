@@ -39,38 +39,59 @@ def check_product(
     columns: int,
     zero_points: tuple[int, int],
     interpret: bool = True,
+    *,
+    share: int = 1,
+    by_pixel: bool = False,
 ) -> None:
-    """Sizes but `pixels` count blocks; the reference is numpy on whole matrices."""
-    array, lanes = variant.array, variant.array.block_in
+    """Sizes but `pixels` count blocks; the reference is numpy on whole matrices.
+
+    An image of b serves `share` images of a. With `by_pixel`, every pixel has its own parameters.
+    """
+    array, lanes, rows_of_b = variant.array, variant.array.block_in, variant.array.block_out
+    parts = lanes // rows_of_b
     limit = 1 << (array.input_bits - 1)
     za, zb = zero_points
-    left = rng.integers(-limit, limit, (images, depth, *pixels, lanes))
+    left = rng.integers(-limit, limit, (images * share, depth, *pixels, lanes))
     right = rng.integers(-limit, limit, (images, depth, columns * lanes, lanes))
     shift = 17 + int(np.log2(limit * limit * np.sqrt(depth * lanes) / 150))
-    row = np.array([depth * lanes * za * zb, 100_001, shift])
-    sums = np.einsum("ikhwl,iknl->inhw", left - za, right - zb)
+    images *= share
+    count = images * pixels[0] * pixels[1] if by_pixel else 1
+    rows = np.tile([0, 100_001, shift], (count, 1))
+    if by_pixel:
+        rows[:, 0] = rng.integers(-1000, 1000, count)
+        rows[:, 1] -= rng.integers(0, 50_000, count)
+    sums = np.einsum("ikhwl,iknl->inhw", left - za, np.repeat(right - zb, share, axis=0))
+    places = rows.reshape(images, 1, *pixels, 3) if by_pixel else rows[0]
     results = requantize(
-        sums, 0, row[1], row[2], BOUNDS.zero_point, BOUNDS.low, BOUNDS.high
-    ).reshape(images, columns, lanes, *pixels, 1, 1)
+        sums,
+        places[..., 0],
+        places[..., 1],
+        places[..., 2],
+        BOUNDS.zero_point,
+        BOUNDS.low,
+        BOUNDS.high,
+    ).reshape(images, columns, parts, rows_of_b, *pixels, 1)
+    rows[:, 0] += depth * lanes * za * zb
 
     kind = element_dtype(array.input_bits)
     (factor, num_rows), column = correction(zb), correction(za)
     arrays = {
         "a": left.reshape(images, depth, *pixels, 1, 1, lanes).astype(kind),
-        "b": right.reshape(images, depth, columns, lanes, lanes).astype(kind),
-        "factor": np.full((1, lanes, lanes), factor, dtype=kind),
-        "params": np.broadcast_to(row, (1, lanes, 3)).copy(),
+        "b": right.reshape(-1, depth, columns * parts, rows_of_b, lanes).astype(kind),
+        "factor": np.full((1, rows_of_b, lanes), factor, dtype=kind),
+        "params": np.repeat(rows[:, None], rows_of_b, axis=1),
     }
     operands = [te.placeholder(v.shape, v.dtype.name, name) for name, v in arrays.items()]
     y = matmul(
         *operands,
-        num_blocks=columns,
+        num_blocks=columns * parts,
+        parts=parts,
         num_rows=num_rows,
         column=column,
         bounds=BOUNDS,
         accumulator=accumulator_dtype(variant),
     )
-    expected = np.moveaxis(results, 2, -1)
+    expected = results.transpose(0, 1, 4, 5, 2, 6, 3)
     (formula,) = te.evaluate_tensors([y], arrays)
     np.testing.assert_array_equal(formula, expected)
     original = te.create_prim_func(operands, [y], "product")
@@ -87,7 +108,7 @@ def check_product(
         },
         inputs=[
             spec_of("a", arrays["a"].shape, bits),
-            spec_of("b", (images, depth, columns * lanes, 1, 1, 1, lanes), bits),
+            spec_of("b", (len(right), depth, columns * lanes, 1, 1, 1, lanes), bits),
         ],
         outputs=[spec_of("y", y.shape, bits)],
     )
@@ -107,20 +128,25 @@ ZERO_POINTS = st.sampled_from([-128, -7, 0, 1, 127])
     st.tuples(st.integers(1, 4), st.integers(1, 3)),
     st.integers(1, 3),
     st.tuples(ZERO_POINTS, ZERO_POINTS),
+    st.sampled_from([1, 1, 3]),
+    st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-def test_every_level(variant, images, depth, pixels, columns, zero_points, seed):
+def test_every_level(variant, images, depth, pixels, columns, zero_points, share, by_pixel, seed):
     rng = np.random.default_rng(seed)
+    sizes = (images, depth, pixels, columns)
     try:
-        check_product(variant, rng, images, depth, pixels, columns, zero_points)
+        check_product(variant, rng, *sizes, zero_points, share=share, by_pixel=by_pixel)
     except ScheduleError as error:
         assume("one row of a matrix product must fit" not in str(error))
         raise
 
 
-@pytest.mark.parametrize("name", ["tiny", "vta", "wide", "int16"])
+@pytest.mark.parametrize("name", ["tiny", "vta", "wide", "int16", "ecp5"])
 def test_every_variant(name, rng):
-    check_product(load_variant(name), rng, 2, 5, (13, 3), 3, (-128, 100), interpret=False)
+    check_product(
+        load_variant(name), rng, 2, 5, (13, 3), 3, (-128, 100), False, share=2, by_pixel=True
+    )
 
 
 def test_a_row_that_fits_nowhere_is_refused(rng):
@@ -208,13 +234,13 @@ def attention(
     return model.model(y)
 
 
-@pytest.mark.parametrize(("size", "pads"), [((4, 8), []), ((7, 7), ["q_pad"])])
-def test_scores_of_attention_need_no_transpose(size, pads, rng):
-    """Both maps have the summed axis as channels already: one launch, and a pad at most."""
+@pytest.mark.parametrize("size", [(4, 8), (7, 7)])
+def test_scores_of_attention_need_no_transpose(size, rng):
+    """Both maps have the summed axis as channels already, and the keys are padded as they are
+    computed: one launch, and no copy."""
     model = attention(rng, second=False, size=size)
     artifact = daedal.compile(model.SerializeToString(), "vta")
-    layers = ["q_conv2d", "q_conv2d", *pads, "q_matmul"]
-    assert [layer.op for layer in artifact.layers] == layers
+    assert [layer.op for layer in artifact.layers] == ["q_conv2d", "q_conv2d", "q_matmul"]
     x = {"x": rng.uniform(-2.5, 2.5, (1, 32, *size)).astype(np.float32)}
     graph = integer_graph(model.SerializeToString(), artifact.program.variant)
     assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
@@ -281,8 +307,9 @@ def test_an_array_with_a_batch_is_refused(rng):
     model = product_model(rng, (), (9, 16, 32), True, "int8", (0, 0))
     with pytest.raises(
         ModelError,
-        match=r"a product of two computed matrices needs an array of equal blocks without batch, "
-        r"not 4x8x8 \(.*\); choose another variant, or compile a part of the model with --from",
+        match=r"a product of two computed matrices needs an array without batch, and block_in not "
+        r"below block_out, not 4x8x8 \(.*\); choose another variant, or compile a part of the "
+        r"model with --from",
     ):
         daedal.compile(model.SerializeToString(), "batch4")
 

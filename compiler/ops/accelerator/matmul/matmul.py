@@ -28,12 +28,14 @@ def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
     y = sch.get_block("y")
     store = sch.cache_write(y, 0, result_scope(func))
     n, oc, h, w, u, b, o = sch.get_loops(store)
+    share = func.params[0].shape[0] // func.params[1].shape[0]
+    n_0, n_1 = sch.split(n, [None, share])
     oc_0, oc_1 = sch.split(oc, [None, config["out_blocks"]])
     h_0, h_1 = sch.split(h, [None, config["height"]])
     w_0, w_1 = sch.split(w, [None, config["width"]])
-    sch.reorder(n, oc_0, h_0, w_0, oc_1, h_1, w_1, u, b, o)
+    sch.reorder(n_0, oc_0, n_1, h_0, w_0, oc_1, h_1, w_1, u, b, o)
     sch.compute_at(y, w_0)
-    places = {"left": ("inp", w_0), "right": ("wgt", oc_0), "constant": ("inp", n)}
+    places = {"left": ("inp", w_0), "right": ("wgt", oc_0), "constant": ("inp", n_0)}
     places["cols"] = ("acc", oc_0)
     stages = _producers(sch, y)
     for block in stages:
@@ -43,7 +45,7 @@ def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
     for block in stages:
         _tensorize(sch, block)
     params = sch.cache_read(y, "params", "par")
-    sch.compute_at(params, n)
+    sch.compute_at(params, n_0 if func.params[-1].shape[0] == 1 else w_0)
     sch.tensorize(sch.get_loops(params)[-3], "load")
     sch.tensorize(sch.get_loops(store)[-6], "store")
     sch.tensorize(sch.get_loops(y)[-2], result_intrin(sch))

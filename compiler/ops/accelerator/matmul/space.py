@@ -43,13 +43,17 @@ class MatmulSpace(TileSpace):
         super().__init__(variant)
         self._func = func
         pads = scratchpads(variant)
-        self._inp, self._wgt, self._out = (
-            pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
+        self._inp, self._wgt, self._out, self._par = (
+            pads[memory].row_beats(variant)
+            for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
         self._stored = narrow_vectors(func.outputs[0])
         self._out *= self._stored
-        self._images, self._blocks, *self._map, _, _, lanes = func.outputs[0].shape
+        self._images, self._outer, *self._map, self._parts, _, lanes = func.outputs[0].shape
+        self._blocks = self._outer * self._parts
         self._depth = func.params[0].shape[1]
+        self._others = func.params[1].shape[0]
+        self._has_rows = func.params[-1].shape[0] > 1
         self._vector_cycles = 2 + lanes // variant.units.requantize_lanes
 
     def on(self, variant: Variant) -> "MatmulSpace":
@@ -58,15 +62,16 @@ class MatmulSpace(TileSpace):
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
         height, width = (tile_sizes(size) for size in self._map)
-        return {"out_blocks": tile_sizes(self._blocks), "height": height, "width": width}
+        return {"out_blocks": tile_sizes(self._outer), "height": height, "width": width}
 
     def holds(self, table: Table, share: int) -> Mask:
         capacity = Capacity(self._variant, share)
-        blocks, pixels = table["out_blocks"], self._pixels(table)
+        blocks, pixels = self._rows(table), self._pixels(table)
         held: Mask = self._depth * blocks + 1 <= capacity.wgt
         held &= self._accumulators(table) <= capacity.acc
         held &= blocks * pixels <= result_rows(capacity, self._stored)
         held &= self._depth * pixels + 1 <= capacity.inp
+        held &= (pixels if self._has_rows else 1) <= capacity.par
         return held
 
     def usual(self, table: Table) -> Table:
@@ -82,8 +87,8 @@ class MatmulSpace(TileSpace):
         work and the store of a tile after the last one.
         """
         pixels = self._pixels(table)
-        begin = self._depth * (table["out_blocks"] * self._wgt + pixels * self._inp)
-        end = table["out_blocks"] * pixels * (self._vector_cycles + self._out)
+        begin = self._depth * (self._rows(table) * self._wgt + pixels * self._inp)
+        end = self._rows(table) * pixels * (self._vector_cycles + self._out)
         units = (
             self._products(table),
             np.full_like(begin, self._vectors * self._vector_cycles),
@@ -96,12 +101,12 @@ class MatmulSpace(TileSpace):
         """The corrections' work is not counted."""
         row_bytes = {name: pad.row_bytes for name, pad in scratchpads(self._variant).items()}
         out = row_bytes[Memory.OUT] * self._stored
-        blocks, pixels = table["out_blocks"], self._pixels(table)
+        blocks, pixels = self._rows(table), self._pixels(table)
         requantize = self._vector_cycles - 2
         last = last_size(self._map[0], table["height"]) * last_size(self._map[1], table["width"])
         last = last * last_size(self._blocks, blocks)
         left = self._outs(table) * (self._vectors // self._blocks) * row_bytes[Memory.INP]
-        right = self._images * self._blocks * row_bytes[Memory.WGT]
+        right = self._others * self._blocks * row_bytes[Memory.WGT]
         work = Work.of(
             len(blocks),
             products=self._depth * self._vectors,
@@ -119,7 +124,7 @@ class MatmulSpace(TileSpace):
 
     def features(self, table: Table) -> dict[str, Floats]:
         """What a learned cost model sees: cycles of every unit, and sizes of a tile."""
-        blocks, pixels = table["out_blocks"], self._pixels(table)
+        blocks, pixels = self._rows(table), self._pixels(table)
         found = {
             "estimate": self.cycles(table),
             "product_cycles": self._products(table),
@@ -140,18 +145,22 @@ class MatmulSpace(TileSpace):
         height, width = self._map
         return self._images * height * width * self._blocks
 
+    def _rows(self, table: Table) -> Column:
+        """Blocks of rows of the second operand that a tile has."""
+        return table["out_blocks"] * self._parts
+
     def _pixels(self, table: Table) -> Column:
         """Pixels of a tile."""
         return table["height"] * table["width"]
 
     def _accumulators(self, table: Table) -> Column:
         """Accumulators of the product, and of the row and column corrections."""
-        blocks, pixels = table["out_blocks"], self._pixels(table)
+        blocks, pixels = self._rows(table), self._pixels(table)
         return blocks * pixels + pixels + blocks
 
     def _outs(self, table: Table) -> Column:
         """Number of tiles that cover the result's channels."""
-        return ceil_div(self._blocks, table["out_blocks"])
+        return ceil_div(self._outer, table["out_blocks"])
 
     def _tiles(self, table: Table) -> Column:
         """Number of tiles."""
@@ -167,8 +176,9 @@ class MatmulSpace(TileSpace):
     def _beats(self, table: Table) -> Column:
         """Bus words of all tiles."""
         pixels = self._vectors // self._blocks
-        loaded = self._outs(table) * (pixels * self._inp) + self._images * self._blocks * self._wgt
-        return self._depth * loaded + self._vectors * self._out
+        loaded = self._outs(table) * (pixels * self._inp) + self._others * self._blocks * self._wgt
+        rows = self._outs(table) * pixels * self._par if self._has_rows else 0
+        return self._depth * loaded + self._vectors * self._out + rows
 
     def misfit(self) -> str:
         memory = self._variant.memory

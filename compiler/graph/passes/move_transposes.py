@@ -1,0 +1,171 @@
+"""Lets elementwise operators and slices work on maps as the layers around them have them."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.layout import MAP_RANK
+from daedal.compiler.graph.ops.looked_up import table_of
+from daedal.compiler.graph.ops.registry import ints, runs_on
+from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.flatten_dense_to_conv import ELEMENTWISE
+from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
+from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
+from daedal.compiler.graph.views import add_moved, is_in_order, source_of, view_ends
+from daedal.compiler.target import ACCELERATOR
+
+__all__ = ["move_transposes"]
+
+
+def move_transposes(graph: Graph) -> Graph:
+    """Move transposes behind elementwise operators and slices, or before them. Exact.
+
+    Behind: where an operand is a transposed map of an integer operator, the operator works on that
+    map, and its result is transposed. Before: where only the host supplies the operands, and all
+    readers are integer operators that read the result in one other order, the operands are brought
+    into that order. Transposes that meet cancel each other.
+
+    Before::
+
+        t = transpose(reshape(x)) order=0,2,1           # x: int8[1,64,50,1]
+        r = reshape(t) shape=1,50,64,1
+        y = q_requantize(r, p) ...
+
+    After::
+
+        y.map = q_requantize(x, p) ...
+        y = reshape(transpose(reshape(y.map)))
+    """
+    while True:
+        moved = _Move(graph).run()
+        if moved is None:
+            return graph
+        graph = eliminate_dead_code(simplify_reshapes(simplify_transposes(moved)))
+
+
+class _Move:
+    """One walk over the graph. An operator behind another that was moved waits for the next one."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._builder = GraphBuilder(graph.name, graph)
+        self._moved = False
+
+    def run(self) -> Graph | None:
+        """The new graph; None if nothing can be moved."""
+        self._builder.copy_inputs()
+        for node in self._graph.nodes:
+            mark = self._builder.mark()
+            done = False
+            if node.op in ELEMENTWISE:
+                done = self._sink(node) or self._hoist(node)
+            elif node.op == "q_slice":
+                done = self._sink_slice(node)
+            if not done:
+                self._builder.rewind(mark)
+                self._builder.copy_node(node)
+            self._moved |= done
+        return self._builder.finish(self._graph.outputs) if self._moved else None
+
+    def _data(self, node: Node) -> list[str]:
+        """The operands that are maps, without table and parameters."""
+        return list(node.inputs[: -1 if table_of(node.op, node.inputs) is None else -2])
+
+    def _map_behind(self, name: str) -> tuple[str, Callable[[], Array]] | None:
+        """The integer operator's map behind views, and where the elements lie in it."""
+        root, places = source_of(self._graph, name)
+        producer = self._graph.producers.get(root)
+        if producer is None or not runs_on(producer.op, ACCELERATOR):
+            return None
+        return (root, places) if self._graph.types[root].rank == MAP_RANK else None
+
+    def _sink(self, node: Node) -> bool:
+        """Compute an elementwise operator on the map behind one of its operands."""
+        data = self._data(node)
+        if any(self._graph.types[name].shape != self._shape(node) for name in data):
+            return False
+        found = [item for name in data if (item := self._map_behind(name)) is not None]
+        moved = {root: places for root, get in found if not is_in_order(places := get())}
+        for root, places in moved.items():
+            back = np.argsort(places.reshape(-1)).astype(places.dtype)
+            shape = self._graph.types[root].shape
+            orders = [places_of().reshape(-1)[back] for _, places_of in found]
+            if sum(not is_in_order(order) for order in orders) >= len(moved):
+                continue
+            operands = [self._reordered(name, back.reshape(shape)) for name in data]
+            if all(operands):
+                return self._add(node, operands, places)
+        return False
+
+    def _hoist(self, node: Node) -> bool:
+        """Compute an elementwise operator in the order that its readers want."""
+        data = self._data(node)
+        shapes = {self._graph.types[name].shape for name in data}
+        if shapes != {self._shape(node)} or node.output in self._graph.outputs:
+            return False
+        if any(self._is_accelerated(source_of(self._graph, name)[0]) for name in data):
+            return False
+        ends = view_ends(self._graph, node.output)
+        if not ends:
+            return False
+        orders = [source_of(self._graph, name)[1]() for name in ends]
+        first = orders[0]
+        if is_in_order(first) or any(
+            order.shape != first.shape or not np.array_equal(order, first) for order in orders
+        ):
+            return False
+        operands = [self._reordered(name, first) for name in data]
+        back = np.argsort(first.reshape(-1)).astype(first.dtype)
+        return all(operands) and self._add(node, operands, back.reshape(self._shape(node)))
+
+    def _sink_slice(self, node: Node) -> bool:
+        """Slice the map behind the operand, if the part is a slice there, too."""
+        x, params = node.inputs
+        found = self._map_behind(x)
+        if found is None or is_in_order(places := found[1]()):
+            return False
+        begins, ends, steps = (ints(node.attrs, name) for name in ("begins", "ends", "steps"))
+        parts = zip(begins, ends, steps, strict=True)
+        taken = places[tuple(slice(*part) for part in parts)]
+        root = self._graph.types[found[0]].shape
+        kept = [np.unique(axis) for axis in np.unravel_index(taken.reshape(-1), root)]
+        strides = [int(axis[1] - axis[0]) if len(axis) > 1 else 1 for axis in kept]
+        if any(
+            not np.array_equal(axis, axis[0] + stride * np.arange(len(axis)))
+            for axis, stride in zip(kept, strides, strict=True)
+        ):
+            return False
+        shape = tuple(len(axis) for axis in kept)
+        if int(np.prod(shape)) != taken.size or shape[0] != root[0]:
+            return False
+        local = np.searchsorted(np.unique(taken), taken.reshape(-1)).reshape(taken.shape)
+        attrs = {
+            **node.attrs,
+            "begins": tuple(int(axis[0]) for axis in kept),
+            "ends": tuple(int(axis[-1]) + 1 for axis in kept),
+            "steps": tuple(strides),
+        }
+        name = self._builder.fresh_name(f"{node.output}.map")
+        self._builder.add(node.op, [found[0], params], attrs, output=name, name=node.name)
+        return add_moved(self._builder, name, local, node.output)
+
+    def _reordered(self, name: str, order: Array) -> str:
+        """`name` with its elements in `order`; "" if views cannot do it."""
+        output = self._builder.fresh_name(f"{name}.ordered")
+        return output if add_moved(self._builder, name, order, output) else ""
+
+    def _add(self, node: Node, operands: list[str], places: Array) -> bool:
+        """Add the operator on `operands`, and its old result, which has the elements `places`."""
+        name = self._builder.fresh_name(f"{node.output}.map")
+        others = node.inputs[len(operands) :]
+        self._builder.add(node.op, [*operands, *others], node.attrs, output=name, name=node.name)
+        return add_moved(self._builder, name, places, node.output)
+
+    def _shape(self, node: Node) -> tuple[int, ...]:
+        return self._graph.types[node.output].shape
+
+    def _is_accelerated(self, name: str) -> bool:
+        producer = self._graph.producers.get(name)
+        return producer is not None and runs_on(producer.op, ACCELERATOR)

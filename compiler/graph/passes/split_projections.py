@@ -1,0 +1,95 @@
+"""Splits a projection to queries, keys and values into one for each."""
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
+from daedal.compiler.graph.ops.registry import ints
+from daedal.compiler.graph.passes.value_ranges import changes_nothing
+from daedal.compiler.graph.selection import is_pixelwise
+
+__all__ = ["split_projections"]
+
+
+def split_projections(graph: Graph) -> Graph:
+    """Compute slices of a 1x1 convolution's channels by convolutions of their own. Exact.
+
+    This is done where a matrix product reads a slice, whose pixels are then padded, or whose rows
+    and columns are exchanged, without the others.
+
+    Before::
+
+        x = q_conv2d(a, w, p) ...                       # int8[1,192,50,1]
+        q = q_slice(x, i) begins=0,0,0,0 ends=1,64,50,1 ...
+        k = q_slice(x, i) begins=0,64,0,0 ends=1,128,50,1 ...
+
+    After::
+
+        q = q_conv2d(a, w.q, p.q) ...                   # int8[1,64,50,1]
+        k = q_conv2d(a, w.k, p.k) ...
+    """
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    parts = {name: node for node in graph.nodes for name in _slices(graph, node)}
+    whole_ones = {node.output for node in parts.values()}
+    for node in graph.nodes:
+        if node.output in parts:
+            _add_part(graph, builder, parts[node.output], node)
+        elif node.output not in whole_ones:
+            builder.copy_node(node)
+    return builder.finish(graph.outputs)
+
+
+def _slices(graph: Graph, node: Node) -> list[str]:
+    """The slices of channels that replace the result of `node`, if they do."""
+    if not is_pixelwise(graph, node) or node.output in graph.outputs:
+        return []
+    users = graph.users[node.output]
+    count = sum(graph.types[user.output].shape[1] for user in users)
+    taken = count <= graph.types[node.output].shape[1] and all(
+        _selects_channels(graph, user) for user in users
+    )
+    if not taken or not any(_feeds_product(graph, user.output) for user in users):
+        return []
+    return [user.output for user in users]
+
+
+def _selects_channels(graph: Graph, node: Node) -> bool:
+    if node.op != "q_slice":
+        return False
+    begins, ends, steps = (ints(node.attrs, name) for name in ("begins", "ends", "steps"))
+    shape = graph.types[node.inputs[0]].shape
+    return begins[2:] == (0, 0) and ends[2:] == shape[2:] and steps[2:] == (1, 1)
+
+
+def _feeds_product(graph: Graph, name: str) -> bool:
+    """Whether a matrix product reads the tensor through views."""
+    return any(
+        user.op == "q_matmul"
+        or (user.op in ("reshape", "transpose") and _feeds_product(graph, user.output))
+        for user in graph.users[name]
+    )
+
+
+def _add_part(graph: Graph, builder: GraphBuilder, conv: Node, node: Node) -> None:
+    """Add the slice `node` of the result of `conv` as a convolution."""
+    x, *constants = conv.inputs
+    begin, end, step = (ints(node.attrs, name)[1] for name in ("begins", "ends", "steps"))
+    operands = [x, *(_rows(graph, builder, name, begin, end, step) for name in constants)]
+    params = graph.constant(node.inputs[1])
+    if changes_nothing(graph, conv.output, params, node.attrs):
+        builder.add(conv.op, operands, conv.attrs, output=node.output, name=conv.name)
+        return
+    part = builder.fresh_name(f"{node.output}.part")
+    builder.add(conv.op, operands, conv.attrs, output=part, name=conv.name)
+    attrs: dict[str, AttrValue] = {name: node.attrs[name] for name in REQUANTIZE_ATTRS}
+    builder.add("q_requantize", [part, node.inputs[1]], attrs, output=node.output, name=node.name)
+
+
+def _rows(graph: Graph, builder: GraphBuilder, name: str, begin: int, end: int, step: int) -> str:
+    """Those rows of a constant."""
+    values: Array = graph.constant(name)
+    return builder.constant(
+        builder.fresh_name(f"{name}.part"), np.ascontiguousarray(values[begin:end:step])
+    )

@@ -1,0 +1,118 @@
+"""Computes a projection turned where a matrix product wants its pixels as channels."""
+
+import math
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
+from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.flatten_dense_to_conv import UNARY
+from daedal.compiler.graph.selection import is_pixelwise
+from daedal.compiler.graph.views import view_source
+
+__all__ = ["turn_projections"]
+
+
+def turn_projections(graph: Graph, *, block: int) -> Graph:
+    """Exchange the operands of a 1x1 convolution instead of transposing its result. Exact.
+
+    The weights of an output channel become a pixel of the first operand of a `q_matmul`, and the
+    map's pixels the weights. Each pixel has the parameters that its channel had, so the integers
+    are the same. The pixels of each head are filled up to whole blocks of `block` with weights of
+    0; only the matrix product that reads the result may see them, as columns that it leaves out.
+
+    Before::
+
+        v = q_conv2d(x, w, p) ...                       # int8[1,64,50,1], 4 heads
+        t = reshape(transpose(reshape(v)))              # int8[4,50,16,1]
+        y = q_matmul(a, t, f, q) columns=16 ...
+
+    After::
+
+        const w.turned: int8[4,64,16,1]                 # x: int8[1,64,50,1]
+        t = q_matmul(w.turned, x, f0, p.turned) columns=50 ...
+        y = q_matmul(a, t, f, q) columns=16 ...
+    """
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    turned: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.op != "q_matmul":
+            builder.copy_node(node)
+            continue
+        a, b, *constants = node.inputs
+        if b not in turned:
+            turned[b] = _Turn(graph, builder, b, block).run() or b
+        builder.copy_node(node, [a, turned[b], *constants])
+    return eliminate_dead_code(builder.finish(graph.outputs))
+
+
+class _Turn:
+    """The tensor `name`, computed from the operands of the convolution behind it."""
+
+    def __init__(self, graph: Graph, builder: GraphBuilder, name: str, block: int) -> None:
+        self._graph = graph
+        self._builder = builder
+        self._name = name
+        self._block = block
+        self._heads, self._tokens, *pixels = graph.types[name].shape
+        self._width = math.prod(pixels)
+
+    def run(self) -> str | None:
+        """The new name, or None if no convolution can be turned."""
+        root = self._root()
+        chain: list[Node] = []
+        while root is not None and root.op in UNARY:
+            chain.append(root)
+            root = self._graph.producers.get(root.inputs[0])
+        if root is None or not is_pixelwise(self._graph, root):
+            return None
+        result = self._product(root)
+        for node in reversed(chain):
+            output = self._builder.fresh_name(f"{self._name}.turned")
+            result = self._builder.add(
+                node.op, [result, *node.inputs[1:]], node.attrs, output=output, name=node.name
+            )
+        return result
+
+    def _root(self) -> Node | None:
+        """What computes the map that the tensor is with heads, pixels and channels as axes."""
+        found = view_source(self._graph, self._name)
+        if found is None:
+            return None
+        root, places = found
+        start: Array = np.arange(places.size, dtype=places.dtype)
+        heads = start.reshape(self._heads, self._width, self._tokens).transpose(0, 2, 1)
+        images, channels, *_ = self._graph.types[root].shape
+        if images > 1 or channels != self._heads * self._width:
+            return None
+        is_turned = np.array_equal(places.reshape(heads.shape), heads)
+        return self._graph.producers[root] if is_turned else None
+
+    def _product(self, conv: Node) -> str:
+        x, w, p = conv.inputs
+        weights, params = self._graph.constant(w), self._graph.constant(p)
+        count = -(-self._width // self._block) * self._block
+        rows = np.zeros((self._heads, count, weights.shape[1]), dtype=weights.dtype)
+        rows[:, : self._width] = weights.reshape(self._heads, self._width, -1)
+        table = np.zeros((self._heads, count, 3), dtype=params.dtype)
+        table[:, : self._width] = params.reshape(self._heads, self._width, 3)
+        operands = [
+            self._constant(f"{w}.turned", rows.transpose(0, 2, 1)[..., None]),
+            x,
+            self._constant(f"{self._name}.factor", np.zeros(1, dtype=np.int8)),
+            self._constant(f"{p}.turned", table.reshape(-1, 3)),
+        ]
+        attrs: dict[str, AttrValue] = {
+            "zero_point_a": 0,
+            "zero_point_b": 0,
+            "columns": self._tokens,
+            **{name: conv.attrs[name] for name in REQUANTIZE_ATTRS},
+        }
+        output = self._builder.fresh_name(f"{self._name}.turned")
+        return self._builder.add("q_matmul", operands, attrs, output=output, name=conv.name)
+
+    def _constant(self, name: str, values: Array) -> str:
+        return self._builder.constant(self._builder.fresh_name(name), values)

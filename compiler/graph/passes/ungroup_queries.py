@@ -1,0 +1,98 @@
+"""Makes images of the heads of queries that share a head of keys or values."""
+
+import math
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
+from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
+from daedal.compiler.graph.views import add_moved, view_ends, view_source
+
+__all__ = ["ungroup_queries"]
+
+
+def ungroup_queries(graph: Graph) -> Graph:
+    """Split the pixels of a product's first operand into images, which share the second's. Exact.
+
+    In grouped-query attention, a product has the tokens of several heads as rows. In memory, the
+    blocks of channels of a head come one after the other, so heads are views as images, but not as
+    rows of one image. This is done where the first operand is made of heads, or a reader of the
+    result takes it as heads.
+
+    Before::
+
+        a = reshape(transpose(reshape(q)))              # q: int8[1,128,50,1], a: int8[4,16,100,1]
+        y = q_matmul(a, b, f, p) ...                    # b: int8[4,16,64,1], y: int8[4,50,100,1]
+
+    After::
+
+        a.heads = reshape(q) shape=8,16,50,1
+        y.heads = q_matmul(a.heads, b, f, p) ...        # int8[8,50,50,1]
+        y = reshape(transpose(reshape(y.heads)))
+    """
+    while True:
+        builder = GraphBuilder(graph.name, graph)
+        builder.copy_inputs()
+        changed = False
+        for node in graph.nodes:
+            if node.op == "q_matmul" and (share := _share(graph, node)) > 1:
+                _ungroup(graph, builder, node, share)
+                changed = True
+            else:
+                builder.copy_node(node)
+        if not changed:
+            return graph
+        graph = builder.finish(graph.outputs)
+        graph = eliminate_dead_code(simplify_reshapes(simplify_transposes(graph)))
+
+
+def _share(graph: Graph, node: Node) -> int:
+    """How many heads the rows of a product's first operand are; 1 if none are to be found."""
+    found = view_source(graph, node.inputs[0])
+    if len(graph.constant(node.inputs[-1])) > 1:
+        return 1
+    if found is not None:
+        root, places = found
+        share = _num_heads(places, graph.types[root].shape)
+        if share > 1:
+            return share
+    for end in view_ends(graph, node.output):
+        source = view_source(graph, end)
+        if source is None or source[0] != node.output:
+            continue
+        back = np.argsort(source[1].reshape(-1)).reshape(graph.types[node.output].shape)
+        share = _num_heads(back, graph.types[end].shape)
+        if share > 1:
+            return share
+    return 1
+
+
+def _num_heads(places: Array, shape: tuple[int, ...]) -> int:
+    """How many heads are the pixels of each image of a map whose elements have the `places` in a
+    map of `shape`."""
+    images, channels, *pixels = places.shape
+    rows, count = math.prod(pixels), math.prod(shape[2:])
+    if rows % count or rows == count:
+        return 1
+    start = np.arange(places.size).reshape(images, rows // count, channels, count)
+    grouped = start.transpose(0, 2, 1, 3).reshape(places.shape)
+    return rows // count if np.array_equal(places, grouped) else 1
+
+
+def _ungroup(graph: Graph, builder: GraphBuilder, node: Node, share: int) -> None:
+    a, *others = node.inputs
+    images, channels, *pixels = graph.types[a].shape
+    rows = math.prod(pixels) // share
+    start: Array = np.arange(images * channels * share * rows, dtype=np.int32)
+    order = start.reshape(images, channels, share, rows).transpose(0, 2, 1, 3)
+    split = builder.fresh_name(f"{a}.heads")
+    is_split = add_moved(builder, a, order.reshape(-1, channels, rows, 1), split)
+    heads = builder.fresh_name(f"{node.output}.heads")
+    builder.add(node.op, [split, *others], node.attrs, output=heads, name=node.name)
+    shape = graph.types[node.output].shape
+    start = np.arange(math.prod(shape), dtype=np.int32)
+    back = start.reshape(images, share, shape[1], rows).transpose(0, 2, 1, 3).reshape(shape)
+    assert is_split and add_moved(builder, heads, back, node.output), "both are transposes"

@@ -1,0 +1,66 @@
+"""Attention layers on the accelerator: heads are views, and nothing is transposed or copied."""
+
+import numpy as np
+import pytest
+
+import daedal
+from daedal.check import compare_operators, integer_graph
+from daedal.checking import check_layers
+from daedal.isa.artifact import Artifact
+from tests.support.heads import Heads, attention_layer
+
+PROJECTION, PRODUCT = "q_conv2d", "q_matmul"
+LAYER = [PROJECTION, PROJECTION, PRODUCT, PRODUCT, PRODUCT, PROJECTION]
+"""Queries, keys, scores, turned values, values by weights, and the projection of the result."""
+
+
+def check(heads: Heads, variant: str, rng: np.random.Generator) -> Artifact:
+    """Every layer gives the bytes of the integer reference, which is onnxruntime's result but for
+    one unit in the last place."""
+    model = attention_layer(rng, heads)
+    data = model.SerializeToString()
+    artifact = daedal.compile(data, variant, host=None, cpu_levels=())
+    x = {"x": rng.normal(size=(1, heads.tokens, heads.depth)).astype(np.float32)}
+    found = check_layers(artifact, data, x)
+    assert found.passed, (found.first_difference, found.overwritten)
+    graph = integer_graph(data, artifact.launches[0].program.variant)
+    assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
+    return artifact
+
+
+def operators(artifact: Artifact) -> list[list[str]]:
+    """Of the layers of each launch."""
+    return [[layer.op for layer in launch.layers] for launch in artifact.launches]
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["three projections", "one projection"])
+@pytest.mark.parametrize(
+    ("tokens", "heads", "width"), [(32, 2, 16), (16, 1, 24), (16, 3, 8), (32, 2, 40)]
+)
+def test_heads_are_views(fused, tokens, heads, width, rng):
+    sizes = Heads(tokens, heads, heads, width, fused=fused)
+    assert operators(check(sizes, "attention", rng)) == [LAYER]
+
+
+def test_keys_are_padded_by_their_projection(rng):
+    """The values' operand is padded by a copy, and what stands for probabilities, too."""
+    found = operators(check(Heads(tokens=50, width=8), "attention", rng))
+    copies = ["q_pad", PRODUCT, PROJECTION, PROJECTION]
+    assert found == [[PROJECTION, PROJECTION, PRODUCT, *copies, PRODUCT, PROJECTION]]
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+@pytest.mark.parametrize("width", [8, 32])
+def test_heads_of_queries_share_keys(width, softmax, rng):
+    """The rows of two heads are one image of the product in the model."""
+    sizes = Heads(32, 4, 2, width, softmax=softmax)
+    found = operators(check(sizes, "attention", rng))
+    assert found == ([LAYER[:4], LAYER[4:]] if softmax else [LAYER])
+
+
+@pytest.mark.parametrize("variant", ["tiny", "vta", "wide", "ecp5"])
+@pytest.mark.parametrize("fused", [False, True], ids=["three projections", "one projection"])
+def test_every_variant(variant, fused, rng):
+    """Also with fewer rows of weights than channels in a block."""
+    sizes = Heads(64, 4, 4 if fused else 2, 12, fused=fused)
+    assert operators(check(sizes, variant, rng)) == [LAYER]
