@@ -18,6 +18,7 @@ from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.passes.quantized_weights import find_weights, weight_axis
 from daedal.compiler.launch import CompiledLaunch
+from daedal.compiler.ops.accelerator.vector.rows import computes_rows
 from daedal.compiler.pipeline import CompiledGraph
 from daedal.isa.artifact import (
     Artifact,
@@ -153,6 +154,7 @@ class _Build:
             self._compiled.reasons,
             tables=any(part.program.variant.memory.tables for part in launches),
             wide=any(part.program.variant.units.wide_requantize for part in launches),
+            rows=any(computes_rows(part.program.variant) for part in launches),
         )
 
     def _launch(self, part: CompiledLaunch) -> Launch:

@@ -26,6 +26,11 @@ _UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
 _TABLE = "the variant has no tables (memory.tables), which would compute it"
 _WIDE = "it has 16 bits, and the variant has no results of 16 bits (units.wide_requantize)"
 _WIDE_OPERAND = "it reads 16 bits, and only sums and changes of scale do on the accelerator"
+_ROWS = (
+    "the variant has no tables, units.lane_reductions or units.wide_requantize, which would "
+    "compute it"
+)
+_BY_ROWS = ("layer_norm", "rms_norm", "softmax")
 _SHAPES = "both operands must be quantized, and one must have the shape of the result"
 _MOVES = "only channels, rows and columns move, of tensors of up to four dimensions"
 _BY_OPERATOR = {
@@ -81,6 +86,7 @@ class HostReasons:
     exchanged : names of the tensors that host and accelerator exchange.
     reasons : by quantized tensor, why its computation was moved to the host.
     tables, wide : whether the variant has tables, and results of 16 bits.
+    rows : whether the variant computes softmax and norms.
     """
 
     def __init__(
@@ -92,6 +98,7 @@ class HostReasons:
         reasons: Mapping[str, str],
         tables: bool = False,
         wide: bool = False,
+        rows: bool = False,
     ) -> None:
         self._cutter = cutter
         self._imported, self._graph = imported, graph
@@ -108,7 +115,7 @@ class HostReasons:
             and graph.types[node.output].dtype == "int8"
         }
         self._by_tensor = self._before({**integers, **reasons})
-        self._tables, self._wide = tables, wide
+        self._tables, self._wide, self._rows = tables, wide, rows
         quantized = [node.output for node in imported.nodes if node.op == "quantize"]
         self._functions = frozenset[str]().union(
             *(function_nodes(imported, name) for name in quantized if not tables)
@@ -141,6 +148,8 @@ class HostReasons:
         if entry is None:
             return _FOREIGN
         if entry.where == "host":
+            if made is not None and made.op in _BY_ROWS:
+                return self._of_rows(node, output)
             if made is None or made.op != "activation":
                 return _FOREIGN
             return _UNQUANTIZED if self._tables else _TABLE
@@ -167,6 +176,15 @@ class HostReasons:
             if user.op_type == "QuantizeLinear" and not self._wide
         }
         return any(self._element_type(name) == _INT16 for name in operands | results)
+
+    def _of_rows(self, node: onnx.NodeProto, output: str) -> str:
+        """Why the host runs a softmax or a norm."""
+        if not self._rows:
+            return _ROWS
+        before = self._is_quantized(node.input[0], backwards=True)
+        if not before or not self._is_quantized(output, backwards=False):
+            return _UNQUANTIZED
+        return "the accelerator runs it only over the last axis"
 
     def _is_quantized(self, tensor: str, *, backwards: bool) -> bool:
         """Backwards: whether every path to `tensor` begins at quantized tensors or constants.

@@ -52,6 +52,10 @@ _REDUCED = (
 )
 BY_TABLE = "on the accelerator if the variant has tables: as a function of one tensor"
 _FLOAT = "in floating point"
+_BY_ROWS = (
+    "on the accelerator over the last axis, if the variant has tables, units.lane_reductions and "
+    "units.wide_requantize"
+)
 _VIEW = "if the order of the elements stays the same in memory"
 _BOUND = "of a tensor and one constant number"
 _BODY = "up to four dimensions, not along the first"
@@ -96,7 +100,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
         "if 8 bits are enough for the factor HardSigmoid(x)",
     ),
     "Identity": ImportedOperator(shape.import_identity, _FOLDED),
-    "LayerNormalization": ImportedOperator(normalization.import_layer_norm, _HOST, _FLOAT),
+    "LayerNormalization": ImportedOperator(normalization.import_layer_norm, _HOST, _BY_ROWS),
     "LeakyRelu": ImportedOperator(elementwise.import_leaky_relu, _ACCELERATOR),
     "LogSoftmax": ImportedOperator(elementwise.import_log_softmax, _HOST, _FLOAT),
     "MatMul": ImportedOperator(
@@ -118,7 +122,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "QuantizeLinear": ImportedOperator(
         quantization.import_quantize, _FOLDED, "constant scales, per tensor or per channel"
     ),
-    "RMSNormalization": ImportedOperator(normalization.import_rms_norm, _HOST, _FLOAT),
+    "RMSNormalization": ImportedOperator(normalization.import_rms_norm, _HOST, _BY_ROWS),
     "ReduceMax": ImportedOperator(reduction.import_reduce_max, _ACCELERATOR, _REDUCED),
     "ReduceMean": ImportedOperator(reduction.import_reduce_mean, _ACCELERATOR, _REDUCED),
     "Relu": ImportedOperator(elementwise.import_relu, _ACCELERATOR),
@@ -132,7 +136,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
         _ACCELERATOR,
         f"positive steps; {_BODY}",
     ),
-    "Softmax": ImportedOperator(elementwise.import_softmax, _HOST, _FLOAT),
+    "Softmax": ImportedOperator(elementwise.import_softmax, _HOST, _BY_ROWS),
     "Split": ImportedOperator(movement.import_split, _ACCELERATOR, _BODY),
     "Squeeze": ImportedOperator(shape.import_squeeze, _FOLDED, _VIEW),
     "Sub": ImportedOperator(elementwise.import_sub, _ACCELERATOR, _PAIR),
