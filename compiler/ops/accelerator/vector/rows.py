@@ -5,20 +5,24 @@ accumulators, mostly in place, and the results are stored.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import MAP_RANK, tensorize_rows
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
-from daedal.compiler.ops.accelerator.vector.tile import TileWork
+from daedal.compiler.ops.accelerator.vector.tile import TileWork, accumulation
 from daedal.compiler.schedule.edit import find_site
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Config, Table
+from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.errors import ScheduleError
+from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -61,6 +65,14 @@ _OPERATIONS = {
 }
 """Operations on elements, by stage of `daedal.compiler.ops.softmax` and `.norms`."""
 
+_OF_MAP = (
+    *("wide", "masked", "distance", "entries", "product"),
+    *("from_zero", "scaled", "counted", "deviation", "signed", "rounded", "squares", "normal"),
+)
+"""Stages of all channels; others belong to a row or to channels."""
+
+_REQUANTIZING = (*_LOOKUPS, "mean")
+
 _LOADS = ("wide", "wide_mask", "wide_present", "wide_signs")
 
 _PARAMETERS = "steps"
@@ -90,38 +102,86 @@ def rows_template(func: PrimFunc, variant: Variant) -> TileTemplate:
             f"{needed}; use a variant with a larger one"
         )
     sites, _ = collect(func.body)
-    stages = [site.block.name for site in sites if site.block.name != "y"]
+    stages = _stages(func, sites)
     blocks, parts = func.outputs[0].shape[1], func.outputs[0].shape[4]
-    shapes = {site.block.name: site.block.writes[0].buffer.shape for site in sites}
-    whole = [name for name in stages if name not in _LOADS and shapes[name][1:2] == (blocks,)]
 
     def work(tiles: Table) -> TileWork:
         pixels = tiles["height"] * tiles["width"]
-        vectors = blocks * pixels
-        copies = sum(name in _COPIES for name in stages)
-        loads = [name for name in stages if name in _LOADS]
-        wide = sum(buffer.dtype == "int32" for buffer in func.inputs)
-        per_row = sum(_rows_of(shapes[name], blocks) for name in stages)
-        held = (vectors, *[vectors] * copies, *[blocks + 0 * pixels] * (len(loads) - 1))
-        small = -(-per_row * pixels // parts)
-        operations = len(whole) * vectors + small + 2 * vectors * _sums(stages)
-        return TileWork((1 + 3 * wide) * vectors, (*held, small), operations)
+        loaded = sum(stage.loads * stage.vectors(pixels, blocks) for stage in stages)
+        held = [stage.vectors(pixels, blocks) for stage in stages if stage.holds]
+        rows = sum(stage.rows for stage in stages if not stage.of_map)
+        return TileWork(np.asarray(loaded), (*held, -(-rows * pixels // parts)))
+
+    def alu_cycles(tiles: Table, target: Variant) -> Column:
+        pixels = tiles["height"] * tiles["width"]
+        found = [stage.cycles(pixels, blocks * parts, target) for stage in stages]
+        return np.asarray(np.sum(found, axis=0))
 
     def build(config: Config) -> Schedule:
         return _scheduled(func, variant, VectorSpace.tile(config), sites)
 
-    return TileTemplate(VectorSpace(func, variant, work, blocks=blocks), build)
+    return TileTemplate(
+        VectorSpace(func, variant, work, alu_cycles=alu_cycles, blocks=blocks), build
+    )
 
 
-def _rows_of(shape: Sequence[int], blocks: int) -> int:
-    """Accumulator rows for each pixel of a stage that belongs to rows; 0 for others."""
-    if len(shape) > MAP_RANK:
-        return shape[0]
-    return int(shape[1] == 1 and shape[2:4] != (1, 1) and blocks != 1)
+@dataclass(frozen=True)
+class _Stage:
+    """What a stage costs for a tile.
+
+    Parameters
+    ----------
+    name : of its block.
+    rows : for each pixel, or for each channel block of `of_map` or `of_channels`.
+    of_map : whether it has all channels of the pixels.
+    of_channels : whether it is the same for all pixels.
+    loads : vectors of 8 bits that a LOAD moves for each.
+    holds : whether it has rows of accumulators of its own, and all channels.
+    """
+
+    name: str
+    rows: int
+    of_map: bool
+    of_channels: bool
+    loads: int
+    holds: bool
+
+    def vectors(self, pixels: Column, blocks: int) -> Column:
+        """Of a tile, per part of a channel block."""
+        if self.of_channels:
+            return np.full_like(pixels, blocks)
+        return pixels * blocks if self.of_map else pixels * self.rows
+
+    def cycles(self, pixels: Column, blocks: int, variant: Variant) -> Column:
+        """The ALU's cycles for a tile; an instruction waits for the results of the one before."""
+        latency = alu_latency_cycles(variant) + 1
+        units, elements = variant.units, variant.array.batch * variant.array.block_out
+        lanes = units.requantize_lanes if self.name in _REQUANTIZING else units.alu_lanes
+        per_vector = -(-elements // lanes)
+        if self.loads:
+            return np.zeros_like(pixels)
+        if self.name in _OVER_BLOCKS:
+            steps = self.rows if self.name == "zeros" else blocks
+            return accumulation(np.full_like(pixels, steps), pixels * per_vector, variant)
+        return np.maximum(self.vectors(pixels, blocks) * per_vector, latency)
 
 
-def _sums(stages: Sequence[str]) -> int:
-    return sum(name in _OVER_BLOCKS and name != "zeros" for name in stages)
+def _stages(func: PrimFunc, sites: Sequence[Site]) -> list[_Stage]:
+    shapes = {site.block.name: site.block.writes[0].buffer.shape for site in sites}
+    dtype = func.inputs[0].dtype
+    found = []
+    for name, shape in shapes.items():
+        if name == "y":
+            continue
+        own = name in _LOADS
+        of_channels = name in ("low_mask", "present") or (own and name != "wide")
+        of_map = not of_channels and len(shape) == MAP_RANK and name in _OF_MAP
+        rows = shape[0] if len(shape) > MAP_RANK else 1
+        if name == "zeros":
+            rows = shapes["bytes"][0]
+        loads = (4 if name == "wide" and dtype == "int32" else 1) if own else 0
+        found.append(_Stage(name, rows, of_map, of_channels, loads, own or name in _COPIES))
+    return found
 
 
 def _scheduled(
