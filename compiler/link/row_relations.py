@@ -62,15 +62,20 @@ class RowRelations:
         return (rows[other] + offset) % 2 == 0
 
     def _keep_apart(self, item: SegmentInstruction, x: RowAccess) -> None:
-        """Remember the two operands, if both advance by the same rows."""
+        """Remember the two operands, if their distance stays odd, or stays even."""
         (y,) = _first_rows(item, "src_base")
-        get = item.template.values.get
-        steady = all(get(f"dst_factor{loop}") == get(f"src_factor{loop}") for loop in _LOOPS)
-        steady = steady and len({dst - src for dst, src, _ in item.uops or ()}) == 1
+        steady = all(_keeps_parity(item.template.values, loop) for loop in _LOOPS)
+        steady = steady and len({(dst - src) % 2 for dst, src, _ in item.uops or ()}) == 1
         if x.reads and x.instance is not y.instance and steady:
             assert x.instance.memory is y.instance.memory is Memory.ACC, "operands are accumulators"
             self._apart.setdefault(x.instance, (y.instance, x.begin + y.begin))
             self._apart.setdefault(y.instance, (x.instance, x.begin + y.begin))
+
+
+def _keeps_parity(values: Mapping[str, int], loop: int) -> bool:
+    """Whether an iteration of a loop changes the distance of the operands by an even number."""
+    steps = (values.get(f"{operand}_factor{loop}", 0) for operand in ("dst", "src"))
+    return values.get(f"extent{loop}", 0) < 2 or sum(steps) % 2 == 0
 
 
 def _first_rows(item: SegmentInstruction, field: str) -> list[RowAccess]:

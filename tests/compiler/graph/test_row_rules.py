@@ -72,14 +72,15 @@ def test_near_onnxruntime(name: str, shape: tuple[int, ...], dtype: str) -> None
     assert np.abs(found - expected).max() <= 1.01 * scale
 
 
+@pytest.mark.parametrize("shape", [(1, 150, 40), (2, 21, 75), (1, 33, 64), (1, 3, 5)])
 @pytest.mark.parametrize("name", FORMULAS)
-def test_on_the_machine(name: str) -> None:
-    """Several tiles of pixels, and padding channels."""
-    model = model_of(name, (1, 150, 40))
+def test_on_the_machine(name: str, shape: tuple[int, ...]) -> None:
+    """Several tiles of pixels, padding channels or none, blocks that fill no chunk."""
+    model = model_of(name, shape)
     artifact = compiled(model)
     (launch,) = (part for part in artifact.parts if isinstance(part, Launch))
     assert [layer.op for layer in launch.layers] == [FORMULAS[name][1]]
-    inputs = {"x": np.random.default_rng(2).normal(0, 2, (1, 150, 40)).astype(np.float32)}
+    inputs = {"x": np.random.default_rng(2).normal(0, 2, shape).astype(np.float32)}
     found = check_layers(artifact, model.SerializeToString(), inputs)
     assert found.passed, found.first_difference
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
+from daedal.compiler.codegen.intrinsics import REGISTER, accelerator_intrinsics
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import MAP_RANK, tensorize_rows
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
@@ -78,8 +78,10 @@ _LOADS = ("wide", "wide_mask", "wide_present", "wide_signs")
 _PARAMETERS = "steps"
 _TABLES = ("bits", "exp", "high", "low", "reciprocal")
 
-_COPIES = ("rounded",)
-"""Stages of all elements that cannot work in place."""
+_IN_CHUNKS = ("rounded", "squares")
+"""Stages of all elements that cannot work in place: a few channel blocks at a time."""
+
+_CHUNK_BLOCKS = 4
 
 
 def computes_rows(variant: Variant) -> bool:
@@ -109,7 +111,8 @@ def rows_template(func: PrimFunc, variant: Variant) -> TileTemplate:
         pixels = tiles["height"] * tiles["width"]
         loaded = sum(stage.loads * stage.vectors(pixels, blocks) for stage in stages)
         held = [stage.vectors(pixels, blocks) for stage in stages if stage.holds]
-        rows = sum(stage.rows for stage in stages if not stage.of_map)
+        rows = sum(stage.rows for stage in stages if not (stage.of_map or stage.of_channels))
+        held += [_chunk(func) * pixels for stage in stages if stage.name == "rounded"]
         return TileWork(np.asarray(loaded), (*held, -(-rows * pixels // parts)))
 
     def alu_cycles(tiles: Table, target: Variant) -> Column:
@@ -160,10 +163,24 @@ class _Stage:
         per_vector = -(-elements // lanes)
         if self.loads:
             return np.zeros_like(pixels)
+        # Where the pixels are odd, every other pair of operands lies in one bank.
+        source = pixels * (self.rows if self.name == "zeros" else blocks)
+        read = source if self.name in _OVER_BLOCKS else self.vectors(pixels, blocks)
+        conflicts = read // 2 * (pixels % 2) * self.has_two_operands
         if self.name in _OVER_BLOCKS:
-            steps = self.rows if self.name == "zeros" else blocks
-            return accumulation(np.full_like(pixels, steps), pixels * per_vector, variant)
-        return np.maximum(self.vectors(pixels, blocks) * per_vector, latency)
+            steps = np.full_like(pixels, self.rows if self.name == "zeros" else blocks)
+            return accumulation(steps, pixels * per_vector, variant) + conflicts
+        return np.maximum(self.vectors(pixels, blocks) * per_vector, latency) + conflicts
+
+    @property
+    def has_two_operands(self) -> bool:
+        """Whether the ALU reads two rows of accumulators for each vector."""
+        return self.name in _OVER_BLOCKS or _OPERATIONS.get(self.name) in REGISTER
+
+
+def _chunk(func: PrimFunc) -> int:
+    """Channel blocks of `_IN_CHUNKS`."""
+    return min(_CHUNK_BLOCKS, func.outputs[0].shape[1])
 
 
 def _stages(func: PrimFunc, sites: Sequence[Site]) -> list[_Stage]:
@@ -180,7 +197,7 @@ def _stages(func: PrimFunc, sites: Sequence[Site]) -> list[_Stage]:
         if name == "zeros":
             rows = shapes["bytes"][0]
         loads = (4 if name == "wide" and dtype == "int32" else 1) if own else 0
-        found.append(_Stage(name, rows, of_map, of_channels, loads, own or name in _COPIES))
+        found.append(_Stage(name, rows, of_map, of_channels, loads, own))
     return found
 
 
@@ -196,9 +213,14 @@ def _scheduled(
     sch.reorder(n, h_0, w_0, c, h_1, w_1, u, b, o)
     sch.compute_at(y, w_0)
     names = [site.block.name for site in reversed(sites) if site.block.name != "y"]
+    loop = w_0
     for name in names:
         sch.set_scope(sch.get_block(name), 0, "acc")
-        sch.compute_at(sch.get_block(name), w_0)
+        sch.compute_at(sch.get_block(name), loop if name in _IN_CHUNKS else w_0)
+        if name == "powers":
+            *_, n, c, h, w, u, b, o, blocks, parts = sch.get_loops(sch.get_block(name))
+            loop, inner = sch.split(blocks, [None, _chunk(func)])
+            sch.reorder(loop, n, c, h, w, u, inner, parts, b, o)
     reads = {site.block.name: [item.buffer for item in site.block.reads] for site in sites}
     for name in names:
         _tensorize(sch, sch.get_block(name), name, reads[name])
@@ -222,10 +244,11 @@ def _tensorize(sch: Schedule, block: BlockRef, name: str, reads: Sequence[Buffer
         narrow = reads[0].dtype == "int8"
         sch.tensorize(sch.get_loops(block)[-MAP_RANK], "load_widen" if narrow else "load")
     elif name in _OVER_BLOCKS:
-        count = len(find_site(sch.bare, name).block.reduce_vars)
-        *_, b, o = (loops := sch.get_loops(block))[:-count]
-        sch.reorder(*loops[-count:], b, o)
-        sch.tensorize(b, _OVER_BLOCKS[name])
+        if name != "powers":
+            count = len(find_site(sch.bare, name).block.reduce_vars)
+            *_, b, o = (loops := sch.get_loops(block))[:-count]
+            sch.reorder(*loops[-count:], b, o)
+        sch.tensorize(sch.get_loops(block)[-2], _OVER_BLOCKS[name])
     elif name in _OVER_LANES:
         sch.tensorize(sch.get_loops(block)[-3], _OVER_LANES[name])
     else:
