@@ -22,8 +22,8 @@ VARIANTS: dict[str, Variant] = {
     "wide": load_variant("wide"),
     # Scratchpads so small that these maps take several tiles.
     "micro": micro_variant(inp_bytes=1024),
-    "one_table": micro_variant(inp_bytes=1024, tables=1),
-    "tables": load_variant("vta").replace("tables", tables=4),
+    "one_table": micro_variant(inp_bytes=1024, tables=1, wide_requantize=True),
+    "tables": load_variant("vta").replace("tables", tables=4, wide_requantize=True),
     "rows": load_variant("vta").replace(
         "rows", tables=4, lane_reductions=True, wide_requantize=True
     ),

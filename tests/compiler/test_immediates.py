@@ -9,6 +9,7 @@ import pytest
 from daedal.compiler import layer_code
 from daedal.compiler.codegen.segment import Instance, Segment
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.integer import has_wide_result
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.immediates import with_placeholders
 from daedal.compiler.layer_code import LayerCode
@@ -16,13 +17,14 @@ from daedal.compiler.link.order import by_need
 from daedal.compiler.ops.accelerator.lowering import lower_node
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.errors import ScheduleError
+from daedal.isa.numerics import wide_bounds
 from daedal.isa.table import IMMEDIATE_BITS
 from tests.support.accelerator import micro_variant
 from tests.support.levels import Compiled
 from tests.support.operator_graphs import OPERATORS
 from tests.support.pick import Pick
 
-MICRO = micro_variant(inp_bytes=1024, tables=2)
+MICRO = micro_variant(inp_bytes=1024, tables=2, wide_requantize=True)
 LIMIT = 1 << (IMMEDIATE_BITS - 1)
 DRAWN = {
     "zero_point": (0, 1, 7, 11, -128, 127, 20011),
@@ -31,6 +33,8 @@ DRAWN = {
     "multiplier": (0, 1, 2, -1, -300, 7, 11, 20011, 20021, LIMIT - 1, -LIMIT),
 }
 """By the beginning or end of an attribute's name: placeholders, limits and special values."""
+INT8 = [value for value in DRAWN["zero_point"] if value < 128]
+"""For zero points of operands."""
 SHARED = {
     "q_add",
     "q_add_lookup",
@@ -67,7 +71,11 @@ def redrawn(node: Node, rng: np.random.Generator) -> Node:
     for name, kind in get_op(node.op).attrs.items():
         for part, choices in DRAWN.items():
             if kind == "int" and (name.endswith(part) or name.startswith(part)):
-                attrs[name] = int(rng.choice(choices))
+                value = int(rng.choice(INT8 if name[:-1] == "zero_point_" else choices))
+                prefix = name.removesuffix(part)
+                if part in ("low", "high") and has_wide_result(node.attrs, prefix):
+                    value = wide_bounds(value, value, 8)[part == "high"]
+                attrs[name] = value
     return replace(node, attrs=attrs)
 
 

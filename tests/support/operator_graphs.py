@@ -5,7 +5,7 @@ the levels of the compiler then cover it. Shapes are odd on purpose: channels th
 block, maps of one pixel, pads of different width on every side.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
-from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, is_wide
 from daedal.compiler.graph.ops.integer_rows import (
     NORM_ATTRS,
     NORM_TABLES,
@@ -40,16 +40,22 @@ Attrs = dict[str, AttrValue]
 
 def inputs_of(graph: Graph, pick: Pick) -> dict[str, Array]:
     """Values for the inputs of a graph."""
-    return {name: pick.int8(graph.types[name].shape) for name in graph.inputs}
+    types = {name: graph.types[name] for name in graph.inputs}
+    return {
+        name: pick.int16(kind.shape) if is_wide(kind) else pick.int8(kind.shape)
+        for name, kind in types.items()
+    }
 
 
 class _Layer:
     """Builds a graph around one node."""
 
-    def __init__(self, *maps: tuple[int, ...]) -> None:
+    def __init__(self, *maps: tuple[int, ...], wide: Sequence[int] = ()) -> None:
         self.builder = GraphBuilder("layer")
         self.operands = [
-            self.builder.input(f"x{number}", TensorType(shape, "int8"))
+            self.builder.input(
+                f"x{number}", TensorType(shape, "int16" if number in wide else "int8")
+            )
             for number, shape in enumerate(maps)
         ]
 
@@ -196,11 +202,11 @@ def matmul(pick: Pick, variant: Variant) -> Graph:
     return layer.finish("q_matmul", pick.params(variant, 1, (22, 28)), attrs)
 
 
-def _two_maps(pick: Pick, variant: Variant) -> _Layer:
+def _two_maps(pick: Pick, variant: Variant, wide: Sequence[int] = ()) -> _Layer:
     """Maps of one shape, or the second one of fewer pixels, which are repeated."""
     shape = pick.map_shape(variant)
     height, width = (pick.one_of((extent, 1)) for extent in shape[2:])
-    return _Layer(shape, (*shape[:2], height, width))
+    return _Layer(shape, (*shape[:2], height, width), wide=wide)
 
 
 def add(pick: Pick, variant: Variant) -> Graph:
@@ -354,6 +360,91 @@ def rms_norm(pick: Pick, variant: Variant) -> Graph:
     return _norm(pick, variant, "q_rms_norm", centred=False)
 
 
+def wide_add(pick: Pick, variant: Variant) -> Graph:
+    """Operands of either width, and a result of either."""
+    wide = pick.one_of(((), (0,), (1,), (0, 1)))
+    layer = _two_maps(pick, variant, wide)
+    first, second = pick.pair(-32767, 32767)
+    return _finish_wide_sum(layer, pick, variant, first, second, narrow=len(wide) > 0)
+
+
+def _finish_wide_sum(
+    layer: _Layer, pick: Pick, variant: Variant, first: int, second: int, *, narrow: bool
+) -> Graph:
+    """With `narrow`, the result may have 8 bits."""
+    narrow = narrow and pick.integer(0, 1) == 1
+    bounds = pick.bounds() if narrow else pick.wide_bounds()
+    attrs: Attrs = {"multiplier_a": first, "multiplier_b": second, **bounds}
+    shifts = (38, 42) if narrow else (30, 34)
+    return layer.finish("q_add", pick.params(variant, 1, shifts), attrs)
+
+
+def wide_requantize(pick: Pick, variant: Variant) -> Graph:
+    wide = pick.one_of(((), (0,)))
+    narrow = len(wide) > 0 and pick.integer(0, 1) == 1
+    layer = _Layer(pick.map_shape(variant), wide=wide)
+    params = pick.params(variant, 1, (22, 26) if narrow else (10, 16))
+    bounds = pick.bounds() if narrow else pick.wide_bounds()
+    return layer.finish("q_requantize", params, bounds)
+
+
+def _with_wide_result(graph: Graph, pick: Pick) -> Graph:
+    """A layer of products with a result of 16 bits."""
+    (node,) = graph.nodes
+    builder = GraphBuilder("layer", graph)
+    builder.copy_inputs()
+    *others, params = node.inputs
+    rows = graph.constant(params) - np.array([0, 0, 8])
+    attrs = {**node.attrs, **pick.wide_bounds()}
+    operands = [*others, builder.constant("wide_params", rows)]
+    return builder.finish([builder.add(node.op, operands, attrs, output="y")])
+
+
+def wide_conv2d(pick: Pick, variant: Variant) -> Graph:
+    kinds = (conv2d, grouped_conv2d, depthwise_conv2d)
+    return _with_wide_result(pick.one_of(kinds)(pick, variant), pick)
+
+
+def wide_matmul(pick: Pick, variant: Variant) -> Graph:
+    return _with_wide_result(matmul(pick, variant), pick)
+
+
+def _wide_fused(pick: Pick, variant: Variant) -> tuple[_Layer, str]:
+    """A convolution with a result of either width, for a sum or a change of scale behind it."""
+    kinds = (conv2d, wide_conv2d)
+    conv = pick.one_of(kinds)(pick, variant)
+    layer = _Layer()
+    builder = layer.builder = GraphBuilder("layer", conv)
+    builder.copy_inputs()
+    (node,) = conv.nodes
+    operands = [
+        node.inputs[0],
+        *(builder.constant(f"conv_{n}", conv.constant(n)) for n in node.inputs[1:]),
+    ]
+    return layer, builder.add(node.op, operands, node.attrs, output="conv")
+
+
+def wide_conv2d_add(pick: Pick, variant: Variant) -> Graph:
+    layer, conv = _wide_fused(pick, variant)
+    shape = layer.builder.types[conv].shape
+    extents = (pick.one_of((extent, extent, 1)) for extent in shape[2:])
+    kind = TensorType((*shape[:2], *extents), pick.one_of(("int8", "int16")))
+    skip = layer.builder.input("skip", kind)
+    layer.operands = [conv, skip]
+    first, second = pick.pair(-32767, 32767)
+    narrow = any(is_wide(layer.builder.types[name]) for name in layer.operands)
+    return _finish_wide_sum(layer, pick, variant, first, second, narrow=narrow)
+
+
+def wide_conv2d_requantize(pick: Pick, variant: Variant) -> Graph:
+    layer, conv = _wide_fused(pick, variant)
+    layer.operands = [conv]
+    narrow = is_wide(layer.builder.types[conv]) and pick.integer(0, 1) == 1
+    params = pick.params(variant, 1, (22, 26) if narrow else (10, 16))
+    bounds = pick.bounds() if narrow else pick.wide_bounds()
+    return layer.finish("q_requantize", params, bounds)
+
+
 def max_pool(pick: Pick, variant: Variant) -> Graph:
     extents, attrs = pick.window(dilated=False)
     layer = _Layer((pick.integer(1, 2), pick.channels(variant), *extents))
@@ -436,6 +527,10 @@ def _is_any(variant: Variant) -> bool:
     return True
 
 
+def _has_wide_results(variant: Variant) -> bool:
+    return variant.units.wide_requantize
+
+
 def _has_tables(variant: Variant) -> bool:
     return variant.memory.tables > 0
 
@@ -480,6 +575,14 @@ OPERATORS: dict[str, Operator] = {
     "softmax": Operator(softmax, computes_rows),
     "layer_norm": Operator(layer_norm, computes_rows),
     "rms_norm": Operator(rms_norm, computes_rows),
+    "wide_add": Operator(wide_add, _has_wide_results),
+    "wide_requantize": Operator(wide_requantize, _has_wide_results),
+    "wide_conv2d": Operator(wide_conv2d, _has_wide_results),
+    "wide_conv2d_add": Operator(wide_conv2d_add, _has_wide_results),
+    "wide_conv2d_requantize": Operator(wide_conv2d_requantize, _has_wide_results),
+    "wide_matmul": Operator(
+        wide_matmul, lambda variant: _is_square(variant) and _has_wide_results(variant)
+    ),
     "max_pool": Operator(max_pool),
     "avg_pool": Operator(avg_pool),
     "slice": Operator(slice_map),

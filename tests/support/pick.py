@@ -54,6 +54,12 @@ class Pick:
             return self.rng.choice([-128, 127], shape).astype(np.int8)
         return self.rng.integers(-128, 128, shape).astype(np.int8)
 
+    def int16(self, shape: tuple[int, ...]) -> Array:
+        """As `int8`."""
+        if self.integer(0, 3) == 3:
+            return self.rng.choice([-(1 << 15), (1 << 15) - 1], shape).astype(np.int16)
+        return self.rng.integers(-(1 << 15), 1 << 15, shape).astype(np.int16)
+
     def channels(self, variant: Variant) -> int:
         """Fewer than a block, a whole one, or more than one."""
         return self.integer(1, min(2 * variant.block + 3, 40))
@@ -88,6 +94,12 @@ class Pick:
         """Zero point and bounds of a result."""
         low, high = sorted(self.pair(-128, 127)) if self.integer(0, 2) == 2 else (-128, 127)
         return {"zero_point": self.integer(-128, 127), "low": low, "high": high}
+
+    def wide_bounds(self) -> dict[str, AttrValue]:
+        """Zero point and bounds of a wide result: of these, REQUANTIZE has the upper byte."""
+        low, high = sorted(self.pair(-128, 127)) if self.integer(0, 2) == 2 else (-128, 127)
+        zero_point = self.one_of((0, self.integer(-3000, 3000)))
+        return {"zero_point": zero_point, "low": 256 * low, "high": 256 * high + 255}
 
     def window(self, dilated: bool) -> tuple[tuple[int, int], dict[str, AttrValue]]:
         """A map (H, W), and a window that fits into it with its pads; pools pad less than that."""

@@ -28,6 +28,7 @@ VARIANTS: dict[str, Variant] = {
     "micro": micro_variant(inp_bytes=1024),
     "wide_in": micro_variant(block_in=16, wgt_bytes=8192, inp_bytes=2048, depthwise_taps=0),
     "batch4": load_variant("batch4"),
+    "16_bits": micro_variant(inp_bytes=1024, wide_requantize=True),
 }
 
 STREAM = "conv2d on a stream"
@@ -46,6 +47,11 @@ TEMPLATES = (
     "leaky_relu",
     "max_requantized",
     "requantize",
+    "wide_add",
+    "wide_conv2d",
+    "wide_conv2d_add",
+    "wide_matmul",
+    "wide_requantize",
     "max_pool",
     "avg_pool",
     "slice",
