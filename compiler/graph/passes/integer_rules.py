@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from daedal.compiler.graph.graph import Array, AttrValue, Node
+from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.passes.elementwise_rules import (
     lower_activation,
@@ -77,18 +77,32 @@ def _lower_dense(context: LoweringContext, node: Node, q: Quantization, output: 
         return None
     channel_axis = 0 if node.attrs["transposed"] else 1
     operands = _layer_operands(context, node, x, q, output, channel_axis)
-    if context.graph.types[node.inputs[0]].rank > 2:
+    if context.graph.types[node.inputs[0]].rank > 2 or _joins_rows(context.graph, node.inputs[0]):
         return _dense_of_rows(context, node, operands, q, output)
     return context.builder.add("q_dense", operands, q.attrs, output=output, name=node.name)
+
+
+def _joins_rows(graph: Graph, name: str) -> bool:
+    """Whether the rows of a matrix are those of one image, which a reshape joined."""
+    rows, depth = graph.types[name].shape
+    producer = graph.producers.get(name)
+    while producer is not None and producer.op in ("reshape", "quantize", "dequantize"):
+        shape = graph.types[producer.inputs[0]].shape
+        if shape[0] == 1 < rows and shape[-1] == depth:
+            return True
+        producer = graph.producers.get(producer.inputs[0])
+    return False
 
 
 def _dense_of_rows(
     context: LoweringContext, node: Node, operands: list[str], q: Quantization, output: str
 ) -> str:
-    """A dense layer of (N, ..., K): a 1x1 convolution of maps (N, K, rows, 1)."""
+    """A dense layer of (N, ..., K), or of joined rows, as a 1x1 convolution of maps
+    (N, K, rows, 1)."""
     builder = context.builder
     x, weights, params = operands
-    images, *rows, depth = builder.types[x].shape
+    *others, depth = builder.types[x].shape
+    images, *rows = others if len(others) > 1 else (1, *others)
     values = builder.value(weights)
     if values is None:
         values = context.graph.constant(weights)
@@ -112,7 +126,7 @@ def _dense_of_rows(
     )
     flat = view("reshape", result, {"shape": (images, len(values), count)}, fresh("columns"))
     order: dict[str, AttrValue] = {"order": (0, 2, 1)}
-    if len(rows) == 1:
+    if len(others) == 2:
         return view("transpose", flat, order, output)
     back = view("transpose", flat, order, fresh("result"))
     return view("reshape", back, {"shape": context.graph.types[node.output].shape}, output)
