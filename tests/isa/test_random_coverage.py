@@ -11,6 +11,7 @@ from tests.support.random_runs import every_variant
 
 TINY = load_variant("tiny")
 TABLES = every_variant()["tables"]
+MIXED = every_variant()["mixed"]
 FIRST = "LOAD memory=UOP_ALU blocks=1 rows=1 cols=2\n"
 ONCE = "extent0=1 extent1=1 extent2=1"
 
@@ -123,6 +124,29 @@ def test_what_lookups_meet(text: str, ends: set[str]) -> None:
     found = met(FIRST + text, variant=TABLES)
     tables = {goal for goal in found if goal.startswith("ALU: LOOKUP ") and "register" not in goal}
     assert tables == {f"ALU: LOOKUP {end}" for end in ends}
+
+
+@pytest.mark.parametrize(
+    ("line", "goals_met"),
+    [
+        ("SUM_LANES destination=ACC", {"ALU: SUM_LANES register ACC truncates"}),
+        (
+            "MAX_LANES use_immediate=1 saturate=1",
+            {"ALU: MAX_LANES immediate OUT saturates"},
+        ),
+        (
+            "REQUANTIZE destination=ACC wide=1",
+            {"ALU: REQUANTIZE register ACC truncates", "ALU: REQUANTIZE wide ACC"},
+        ),
+    ],
+)
+def test_options_of_the_alu(line: str, goals_met: set[str]) -> None:
+    found = met(f"{FIRST}ALU operation={line} uop_end=1 {ONCE}", variant=MIXED)
+    kinds = ("SUM_LANES", "MAX_LANES", "REQUANTIZE")
+    assert {goal for goal in found if any(kind in goal for kind in kinds)} == goals_met
+    # Neither reads the row that it writes; with an immediate no row is read.
+    reads = {goal for goal in found if goal.startswith(("hazard: ALU src", "bank: ALU operands"))}
+    assert reads == ({"hazard: ALU src is dst"} if "destination=ACC" in line else set())
 
 
 def test_pads_and_empty_transfers() -> None:
