@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.isa.variant import load_variant
 from tests.compiler.graph.test_grouped_layout import grouped
 from tests.compiler.graph.test_rewrite_first_layer import first_layer
 from tests.compiler.ops.test_conv_transpose import transposed_model
 from tests.compiler.ops.test_matmul import product_model
+from tests.compiler.test_wide import stream_model
 from tests.support.rtl import rtl_device
 
 Shapes = dict[str, tuple[int, ...]]
@@ -57,3 +59,15 @@ def test_operators_on_rtl(make, rng):
     np.testing.assert_array_equal(found.tensors[name], expected.tensors[name])
     assert found.profiles[0].cycles == expected.profiles[0].cycles
     assert len(np.unique(found.tensors[name])) > 30
+
+
+@pytest.mark.rtl
+def test_wide_results_on_rtl(rng):
+    """Sums and products of 16 bits, which LOAD and STORE move as rows of accumulators."""
+    variant = load_variant("tiny").replace(wide_requantize=True)
+    artifact = daedal.compile(stream_model(rng, 21).SerializeToString(), variant, host=None)
+    inputs = {"x": rng.integers(-128, 128, (3, 24)).astype(np.int8)}
+    expected = daedal.simulate(artifact, inputs, device="timing")
+    found = daedal.simulate(artifact, inputs, device=rtl_device(variant))
+    np.testing.assert_array_equal(found.tensors["y"], expected.tensors["y"])
+    assert found.profiles[0].cycles == expected.profiles[0].cycles
