@@ -42,20 +42,33 @@ def test_heads_are_views(fused, tokens, heads, width, rng):
     assert operators(check(sizes, "attention", rng)) == [LAYER]
 
 
-def test_keys_are_padded_by_their_projection(rng):
-    """The values' operand is padded by a copy, and what stands for probabilities, too."""
-    found = operators(check(Heads(tokens=50, width=8), "attention", rng))
-    copies = ["q_pad", PRODUCT, PROJECTION, PROJECTION]
-    assert found == [[PROJECTION, PROJECTION, PRODUCT, *copies, PRODUCT, PROJECTION]]
-
-
-@pytest.mark.parametrize("softmax", [False, True])
-@pytest.mark.parametrize("width", [8, 32])
-def test_heads_of_queries_share_keys(width, softmax, rng):
-    """The rows of two heads are one image of the product in the model."""
-    sizes = Heads(32, 4, 2, width, softmax=softmax)
+@pytest.mark.parametrize("probability_zero", [-128, 0])
+def test_keys_are_padded_by_their_projection(probability_zero, rng):
+    """Only the operand of the values is padded by a copy: padding has probability 0."""
+    sizes = Heads(50, width=8, softmax=True, probability_zero=probability_zero)
     found = operators(check(sizes, "attention", rng))
-    assert found == ([LAYER[:4], LAYER[4:]] if softmax else [LAYER])
+    assert found == [[*LAYER[:3], "q_softmax", "q_pad", *LAYER[3:]]]
+
+
+def test_padding_that_counts_is_replaced(rng):
+    """Scores in place of probabilities have any value there."""
+    found = operators(check(Heads(50, width=8), "attention", rng))
+    copies = [PROJECTION, PROJECTION]
+    assert found == [[*LAYER[:3], "q_pad", PRODUCT, *copies, *LAYER[4:]]]
+
+
+@pytest.mark.parametrize("fused", [False, True], ids=["three projections", "one projection"])
+@pytest.mark.parametrize("width", [8, 32])
+def test_heads_of_queries_share_keys(width, fused, rng):
+    """The rows of three heads are one image of the product in the model."""
+    sizes = Heads(32, 6, 2, width, fused=fused, softmax=True)
+    assert operators(check(sizes, "attention", rng)) == [[*LAYER[:3], "q_softmax", *LAYER[3:]]]
+
+
+def test_a_softmax_on_the_host(rng):
+    """It may read heads in any order, and what it gives to the accelerator has the order there."""
+    found = operators(check(Heads(32, 4, 2, softmax=True), "vta", rng))
+    assert found == [LAYER[:4], LAYER[4:]]
 
 
 @pytest.mark.parametrize("variant", ["tiny", "vta", "wide", "ecp5"])

@@ -5,6 +5,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, requantize
+from daedal.compiler.graph.ops.integer_rows import Q_SOFTMAX
 from daedal.compiler.graph.ops.registry import runs_on, whole
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import is_pixelwise
@@ -66,7 +67,8 @@ def _filler(graph: Graph, name: str) -> int | None:
         return 0  # The host packs it.
     if producer.output != name:
         return None
-    if producer.op == "q_conv2d":
+    if producer.op in ("q_conv2d", Q_SOFTMAX.name):
+        # The sum of no products, and a probability of 0.
         return int(requantize(np.zeros(1, dtype=np.int64), np.zeros(3), producer.attrs)[0])
     if producer.op == "q_requantize":
         x, params = producer.inputs

@@ -1,5 +1,6 @@
-"""Lets elementwise operators and slices work on maps as the layers around them have them."""
+"""Lets operators between layers work on maps as these layers have them."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
+from daedal.compiler.graph.ops.integer_rows import ROW_OPERATORS
 from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.ops.registry import ints, runs_on
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
@@ -20,12 +22,13 @@ __all__ = ["move_transposes"]
 
 
 def move_transposes(graph: Graph) -> Graph:
-    """Move transposes behind elementwise operators and slices, or before them. Exact.
+    """Move transposes behind elementwise operators, slices and row operators, or before. Exact.
 
     Behind: where an operand is a transposed map of an integer operator, the operator works on that
-    map, and its result is transposed. Before: where only the host supplies the operands, and all
-    readers are integer operators that read the result in one other order, the operands are brought
-    into that order. Transposes that meet cancel each other.
+    map, and its result is transposed. Row operators need the channels of a pixel together. Before:
+    where only the host supplies the operands, and all readers are integer operators that read the
+    result in one other order, the operands are brought into that order. Transposes that meet cancel
+    each other.
 
     Before::
 
@@ -61,6 +64,8 @@ class _Move:
             done = False
             if node.op in ELEMENTWISE:
                 done = self._sink(node) or self._hoist(node)
+            elif node.op in ROW_OPERATORS:
+                done = self._sink_rows(node)
             elif node.op == "q_slice":
                 done = self._sink_slice(node)
             if not done:
@@ -119,6 +124,20 @@ class _Move:
         operands = [self._reordered(name, first) for name in data]
         back = np.argsort(first.reshape(-1)).astype(first.dtype)
         return all(operands) and self._add(node, operands, back.reshape(self._shape(node)))
+
+    def _sink_rows(self, node: Node) -> bool:
+        """Compute an operator over the channels of each pixel on the map behind its operand, if
+        that has the same channels for each pixel."""
+        found = self._map_behind(node.inputs[0])
+        if found is None or is_in_order(places := found[1]()):
+            return False
+        _, channels, *extents = self._graph.types[found[0]].shape
+        pixels = math.prod(extents)
+        first = places[:, :1]
+        steps = np.arange(channels).reshape(-1, 1, 1) * pixels
+        if places.shape[1] != channels or not np.array_equal(places, first + steps):
+            return False
+        return not np.any(first // pixels % channels) and self._add(node, [found[0]], places)
 
     def _sink_slice(self, node: Node) -> bool:
         """Slice the map behind the operand, if the part is a slice there, too."""

@@ -7,6 +7,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.move_transposes import move_transposes
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.views import add_moved, view_ends, view_source
@@ -20,7 +21,7 @@ def ungroup_queries(graph: Graph) -> Graph:
     In grouped-query attention, a product has the tokens of several heads as rows. In memory, the
     blocks of channels of a head come one after the other, so heads are views as images, but not as
     rows of one image. This is done where the first operand is made of heads, or a reader of the
-    result takes it as heads.
+    result takes it as heads. Operators between such products then work on heads, too.
 
     Before::
 
@@ -47,6 +48,7 @@ def ungroup_queries(graph: Graph) -> Graph:
             return graph
         graph = builder.finish(graph.outputs)
         graph = eliminate_dead_code(simplify_reshapes(simplify_transposes(graph)))
+        graph = move_transposes(graph)
 
 
 def _share(graph: Graph, node: Node) -> int:
