@@ -27,8 +27,10 @@ def bound_masks(network: Network, plan: Plan, ranges: dict[str, Range]) -> None:
         ranges[item.result] = Range(scores.low + bounded.low, scores.high + bounded.high)
         if item.mask in ranges:
             lowest[item.mask] = min(bounded.low, lowest.get(item.mask, 0.0))
-    for name, low in lowest.items():
-        ranges[name] = Range(low, ranges[name].high)
+    for name, group in plan.groups.items():
+        for mask, low in lowest.items():
+            if group == plan.groups[mask]:
+                ranges[name] = Range(max(low, ranges[name].low), ranges[name].high)
 
 
 def _range_of(network: Network, item: MaskedScores, ranges: dict[str, Range]) -> Range:

@@ -9,6 +9,7 @@ from daedal.compiler.quantization.functions import find_functions
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.operators import (
     BOUNDS,
+    NORMS,
     Types,
     light_operands,
     move_operands,
@@ -117,6 +118,8 @@ class _Planner:
         for node in self._network.nodes:
             self._spread_forward(node)
         for node in reversed(self._network.nodes):
+            if self._wide and node.op_type in NORMS:
+                self._spread_sum(node.input[0])
             if node.output[0] not in self.groups or node.output[0] in self._computed:
                 continue
             moved = move_operands(self._network, self._types, node)
@@ -151,6 +154,17 @@ class _Planner:
             self._computed.add(x)
             if masked.mask not in self._network.constants:
                 self._want(masked.mask)
+
+    def _spread_sum(self, name: str) -> None:
+        """Add the sum of activations that a norm reads, one of which is quantized: a residual
+        stream."""
+        node = self._producers.get(name)
+        if node is None or node.op_type not in ("Add", "Sub") or name in self._computed:
+            return
+        light = light_operands(self._network, self._types, node)
+        if any(operand in self.groups for operand in light) and name not in self._functions:
+            self._want(name, *light)
+            self._computed.add(name)
 
     def _masked_scores(self, name: str) -> MaskedScores | None:
         """The sum of scores and a mask that only a softmax reads."""

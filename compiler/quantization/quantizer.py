@@ -12,6 +12,7 @@ import onnx
 
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.quantization.attention import normalize_attention
+from daedal.compiler.quantization.balance import balance_norms
 from daedal.compiler.quantization.calibrate import calibrate
 from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.fold_affine import fold_affine
@@ -71,6 +72,8 @@ def quantize_model(
             normalize_attention(network)
         fold_affine(network)
     hoist_bounds(network)
+    if wide:
+        balance_norms(network, feeds)
     plan = make_plan(network, wide=wide)
     say(f"calibrating {len(plan.groups)} tensors with {len(feeds)} samples")
     whole = [name for name in plan.groups if plan.is_wide(name)]

@@ -84,7 +84,7 @@ def _can_be_wide(
         return True  # of the host
     if node.op_type in _PRODUCTS:
         return True
-    return node.op_type not in (*NORMS, "Softmax") and reads_wide(network, node, functions)
+    return node.op_type != "Softmax" and reads_wide(network, node, functions)
 
 
 def _wants_wide(

@@ -36,11 +36,21 @@ def quantize_command(
     with show_progress(make_console(stderr=True)) as report:
         quantized = quantize(model, arrays, method=method, report=report)
     write_atomically(output, quantized)
-    counts = Counter(node.op_type for node in onnx.ModelProto.FromString(quantized).graph.node)
-    tensors = counts.pop("QuantizeLinear")
+    graph = onnx.ModelProto.FromString(quantized).graph
+    counts = Counter(node.op_type for node in graph.node)
+    tensors, wide = counts.pop("QuantizeLinear"), _count_wide(graph)
     counts.pop("DequantizeLinear")
     if as_json:
-        print_json({"output": str(output), "quantized_tensors": tensors, "operators": counts})
+        found = {"quantized_tensors": tensors, "tensors_of_16_bits": wide, "operators": counts}
+        print_json({"output": str(output), **found})
         return
     listed = ", ".join(f"{count} {op_type}" for op_type, count in counts.most_common())
-    make_console().print(escape(f"{output}: {tensors} tensors in int8; {listed}"))
+    kinds = f"{tensors - wide} tensors in int8" + (f", {wide} in int16" if wide else "")
+    make_console().print(escape(f"{output}: {kinds}; {listed}"))
+
+
+def _count_wide(graph: onnx.GraphProto) -> int:
+    """Tensors that are quantized to 16 bits."""
+    kinds = {item.name: item.data_type for item in graph.initializer}
+    nodes = (node for node in graph.node if node.op_type == "QuantizeLinear")
+    return sum(kinds.get(node.input[2]) == onnx.TensorProto.INT16 for node in nodes)

@@ -88,6 +88,16 @@ class FloatTransformer(FloatNetwork):
         self.dense(token, DEPTH, 3)
         return self._finished()
 
+    def encoder(self) -> onnx.ModelProto:
+        """Norms behind the sums, as in BERT; some channels are much larger than others."""
+        x = self.input("x", (1, TOKENS, DEPTH))
+        large = self.constant(np.float32([20, *[1] * (DEPTH - 1)]))
+        x = self.op("LayerNormalization", x, large, self.normal(DEPTH), axis=-1, output="normed")
+        query, key, value = (self.heads(self.dense(x, DEPTH, DEPTH)) for _ in range(3))
+        y = self.dense(self.attend(query, key, value), DEPTH, DEPTH)
+        self.layer_norm(self.op("Add", x, y, output="attended"))
+        return self._finished()
+
     def language(self) -> onnx.ModelProto:
         """A decoder's block: RMS norms, rotary embedding, a causal mask, a gate with SiLU."""
         ids = self.input("ids", (1, TOKENS), "int64")

@@ -10,7 +10,9 @@ from onnx import numpy_helper
 from daedal.check import run_onnxruntime
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.attention import normalize_attention
+from daedal.compiler.quantization.balance import balance_norms
 from daedal.compiler.quantization.clean import clean
+from daedal.compiler.quantization.float_runner import make_runner
 from daedal.compiler.quantization.network import Array
 from daedal.compiler.quantization.normalize import normalize
 from daedal.compiler.quantization.ranges import Range
@@ -27,12 +29,13 @@ def feeds_of(model: onnx.ModelProto, rng: np.random.Generator, count: int) -> di
     (item,) = model.graph.input
     if item.name == "ids":
         return {"ids": rng.integers(0, 20, (count, TOKENS))}
-    return {"x": rng.normal(size=(count, 5, DEPTH)).astype(np.float32)}
+    tokens = item.type.tensor_type.shape.dim[1].dim_value
+    return {"x": rng.normal(size=(count, tokens, DEPTH)).astype(np.float32)}
 
 
 def built(kind: str, rng: np.random.Generator) -> onnx.ModelProto:
     net = FloatTransformer(rng)
-    return net.vision() if kind == "vision" else net.language()
+    return {"encoder": net.encoder, "language": net.language, "vision": net.vision}[kind]()
 
 
 def quantized(kind: str, rng: np.random.Generator) -> tuple[onnx.ModelProto, onnx.ModelProto]:
@@ -79,7 +82,7 @@ def test_rewrites_are_exact(kind: str, rng: np.random.Generator) -> None:
     assert ops.count(norms[kind]) == 3
 
 
-@pytest.mark.parametrize("kind", ["vision", "language"])
+@pytest.mark.parametrize("kind", ["encoder", "vision", "language"])
 def test_close_to_float(kind: str, rng: np.random.Generator) -> None:
     model, result = quantized(kind, rng)
     inputs = feeds_of(model, rng, 8)
@@ -111,6 +114,33 @@ def test_streams_and_scores_have_16_bits(kind: str, rng: np.random.Generator) ->
     for node in of_type(result, "MatMul", "Gemm"):
         assert {dtype_of(name) for name in node.input[:2]} == {"int8"}
     assert found["y_raw"] == {"int16"}
+
+
+def test_a_norm_in_the_stream_is_balanced_for_products(rng: np.random.Generator) -> None:
+    """Its largest channel does not set the steps of what the products read."""
+    model = built("encoder", rng)
+    network = as_transformer(clean(model))
+    assert network is not None
+    normalize(network)
+    feeds = [feeds_of(model, rng, 1) for _ in range(8)]
+    balance_norms(network, feeds)
+    after = network.to_model()
+    onnx.checker.check_model(after)
+    for feed in feeds:
+        expected, found = evaluate(model, feed)["y"], evaluate(after, feed)["y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    assert [node.op_type for node in network.nodes].count("LayerNormalization") == 3
+    run = make_runner(network, ["normed", "normed_balanced"])
+    magnitudes = [np.abs(value).max(axis=(0, 1)) for value in run(feeds[0]).values()]
+    before, behind = (float(item.max() / np.median(item)) for item in magnitudes)
+    assert behind < before / 2
+
+
+def test_a_stream_of_norms_has_16_bits_and_its_products_8(rng: np.random.Generator) -> None:
+    _, result = quantized("encoder", rng)
+    found = dtypes(result)
+    assert found["normed"] == found["attended"] == {"int16"}
+    assert found["normed_balanced"] == {"int8"}
 
 
 def test_what_a_mask_hides_has_no_weight(rng: np.random.Generator) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import daedal
 from tests.compiler.quantization.float_networks import FloatNetwork
+from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
 from tests.support.command_line import Run
 
 
@@ -38,13 +39,23 @@ def test_it_writes_what_the_function_gives(run: Run, model: Path, samples: Path)
     onnx.checker.check_model(onnx.ModelProto.FromString(expected))
 
 
+def test_it_counts_tensors_of_16_bits(run: Run, tmp_path: Path, rng: np.random.Generator) -> None:
+    path, samples = tmp_path / "float.onnx", tmp_path / "samples.npz"
+    path.write_bytes(FloatTransformer(rng).encoder().SerializeToString())
+    np.savez(samples, x=rng.normal(size=(4, TOKENS, DEPTH)).astype(np.float32))
+    status, out, _ = run("quantize", path, "-s", samples, "-o", tmp_path / "int8.onnx")
+    assert status == 0
+    # The input, the norm, the last projection in two shapes, their sum, and the scores.
+    assert " tensors in int8, 6 in int16; " in out
+
+
 def test_it_reports_as_json(run: Run, model: Path, samples: Path) -> None:
     target = model.with_name("int8.onnx")
     arguments = ("--samples", samples, "-o", target, "--method", "minmax", "--json")
     status, out, _ = run("quantize", model, *arguments)
     assert status == 0
-    report = {"output": str(target), "quantized_tensors": 3, "operators": {"Conv": 2, "Relu": 1}}
-    assert json.loads(out) == report
+    counts = {"quantized_tensors": 3, "tensors_of_16_bits": 0, "operators": {"Conv": 2, "Relu": 1}}
+    assert json.loads(out) == {"output": str(target), **counts}
     assert target.read_bytes() == daedal.quantize(model, np.load(samples), method="minmax")
 
 
