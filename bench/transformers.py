@@ -1,11 +1,13 @@
-"""Modern networks on the accelerator: ``python bench/transformers.py [--json F]``.
+"""Modern networks on the accelerator: ``python bench/transformers.py [--step S] [--json F]``.
 
-The row of activations: a network of three stages (`bench.activation_network`) with SiLU and with
-GELU, quantized by the kit, on `attention` without and with its tables, beside the same network with
-ReLU. Cycles are those of the cycle model with memory preset `ddr`; the RTL must count the same and
-give the same bytes. Every layer is compared twice: functional simulator with integer reference,
-which must be equal, and integer reference with onnxruntime, which may differ by one unit of the
-layer's result.
+Step `activations`: a network of three stages (`bench.activation_network`) with SiLU and with GELU,
+quantized by the kit, on `attention` without and with its tables, beside the same network with ReLU.
+Cycles are those of the cycle model with memory preset `ddr`; the RTL must count the same and give
+the same bytes. Every layer is compared twice: functional simulator with integer reference, which
+must be equal, and integer reference with onnxruntime, which may differ by one unit of the layer's
+result.
+
+Step `accuracy`: quantized transformers beside float ones (`bench.transformer_accuracy`).
 """
 
 import argparse
@@ -24,12 +26,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
 from bench.activation_network import activation_network, samples_for
+from bench.transformer_accuracy import NETWORKS, accuracy_rows, show_accuracy
 from daedal.check import OperatorDifference, compare_operators, integer_graph
 from daedal.checking import check_layers
 from daedal.isa.artifact import Artifact
 from daedal.isa.variant import Variant, load_variant
 
 __all__ = ["ActivationRow", "main", "measure"]
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared" / "models"
+STEPS = ("activations", "accuracy")
 
 VARIANT = "attention"
 BASELINE = "ReLU"
@@ -174,17 +181,29 @@ def rows_of(report: Callable[[str], None]) -> list[ActivationRow]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--step", choices=STEPS, help="only this one")
+    parser.add_argument("--only", choices=NETWORKS, help="only this network's accuracy")
+    parser.add_argument("--models", type=Path, default=SHARED, help="folder of trained networks")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     console = Console(stderr=True)
-    rows = rows_of(console.log)
-    show(console, rows)
-    if options.json is not None:
-        found = [
+    found: dict[str, list[dict[str, object]]] = {}
+    passed = True
+    if options.step in (None, "activations"):
+        rows = rows_of(console.log)
+        show(console, rows)
+        passed = all(row.passed for row in rows)
+        found["activations"] = [
             {**asdict(row), "more_cycles": row.more_cycles, "passed": row.passed} for row in rows
         ]
-        options.json.write_text(json.dumps({"activations": found}, indent=1) + "\n", "utf-8")
-    return 0 if all(row.passed for row in rows) else 1
+    if options.step in (None, "accuracy"):
+        figures = list(accuracy_rows(options.models, console.log, options.only))
+        show_accuracy(console, figures)
+        passed = passed and all(row.passed for row in figures)
+        found["accuracy"] = [{**asdict(row), "passed": row.passed} for row in figures]
+    if options.json is not None:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":
