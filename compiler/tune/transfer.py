@@ -24,6 +24,8 @@ SHARED_TREES = 200
 OWN_TREES = 40
 REPLAYED = 512
 """Samples of other tasks among which a search's own are learned."""
+PRIOR_SAMPLES = 2.0
+"""What all others taught is trusted as if so many measurements of the search had confirmed it."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class _Trees:
 
     names: tuple[str, ...]
     booster: Any
+
+    def predict(self, columns: Columns) -> Reals:
+        """What the trees add to the score of each configuration."""
+        found: Reals = self.booster.inplace_predict(matrix_of(columns, self.names))
+        return found.astype(np.float64)
 
 
 class Transfer:
@@ -73,8 +80,8 @@ class Transfer:
             self._stale = False
         return Warm(self, self._trees)
 
-    def train(self, data: Training, trees: int, base: _Trees | None = None) -> _Trees:
-        """`trees` trees after those of `base`, which has the same features."""
+    def train(self, data: Training, trees: int, margins: Reals | None = None) -> _Trees:
+        """`trees` trees; with `margins`, of what is left of the targets above these."""
         parameters = {
             "objective": "reg:squarederror",
             "base_score": 0.0,
@@ -86,57 +93,73 @@ class Transfer:
             "colsample_bytree": 0.5,
             "nthread": 1,
             "seed": self._seed,
-            # Trees after those of `base` would otherwise depend on what was trained before.
-            "seed_per_iteration": True,
             "verbosity": 0,
         }
         matrix = self._xgboost.DMatrix(
-            data.matrix, label=data.targets, weight=data.weights, nthread=1
+            data.matrix,
+            label=data.targets,
+            weight=data.weights,
+            base_margin=margins,
+            nthread=1,
         )
-        booster = self._xgboost.train(
-            parameters,
-            matrix,
-            num_boost_round=trees,
-            xgb_model=None if base is None else base.booster,
-        )
+        booster = self._xgboost.train(parameters, matrix, num_boost_round=trees)
         return _Trees(data.names, booster)
 
 
 class Warm:
     """A `CostModel` for one search that begins with the trees of `transfer`.
 
-    While nothing was learned at all, it predicts the estimate, or the bound where that is more.
+    The measurements of the search decide how far these are trusted: `trust` is the factor of their
+    predictions that fits best, from 0, as if nothing was learned, to 1. Trees of the search's own
+    learn what is left. While nothing was learned at all, it predicts the estimate, or the bound
+    where that is more.
     """
 
     def __init__(self, transfer: Transfer, base: _Trees | None) -> None:
         self._transfer = transfer
         self._base = base
-        self._trees = base
+        self._own: _Trees | None = None
+        self.trust = 1.0
 
     def fit(self, features: Columns, cycles: Reals) -> None:
         """Forget what this search taught, and learn from its measured configurations; at least
         two, or nothing changes."""
-        transfer = self._transfer
-        if len(cycles) < 2:
+        transfer, count = self._transfer, len(cycles)
+        if count < 2:
             return
         data = transfer.samples.training(
             prior=transfer.prior, own=(features, cycles), most=REPLAYED
         )
+        margins = None
         if self._base is not None:
             columns = dict(zip(data.names, data.matrix.T, strict=True))
-            names = self._base.names
-            data = Training(names, matrix_of(columns, names), data.targets, data.weights)
-        self._trees = transfer.train(data, OWN_TREES, self._base)
+            margins = self._base.predict(columns)
+            weights = data.weights[-count:]
+            # Only differences between configurations are predicted.
+            taught = margins[-count:] - np.average(margins[-count:], weights=weights)
+            self.trust = _trust(taught, data.targets[-count:], weights)
+            margins[-count:] = self.trust * taught
+        self._own = transfer.train(data, OWN_TREES, margins)
 
     def predict(self, features: Columns) -> Reals:
         """Logarithms of cycles, up to a constant."""
-        count = len(features[REFERENCE])
-        scores = np.zeros(count)
+        scores = np.zeros(len(features[REFERENCE]))
         if self._transfer.prior:
             scores = np.log(np.maximum(features[REFERENCE], 1.0))
-            if self._trees is None:
+            if self._base is None and self._own is None:
                 scores = scores + np.maximum(features[OVERHEAD] - features[BOUND], 0)
-        if self._trees is not None:
-            found = self._trees.booster.inplace_predict(matrix_of(features, self._trees.names))
-            scores = scores + found.astype(np.float64)
+        if self._base is not None:
+            scores = scores + self.trust * self._base.predict(features)
+        if self._own is not None:
+            scores = scores + self._own.predict(features)
         return scores
+
+
+def _trust(taught: Reals, found: Reals, weights: Reals) -> float:
+    """The factor of `taught`, from 0 to 1, that fits `found` best, by least squares, after
+    `PRIOR_SAMPLES` samples that it fits exactly."""
+    size = float(np.average(taught**2, weights=weights))
+    if size <= 0:
+        return 1.0
+    factor = float(np.average(taught * found, weights=weights)) / size
+    return float(np.clip(np.average([1, factor], weights=[PRIOR_SAMPLES, len(found)]), 0, 1))

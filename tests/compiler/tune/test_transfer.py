@@ -86,6 +86,24 @@ def test_a_search_adds_to_the_shared_model_and_leaves_it_as_it_is():
     assert np.array_equal(transfer.warm().predict(features), before)
 
 
+def test_a_search_whose_measurements_contradict_what_others_taught_trusts_it_less():
+    """The others deviate from the estimate in the opposite direction."""
+    misleading = Transfer()
+    for number, space in enumerate(KNOWN):
+        others, taken = measured(space, 300, number)
+        misleading.learn(f"task {number}", others, others[REFERENCE] ** 2 / taken)
+    features, cycles = measured(NEW, 2000, 9)
+    own = measured(NEW, 16, 8)
+    misled, right = misleading.warm(), learned(KNOWN).warm()
+    analytic = share_in_order(features[REFERENCE], cycles)
+    assert share_in_order(misled.predict(features), cycles) < analytic - 0.02
+    misled.fit(*own)
+    right.fit(*own)
+    assert share_in_order(misled.predict(features), cycles) > analytic - 0.01
+    assert misled.trust < 0.25
+    assert right.trust > 0.75
+
+
 def test_a_model_without_samples_is_the_estimate_until_it_is_fitted():
     features, cycles = measured(NEW, 500, 9)
     model = Transfer().warm()
