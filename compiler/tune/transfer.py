@@ -110,8 +110,8 @@ class Warm:
     """A `CostModel` for one search that begins with the trees of `transfer`.
 
     The measurements of the search decide how far these are trusted: `trust` is the factor of their
-    predictions that fits best, from 0, as if nothing was learned, to 1. Trees of the search's own
-    learn what is left. While nothing was learned at all, it predicts the estimate, or the bound
+    predictions that fits best, from 0, where only the prior is left, to 1. Trees of the search's
+    own learn what remains. While nothing was learned at all, it predicts the estimate, or the bound
     where that is more.
     """
 
@@ -137,7 +137,9 @@ class Warm:
             weights = data.weights[-count:]
             # Only differences between configurations are predicted.
             taught = margins[-count:] - np.average(margins[-count:], weights=weights)
-            self.trust = _trust(taught, data.targets[-count:], weights)
+            # Without a prior, nothing else would order what was not measured.
+            if transfer.prior:
+                self.trust = _trust(taught, data.targets[-count:], weights)
             margins[-count:] = self.trust * taught
         self._own = transfer.train(data, OWN_TREES, margins)
 
