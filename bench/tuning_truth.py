@@ -64,10 +64,11 @@ class Cache:
         space = workload.space
         assert space is not None
         fitting = set(space.enumerate())
+        recorded = {
+            space.complete(config): cycles for config, cycles in database.measured(*setting).items()
+        }
         self.known: dict[Config, int | None] = {
-            config: cycles
-            for config, cycles in database.measured(*setting).items()
-            if config in fitting
+            config: cycles for config, cycles in recorded.items() if config in fitting
         }
 
     def check(self) -> bool:
@@ -142,7 +143,8 @@ def find(
     cache = Cache(workload, database)
     cache.check()
     fitting = set(space.enumerate()) if known else set()
-    cache([space.default, *(config for config in known if config in fitting)])
+    best_before = [space.complete(config) for config in known]
+    cache([space.default, *(config for config in best_before if config in fitting)])
     right = [cycles is not None for cycles in cache(drawn(space, num_drawn))]
     bounds = bounds_of(space)
     best = min(cycles for cycles in cache.known.values() if cycles is not None)

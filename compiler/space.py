@@ -76,6 +76,20 @@ class Space(abc.ABC):
     def knobs(self) -> Mapping[str, Sequence[int]]:
         """The values of every knob, in an order in which neighbours are similar."""
 
+    @property
+    def added(self) -> Mapping[str, int]:
+        """Knobs that earlier versions did not have, each with the value that these built."""
+        return {}
+
+    def complete(self, config: Config) -> Config:
+        """`config`, with the values of knobs that it lacks because it was recorded without them."""
+        held = dict(config.values)
+        missing = {knob: value for knob, value in self.added.items() if knob not in held}
+        if not missing or held.keys() | missing.keys() != self.knobs.keys():
+            return config
+        held |= missing
+        return Config(tuple((knob, held[knob]) for knob in self.knobs))
+
     def possible(self, table: Table) -> npt.NDArray[np.bool_]:
         """Whether rows with values for the first knobs only can be completed.
 
@@ -115,13 +129,14 @@ class Space(abc.ABC):
         return math.prod(len(values) for values in self.knobs.values())
 
     def table(self, configs: Sequence[Config]) -> Table:
-        """The columns of `configs`.
+        """The columns of `configs`, which are completed.
 
         Raises
         ------
         ScheduleError
             One of them has other knobs than this space, or a value that a knob does not have.
         """
+        configs = [self.complete(config) for config in configs]
         for config in configs:
             self.check(config)
         return {

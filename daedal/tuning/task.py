@@ -204,17 +204,18 @@ def make_tasks(
         runner = setting.make_runner(graph, node, variant, setting.memory)
         columns = shared_columns(space, space.all(), variant, PRESETS[setting.memory])
         search = Guided(space, columns, make_model(), seed=seed)
-        known = _known(runner.workload, setting)
+        known = _known(runner.workload, space, setting)
         bound = _bound(space, setting.memory)
         tasks[key] = Task(names[key], space, runner, search, runner.workload, known, bound)
     return list(tasks.values())
 
 
-def _known(workload: Workload, setting: Setting) -> dict[Config, int | None]:
-    """What earlier runs measured, in their order as far as seconds tell it."""
+def _known(workload: Workload, space: Space, setting: Setting) -> dict[Config, int | None]:
+    """What earlier runs measured, completed, in their order as far as seconds tell it."""
     fingerprint = setting.variant.fingerprint
     found = setting.database.records(workload, fingerprint, setting.memory, TARGET)
-    return {item.config: item.cycles for item in sorted(found, key=lambda item: item.when)}
+    ordered = sorted(found, key=lambda item: item.when)
+    return {space.complete(item.config): item.cycles for item in ordered}
 
 
 def _bound(space: Space, memory: str) -> int | None:

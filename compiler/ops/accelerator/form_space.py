@@ -63,6 +63,10 @@ class FormSpace(Space):
         }
         return {self._knob: list(range(len(self._forms))), **values}
 
+    @property
+    def added(self) -> Mapping[str, int]:
+        return self._forms[0].added
+
     def all(self) -> Table:
         return self._joined([form.all() for form in self._forms])
 
@@ -146,6 +150,7 @@ class FormTemplate:
         """As `Template.schedule` says."""
         if config is None:
             return self._forms[self._usual]().schedule()
+        config = self.space.complete(config)
         self.space.check(config)
         form, own = self.space.split(config)
         return self._forms[form]().schedule(own)

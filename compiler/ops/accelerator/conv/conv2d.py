@@ -97,7 +97,9 @@ def _order_products(sch: Schedule, acc: BlockRef, tile: ConvTile) -> tuple[LoopR
         kh_0, kh = sch.split(kh, [None, tile.taps[0]])
         kw_0, kw = sch.split(kw, [None, tile.taps[1]])
         steps += [kh_0, kw_0]
-    sch.reorder(*steps, n, oc, h, w, u, ic, kh, kw, iu, b, o, i)
+    outputs, sums = (n, oc, h, w, u), (ic, kh, kw, iu)
+    inner = (*sums, *outputs) if tile.sums_outside else (*outputs, *sums)
+    sch.reorder(*steps, *inner, b, o, i)
     return steps[-1], b
 
 

@@ -32,6 +32,10 @@ STALL_CYCLES = 1 / 8
 """Cycles that GEMM loses for a row that LOAD writes to the same accumulators, about: 0 to 0.5 were
 measured, which depends on the order in which both meet the banks."""
 
+CONTENTION_CYCLES = 1 / 8
+"""Cycles that a vector of the ALU costs where it is as busy as GEMM, and this accumulates another
+row in each cycle, about: 0 to 0.4 were measured."""
+
 
 @dataclass(frozen=True)
 class ConvTile:
@@ -48,6 +52,8 @@ class ConvTile:
     keep_inputs : whether all input blocks of a tile stay on chip for all output blocks.
     threads : virtual threads, each with the next output blocks of one tile. The linker's renaming
         interleaves tiles without them; if it is off, only threads do.
+    sums_outside : the order of the loops of a product. GEMM adds one product to each of the outputs
+        before it adds the next one, instead of all products of an output in turn.
     """
 
     height: int
@@ -58,13 +64,16 @@ class ConvTile:
     keep_inputs: bool
     threads: int = 1
     taps: tuple[int, int] | None = None
+    sums_outside: bool = False
 
 
 class ConvCost:
     """Estimated cycles of the tiles of one convolution.
 
     Tables have the columns ``height``, ``width``, ``out_blocks``, ``in_blocks``, ``group``,
-    ``keep_inputs``, ``tap_rows`` and ``tap_columns``, with the meaning of the fields of `ConvTile`.
+    ``keep_inputs``, ``tap_rows`` and ``tap_columns``, with the meaning of the fields of `ConvTile`,
+    and may have ``threads`` and ``sums_outside``. Threads are estimated as if there were one: what
+    they gain or lose has either sign.
     """
 
     def __init__(self, shape: ConvShape, variant: Variant, overlap: bool) -> None:
@@ -99,6 +108,7 @@ class ConvCost:
                 others,
                 self._reloads(passes, first),
                 self._stalls(tiles),
+                self._contention(tiles, passes),
                 self._end(passes),
                 TILE_CYCLES * count + LATENCY_CYCLES,
             ]
@@ -171,11 +181,27 @@ class ConvCost:
         shape = self._shape
         columns = np.where(shape.skips_columns, 1, tiles["tap_columns"])
         in_row = tiles["in_blocks"] * shape.in_parts * tiles["tap_rows"] * columns
+        if "sums_outside" in tiles:
+            in_row = np.where(tiles["sums_outside"] > 0, 1, in_row)
         rows = shape.batches * shape.out_blocks * shape.out_parts * shape.height * shape.width
         stalls: Floats = np.where(
             in_row >= PATIENCE_CYCLES, rows * shape.tail.loads * STALL_CYCLES, 0.0
         )
         return stalls
+
+    def _contention(self, tiles: Table, passes: ConvPasses) -> Floats:
+        """Cycles in which GEMM and ALU wait for each other's banks of the accumulators.
+
+        That happens where GEMM accumulates another row in each cycle, and only while the ALU works.
+        """
+        if "sums_outside" not in tiles:
+            return np.zeros(len(tiles["height"]))
+        products = total(item.times * item.products for item in passes.all)
+        vectors = total(item.times * item.vectors for item in passes.all)
+        working = total(item.times * item.vector_cycles for item in passes.all)
+        share = np.minimum(working / np.maximum(products, 1), 1)
+        waits: Floats = np.where(tiles["sums_outside"] > 0, vectors * share * CONTENTION_CYCLES, 0)
+        return waits
 
     def _end(self, passes: ConvPasses) -> Floats:
         """Cycles after the last product: the last two tiles are requantized and stored."""

@@ -22,14 +22,19 @@ from daedal.compiler.space import Column, Table
 from daedal.compiler.windows import Extent
 from daedal.isa.variant import Variant
 
-__all__ = ["GATHERS", "ConvLayers", "columns_of_tiles", "conv_knobs"]
+__all__ = ["GATHERS", "ORDERS", "ConvLayers", "columns_of_tiles", "conv_knobs"]
 
 GATHERS = list(Gather)
 """By the values of knob ``gather``."""
 
 
+ORDERS: Mapping[str, Sequence[int]] = {"threads": [1, 2], "sums_outside": [0, 1]}
+"""Knobs that only change the order of a tile's work, not its size. The default has the first value
+of each: which one is best, measurements tell better than the estimate."""
+
+
 def conv_knobs(shapes: Sequence[ConvShape]) -> Mapping[str, Sequence[int]]:
-    """The knobs of a convolution with each useful `Gather`."""
+    """The knobs of a convolution with each useful `Gather`, without `ORDERS`."""
     shape = shapes[0]
     blocks = tile_sizes(shape.out_blocks)
     steps = {-(-shape.out_blocks // count) for count in blocks}

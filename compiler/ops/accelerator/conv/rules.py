@@ -62,6 +62,12 @@ class ConvRules:
                 return whole | _streams_inputs(table)
             case "tap_columns":
                 return _cuts_windows(shape, table)
+            case "threads":
+                alone: _Mask = table["threads"] == 1
+                return alone | self._interleaves(shape, table)
+            case "sums_outside":
+                inside: _Mask = table["sums_outside"] == 0
+                return inside | _has_order(shape, table)
             case _:
                 return True
 
@@ -99,6 +105,12 @@ class ConvRules:
         most = np.minimum(capacity.acc // shape.accumulators, results)
         holds: _Mask = (rows <= most) & (params <= capacity.par)
         return holds
+
+    def _interleaves(self, shape: ConvShape, table: Table) -> _Mask:
+        """Two threads take two tiles of output blocks, and the space of both."""
+        turns, tiles = table["turns"], _ceil(shape.out_blocks, table["out_blocks"])
+        useful: _Mask = (tiles > 1) & (turns % 2 == 0) & np.equal(self._copies, 2)
+        return useful
 
     def _may_hold_operands(self, shape: ConvShape, table: Table) -> _Mask:
         """Whether the least that knobs still to come may leave of a step's operands fits."""
@@ -145,6 +157,14 @@ def _cuts_windows(shape: ConvShape, table: Table) -> _Mask:
     whole = ~rows_cut & ~columns_cut
     useful: _Mask = whole | (_streams_inputs(table) & (~columns_cut | (table["tap_rows"] == 1)))
     return useful
+
+
+def _has_order(shape: ConvShape, table: Table) -> _Mask:
+    """Whether a step has several products for an output, and several outputs."""
+    taps = table["tap_rows"] * table["tap_columns"]
+    sums = table["in_blocks"] * taps * shape.in_parts
+    outputs = table["out_blocks"] * table["height"] * table["width"]
+    return np.asarray((sums > 1) & (outputs > 1))
 
 
 def _streams_inputs(table: Table) -> _Mask:

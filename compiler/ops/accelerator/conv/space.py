@@ -2,11 +2,11 @@
 
 The knobs are those of `ConvTile`: rows, columns and blocks. `turns` is the number of tiles of
 output blocks whose weights stay on chip, 0 if they are streamed; `gather` is the value of a
-`Gather`.
+`Gather`. Besides, there are the knobs of `ORDERS`; the default leaves them alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
 from daedal.compiler.ops.accelerator.conv.layers import (
     GATHERS,
+    ORDERS,
     ConvLayers,
     columns_of_tiles,
     conv_knobs,
@@ -35,6 +36,9 @@ __all__ = ["ConvSpace", "best_tile", "columns_of_tiles", "decode", "useful_gathe
 
 NEARLY = 0.0025
 """Estimates that differ by less than this share count as equal."""
+
+
+_USUAL = {knob: values[0] for knob, values in ORDERS.items()}
 
 
 class ConvSpace(Space):
@@ -60,7 +64,19 @@ class ConvSpace(Space):
         self._overlap = overlap
 
     def all(self) -> Table:
-        return self._fitting[1]
+        return self._ordered
+
+    @cached_property
+    def _ordered(self) -> Table:
+        """What fits, in each order."""
+        table = self._fitting[1]
+        for knob, values in ORDERS.items():
+            count = len(table["gather"])
+            table = {name: np.repeat(column, len(values)) for name, column in table.items()}
+            table = {**table, knob: np.tile(np.array(values, dtype=np.int64), count)}
+            rule = partial(self._rules.after, knob)
+            table = chosen(table, self._by_shape(table, rule))
+        return table
 
     @property
     def _rules(self) -> ConvRules:
@@ -68,10 +84,10 @@ class ConvSpace(Space):
 
     @cached_property
     def _fitting(self) -> tuple[ConvRules, Table]:
-        """The rules, and what fits by them."""
+        """The rules, and what fits by them, without the knobs of `ORDERS`."""
         table, copies = ConvLayers([self.shapes]).all(self.variant, overlap=self._overlap)
         rules = ConvRules(Capacity(self.variant, 1), int(copies[0]))
-        return rules, {knob: table[knob] for knob in self.knobs}
+        return rules, {knob: table[knob] for knob in self.knobs if knob not in ORDERS}
 
     @property
     def shapes(self) -> list[ConvShape]:
@@ -87,7 +103,11 @@ class ConvSpace(Space):
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
-        return conv_knobs(self.shapes)
+        return {**conv_knobs(self.shapes), **ORDERS}
+
+    @property
+    def added(self) -> Mapping[str, int]:
+        return _USUAL
 
     def possible(self, table: Table) -> Mask:
         return self._by_shape(table, self._rules.allows)
@@ -96,7 +116,7 @@ class ConvSpace(Space):
         fitting: Mask = self.possible(table) & self._by_shape(table, self._rules.fits)
         return fitting
 
-    def _by_shape(self, table: Table, rule: Callable[[ConvShape, Table], Mask]) -> Mask:
+    def _by_shape(self, table: Table, rule: Callable[[ConvShape, Table], Mask | bool]) -> Mask:
         """`rule` of all rows, those of each `Gather` with its shape."""
         found = np.zeros(len(table["gather"]), dtype=np.bool_)
         for number, shape in self._shapes.items():
@@ -137,15 +157,17 @@ class ConvSpace(Space):
         return config
 
     def ranked(self) -> list[Config]:
-        """Every configuration, the one with the fewest estimated cycles first.
+        """Every configuration in the usual order, the one with the fewest estimated cycles first.
 
         Raises ScheduleError as `default`.
         """
         return self.configs(self._ranked(0))
 
     def _ranked(self, nearly: float) -> Table:
-        table = self.all()
-        if not len(table["gather"]):
+        table = self._fitting[1]
+        count = len(table["gather"])
+        table = {**table, **{knob: np.full(count, value) for knob, value in _USUAL.items()}}
+        if not count:
             shape, memory = self._shape, self.variant.memory
             raise ScheduleError(
                 f"an output vector of a convolution must fit scratchpads 'acc' "
@@ -204,6 +226,8 @@ def decode(config: Config, shape: ConvShape) -> tuple[Gather, ConvTile]:
         config["in_blocks"],
         config["turns"] * config["out_blocks"],
         bool(config["keep_inputs"]),
+        config["threads"],
+        sums_outside=bool(config["sums_outside"]),
         taps=None if taps == shape.kernel else taps,
     )
     return GATHERS[config["gather"]], tile

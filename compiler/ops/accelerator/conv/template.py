@@ -49,6 +49,7 @@ class ConvTemplate:
         if config is None:
             gather, tile = best_tile(self._shapes, self._variant)
         else:
+            config = self.space.complete(config)
             self.space.check(config)
             gather, tile = decode(config, self._shape)
         func, shape = self._func, self._shape
