@@ -11,7 +11,7 @@ from daedal.compiler.space import Config
 from daedal.tuning.layer_runner import LayerRunner
 from daedal.tuning.runner import Failure, Result
 
-SMALL = {"stem", "dense"}
+SMALL = {"stem"}
 """Templates with few schedules at any size."""
 
 
