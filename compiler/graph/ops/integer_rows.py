@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from daedal.compiler.graph.layout import PLAIN, ActivationLayout
-from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, REQUANTIZE_ATTRS
+from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, REQUANTIZE_ATTRS, check_activation
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, require, whole
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
@@ -58,10 +58,11 @@ def step_rows(*steps: Step | tuple[Step, ...]) -> Array:
 
 def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x = operands[0]
+    check_activation(x, wide=True)
     require(
-        x.rank == 4 and x.dtype in ("int8", "int16", "int32"),
-        f"the operand of an integer softmax or norm must be a map of integers, not {x}; "
-        "quantize the model",
+        x.rank == 4,
+        f"the operand of an integer softmax or norm must be a map (N, C, H, W), not {x}; "
+        "reshape it in the model",
     )
     layout = PLAIN if x.is_plain else TableLayout()
     table = TensorType((TABLE_ENTRIES,), "int16", layout)

@@ -120,9 +120,7 @@ def _lower_norm(
 def _operand(context: LoweringContext, node: Node) -> tuple[QuantizedTensor, int] | None:
     """The quantized operand and its bits, if the variant computes on rows."""
     x = context.resolve(node.inputs[0], wide=True) if context.rows else None
-    if x is None:
-        return None
-    return x, 16 if x.wide else 8
+    return None if x is None else (x, 16 if x.wide else 8)
 
 
 def _shape(context: LoweringContext, node: Node) -> tuple[int, ...]:

@@ -118,7 +118,9 @@ def passes(
         eliminate_dead_code,
         fold_bias,
         fold_batch_norm,
-        lambda g: lower_qdq(g, multiplier_bits=multiplier_bits, tables=tables, rows=rows),
+        lambda g: lower_qdq(
+            g, multiplier_bits=multiplier_bits, tables=tables, rows=rows, wide=rows
+        ),
         eliminate_dead_code,
         flatten_dense_to_conv,
         simplify_reshapes,

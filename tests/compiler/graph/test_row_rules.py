@@ -45,11 +45,16 @@ FORMULAS: dict[str, tuple[Formula, str, float, int]] = {
 
 
 def model_of(name: str, shape: tuple[int, ...], dtype: str = "int8") -> onnx.ModelProto:
+    """The operand has `dtype`, the result 8 bits."""
     formula, _, scale, zero_point = FORMULAS[name]
     rng = np.random.default_rng(len(shape))
-    maker = QdqModel(17)
+    maker = QdqModel(21)
+    x = maker.input("x", shape)
+    if dtype == "int16":
+        x, dtype = maker.requantized(x, 0.0004, 0, dtype), "int8"
+    else:
+        x = maker.requantized(x, 0.05, 131 if dtype == "uint8" else 3, dtype)
     offset = 128 if dtype == "uint8" else 0
-    x = maker.requantized(maker.input("x", shape), 0.05, 3 + offset, dtype)
     result = formula(maker, x, shape[-1], rng)
     y = maker.requantized(result, scale, zero_point + offset, dtype, output="y")
     return maker.model(y)
@@ -59,7 +64,7 @@ def compiled(model: onnx.ModelProto) -> Artifact:
     return daedal.compile(model.SerializeToString(), variant_with_rows(), host=None)
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("shape", [(1, 20, 40), (2, 3, 7, 16), (5, 33), (9,)])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_near_onnxruntime(name: str, shape: tuple[int, ...], dtype: str) -> None:
@@ -72,11 +77,20 @@ def test_near_onnxruntime(name: str, shape: tuple[int, ...], dtype: str) -> None
     assert np.abs(found - expected).max() <= 1.01 * scale
 
 
-@pytest.mark.parametrize("shape", [(1, 150, 40), (2, 21, 75), (1, 33, 64), (1, 3, 5)])
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((1, 150, 40), "int8"),
+        ((2, 21, 75), "int16"),
+        ((1, 33, 64), "int8"),
+        ((1, 50, 64), "int16"),
+        ((1, 3, 5), "uint8"),
+    ],
+)
 @pytest.mark.parametrize("name", FORMULAS)
-def test_on_the_machine(name: str, shape: tuple[int, ...]) -> None:
+def test_on_the_machine(name: str, shape: tuple[int, ...], dtype: str) -> None:
     """Several tiles of pixels, padding channels or none, blocks that fill no chunk."""
-    model = model_of(name, shape)
+    model = model_of(name, shape, dtype)
     artifact = compiled(model)
     (launch,) = (part for part in artifact.parts if isinstance(part, Launch))
     assert [layer.op for layer in launch.layers] == [FORMULAS[name][1]]
