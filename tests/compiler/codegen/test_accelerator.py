@@ -112,6 +112,24 @@ def test_an_operand_that_is_read_again_cannot_be_overwritten():
         emit_segment(_elementwise(True).func, TINY)
 
 
+def test_the_last_reader_overwrites_its_operand():
+    a = te.placeholder((2, 1, 8), "int32", "a")
+    x = te.compute(a.shape, lambda i, b, o: a[i, b, o], "x")
+    p = te.compute(a.shape, lambda i, b, o: x[i, b, o] * 3, "p")
+    y = te.compute(a.shape, lambda i, b, o: x[i, b, o] - p[i, b, o], "y")
+    sch = Schedule(te.create_prim_func([a], [y]), accelerator_intrinsics(TINY))
+    store = sch.cache_write(sch.get_block("y"), 0, "acc")
+    for name, intrin in (("x", "load"), ("p", "alu_mul_immediate"), ("y", "alu_sub")):
+        block = sch.get_block(name)
+        if name != "y":
+            sch.set_scope(block, 0, "acc")
+        sch.tensorize(sch.get_loops(block)[int(name != "x")], intrin)
+    sch.tensorize(sch.get_loops(store)[0], "store")
+    owners = {a.name: b.name for a, b in shared_rows(sch.func).items()}
+    assert owners == {"y_acc": "x"}
+    assert _operations(sch) == [AluOp.MUL, AluOp.SUB]
+
+
 def test_a_block_that_is_no_instruction_is_refused():
     a = te.placeholder((2, 1, 8), "int32", "a")
     y = te.compute(a.shape, lambda i, b, o: a[i, b, o], "y")

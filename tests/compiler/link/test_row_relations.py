@@ -7,6 +7,7 @@ import pytest
 from daedal.compiler.codegen.segment import Instance, RowAccess, Segment, SegmentInstruction
 from daedal.compiler.link.interleave import Stretch
 from daedal.compiler.link.place import Placement
+from daedal.compiler.link.row_relations import RowRelations
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
@@ -79,6 +80,23 @@ def test_two_operands_are_read_in_one_cycle(banks: int) -> None:
     variant = replace(variant, memory=replace(variant.memory, acc_banks=banks))
     items = [_operation(*_instances(Memory.ACC, Memory.ACC)) for _ in range(4)]
     assert all((x - y) % 2 == 1 for x, y in _placed(variant, *items))
+
+
+@pytest.mark.parametrize(("rows", "apart"), [(ROWS, True), (ROWS - 1, False)])
+def test_an_operand_that_is_repeated_lies_in_another_bank(rows: int, apart: bool) -> None:
+    """Where it is repeated every even number of rows."""
+    large = Instance("large", Memory.ACC, 3 * rows)
+    small = Instance("small", Memory.ACC, rows)
+    fields = {"extent0": 1, "extent1": 3, "dst_factor1": rows, "extent2": rows}
+    fields |= {"dst_factor2": 1, "src_factor2": 1}
+    template = Instruction.of(Opcode.ALU, operation=AluOp.MAX, destination=1, **fields)
+    accesses = (
+        RowAccess(large, "dst_base", ((0, 3 * rows),), reads=True, writes=True),
+        RowAccess(small, "src_base", ((0, rows),), reads=True),
+    )
+    item = SegmentInstruction(template, accesses, uops=((0, 0, 0),))
+    relations = RowRelations((item,), load_variant("vta"))
+    assert relations.odd(small, {large: 0}) is (True if apart else None)
 
 
 def test_one_operand_has_one_result() -> None:
