@@ -36,9 +36,18 @@ def negative_gains(m: QdqModel, x: str, channels: int, rng: np.random.Generator)
     return m.op("LayerNormalization", x, gain, axis=-1, epsilon=1e-5)
 
 
+def rms_norm(m: QdqModel, x: str, channels: int, rng: np.random.Generator) -> str:
+    """Written out: the operator is younger than the models that have it."""
+    gain = m.constant(rng.uniform(0.5, 2, channels).astype(np.float32))
+    mean = m.op("ReduceMean", m.op("Mul", x, x), m.constant(np.array([-1])))
+    root = m.op("Sqrt", m.op("Add", mean, m.constant(np.float32(1e-5))))
+    return m.op("Mul", m.op("Div", x, root), gain)
+
+
 FORMULAS: dict[str, tuple[Formula, str, float, int]] = {
     "softmax": (softmax, "q_softmax", 1 / 256, -128),
     "layer_norm": (layer_norm, "q_layer_norm", 0.05, 4),
+    "rms_norm": (rms_norm, "q_rms_norm", 0.05, 0),
     "negative_gains": (negative_gains, "q_layer_norm", 0.05, -9),
 }
 """Formula, its operator, and scale and zero point of the result."""
