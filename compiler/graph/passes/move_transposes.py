@@ -68,6 +68,8 @@ class _Move:
                 done = self._sink_rows(node)
             elif node.op == "q_slice":
                 done = self._sink_slice(node)
+            elif node.op == "q_pad":
+                done = self._sink_pad(node)
             if not done:
                 self._builder.rewind(mark)
                 self._builder.copy_node(node)
@@ -169,6 +171,29 @@ class _Move:
         name = self._builder.fresh_name(f"{node.output}.map")
         self._builder.add(node.op, [found[0], params], attrs, output=name, name=node.name)
         return add_moved(self._builder, name, local, node.output)
+
+    def _sink_pad(self, node: Node) -> bool:
+        """Add the rows of a matrix (N, rows, 1, C) as pixels of the map (N, C, rows, 1) that it
+        turns."""
+        x, params = node.inputs
+        images, rows, height, depth = self._graph.types[x].shape
+        pads = ints(node.attrs, "pads")
+        found = self._map_behind(x)
+        if found is None or height != 1 or any(pads[:1] + pads[2:5] + pads[6:]):
+            return False
+        root, places = found
+        turned = np.arange(images * depth * rows).reshape(images, depth, rows).transpose(0, 2, 1)
+        if not np.array_equal(places().reshape(turned.shape), turned):
+            return False
+        operand = self._builder.fresh_name(f"{node.output}.operand")
+        self._builder.add("reshape", [root], {"shape": (images, depth, rows, 1)}, output=operand)
+        attrs = {**node.attrs, "pads": (0, 0, pads[1], 0, 0, 0, pads[5], 0)}
+        name = self._builder.fresh_name(f"{node.output}.map")
+        self._builder.add(node.op, [operand, params], attrs, output=name, name=node.name)
+        total = pads[1] + rows + pads[5]
+        order = np.arange(images * depth * total, dtype=np.int32).reshape(images, depth, total)
+        places_of = order.transpose(0, 2, 1).reshape(self._shape(node))
+        return add_moved(self._builder, name, places_of, node.output)
 
     def _reordered(self, name: str, order: Array) -> str:
         """`name` with its elements in `order`; "" if views cannot do it."""
