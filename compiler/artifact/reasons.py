@@ -25,7 +25,9 @@ _FOREIGN = "the accelerator has no such operator"
 _UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
 _TABLE = "the variant has no tables (memory.tables), which would compute it"
 _WIDE = "it has 16 bits, and the variant has no results of 16 bits (units.wide_requantize)"
-_WIDE_OPERAND = "it reads 16 bits, and only sums and changes of scale do on the accelerator"
+_WIDE_OPERAND = (
+    "it reads 16 bits, and only sums, changes of scale, softmax and norms do on the accelerator"
+)
 _ROWS = (
     "the variant has no tables, units.lane_reductions or units.wide_requantize, which would "
     "compute it"
@@ -133,11 +135,12 @@ class HostReasons:
             return self._by_tensor[output]
         if output in self._functions:
             return _TABLE
-        if self._has_16_bits(node, output):
+        made = self._graph.producers.get(output, self._imported.producers.get(output))
+        of_rows = made is not None and made.op in _BY_ROWS
+        if self._has_16_bits(node, output) and not (of_rows and self._wide):
             return _WIDE_OPERAND if self._wide else _WIDE
         if output not in self._imported.types:
             return _DYNAMIC
-        made = self._graph.producers.get(output, self._imported.producers.get(output))
         if made is not None and made.note:
             return made.note
         return self._of_known(node, output, made)
