@@ -239,3 +239,25 @@ def test_bounds_that_are_no_multiples(rng: np.random.Generator) -> None:
     compiled = compile_graph(load_onnx(data), wide("vta"), host=None)
     (reason,) = compiled.reasons.values()
     assert reason.startswith("bounds of a 16-bit result must be")
+
+
+def test_tokens(rng: np.random.Generator) -> None:
+    """A stream of tokens, which may be transposed on the host: it has int16."""
+    maker, shape = QdqModel(OPSET), (1, 10, 48)
+    x = maker.dequantize(maker.input("x", (1, 10, 24), "int8"), 0.03, 3)
+    first = maker.requantized(dense(maker, x, 24, 48, rng), 0.001, 0, "int16")
+    values = rng.integers(-20_000, 20_000, shape).astype(np.int16)
+    places = maker.dequantize(maker.constant(values), 0.0001, 0, "int16")
+    second = maker.requantized(maker.op("Add", first, places), 0.0012, 0, "int16", "second")
+    branch = dense(maker, maker.requantized(second, 0.2, 0), 48, 48, rng)
+    third = maker.op("Add", second, maker.requantized(branch, 0.0009, 0, "int16"))
+    maker.quantize(third, 0.0013, 0, "int16", output="y")
+    model = maker.model("y", dtype="int16")
+    data = model.SerializeToString()
+    artifact = daedal.compile(data, wide("attention"), host=None)
+    assert {item.where for item in artifact.placements if item.op == "Add"} == {"accelerator"}
+    inputs = {"x": rng.integers(-128, 128, (1, 10, 24)).astype(np.int8)}
+    found = check_layers(artifact, data, inputs)
+    assert found.passed and found.result.outputs["y"].dtype == np.int16
+    graph = integer_graph(data, wide("attention"))
+    assert max(item.largest for item in compare_operators(model, graph, inputs)) <= 1

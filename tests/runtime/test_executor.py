@@ -8,10 +8,18 @@ from daedal.isa.errors import ModelError
 from daedal.runtime.executor import _to_program
 
 
-@pytest.mark.parametrize("flip_sign", [False, True])
-def test_a_tensor_has_shape_and_type_of_its_binding(flip_sign: bool) -> None:
-    binding = Binding("x", "t", (2, 3), flip_sign)
-    ours, other = (np.uint8, np.int8) if flip_sign else (np.int8, np.uint8)
+@pytest.mark.parametrize(
+    ("flip_sign", "wide", "ours", "other"),
+    [
+        (False, False, np.int8, np.uint8),
+        (True, False, np.uint8, np.int8),
+        (False, True, np.int16, np.int8),
+    ],
+)
+def test_a_tensor_has_shape_and_type_of_its_binding(
+    flip_sign: bool, wide: bool, ours: type, other: type
+) -> None:
+    binding = Binding("x", "t", (2, 3), flip_sign, wide)
     values = np.arange(6).reshape(2, 3)
     found = _to_program(binding, {"x": values.astype(ours)})
     assert (found == values - (128 if flip_sign else 0)).all() and found.dtype == np.int64
