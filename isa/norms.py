@@ -297,7 +297,7 @@ def _unit(channels: int, spare: int) -> float:
     """What ``D * r`` is for one standard deviation."""
     bits = min(spare, _SPARE_BITS)
     rising = (1 << (_TABLE_BITS - bits)) - 1
-    return rising * 2.0 ** (14.5 - (spare - bits)) / math.sqrt(channels)
+    return float(rising * 2.0 ** (14.5 - (spare - bits)) / math.sqrt(channels))
 
 
 def _check(

@@ -81,11 +81,9 @@ def norm(
     zeros = minus_leading_zeros(power, steps, 1, count, bits, "zeros")
     half = with_immediate(">>", zeros, 1, "half")
     mantissa = shift_right_by(power, with_immediate("*", half, 2, "even"), "mantissa")
-    roots = [
-        look_up(mantissa, steps, count + 1 + number, table, name)
-        for number, (name, table) in enumerate((("root_low", low), ("root_high", high)))
-    ]
-    root = combine("+", *roots, "root")
+    root_low = look_up(mantissa, steps, count + 1, low, "root_low")
+    root_high = look_up(mantissa, steps, count + 2, high, "root_high")
+    root = combine("+", root_low, root_high, "root")
     amount = with_immediate("+", half, shifts.square_shift + shifts.spare_shift, "amount")
     z = combine("*", shift_right_by(d, amount, "normal"), root, "product")
     return requantized(z, params, bounds, "int8")

@@ -317,7 +317,7 @@ def softmax(pick: Pick, variant: Variant) -> Graph:
     scale, result_scale = pick.one_of((0.002, 0.03, 0.5)), pick.one_of((1 / 256, 1 / 50))
     constants = Softmax.of(keys, scale, 8, variant.units.multiplier_bits)
     tables = {name: getattr(constants, name) for name in SOFTMAX_TABLES}
-    rows = step_rows(constants.index, constants.bit_steps, constants.mantissa)
+    rows = step_rows([constants.index], constants.bit_steps, [constants.mantissa])
     _row_operands(layer, tables, rows)
     ratio = Softmax.result_ratio(result_scale)
     params = [[0, *quantize_multiplier(ratio, variant.units.multiplier_bits)]]
@@ -342,7 +342,7 @@ def _norm(pick: Pick, variant: Variant, op: str, centred: bool) -> Graph:
     )
     constants = found.constants
     tables = {name: getattr(constants, name) for name in NORM_TABLES}
-    rows = step_rows(constants.mean, constants.bit_steps, constants.mantissas)
+    rows = step_rows([constants.mean], constants.bit_steps, constants.mantissas)
     _row_operands(layer, tables, rows)
     layer.constant("params", found.params)
     if (found.signs < 0).any():

@@ -48,12 +48,9 @@ NORM_ATTRS = {
 _Evaluate = Callable[[Sequence[Array], Sequence[TensorType], Attrs], Array]
 
 
-def step_rows(*steps: Step | tuple[Step, ...]) -> Array:
-    """(rows, 3) from single steps and groups of them."""
-    rows: list[Step] = []
-    for item in steps:
-        rows += [item] if isinstance(item[0], int) else item  # type: ignore[list-item]
-    return np.array(rows, dtype=PARAMETER_DTYPE)
+def step_rows(*groups: Sequence[Step]) -> Array:
+    """All steps as parameters (rows, 3)."""
+    return np.array([step for group in groups for step in group], dtype=PARAMETER_DTYPE)
 
 
 def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -115,16 +112,21 @@ def _norm_over_channels(centred: bool) -> _Evaluate:
         x = types[0]
         bits, low, high = _tables(arrays, types)
         mean, *bit_steps, first, second = _steps(arrays[_STEPS])
+        zero_point, fraction, square, spare, epsilon = (whole(attrs, x) for x in NORM_ATTRS)
         constants = Norm(
-            x.shape[1],
-            centred,
-            *(whole(attrs, name) for name in NORM_ATTRS),
-            bits,
-            low,
-            high,
-            mean,
-            tuple(bit_steps),
-            (first, second),
+            channels=types[0].shape[1],
+            centred=centred,
+            zero_point=zero_point,
+            fraction_bits=fraction,
+            square_shift=square,
+            spare_shift=spare,
+            epsilon=epsilon,
+            bits=bits,
+            low=low,
+            high=high,
+            mean=mean,
+            bit_steps=tuple(bit_steps),
+            mantissas=(first, second),
         )
         channels = _channels(x, arrays[0])
         signs = _channels(types[_LANES], arrays[_LANES]) if len(arrays) > _LANES else None

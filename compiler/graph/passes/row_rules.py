@@ -55,7 +55,7 @@ def lower_softmax(context: LoweringContext, node: Node, q: Quantization, output:
     except ValueError as error:
         raise UnsupportedError(f"{error} ({node}); quantize the model again") from error
     operands = _tables(context, output, {name: getattr(constants, name) for name in SOFTMAX_TABLES})
-    steps = step_rows(constants.index, constants.bit_steps, constants.mantissa)
+    steps = step_rows([constants.index], constants.bit_steps, [constants.mantissa])
     operands += [
         _constant(context, f"{output}.steps", steps),
         context.define_params(output, np.array([[0, *step]], dtype=np.int64)),
@@ -102,7 +102,7 @@ def _lower_norm(
         raise UnsupportedError(f"{error} ({node}); quantize the model again") from error
     constants: Norm = norm.constants
     operands = _tables(context, output, {name: getattr(constants, name) for name in NORM_TABLES})
-    steps = step_rows(constants.mean, constants.bit_steps, constants.mantissas)
+    steps = step_rows([constants.mean], constants.bit_steps, constants.mantissas)
     operands += [
         _constant(context, f"{output}.steps", steps),
         context.define_params(output, norm.params),

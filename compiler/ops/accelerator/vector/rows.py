@@ -170,7 +170,8 @@ class _Stage:
         if self.name in _OVER_BLOCKS:
             steps = np.full_like(pixels, self.rows if self.name == "zeros" else blocks)
             return accumulation(steps, pixels * per_vector, variant) + conflicts
-        return np.maximum(self.vectors(pixels, blocks) * per_vector, latency) + conflicts
+        cycles = np.maximum(self.vectors(pixels, blocks) * per_vector, latency)
+        return np.asarray(cycles + conflicts)
 
     @property
     def has_two_operands(self) -> bool:
