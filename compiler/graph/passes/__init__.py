@@ -8,6 +8,7 @@ from daedal.compiler.graph.passes.eliminate_common_subexpressions import (
     eliminate_common_subexpressions,
 )
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.feed_dense_maps import feed_dense_maps
 from daedal.compiler.graph.passes.feed_matmul_maps import feed_matmul_maps
 from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
 from daedal.compiler.graph.passes.fold_batch_norm import fold_batch_norm
@@ -42,6 +43,7 @@ __all__ = [
     "compose_tables",
     "eliminate_common_subexpressions",
     "eliminate_dead_code",
+    "feed_dense_maps",
     "feed_matmul_maps",
     "flatten_dense_to_conv",
     "fold_batch_norm",

@@ -6,6 +6,7 @@ from daedal.compiler.graph import GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.passes import (
     align_matmul,
     eliminate_dead_code,
+    feed_dense_maps,
     feed_matmul_maps,
     simplify_reshapes,
     simplify_transposes,
@@ -71,6 +72,30 @@ def test_a_matrix_product_reads_maps(rng):
     assert fed.types["c.map"].shape == (1, 6, 2, 3)
     values = {"a": rng.integers(-128, 128, (1, 6, 2, 3)).astype(np.int8)}
     np.testing.assert_array_equal(run(fed, values)["d"], run(graph, values)["d"])
+
+
+def test_a_dense_layer_reads_the_channels_of_a_pixel(rng):
+    """Not what the host gives, nor a part of a longer row."""
+    attrs = {"zero_point": 0, "low": -128, "high": 127}
+    window = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
+    builder = builder_with(1, 6, 1, 1)
+    builder.constant("same", np.array([[0, 1, 0]]))
+    builder.add("q_requantize", ["a", "same"], attrs, output="b")
+    builder.constant("params", np.array([[5, 1, 4]] * 3))
+    for name, source, width in (("c", "a", 6), ("d", "b", 6), ("e", "b", 5)):
+        builder.add("reshape", [source], {"shape": (1, 1, 1, 6)}, output=f"{name}.row")
+        weights = rng.integers(-128, 128, (3, 1, 1, width)).astype(np.int8)
+        builder.constant(f"{name}.weights", weights)
+        operands = [f"{name}.row", f"{name}.weights", "params"]
+        builder.add("q_conv2d", operands, {**window, **attrs, "pad_value": 0}, output=name)
+    graph = builder.finish(("c", "d", "e"))
+    fed = eliminate_dead_code(feed_dense_maps(graph))
+    verify(fed)
+    sources = {node.output: node.inputs[0] for node in fed.nodes}
+    assert [sources[name] for name in "cde"] == ["c.row", "b", "e.row"]
+    values = {"a": rng.integers(-128, 128, (1, 6, 1, 1)).astype(np.int8)}
+    for name, result in run(fed, values).items():
+        np.testing.assert_array_equal(result, run(graph, values)[name])
 
 
 def test_operands_of_matrix_products_are_padded_to_blocks(rng):
