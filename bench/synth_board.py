@@ -25,7 +25,7 @@ VARIANT = "ecp5"
 BOARD = "ulx3s-85f"
 MEMORY_BYTES = 64 * 1024
 """On-chip memory; the digits network with its program takes less than half of it."""
-BAR_MACS_PER_CYCLE = 128
+BAR_MACS_PER_CYCLE = 256
 BAR_MHZ = 90.0
 
 

@@ -32,7 +32,7 @@ from daedal.tuning.layer_runner import LayerRunner
 
 __all__ = ["LEAST_PROGRAMS", "TEMPLATES", "VARIANTS", "DrawRow", "Draws", "main"]
 
-VARIANTS = ("vta", "ecp5", "tiny", "wide")
+VARIANTS = ("vta", "ecp5_half", "tiny", "wide")
 LEAST_PROGRAMS = 500
 ROUND = 5
 """Draws from one space before the next one's turn."""
@@ -52,8 +52,8 @@ TEMPLATES: dict[str, Callable[[int], Layer]] = {
     "matmul": lambda b: Layer(1, (24 * b, 24 * b), rows=8),
     "dense": lambda b: Layer(1, (24 * b, 24 * b), rows=1),
 }
-"""Layers by the channels of a block. `ecp5` has no depthwise mode: there, a depthwise layer is a
-grouped one. Stems and products with one row have few schedules at any size."""
+"""Layers by the channels of a block. `ecp5_half` has no depthwise mode: there, a depthwise layer is
+a grouped one. Stems and products with one row have few schedules at any size."""
 
 
 @dataclass

@@ -62,7 +62,7 @@ SEEDS = 3
 LEAST = 0.15
 """A policy ends a climb where no move is likelier to save cycles."""
 NAMES = (
-    *("C10@vta", "C10@ecp5", "C4@wide", "C7@ecp5", "C7@tiny"),
+    *("C10@vta", "C10@ecp5_half", "C4@wide", "C7@ecp5_half", "C7@tiny"),
     *("D6@vta", "D4@vta", "fragment72@vta", "fragment20@vta", "1x1@wide"),
 )
 """Workloads whose candidates take less than a second each, on all four variants."""

@@ -133,11 +133,11 @@ _PLACES = {
         *("C2", "C3", "C6", "C9", "C10", "C11", "fragment20", "fragment72", "matmul"),
         *("D1", "D4", "D6"),
     ),
-    "ecp5": ("C5", "C7", "C10", "5x5", "wide map", "dense"),
+    "ecp5_half": ("C5", "C7", "C10", "5x5", "wide map", "dense"),
     "tiny": ("C4", "C7", "grouped", "fragment40", "D5", "D8", "D9"),
     "wide": ("C4", "C8", "C11", "1x1", "dilated", "D2", "D3", "D7"),
 }
-"""Which layers are tuned on which variant. ``ecp5`` has no depthwise mode."""
+"""Which layers are tuned on which variant. ``ecp5_half`` has no depthwise mode."""
 
 WORKLOADS = {
     f"{layer}@{variant}": TuningWorkload(f"{layer}@{variant}", variant, _layers()[layer])

@@ -23,8 +23,8 @@ __all__ = ["Synthesis", "synthesis_script", "synthesize"]
 _MERGE_READ_REGISTERS = "memory_dff -no-rw-check"
 
 # Flip-flops of a tile share their enable and reset. Hundreds of control sets with one or two
-# flip-flops, which a look-up table can replace, scatter the placement: on `ecp5` 302 of 797 sets
-# remain, for 0.5 % more tables.
+# flip-flops, which a look-up table can replace, scatter the placement: on `ecp5_half` 302 of 797
+# sets remain, for 0.5 % more tables.
 _FEW_CONTROL_SETS = (
     "opt_clean; dfflegalize -mince 8 -minsrst 12 "
     "-cell $_DFF_?_ 01 -cell $_DFF_?P?_ r -cell $_SDFF_?P?_ r "

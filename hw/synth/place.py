@@ -209,7 +209,7 @@ def _arguments(request: PlaceRequest, number: int, folder: Path) -> list[str]:
     arguments = [
         "--85k", "--package", request.package, "--speed", str(request.speed_grade),
         "--json", f"design{number}.json", "--seed", str(request.seed),
-        # The other placer, HeAP, leaves `ecp5` with a fifth to a third more wire.
+        # The other placer, HeAP, leaves `ecp5_half` with a fifth to a third more wire.
         "--freq", f"{request.target_mhz:g}", "--timing-allow-fail", "--placer", "static",
         "--report", f"report{number}.json", "--sdf", f"delays{number}.sdf",
     ]  # fmt: skip

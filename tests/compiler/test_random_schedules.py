@@ -88,7 +88,7 @@ def test_many_random_schedules(name: str, seed: int) -> None:
     [
         ("int16", Bounds(100, -20_000, 32_767)),
         ("int4", Bounds(1, -7, 6)),
-        ("ecp5", Bounds(-3, -128, 120)),
+        ("ecp5_half", Bounds(-3, -128, 120)),
     ],
 )
 def test_random_schedules_of_other_arrays(name: str, bounds: Bounds, seed: int) -> None:

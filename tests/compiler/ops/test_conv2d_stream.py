@@ -61,7 +61,9 @@ def test_every_level(variant, conv, seed):
     case.check(interpret=np.prod(conv.extent) * conv.out_channels <= 200)
 
 
-@pytest.mark.parametrize("name", ["tiny", "vta", "wide", "int16", "int4", "batch4", "ecp5"])
+@pytest.mark.parametrize(
+    "name", ["tiny", "vta", "wide", "int16", "int4", "batch4", "ecp5", "ecp5_half"]
+)
 @pytest.mark.parametrize(
     "conv",
     [

@@ -34,14 +34,7 @@ VTA_ONE_TAP = VTA.replace("vta_one_tap", depthwise_taps=1)
 MICRO = micro_variant()
 ONE_TAP = micro_variant(depthwise_taps=1)
 BATCH = TINY.replace("batch2", batch=2)
-PACKED = load_variant("ecp5").replace(
-    "packed",
-    block_out=16,
-    depthwise_taps=1,
-    wgt_bytes=131_072,
-    acc_bytes=131_072,
-    out_bytes=8_192,
-)
+PACKED = load_variant("ecp5")
 """A square array whose depthwise mode takes one tap, with two products per multiplier."""
 
 NARROW = TINY.replace("narrow", block_in=4, block_out=4, batch=2)

@@ -15,7 +15,7 @@ from daedal.reports.comparison import comparison_json, comparison_lines, compari
 from daedal.reports.console import make_console
 
 MODEL = (Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx").read_bytes()
-RUNS = load_variant("ecp5")
+RUNS = load_variant("ecp5_half")
 LEAVES = RUNS.replace("leaves", batch=2)  # elementwise layers need a square array with a batch
 MOVED = {"add0_linear", "add0", "maxpool0", "avgpool0", "flatten0", "fc0"}
 

@@ -33,15 +33,15 @@ def test_a_routed_variant() -> None:
     head, (row,) = routed_table([record(fmax_mhz=100.0)], "ecp5-85f")
     assert dict(zip(head, row, strict=True)) == {
         "variant": "ecp5",
-        "MACs/cycle": "128",
+        "MACs/cycle": "256",
         "multipliers": "packed",
         "LUT": "8,364 (10%)",
         "FF": "0 (0%)",
         "DSP": "78 (50%)",
         "block RAM": "52 (25%)",
         "Fmax, MHz": "100.0",
-        "peak GOPS": "25.6",
-        "GOPS per kLUT": "3.06",
+        "peak GOPS": "51.2",
+        "GOPS per kLUT": "6.12",
         "ResNet-18, cycles": "8,000,000",
         "frames/s": "12.5",
     }

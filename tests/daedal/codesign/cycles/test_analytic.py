@@ -48,7 +48,7 @@ def test_estimates_are_those_of_each_layer_alone() -> None:
     """In an order in which variants share arrays, and known estimates."""
     estimate = AnalyticCycles(DIGITS.read_bytes())
     finite = 0
-    for name in ("vta", "ecp5"):
+    for name in ("vta", "ecp5_half"):
         space = VariantSpace(load_variant(name), SAME_ARRAY)
         rng = np.random.default_rng(4)
         drawn = [space.draw(rng) for _ in range(2)]
@@ -65,12 +65,12 @@ def test_estimates_are_those_of_each_layer_alone() -> None:
 
 def test_the_default_schedules_are_not_faster() -> None:
     estimate = AnalyticCycles(DIGITS.read_bytes())
-    for name in ("vta", "ecp5", "tiny"):
+    for name in ("vta", "ecp5", "ecp5_half", "tiny"):
         variant = load_variant(name)
         assert estimate(variant, usual=True) >= estimate(variant)
 
 
-@pytest.mark.parametrize("name", ["tiny", "ecp5", "vta"])
+@pytest.mark.parametrize("name", ["tiny", "ecp5", "ecp5_half", "vta"])
 def test_estimates_are_near_what_is_counted(name: str) -> None:
     model, variant = DIGITS.read_bytes(), load_variant(name)
     counted = count_network(model, variant, "ddr")
@@ -82,5 +82,5 @@ def test_what_does_not_fit_is_infinite() -> None:
     estimate = AnalyticCycles(DIGITS.read_bytes())
     small: Variant = load_variant("tiny").replace(acc_bytes=256, out_bytes=64, acc_banks=2)
     assert math.isinf(estimate(small)) or estimate(small) > estimate(load_variant("tiny"))
-    unequal = load_variant("ecp5").replace(batch=2)
+    unequal = load_variant("ecp5_half").replace(batch=2)
     assert math.isinf(estimate(unequal))  # an array with a batch needs equal blocks

@@ -22,7 +22,7 @@ from tests.support.pools import served
 
 MODEL = (Path(__file__).parents[4] / "examples" / "digits" / "digits_qdq.onnx").read_bytes()
 NETWORKS = {"digits": Network(MODEL)}
-BASE = load_variant("ecp5")
+BASE = load_variant("ecp5_half")
 RUN = [BASE.replace(queue_depth=depth, alu_lanes=lanes) for depth in (4, 8) for lanes in (1, 2, 4)]
 REFUSED = BASE.replace(batch=2)  # it leaves layers to the host
 

@@ -17,7 +17,7 @@ from daedal.isa.variant import load_variant
 
 LUT = DEVICES[Family.ECP5].lut
 SPACE = VariantSpace(
-    load_variant("ecp5"),
+    load_variant("ecp5_half"),
     {
         "block_in": (4, 8, 16, 32),
         "block_out": (4, 8, 16, 32),

@@ -33,7 +33,7 @@ def is_kept(item: Evaluation, *limits: str) -> bool:
 
 
 def test_an_array_that_takes_most_multipliers_is_usable() -> None:
-    variant = load_variant("ecp5").replace(block_in=16, block_out=16, multiplier_style="packed")
+    variant = load_variant("ecp5")
     (resources,) = area_model(Family.ECP5)([variant])
     item = evaluation(variant, resources)
     assert item.value("dsp") > 85

@@ -19,11 +19,13 @@ def test_a_variant_has_one_point() -> None:
         assert variant == SPACE.base.replace(variant.name, **SPACE.values(point))
 
 
-def test_shipped_variants_are_points() -> None:
-    point = SPACE.point(load_variant("ecp5"))
+@pytest.mark.parametrize("name", ["ecp5", "ecp5_half"])
+def test_shipped_variants_are_points(name: str) -> None:
+    variant = load_variant(name)
+    point = SPACE.point(variant)
     assert point is not None
     found = SPACE.variant(point)
-    assert found is not None and found.fingerprint == load_variant("ecp5").fingerprint
+    assert found is not None and found.fingerprint == variant.fingerprint
 
 
 def test_variants_outside_have_no_point() -> None:
@@ -33,7 +35,7 @@ def test_variants_outside_have_no_point() -> None:
 
 
 def test_points_that_break_a_rule_are_no_variants() -> None:
-    values = dict(SPACE.values(SPACE.point(load_variant("ecp5")) or ()))
+    values = dict(SPACE.values(SPACE.point(load_variant("ecp5_half")) or ()))
     assert values["block_in"] != values["block_out"]
     broken = tuple(
         list(DEFAULT_PARAMETERS[name]).index(1 if name == "depthwise_taps" else value)
