@@ -10,11 +10,10 @@ from daedal.isa.artifact import Artifact, Launch
 from daedal.isa.program import Program
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.runtime.layers import layer_tags
-from tests.support.pages import make_checkout, numbers_differ, run_line, shown_again
+from tests.support.pages import make_checkout, run_line, run_page
 
 PATH = Path(__file__).resolve().parent.parent / "docs" / "networks.md"
 PAGE = PATH.read_text("utf-8")
-BLOCK = re.compile(r"(<!-- a fault.*?-->\n)?```(sh|python|text)\n(.*?)```\n", re.DOTALL)
 FAULTY = "daedal run wrong.daedal --input images.npz --check mine.onnx || test $? -eq 1"
 
 
@@ -49,26 +48,13 @@ def with_other_signs(program: Program, word: int) -> Program:
 def test_the_page_shows_what_happens(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Words are the same, and numbers within 10 %, but for times."""
     folder = make_checkout(tmp_path)
-    printed, page, at = "", "", 0
-    far = []
-    for number, block in enumerate(BLOCK.finditer(PAGE)):
-        fault, kind, text = block.groups()
-        if kind == "sh":
-            for line in text.splitlines():
-                printed = run_line(line, folder)
-        elif kind == "python":
-            (folder / f"block{number}.py").write_text(text)
-            printed = run_line(f"python block{number}.py", folder)
-        else:
-            if fault:
-                plant_fault(folder)
-                printed = run_line(FAULTY, folder)
-                printed = printed[printed.index("check: ") :]
-            now = shown_again(text, printed)
-            far += numbers_differ(text, now, 0.1)
-            page += PAGE[at : block.start(3)] + now
-            at = block.end(3)
-    page += PAGE[at:]
+
+    def run_with_fault() -> str:
+        plant_fault(folder)
+        printed = run_line(FAULTY, folder)
+        return printed[printed.index("check: ") :]
+
+    page, printed, far = run_page(PAGE, folder, 0.1, run_with_fault)
     assert "('probabilities', 'the accelerator has no such operator')" in printed
     if request.config.getoption("--update-golden"):
         PATH.write_text(page, "utf-8")

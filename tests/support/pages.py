@@ -4,11 +4,21 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.rtl import CACHE
 
-__all__ = ["blocks", "commands", "make_checkout", "run_line", "with_assertions"]
+__all__ = [
+    "blocks",
+    "commands",
+    "make_checkout",
+    "numbers_differ",
+    "run_line",
+    "run_page",
+    "shown_again",
+    "with_assertions",
+]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -59,6 +69,38 @@ def run_line(command: str, folder: Path) -> str:
     return done.stdout
 
 
+def run_page(
+    page: str, folder: Path, tolerance: float, fault: Callable[[], str] | None = None
+) -> tuple[str, str, list[tuple[str, str]]]:
+    """Run a page's shell and Python blocks in order; a text block shows what the last line printed.
+
+    Before a text block with the comment ``<!-- a fault ... -->``, `fault` runs and prints instead.
+
+    Returns
+    -------
+    The page as it now is, what the last command printed, and the numbers that are farther apart
+    than `tolerance` (`numbers_differ`).
+    """
+    printed, result, at = "", "", 0
+    far = []
+    for number, block in enumerate(_BLOCK.finditer(page)):
+        is_fault, kind, text = block.groups()
+        if kind == "sh":
+            for line in text.splitlines():
+                printed = run_line(line, folder)
+        elif kind == "python":
+            (folder / f"block{number}.py").write_text(text)
+            printed = run_line(f"python block{number}.py", folder)
+        else:
+            if is_fault and fault is not None:
+                printed = fault()
+            now = shown_again(text, printed)
+            far += numbers_differ(text, now, tolerance)
+            result += page[at : block.start(3)] + now
+            at = block.end(3)
+    return result + page[at:], printed, far
+
+
 def shown_again(shown: str, found: str) -> str:
     """What a page shows of an output, as the output now is.
 
@@ -93,6 +135,7 @@ def numbers_differ(shown: str, found: str, tolerance: float) -> list[tuple[str, 
     ]
 
 
+_BLOCK = re.compile(r"(<!-- a fault.*?-->\n)?```(sh|python|text)\n(.*?)```\n", re.DOTALL)
 _NUMBER = re.compile(r"\d[\d,.]*(?: %| ms)?")
 _HASH = re.compile(r"[0-9a-f]{16}")
 
