@@ -274,7 +274,7 @@ _TREE_CONTROL = 24
 """Registers of a tree's operation and of its flag to saturate."""
 
 _WIDE_LANE_CELLS = 12
-"""LUTs, and FFs, of 8 more bits in the bounds of a lane of REQUANTIZE: 98 and 92 for 8 lanes."""
+"""LUTs, and FFs, of 8 more bits in a lane of REQUANTIZE: on ECP5 98 and 92 for 8 lanes."""
 
 _NAMES: Sequence[str] = tuple(name for name in _SIZES if name != "mark_recorder")
 
