@@ -84,7 +84,8 @@ def _is_constant(network: Network, node: onnx.NodeProto) -> bool:
 def _products(edges: Edges, name: str) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto]] | None:
     """Views that only products with constant weights read, and all those products; None if there
     are none, or if nothing else reads the norm."""
-    views, layers = [], []
+    views: list[onnx.NodeProto] = []
+    layers: list[onnx.NodeProto] = []
     for user in edges.users.get(name, ()):
         if user.op_type == "Reshape":
             behind = edges.users.get(user.output[0], ())

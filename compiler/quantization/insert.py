@@ -123,11 +123,12 @@ class _Insertion:
         """Constants of scale and zero point, defined once per group and width."""
         if (group, wide) not in self._parameters:
             chosen = self._ranges[group]
-            scale, zero_point = chosen.wide_quantization() if wide else chosen.quantization()
-            self._parameters[group, wide] = (
-                self._network.add_constant(f"{group}_scale", np.asarray(scale)),
-                self._network.add_constant(f"{group}_zero_point", np.asarray(zero_point)),
+            values = chosen.wide_quantization() if wide else chosen.quantization()
+            scale, zero_point = (
+                self._network.add_constant(f"{group}_{role}", np.asarray(value))
+                for role, value in zip(("scale", "zero_point"), values, strict=True)
             )
+            self._parameters[group, wide] = scale, zero_point
         return self._parameters[group, wide]
 
     def _scale(self, name: str) -> np.float32:
@@ -148,10 +149,10 @@ class _Insertion:
             chosen = Range(-largest, largest)
             if result in masks:
                 chosen = self._ranges[self._plan.groups[result]]
-            scale, zero_point = chosen.wide_quantization()
-            steps = np.rint(value.astype(np.float64) / float(scale))
+            step, zero = chosen.wide_quantization()
+            steps = np.rint(value.astype(np.float64) / float(step))
             integers = np.clip(steps, -32767, 32767).astype(np.int16)
-            return self._dequantize(name, integers, np.asarray(scale), zero_point)
+            return self._dequantize(name, integers, np.asarray(step), zero)
         low, high = float(value.min()), float(value.max())
         scale, zero_point = Range(min(low, 0.0), max(high, 0.0)).quantization()
         steps = np.rint(value.astype(np.float64) / float(scale)) + zero_point

@@ -18,12 +18,12 @@ def bound_masks(network: Network, plan: Plan, ranges: dict[str, Range]) -> None:
     one at most the highest score, plus the mask. So a mask needs to be no lower than the difference
     and `_NEGLIGIBLE` more: lower ones saturate.
     """
-    lowest = {}
+    lowest: dict[str, float] = {}
     for item in plan.masked:
         scores = ranges[item.scores]
         limit = scores.low - scores.high - _NEGLIGIBLE
-        mask = _range_of(network, item, ranges)
-        bounded = Range(max(mask.low, limit), mask.high)
+        whole = _range_of(network, item, ranges)
+        bounded = Range(max(whole.low, limit), whole.high)
         ranges[item.result] = Range(scores.low + bounded.low, scores.high + bounded.high)
         if item.mask in ranges:
             lowest[item.mask] = min(bounded.low, lowest.get(item.mask, 0.0))

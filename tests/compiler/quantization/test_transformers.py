@@ -143,6 +143,26 @@ def test_a_stream_of_norms_has_16_bits_and_its_products_8(rng: np.random.Generat
     assert found["normed_balanced"] == {"int8"}
 
 
+def test_a_stream_that_a_product_reads_has_both_widths(rng: np.random.Generator) -> None:
+    net = FloatTransformer(rng)
+    x = net.input("x", (1, TOKENS, DEPTH))
+    stream = net.op("Add", net.dense(x, DEPTH, DEPTH), x, output="stream")
+    y = net.dense(net.layer_norm(stream), DEPTH, DEPTH)
+    net.op("Add", y, net.dense(stream, DEPTH, DEPTH), output="y")
+    model = net.model("y")
+    samples = feeds_of(model, rng, 16)
+    result = quantize_model(model.SerializeToString(), samples)
+    found = dtypes(result)
+    assert found["stream"] == {"int16"}
+    narrowed = [name for name in found if name.endswith("_dq")]
+    assert len(narrowed) == 1 and found[narrowed[0]] == {"int8"}
+    inputs = {"x": samples["x"][:1]}
+    (expected,), (real,) = (
+        run_onnxruntime(item.SerializeToString(), inputs) for item in (model, result)
+    )
+    assert signal_to_noise_db(expected, real) > MIN_SNR_DB
+
+
 def test_what_a_mask_hides_has_no_weight(rng: np.random.Generator) -> None:
     """And the scores keep fine steps: a mask of -10000 does not set their scale."""
     model, result = quantized("language", rng)
