@@ -19,7 +19,7 @@ from tests.support.random_schedule import random_schedule
 
 VARIANTS = [
     *(load_variant(name) for name in ("tiny", "vta", "batch4", "wide")),
-    load_variant("vta").replace("tables", tables=2, wide_requantize=True),
+    load_variant("vta").replace("tables", tables=4, lane_reductions=True, wide_requantize=True),
 ]
 
 NUM_QUICK, NUM_SLOW = 3, 500
