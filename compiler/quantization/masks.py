@@ -23,14 +23,16 @@ def bound_masks(network: Network, plan: Plan, ranges: dict[str, Range]) -> None:
         scores = ranges[item.scores]
         limit = scores.low - scores.high - _NEGLIGIBLE
         whole = _range_of(network, item, ranges)
-        bounded = Range(max(whole.low, limit), whole.high)
+        # A mask that is computed may hide more than in the samples, which may hide nothing.
+        low = limit if item.mask in ranges else max(whole.low, limit)
+        bounded = Range(low, whole.high)
         ranges[item.result] = Range(scores.low + bounded.low, scores.high + bounded.high)
         if item.mask in ranges:
             lowest[item.mask] = min(bounded.low, lowest.get(item.mask, 0.0))
     for name, group in plan.groups.items():
         for mask, low in lowest.items():
             if group == plan.groups[mask]:
-                ranges[name] = Range(max(low, ranges[name].low), ranges[name].high)
+                ranges[name] = Range(low, ranges[name].high)
 
 
 def _range_of(network: Network, item: MaskedScores, ranges: dict[str, Range]) -> Range:

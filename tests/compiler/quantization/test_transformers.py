@@ -177,6 +177,27 @@ def test_what_a_mask_hides_has_no_weight(rng: np.random.Generator) -> None:
     assert float(constants[producers[softmax.input[0]].input[1]]) < 0.01
 
 
+def test_a_mask_of_an_input_counts_where_no_sample_hides_anything(
+    rng: np.random.Generator,
+) -> None:
+    net = FloatTransformer(rng)
+    x, mask = net.input("x", (1, TOKENS, DEPTH)), net.input("mask", (1, 1, 1, TOKENS))
+    query, key, value = (net.heads(net.dense(x, DEPTH, DEPTH)) for _ in range(3))
+    y = net.attend(query, key, value, net.op("Mul", mask, net.number(1e4)))
+    net.dense(y, DEPTH, DEPTH)
+    net.nodes[-1].output[0] = "y"
+    model = net.model("y")
+    samples = rng.normal(size=(16, TOKENS, DEPTH)).astype(np.float32)
+    masks = np.zeros((16, 1, 1, TOKENS), dtype=np.float32)
+    result = quantize_model(model.SerializeToString(), {"x": samples, "mask": masks})
+    hidden = np.float32([0, 0, 0, -1, -1, -1]).reshape(1, 1, 1, TOKENS)
+    inputs = {"x": samples[:1], "mask": hidden}
+    (expected,), (found,) = (
+        run_onnxruntime(item.SerializeToString(), inputs) for item in (model, result)
+    )
+    assert signal_to_noise_db(expected, found) > MIN_SNR_DB
+
+
 def test_other_networks_have_8_bits_and_their_opset(rng: np.random.Generator) -> None:
     net = FloatNetwork(rng)
     x = net.op("Softmax", net.conv(net.input("x", (1, 3, 8, 8)), 3, 4), axis=1)
