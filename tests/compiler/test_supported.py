@@ -65,9 +65,12 @@ def split(maker: QdqModel, x: str) -> str:
 
 
 def shuffle(maker: QdqModel, x: str) -> str:
-    parts = maker.op("Reshape", x, maker.constant(whole(1, 2, 4, 3, 4)))
+    """Between two pools, as a transpose may move across elementwise operators."""
+    x = maker.op("MaxPool", x, kernel_shape=[2, 1])
+    parts = maker.op("Reshape", x, maker.constant(whole(1, 2, 4, 2, 4)))
     turned = maker.op("Transpose", parts, perm=[0, 2, 1, 3, 4])
-    return maker.op("Reshape", turned, maker.constant(whole(1, 8, 3, 4)))
+    x = maker.op("Reshape", turned, maker.constant(whole(1, 8, 2, 4)))
+    return maker.op("MaxPool", x, kernel_shape=[1, 2])
 
 
 def constant(maker: QdqModel, x: str) -> str:

@@ -128,8 +128,10 @@ class Compiled:
         """The program is verified, and gives what the graph means."""
         program = self.result.launch.program
         verify(program)
-        packers = self.result.host_parts[0].producers
-        maps = {spec.name: inputs[packers[spec.name].inputs[0]] for spec in program.inputs}
+        host = self.result.host_parts[0]
+        plain = {spec.name: host.producers[spec.name].inputs[0] for spec in program.inputs}
+        values = inputs | run(host, inputs, [name for name in plain.values() if name not in inputs])
+        maps = {name: values[source] for name, source in plain.items()}
         loaded = LoadedProgram.place(program, FunctionalDevice(program.variant))
         (found,) = loaded.run(maps)[0].values()
         (expected,) = run(self.graph, inputs).values()

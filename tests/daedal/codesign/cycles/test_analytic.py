@@ -12,7 +12,9 @@ from daedal.codesign.cycles.roofline import RooflineCycles
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.ops.accelerator.conv.layers import ORDERS
 from daedal.compiler.ops.accelerator.lowering import any_space_of
+from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.pipeline import accelerator_graphs
 from daedal.isa.errors import UserError
 from daedal.isa.variant import Variant, load_variant
@@ -36,6 +38,10 @@ def slowly(variant: Variant, *, usual: bool) -> float:
                 if not get_op(node.op).is_view:
                     space = any_space_of(graph, node, variant)
                     table = space.table([space.default]) if usual else space.all()
+                    # Orders of a tile's work are left to measurements.
+                    for name, values in ORDERS.items():
+                        if name in table:
+                            table = chosen(table, table[name] == values[0])
                     if not len(next(iter(table.values()))):
                         return math.inf
                     total += float(space.cycles(table).min())
