@@ -1,13 +1,15 @@
 """Modern networks on the accelerator: ``python bench/transformers.py [--step S] [--json F]``.
 
 Step `activations`: a network of three stages (`bench.activation_network`) with SiLU and with GELU,
-quantized by `daedal quantize`, on `attention` without and with its tables, beside the same network with ReLU.
+quantized by `daedal quantize`, on `attention` without and with its tables, compared with the same
+network with ReLU.
 Cycles are those of the cycle model with memory preset `ddr`; the RTL must count the same and give
 the same bytes. Every layer is compared twice: functional simulator with integer reference, which
 must be equal, and integer reference with onnxruntime, which may differ by one unit of the layer's
 result.
 
-Step `accuracy`: quantized transformers compared with their float models (`bench.transformer_accuracy`).
+Step `accuracy`: quantized transformers compared with their float models
+(`bench.transformer_accuracy`).
 """
 
 import argparse
