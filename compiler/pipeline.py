@@ -17,6 +17,7 @@ from daedal.compiler.fallback import Fallback, UnfitLayers
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes import (
+    append_to_maps,
     align_channels,
     align_heads,
     align_matmul,
@@ -34,6 +35,7 @@ from daedal.compiler.graph.passes import (
     fuse_lookups,
     fuse_operators,
     hoist_lookups,
+    join_columns,
     lower_qdq,
     move_transposes,
     partition,
@@ -143,10 +145,13 @@ def graph_passes(
         ("hoist_lookups", hoist_lookups),
         ("flatten_dense_to_conv", flatten_dense_to_conv),
         ("simplify_transposes", simplify_transposes),
+        ("join_columns", join_columns),
         ("move_transposes", move_transposes),
         ("ungroup_queries", ungroup_queries),
         ("feed_dense_maps", feed_dense_maps),
         ("feed_matmul_maps", feed_matmul_maps),
+        ("simplify_reshapes", simplify_reshapes),
+        ("append_to_maps", lambda graph: append_to_maps(graph, block=variant.block)),
         ("simplify_reshapes", simplify_reshapes),
         ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
         ("eliminate_dead_code", eliminate_dead_code),

@@ -20,6 +20,7 @@ from daedal.compiler.graph.passes.quantized_weights import find_weights, weight_
 from daedal.compiler.launch import CompiledLaunch
 from daedal.compiler.ops.accelerator.vector.rows import computes_rows
 from daedal.compiler.pipeline import CompiledGraph
+from daedal.compiler.states import BoundState
 from daedal.isa.artifact import (
     Artifact,
     HostNode,
@@ -51,6 +52,7 @@ def build_artifact(
     cpu_levels: Sequence[str] = (),
     report: Callable[[str], None] | None = None,
     objects: ObjectCache | None = None,
+    states: Sequence[BoundState] = (),
 ) -> Artifact:
     """The artifact of `model`, or of its part between tensors.
 
@@ -59,7 +61,7 @@ def build_artifact(
 
     Raises ModelError for a host part that cannot be cut out of the model.
     """
-    artifact = _Build(model, compiled, from_tensors, to_tensors).artifact()
+    artifact = _Build(model, compiled, from_tensors, to_tensors, states).artifact()
     parts = (
         replace(part, code=compile_host_model(part.model, cpu_levels, report, objects))
         if isinstance(part, HostPart)
@@ -76,12 +78,16 @@ class _Build:
         compiled: CompiledGraph,
         from_tensors: Sequence[str],
         to_tensors: Sequence[str],
+        states: Sequence[BoundState] = (),
     ) -> None:
         self._graph = compiled.graph
         self._compiled = compiled
         self._types = _static_types(model, compiled.imported)
         self._cutter = ModelCutter(model, self._types)
-        self._starts = list(from_tensors) or self._cutter.inputs
+        self._kept = {item.tensor for item in states}
+        kept = {item.name for item in states}
+        inputs = [name for name in self._cutter.inputs if name not in kept]
+        self._starts = list(from_tensors) or inputs
         self._ends = list(to_tensors) or self._cutter.outputs
         self._bindings = Bindings(
             self._graph, compiled.same, self._cutter, self._starts, self._types
@@ -197,12 +203,13 @@ class _Build:
             for name in item.launch.graph.inputs
             if name in part.graph.outputs
         ]
+        names = [name for name in names if name not in self._kept]
         return tuple(dict.fromkeys(names))
 
     def _launched(self, parts: Sequence[HostPart | Launch]) -> dict[int, tuple[int, str]]:
         """Part and layer of each node that programs compute, by the node's number in the model."""
         found: dict[int, tuple[int, str]] = {}
-        left: set[str] = set(self._starts)
+        left: set[str] = {*self._starts, *(name for name in self._cutter.inputs)}
         for number, part in enumerate(parts):
             if isinstance(part, HostPart):
                 continue

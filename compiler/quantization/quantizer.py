@@ -13,9 +13,11 @@ import onnx
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.quantization.attention import normalize_attention
 from daedal.compiler.quantization.balance import balance_norms
+from daedal.compiler.quantization.caches import align_caches
 from daedal.compiler.quantization.calibrate import calibrate
 from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.fold_affine import fold_affine
+from daedal.compiler.quantization.given import spread_given
 from daedal.compiler.quantization.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.insert import insert_qdq
 from daedal.compiler.quantization.masks import bound_masks
@@ -70,6 +72,8 @@ def quantize_model(
         if wide:
             normalize_tokens(network)
             normalize_attention(network)
+            align_caches(network)
+            spread_given(network)
         fold_affine(network)
     hoist_bounds(network)
     if wide:
