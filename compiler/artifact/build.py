@@ -15,6 +15,8 @@ from daedal.compiler.artifact.reasons import HostReasons
 from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.ops.append import Q_APPEND
+from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.passes.quantized_weights import find_weights, weight_axis
 from daedal.compiler.launch import CompiledLaunch
@@ -28,6 +30,7 @@ from daedal.isa.artifact import (
     Launch,
     Layer,
     Result,
+    State,
     Value,
 )
 from daedal.isa.errors import UnsupportedError
@@ -92,6 +95,7 @@ class _Build:
         self._bindings = Bindings(
             self._graph, compiled.same, self._cutter, self._starts, self._types
         )
+        self._states = states
         self._launches = [self._launch(part) for part in compiled.launches]
         self._host = HostParts(self._cutter, self._tasks())
 
@@ -114,7 +118,18 @@ class _Build:
                 self._on_host(parts),
                 self._reasons().of,
             ),
+            states=tuple(self._state_of(item) for item in self._states),
         )
+
+    def _state_of(self, bound: BoundState) -> State:
+        """Where a launch has a state."""
+        for part in self._compiled.launches:
+            for node in part.graph.nodes:
+                if node.op == Q_APPEND.name and self._bindings.name(node.inputs[0]) == bound.tensor:
+                    axis, begin = (whole(node.attrs, name) for name in ("axis", "begin"))
+                    tensor = node.inputs[0]
+                    return State(bound.name, bound.new, tensor, axis, bound.rows, begin)
+        raise AssertionError(f"no launch has {bound.tensor!r}")
 
     def _with_weight_costs(self, part: HostPart | Launch) -> HostPart | Launch:
         """The part with the costs of weights that do not fit into int8."""
@@ -167,7 +182,11 @@ class _Build:
         graph = part.graph
         return Launch(
             program=part.program,
-            inputs=tuple(self._bindings.entering(graph, name) for name in graph.inputs),
+            inputs=tuple(
+                self._bindings.entering(graph, name)
+                for name in graph.inputs
+                if self._bindings.name(name) not in self._kept
+            ),
             outputs=tuple(self._bindings.leaving(graph, name) for name in graph.outputs),
             layers=tuple(
                 self._layer(part, layer, spec)
