@@ -113,7 +113,10 @@ def bind_states(
             builder.add("append", operands, attrs, output=node.output, name=node.name)
         elif node.output not in gone:
             builder.copy_node(node)
-    return eliminate_dead_code(builder.finish(graph.outputs)), tuple(bound)
+    outputs = [name for name in graph.outputs if name not in states.values()]
+    if not outputs:
+        raise ModelError("a model with states must have another output, such as the logits")
+    return eliminate_dead_code(builder.finish(outputs)), tuple(bound)
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -91,7 +91,9 @@ class _Build:
         kept = {item.name for item in states}
         inputs = [name for name in self._cutter.inputs if name not in kept]
         self._starts = list(from_tensors) or inputs
-        self._ends = list(to_tensors) or self._cutter.outputs
+        new = {item.new for item in states}
+        outputs = [name for name in self._cutter.outputs if name not in new]
+        self._ends = list(to_tensors) or outputs
         self._bindings = Bindings(
             self._graph, compiled.same, self._cutter, self._starts, self._types
         )
