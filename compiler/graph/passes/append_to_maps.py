@@ -1,19 +1,22 @@
-"""Lets new rows be stored in states as matrix products read them."""
+"""Lets new rows be stored in states as the matrix products of attention read them."""
 
 import math
 
 import numpy as np
 
+from daedal.compiler.graph.attention_heads import KEYS, AttentionHeads
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
-from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
-from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.align_matmul import with_padding
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
-from daedal.compiler.graph.selection import PIXELWISE
+from daedal.compiler.graph.passes.move_transposes import move_transposes
+from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
+from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
+from daedal.compiler.graph.selection import PIXELWISE, add_selection
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.graph.views import source_of
+from daedal.compiler.graph.views import add_moved, is_in_order, source_of
 from daedal.isa.errors import ModelError
 
 __all__ = ["append_to_maps"]
@@ -22,151 +25,97 @@ __all__ = ["append_to_maps"]
 def append_to_maps(graph: Graph, *, block: int) -> Graph:
     """Give every state the shape of the map that a matrix product makes of it. Exact.
 
-    A state has no form outside the device, so it is stored as the product reads it: heads are
-    images, and channels and pixels fill whole blocks of `block`. What fills them is unused: the
-    other operand has its zero point there, or the product leaves the columns out. A selection of
-    channels brings the new rows in that form; where they are channels of the state, a product with
-    rows of the identity turns them.
+    A state has no form outside the device, so it is stored as the product reads it. Heads narrower
+    than `block` share one. The queries of all of them are rows of one product. A query of keys has
+    its zero point in the channels of the other heads; of the products with values, each query takes
+    those of its own head.
 
     Before::
 
-        all = append(state, new) axis=2 begin=256       # int8[1,4,272,8], new: int8[1,4,1,8]
-        b = reshape(transpose(all))                     # int8[4,8,272,1]
-        y = q_matmul(a, b, f, p) ...                    # a: int8[8,8,1,1]
+        all = append(keys, new) axis=2 begin=256        # int8[1,4,272,8], new: int8[1,4,1,8]
+        k = reshape(transpose(all))                     # int8[4,8,272,1]
+        s = q_matmul(q, k, f, p) ...                    # q: int8[8,8,1,1], s: int8[8,272,1,1]
 
     After::
 
-        new.rows = q_conv2d(reshape(new), ...) ...      # int8[1,64,1,1]
-        all = q_append(state, reshape(new.rows), ...) axis=2 begin=256     # int8[4,16,272,1]
-        y = q_matmul(a.filled, all, f, p) ...
+        all = q_append(keys, reshape(new), ...) axis=2 begin=256    # int8[2,16,272,1]
+        q.rows = images_to_pixels(reshape(q_conv2d(q, ...)))        # int8[2,16,4,1]
+        s = reshape(transpose(q_matmul(q.rows, all, f, p) ...))     # of int8[2,272,4,1]
 
-    Raises ModelError for a state that no matrix product reads as its second operand, or several
-    do.
+    Raises ModelError as `AttentionHeads.of`, and for attention of several tokens.
     """
     if not any(node.op == "append" for node in graph.nodes):
         return graph
-    return eliminate_dead_code(_Rewrite(graph, block).run())
+    for step in (
+        lambda given: _Rewrite(given, block).run(),
+        eliminate_dead_code,
+        simplify_transposes,
+        simplify_reshapes,
+        move_transposes,
+    ):
+        graph = step(graph)
+    return graph
 
 
 class _Rewrite:
     def __init__(self, graph: Graph, block: int) -> None:
         self._graph = graph
-        self._block = block
         self._builder = GraphBuilder(graph.name, graph)
-        self._forms = {
-            node.output: _Form.of(graph, node, block)
+        self._heads = {
+            node.output: AttentionHeads.of(graph, node, block)
             for node in graph.nodes
             if node.op == "append"
         }
-        self._products = {form.product.output: form for form in self._forms.values()}
+        self._products = {
+            heads.product.output: (name, heads) for name, heads in self._heads.items()
+        }
 
     def run(self) -> Graph:
-        types = {form.state: form.type for form in self._forms.values()}
+        states = {
+            node.inputs[0]: self._heads[node.output]
+            for node in self._graph.nodes
+            if node.op == "append"
+        }
         for name in self._graph.inputs:
-            self._builder.input(name, types.get(name, self._graph.types[name]))
+            kind = self._graph.types[name]
+            if name in states:
+                kind = TensorType(states[name].shape, kind.dtype)
+            self._builder.input(name, kind)
         for node in self._graph.nodes:
             if node.op == "append":
-                self._append(node, self._forms[node.output])
+                self._append(node, self._heads[node.output])
             elif node.output in self._products:
-                self._product(node, self._products[node.output])
-            elif not self._reads_append(node):
+                state, heads = self._products[node.output]
+                multiply = self._scores if heads.axis == KEYS else self._mixed
+                multiply(node, state, heads)
+            elif not self._views_state(node):
                 self._builder.copy_node(node)
         return self._builder.finish(self._graph.outputs)
 
-    def _reads_append(self, node: Node) -> bool:
-        """Whether the node is a view of a state in its old form."""
-        return any(source_of(self._graph, name)[0] in self._forms for name in node.inputs)
+    def _views_state(self, node: Node) -> bool:
+        """Whether the node is a view of a state in its old shape."""
+        return any(source_of(self._graph, name)[0] in self._heads for name in node.inputs)
 
-    def _append(self, node: Node, form: "_Form") -> None:
-        _, new = node.inputs
-        count = math.prod(self._graph.types[new].shape)
-        flat = self._fresh(f"{new}.column")
-        self._builder.add("reshape", [new], {"shape": (1, count, 1, 1)}, output=flat)
-        if form.axis == 1:
-            rows = form.turned(self._builder, flat)
-        else:
-            rows = self._fresh(f"{new}.rows")
-            filled = _select(self._builder, flat, form.places.reshape(-1), 0)
-            self._builder.add("reshape", [filled], {"shape": form.places.shape}, output=rows)
-        params = self._builder.constant(self._fresh(f"{node.output}.params"), IDENTITY)
-        attrs = {"axis": form.axis, "begin": whole(node.attrs, "begin")}
-        operands = [form.state, rows, params]
+    def _append(self, node: Node, heads: AttentionHeads) -> None:
+        state, new = node.inputs
+        column = self._reshaped(new, (1, heads.new.size, 1, 1))
+        rows = self._pixels(column, heads) if heads.axis == KEYS else self._turned(column, heads)
+        params = self._constant(f"{node.output}.params", IDENTITY)
+        attrs = {"axis": heads.axis, "begin": whole(node.attrs, "begin")}
+        operands = [state, rows, params]
         self._builder.add("q_append", operands, attrs, output=node.output, name=node.name)
 
-    def _product(self, node: Node, form: "_Form") -> None:
-        a, _, factor, params = node.inputs
-        images, channels, *pixels = self._graph.types[a].shape
-        missing = form.type.shape[1] - channels
-        if missing:
-            # Channels that the state does not have: a has its zero point there.
-            zeros = [whole(node.attrs, f"zero_point_{role}") for role in "ab"]
-            places = np.full((images, form.type.shape[1]), -1)
-            places[:, :channels] = np.arange(images * channels).reshape(images, channels)
-            flat = self._fresh(f"{a}.column")
-            shape = (1, images * channels, *pixels)
-            self._builder.add("reshape", [a], {"shape": shape}, output=flat)
-            wide = _select(self._builder, flat, places.reshape(-1), zeros[0])
-            a = self._fresh(f"{a}.filled")
-            shape = (images, form.type.shape[1], *pixels)
-            self._builder.add("reshape", [wide], {"shape": shape}, output=a)
-            params = with_padding(self._graph, self._builder, params, missing * math.prod(zeros))
-        operands = [a, form.name, factor, params]
-        self._builder.copy_node(node, operands)
+    def _pixels(self, column: str, heads: AttentionHeads) -> str:
+        """The new pixel of every image."""
+        places = heads.new_places
+        if not is_in_order(places):
+            column = self._selected(column, places, 0)
+        return self._reshaped(column, (*places.shape, 1, 1))
 
-    def _fresh(self, base: str) -> str:
-        return self._builder.fresh_name(base)
-
-
-class _Form:
-    """The form of a state: how the product reads `name`, an append.
-
-    `places` are the elements of the new rows, -1 for those that fill blocks, in the map's order.
-    """
-
-    def __init__(self, node: Node, product: Node, type_: TensorType, axis: int, places: Array):
-        self.name, self.state = node.output, node.inputs[0]
-        self.product, self.type, self.axis = product, type_, axis
-        self.places = places
-
-    @classmethod
-    def of(cls, graph: Graph, node: Node, block: int) -> "_Form":
-        product, view = _reader(graph, node)
-        _, new = (graph.types[name].shape for name in node.inputs)
-        axis, begin = (whole(node.attrs, name) for name in ("axis", "begin"))
-        shape = graph.types[view].shape
-        _, places = source_of(graph, view)
-        coordinates = list(np.unravel_index(places(), graph.types[node.output].shape))
-        along = coordinates[axis]
-        found = [
-            index
-            for index in (1, 2)
-            if shape[index] == graph.types[node.output].shape[axis]
-            and np.array_equal(along, _counted(shape, index))
-        ]
-        if not found or begin % block:
-            raise ModelError(
-                "a state must be read as matrices whose rows or columns are its rows, and begin "
-                f"whole blocks of {block}; {node} does not, so leave this state out"
-            )
-        (kept,) = found[:1]
-        region = [slice(None)] * len(shape)
-        region[kept] = slice(begin, begin + new[axis])
-        coordinates[axis] = along - begin
-        rows = np.ravel_multi_index([item[tuple(region)] for item in coordinates], new)
-        margins = [(0, 0), (0, -rows.shape[1] % block), (0, -rows.shape[2] % block), (0, 0)]
-        # Of the axis along which the state grows, only the new part is computed.
-        margins[kept] = (0, 0)
-        rows = np.pad(rows, margins, constant_values=-1)
-        whole_shape = [rows.shape[0], *(-(-extent // block) * block for extent in shape[1:3]), 1]
-        type_ = TensorType(tuple(whole_shape), graph.types[node.output].dtype)
-        return cls(node, product, type_, kept, rows)
-
-    def turned(self, builder: GraphBuilder, flat: str) -> str:
+    def _turned(self, column: str, heads: AttentionHeads) -> str:
         """The new channel of every pixel: each is a row of the identity times the channels."""
-        count = builder.types[flat].shape[1]
-        images, _, height, _ = self.places.shape
-        chosen = self.places.reshape(images, 1, height, 1)
-        identity = np.arange(count).reshape(1, -1, 1, 1) == chosen
+        channels = np.arange(heads.new.size).reshape(1, -1, 1)
+        identity = channels == heads.new_places[:, None]
         attrs: dict[str, AttrValue] = {
             "zero_point_a": 0,
             "zero_point_b": 0,
@@ -174,48 +123,88 @@ class _Form:
             **UNCHANGED,
         }
         operands = [
-            builder.constant(builder.fresh_name(f"{flat}.identity"), identity.astype(np.int8)),
-            flat,
-            builder.constant(builder.fresh_name(f"{flat}.factor"), np.zeros(1, dtype=np.int8)),
-            builder.constant(builder.fresh_name(f"{flat}.params"), IDENTITY),
+            self._constant(f"{column}.identity", identity.astype(np.int8)[..., None]),
+            column,
+            self._constant(f"{column}.factor", np.zeros(1, dtype=np.int8)),
+            self._constant(f"{column}.params", IDENTITY),
         ]
-        return builder.add("q_matmul", operands, attrs, output=builder.fresh_name(f"{flat}.turned"))
+        return self._builder.add("q_matmul", operands, attrs, output=self._fresh(f"{column}.turned"))
 
+    def _scores(self, node: Node, state: str, heads: AttentionHeads) -> None:
+        """The product of queries and keys."""
+        a, _, factor, params = node.inputs
+        zeros = [whole(node.attrs, f"zero_point_{role}") for role in "ab"]
+        root, places = source_of(self._graph, a)
+        if math.prod(self._graph.types[root].shape) != self._graph.types[root].shape[1]:
+            raise ModelError(
+                f"attention over a state must be that of a single token, and {node} is not; "
+                "leave the states out"
+            )
+        images, width, *_ = self._graph.types[a].shape
+        elements = places().reshape(images, width, -1).transpose(0, 2, 1).reshape(-1, width)
+        channels = np.full((len(elements), heads.lanes), -1)
+        np.put_along_axis(channels, heads.own_lanes, elements, axis=1)
+        column = self._selected(root, channels, zeros[0])
+        queries = self._reshaped(column, (*channels.shape, 1, 1))
+        outer, pixels = heads.query_shape
+        if heads.in_pixels:
+            attrs = {"pixels": pixels}
+            output = self._fresh(f"{a}.rows")
+            queries = self._builder.add("images_to_pixels", [queries], attrs, output=output)
+        missing = (heads.lanes - width) * math.prod(zeros)
+        params = with_padding(self._graph, self._builder, params, missing)
+        product = self._product(node, [queries, state, factor, params], heads.rows)
+        shape = self._graph.types[node.output].shape
+        back = np.argsort(heads.regrouped(shape).reshape(-1)).astype(np.int32).reshape(shape)
+        assert add_moved(self._builder, product, back, node.output), "it is a transpose"
 
-def _select(builder: GraphBuilder, x: str, channels: Array, value: int) -> str:
-    """The channels of a map that are listed, and `value` for -1."""
-    matrix = np.zeros((len(channels), builder.types[x].shape[1], 1, 1), dtype=np.int8)
-    used = channels >= 0
-    matrix[used, channels[used]] = 1
-    rows = np.repeat(IDENTITY, len(channels), axis=0)
-    rows[~used, 0] = value
-    output = builder.fresh_name(f"{x}.selected")
-    operands = [
-        x,
-        builder.constant(builder.fresh_name(f"{output}.select"), matrix),
-        builder.constant(builder.fresh_name(f"{output}.params"), rows),
-    ]
-    return builder.add("q_conv2d", operands, {**PIXELWISE, **UNCHANGED}, output=output)
+    def _mixed(self, node: Node, state: str, heads: AttentionHeads) -> None:
+        """The product of probabilities and values."""
+        a, _, factor, params = node.inputs
+        shape = self._graph.types[node.output].shape
+        queries = self._fresh(f"{a}.rows")
+        order = heads.regrouped(self._graph.types[a].shape)
+        assert add_moved(self._builder, a, order, queries), "it is a transpose"
+        product = self._product(node, [queries, state, factor, params], heads.lanes)
+        if heads.in_pixels:
+            output = self._fresh(f"{product}.images")
+            product = self._builder.add("pixels_to_images", [product], output=output)
+        count = heads.heads * heads.queries
+        column = self._reshaped(product, (1, count * heads.lanes, 1, 1))
+        lanes = np.arange(count)[:, None] * heads.lanes + heads.own_lanes
+        images, width, *_ = shape
+        chosen = lanes.reshape(images, -1, width).transpose(0, 2, 1).reshape(-1)
+        output = self._fresh(f"{product}.own")
+        own = add_selection(self._builder, column, chosen, output, output)
+        self._builder.add("reshape", [own], {"shape": shape}, output=node.output)
 
+    def _product(self, node: Node, operands: list[str], columns: int) -> str:
+        attrs = {**node.attrs, "columns": columns}
+        output = self._fresh(f"{node.output}.groups")
+        return self._builder.add(node.op, operands, attrs, output=output, name=node.name)
 
-def _reader(graph: Graph, node: Node) -> tuple[Node, str]:
-    """The product that reads a state through views, and its second operand."""
-    found = [
-        user
-        for user in graph.nodes
-        if user.op == "q_matmul" and source_of(graph, user.inputs[1])[0] == node.output
-    ]
-    first = {source_of(graph, user.inputs[0])[0] for user in graph.nodes if user.op == "q_matmul"}
-    if len(found) != 1 or node.output in first or graph.types[found[0].inputs[1]].rank != MAP_RANK:
-        raise ModelError(
-            "a state must be the second operand of one matrix product on the accelerator, and "
-            f"{node.inputs[0]!r} is that of {len(found)}; leave it out of the states"
-        )
-    return found[0], found[0].inputs[1]
+    def _selected(self, x: str, channels: Array, value: int) -> str:
+        """The channels of a map of one pixel that are listed, and `value` for -1."""
+        listed = channels.reshape(-1)
+        matrix = np.zeros((len(listed), self._builder.types[x].shape[1], 1, 1), dtype=np.int8)
+        used = listed >= 0
+        matrix[used, listed[used]] = 1
+        rows = np.repeat(IDENTITY, len(listed), axis=0)
+        rows[~used, 0] = value
+        output = self._fresh(f"{x}.selected")
+        operands = [
+            x,
+            self._constant(f"{output}.select", matrix),
+            self._constant(f"{output}.params", rows),
+        ]
+        return self._builder.add("q_conv2d", operands, {**PIXELWISE, **UNCHANGED}, output=output)
 
+    def _reshaped(self, name: str, shape: tuple[int, ...]) -> str:
+        output = self._fresh(f"{name}.view")
+        return self._builder.add("reshape", [name], {"shape": shape}, output=output)
 
-def _counted(shape: tuple[int, ...], axis: int) -> Array:
-    """The index along `axis` of every element."""
-    extents = [1] * len(shape)
-    extents[axis] = shape[axis]
-    return np.broadcast_to(np.arange(shape[axis]).reshape(extents), shape)
+    def _constant(self, name: str, values: Array) -> str:
+        return self._builder.constant(self._fresh(name), values)
+
+    def _fresh(self, base: str) -> str:
+        return self._builder.fresh_name(base)
