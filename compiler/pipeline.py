@@ -18,6 +18,7 @@ from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes import (
     append_to_maps,
+    appends_first,
     align_channels,
     align_heads,
     align_matmul,
@@ -180,6 +181,7 @@ def graph_passes(
         ("eliminate_common_subexpressions", eliminate_common_subexpressions),
         ("compose_tables", compose_tables),
         *([("fuse_lookups", fuse_lookups), ("fuse_operators", fuse_operators)] if fuse else []),
+        ("appends_first", appends_first),
     ]  # fmt: skip
 
 

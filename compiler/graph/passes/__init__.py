@@ -4,6 +4,7 @@ from daedal.compiler.graph.passes.align_channels import align_channels
 from daedal.compiler.graph.passes.align_heads import align_heads
 from daedal.compiler.graph.passes.align_matmul import align_matmul
 from daedal.compiler.graph.passes.append_to_maps import append_to_maps
+from daedal.compiler.graph.passes.appends_first import appends_first
 from daedal.compiler.graph.passes.compose_tables import compose_tables
 from daedal.compiler.graph.passes.eliminate_common_subexpressions import (
     eliminate_common_subexpressions,
@@ -43,6 +44,7 @@ __all__ = [
     "align_heads",
     "align_matmul",
     "append_to_maps",
+    "appends_first",
     "compose_tables",
     "eliminate_common_subexpressions",
     "eliminate_dead_code",
