@@ -1,6 +1,7 @@
 """The operators of the graph language, one module per family; importing registers them all."""
 
 from daedal.compiler.graph.ops import (
+    attention,
     batch_norm,
     conv_transpose,
     convolution,
@@ -28,6 +29,7 @@ from daedal.compiler.graph.ops.registry import OpClass, OpDef, get_op, list_ops
 __all__ = [
     "OpClass",
     "OpDef",
+    "attention",
     "batch_norm",
     "conv_transpose",
     "convolution",
