@@ -7,6 +7,7 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
+from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.views import source_of
 from daedal.isa.errors import ModelError
@@ -130,7 +131,7 @@ class AttentionHeads:
 
 def _reader(graph: Graph, node: Node) -> Node:
     """The product that reads a state through views."""
-    products = [user for user in graph.nodes if user.op == "q_matmul"]
+    products = [user for user in graph.nodes if user.op in MATMULS]
     found = [user for user in products if source_of(graph, user.inputs[1])[0] == node.output]
     first = {source_of(graph, user.inputs[0])[0] for user in products}
     if len(found) != 1 or node.output in first or graph.types[found[0].inputs[1]].rank != MAP_RANK:

@@ -7,7 +7,7 @@ consecutive pixels of a channel block.
 from daedal.compiler import te
 from daedal.compiler.ops.requantize import Bounds, requantized, requantized_at
 
-__all__ = ["matmul"]
+__all__ = ["matmul", "products", "row_sums"]
 
 
 def matmul(
@@ -31,23 +31,68 @@ def matmul(
 
     Parameters
     ----------
-    a : (NB, KB, H, W, 1, 1, block_in); K = KB * block_in channels are summed over.
-    b : (NB / share, KB, rows / block_out, block_out, block_in); an image serves `share`
-        consecutive images of a.
-    factor : (1, block_out, block_in), all equal; `num_rows` of it make minus zb.
+    a, b, factor, num_blocks, column, parts : see `products`.
     params : (1, block_out, 3) int64: one bias, multiplier and shift; or (NB * H * W, block_out, 3):
         those of each pixel.
-    num_blocks : OB, blocks of the rows of b that are channels of the result.
-    parts : U, how many of them are a block of the result's layout.
     num_rows : how many times the sums of rows of a times factor are added; 0 if zb is 0.
-    column : an element, and how many times the sums of rows of b times it are added: minus za in
-        total.
 
     Returns
     -------
-    (NB, OB / U, H, W, U, 1, block_out). Intermediate tensors: ``left`` and ``right``, the operands
-    on chip; ``product``; if needed, ``rows`` and ``cols`` (with ``constant``, its factor);
-    ``total0`` and ``total1``, the sums with these.
+    (NB, OB / U, H, W, U, 1, block_out). Intermediate tensors: those of `products` and, if needed,
+    ``rows``; ``total0`` and ``total1``, the sums with the corrections.
+    """
+    _, _, height, width, *_ = a.shape
+    _, total = products(
+        a,
+        b,
+        num_blocks=num_blocks,
+        column=column,
+        parts=parts,
+        accumulator=accumulator,
+        row=(factor, num_rows),
+    )
+    if params.shape[0] == 1:
+        return requantized(total, params, bounds, bounds.dtype(a.dtype))
+    return requantized_at(
+        total.shape,
+        lambda n, oc, h, w, u, m, o: total[n, oc, h, w, u, m, o],
+        params,
+        bounds,
+        bounds.dtype(a.dtype),
+        row=lambda n, oc, h, w, u: (n * height + h) * width + w,
+    )
+
+
+def products(
+    a: te.Tensor,
+    b: te.Tensor,
+    *,
+    num_blocks: int,
+    column: tuple[int, int],
+    parts: int,
+    accumulator: str,
+    row: tuple[te.Tensor | None, int] = (None, 0),
+) -> tuple[te.Tensor, te.Tensor]:
+    """The first operand on chip, and accumulators of the products, with the corrections for zero
+    points.
+
+    Parameters
+    ----------
+    a : (NB, KB, H, W, 1, 1, block_in); K = KB * block_in channels are summed over.
+    b : (NB / share, KB, rows / block_out, block_out, block_in); an image serves `share`
+        consecutive images of a.
+    num_blocks : OB, blocks of the rows of b that are channels of the result.
+    column : an element, and how many times the sums of rows of b times it are added: minus za in
+        total.
+    parts : U, how many of the blocks are a block of the result's layout.
+    row : (1, block_out, block_in), all equal, and how many times the sums of rows of a times it are
+        added.
+
+    Returns
+    -------
+    ``left``, as a, and the accumulators (NB, OB / U, H, W, U, 1, block_out). Other tensors:
+    ``right``, the second operand on chip; ``product``; if needed, ``rows`` and ``cols`` (with
+    ``constant``, its factor); ``total0`` and ``total1``, the sums with these.
     """
     nb, kb, height, width, _, batch, block_in = a.shape
     block_out = b.shape[3]
@@ -65,24 +110,16 @@ def matmul(
         ),
         "product",
     )
-    added = [_rows(left, factor, num_rows, accumulator)] if num_rows else []
+    factor, times = row
+    added = [row_sums(left, factor, times, accumulator)] if factor is not None and times else []
     if column[1]:
         added.append(_columns(a, right, shape, column, accumulator))
     for number, term in enumerate(added):
         total = _sum(total, term, f"total{number}")
-    if params.shape[0] == 1:
-        return requantized(total, params, bounds, bounds.dtype(a.dtype))
-    return requantized_at(
-        shape,
-        lambda n, oc, h, w, u, m, o: total[n, oc, h, w, u, m, o],
-        params,
-        bounds,
-        bounds.dtype(a.dtype),
-        row=lambda n, oc, h, w, u: (n * height + h) * width + w,
-    )
+    return left, total
 
 
-def _rows(left: te.Tensor, factor: te.Tensor, times: int, accumulator: str) -> te.Tensor:
+def row_sums(left: te.Tensor, factor: te.Tensor, times: int, accumulator: str) -> te.Tensor:
     """``rows``: factor times the sum of each row of a, added `times` times, in every lane."""
     nb, kb, height, width, _, batch, block_in = left.shape
     k, i = te.reduce_axis(kb, "rk"), te.reduce_axis(block_in, "ri")

@@ -31,7 +31,7 @@ def given_tensors(network: Network) -> frozenset[str]:
 def spread_given(network: Network) -> None:
     """Let the host repeat operands that it gives over batch and channels.
 
-    The accelerator broadcasts over rows and columns only.
+    The accelerator broadcasts over rows and columns only; a mask of attention, over heads, too.
 
     Before -> after::
 
@@ -40,6 +40,7 @@ def spread_given(network: Network) -> None:
     """
     given, types = given_tensors(network), network.types()
     spread: dict[tuple[str, tuple[int, ...]], str] = {}
+    masked = {node.input[0] for node in network.nodes if node.op_type == "Softmax"}
     nodes = []
     for node in network.nodes:
         shape = types.get(node.output[0], (0, ()))[1]
@@ -48,6 +49,8 @@ def spread_given(network: Network) -> None:
                 continue
             own = types[name][1]
             if not shape or (len(own) == len(shape) and own[:2] == shape[:2]):
+                continue
+            if node.output[0] in masked and not any(extent > 1 for extent in own[:-2]):
                 continue
             if (name, shape) not in spread:
                 extents = network.add_constant(f"{name}_shape", np.array(shape, dtype=np.int64))

@@ -81,7 +81,11 @@ class _Insertion:
                 node.input[index] = (
                     self._narrow(name) if wide and not takes_wide else self._dequantized[name]
                 )
-            elif node.op_type in _ELEMENTWISE and name in self._network.constants:
+            elif (
+                node.op_type in _ELEMENTWISE
+                and name in self._network.constants
+                and node.output[0] not in self._plan.unquantized
+            ):
                 node.input[index] = self._elementwise_constant(name, node.output[0])
         if first and node.input[1] in self._network.constants:
             self._quantize_layer(node, self._scale(first))
@@ -123,7 +127,7 @@ class _Insertion:
         """Constants of scale and zero point, defined once per group and width."""
         if (group, wide) not in self._parameters:
             chosen = self._ranges[group]
-            values = chosen.wide_quantization() if wide else chosen.quantization()
+            values = chosen.wide_quantization() if wide else self._narrow_parameters(group)
             scale, zero_point = (
                 self._network.add_constant(f"{group}_{role}", np.asarray(value))
                 for role, value in zip(("scale", "zero_point"), values, strict=True)
@@ -131,8 +135,14 @@ class _Insertion:
             self._parameters[group, wide] = scale, zero_point
         return self._parameters[group, wide]
 
+    def _narrow_parameters(self, group: str) -> tuple[np.float32, np.int8]:
+        chosen = self._ranges[group]
+        if group in self._plan.symmetric:
+            return chosen.symmetric_quantization()
+        return chosen.quantization()
+
     def _scale(self, name: str) -> np.float32:
-        return self._ranges[self._plan.groups[name]].quantization()[0]
+        return self._narrow_parameters(self._plan.groups[name])[0]
 
     def _elementwise_constant(self, name: str, result: str) -> str:
         """Quantize a constant operand of an elementwise operator; a single number stays float.

@@ -4,11 +4,15 @@ from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.plan import MaskedScores, Plan
 from daedal.compiler.quantization.ranges import Range
 
-__all__ = ["bound_masks"]
+__all__ = ["bound_attention_masks", "bound_masks"]
 
 _NEGLIGIBLE = 16.0
 """A score that is less than the largest of its row by this much has a probability of 1e-7, which
 is 0 in 8 bits."""
+
+
+_LOWEST = -128
+_STEPS = 256
 
 
 def bound_masks(network: Network, plan: Plan, ranges: dict[str, Range]) -> None:
@@ -33,6 +37,28 @@ def bound_masks(network: Network, plan: Plan, ranges: dict[str, Range]) -> None:
         for mask, low in lowest.items():
             if group == plan.groups[mask]:
                 ranges[name] = Range(low, ranges[name].high)
+
+
+def bound_attention_masks(plan: Plan, ranges: dict[str, Range]) -> None:
+    """Replace the ranges of computed masks of attention whose scores are not quantized.
+
+    The lowest value is that of `bound_masks`. A step is `_STEPS` steps of scores or more, so that
+    the compiler, which multiplies by a whole number of them, is wrong by little.
+    """
+    steps: dict[str, float] = {}
+    for item in plan.attentions:
+        if item.mask is None or item.mask not in plan.groups:
+            continue
+        scores = ranges[item.scores]
+        needed = (scores.high - scores.low + _NEGLIGIBLE) / -_LOWEST
+        scales = [float(ranges[x].symmetric_quantization()[0]) for x in (item.queries, item.keys)]
+        group = plan.groups[item.mask]
+        step = max(needed, _STEPS * scales[0] * scales[1] * item.factor)
+        steps[group] = max(step, steps.get(group, 0.0))
+    for name, group in plan.groups.items():
+        if group in steps:
+            # The scale of a symmetric quantization, whose largest integer is 127.
+            ranges[name] = Range(-127 * steps[group], 0.0)
 
 
 def _range_of(network: Network, item: MaskedScores, ranges: dict[str, Range]) -> Range:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import onnx
 
+from daedal.compiler.quantization.attentions import Attention, find_attentions
 from daedal.compiler.quantization.functions import find_functions
 from daedal.compiler.quantization.given import given_tensors
 from daedal.compiler.quantization.network import Network
@@ -46,7 +47,9 @@ class Plan:
     computed : first outputs of the nodes that are computed on integers.
     functions : those of them that are part of a function, which a table computes.
     wide : representatives of the activations that have 16 bits; the others have 8.
-    masked : sums of scores and masks.
+    masked : sums of scores and masks, where scores are quantized.
+    attentions : those whose scores are not.
+    symmetric : representatives of the activations of 8 bits that have no zero point.
     """
 
     groups: Mapping[str, str]
@@ -54,13 +57,20 @@ class Plan:
     functions: frozenset[str] = frozenset()
     wide: frozenset[str] = frozenset()
     masked: tuple[MaskedScores, ...] = ()
+    attentions: tuple[Attention, ...] = ()
+    symmetric: frozenset[str] = frozenset()
+
+    @property
+    def unquantized(self) -> frozenset[str]:
+        """Of `computed`, those whose operands that are no activations stay as they are."""
+        return frozenset(name for item in self.attentions for name in item.inner)
 
     def is_wide(self, name: str) -> bool:
         """Whether a quantized activation has 16 bits."""
         return self.groups[name] in self.wide
 
 
-def make_plan(network: Network, *, wide: bool = False) -> Plan:
+def make_plan(network: Network, *, wide: bool = False, fuses: bool = True) -> Plan:
     """Choose the activations around all products and around the operators between them.
 
     A light operator is computed on integers if its operands are integers anyway. So is a move, and
@@ -70,14 +80,16 @@ def make_plan(network: Network, *, wide: bool = False) -> Plan:
     and result are quantized.
 
     With `wide`, softmax and norms are computed on integers, too, if products read their results,
-    and what they read has 16 bits (`widths`). So have sums of scores and masks.
+    and what they read has 16 bits (`widths`). So have sums of scores and masks. With `fuses`,
+    nothing between the two products of an attention is quantized (`attentions`). Its queries have
+    no zero point, which would cost an addition for each score.
 
     Raises
     ------
     ModelError
         For a network without a product that can be quantized.
     """
-    planner = _Planner(network, wide=wide)
+    planner = _Planner(network, wide=wide, fuses=wide and fuses)
     planner.want_products()
     if not planner.groups:
         raise ModelError(
@@ -92,10 +104,11 @@ def make_plan(network: Network, *, wide: bool = False) -> Plan:
 class _Planner:
     """The tensors to quantize so far, as a union-find forest of those that share a scale."""
 
-    def __init__(self, network: Network, *, wide: bool) -> None:
+    def __init__(self, network: Network, *, wide: bool, fuses: bool) -> None:
         self._network = network
         self._wide = wide
         self._types: Types = network.types()
+        self._attentions = find_attentions(network, self._types) if fuses else ()
         self._users, self._producers = network.users(), network.producers()
         self._functions = find_functions(network, self._types)
         self._given = given_tensors(network) if wide else frozenset[str]()
@@ -104,8 +117,16 @@ class _Planner:
         self.groups: dict[str, str] = {}
 
     def want_products(self) -> None:
-        """Add all operands and results of products."""
+        """Add all operands and results of products; of attention, those that are not inner."""
+        inner = {name for item in self._attentions for name in item.inner}
+        for item in self._attentions:
+            self._want(item.queries, item.keys, item.values, item.result)
+            if item.mask is not None and item.mask not in self._network.constants:
+                self._want(item.mask)
+            self._computed.update(item.inner)
         for node in self._network.nodes:
+            if node.output[0] in inner:
+                continue
             operands = product_operands(self._network, self._types, node)
             if operands:
                 self._want(*operands, self._result(node))
@@ -141,7 +162,16 @@ class _Planner:
             return Plan(groups, computed)
         functions = computed & self._functions.keys()
         wide = wide_groups(self._network, groups, computed, functions)
-        return Plan(groups, computed, functions, wide, tuple(self._masked.values()))
+        without_zero = (name for x in self._attentions for name in (x.queries, x.mask))
+        return Plan(
+            groups,
+            computed,
+            functions,
+            wide,
+            tuple(self._masked.values()),
+            self._attentions,
+            frozenset(groups[name] for name in without_zero if name in groups),
+        )
 
     def _spread_norm(self, node: onnx.NodeProto) -> None:
         """Add a softmax or norm whose result is quantized."""

@@ -20,7 +20,7 @@ from daedal.compiler.quantization.fold_affine import fold_affine
 from daedal.compiler.quantization.given import spread_given
 from daedal.compiler.quantization.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.insert import insert_qdq
-from daedal.compiler.quantization.masks import bound_masks
+from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
 from daedal.compiler.quantization.normalize import normalize
 from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.ranges import Method, Range
@@ -37,18 +37,23 @@ def quantize_model(
     samples: Samples,
     *,
     method: str = Method.MSE,
+    fuse_attention: bool = True,
     report: Callable[[str], None] | None = None,
 ) -> onnx.ModelProto:
     """Quantize a float32 model to int8, QDQ.
 
     Activations are asymmetric per tensor, weights symmetric per output channel, biases int32 in
-    steps of their accumulator. Of a transformer, residual streams, scores and outputs have 16 bits,
-    symmetric. A symbolic batch becomes 1; older opsets become 13, a transformer's 21.
+    steps of their accumulator. Of a transformer, residual streams and outputs have 16 bits,
+    symmetric, and nothing is quantized between the products of attention. A symbolic batch becomes
+    1; older opsets become 13, a transformer's 21.
 
     Parameters
     ----------
     samples : representative inputs, along axis 0: an array, or arrays by input name.
     method : how ranges follow from the observed values: ``minmax``, ``percentile`` or ``mse``.
+    fuse_attention : whether nothing is quantized between the products of attention. Variants
+        without lane reductions then leave these products to the host; else, scores are quantized to
+        16 bits and probabilities to 8.
     report : called with a sentence before each long step.
 
     Raises
@@ -78,11 +83,13 @@ def quantize_model(
     hoist_bounds(network)
     if wide:
         balance_norms(network, feeds)
-    plan = make_plan(network, wide=wide)
+    plan = make_plan(network, wide=wide, fuses=fuse_attention)
     say(f"calibrating {len(plan.groups)} tensors with {len(feeds)} samples")
-    whole = [name for name in plan.groups if plan.is_wide(name)]
-    ranges = calibrate(network, tuple(plan.groups), feeds, chosen, whole)
+    scores = [item.scores for item in plan.attentions if item.mask in plan.groups]
+    whole = [*(name for name in plan.groups if plan.is_wide(name)), *scores]
+    ranges = calibrate(network, (*plan.groups, *scores), feeds, chosen, whole)
     bound_masks(network, plan, ranges)
+    bound_attention_masks(plan, ranges)
     say("quantizing")
     insert_qdq(network, plan, _joined(plan, ranges))
     return network.to_model()

@@ -13,6 +13,9 @@ _NUM_BINS = 2048
 _STEPS = 255
 """Steps between the smallest and the largest of 256 values."""
 
+_LARGEST = 127
+"""Steps between zero and the largest of 8 bits."""
+
 _CANDIDATES = 64
 """Clipped bounds that are tried on each side of zero."""
 
@@ -63,6 +66,11 @@ class Range:
         scale = np.float32(min(max(step, _SMALLEST_SCALE), _LARGEST_SCALE))
         zero_point = np.clip(np.rint(-128 - self.low / float(scale)), -128, 127)
         return scale, np.int8(zero_point)
+
+    def symmetric_quantization(self) -> tuple[np.float32, np.int8]:
+        """Scale and zero point, which is 0."""
+        step = max(-self.low, self.high) / _LARGEST
+        return np.float32(min(max(step, _SMALLEST_SCALE), _LARGEST_SCALE)), np.int8(0)
 
     def wide_quantization(self) -> tuple[np.float32, np.int16]:
         """Scale and zero point in 16 bits, symmetric, with room for larger values.

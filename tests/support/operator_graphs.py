@@ -30,6 +30,7 @@ from daedal.isa.numerics import quantize_multiplier
 from daedal.isa.scratchpad import TABLE_ENTRIES
 from daedal.isa.softmax import Softmax
 from daedal.isa.variant import Variant
+from tests.support.attention_graphs import attention_weights, weighted_mean
 from tests.support.pick import Pick
 
 __all__ = ["OPERATORS", "Operator", "inputs_of"]
@@ -573,6 +574,8 @@ OPERATORS: dict[str, Operator] = {
     "conv2d_add_lookup": Operator(conv2d_add_lookup, _has_tables),
     "conv2d_mul_lookup": Operator(conv2d_mul_lookup, _has_tables),
     "softmax": Operator(softmax, computes_rows),
+    "attention_weights": Operator(attention_weights, computes_rows),
+    "weighted_mean": Operator(weighted_mean, computes_rows),
     "layer_norm": Operator(layer_norm, computes_rows),
     "rms_norm": Operator(rms_norm, computes_rows),
     "wide_add": Operator(wide_add, _has_wide_results),

@@ -2,6 +2,7 @@
 
 from daedal.compiler.graph.ops import (
     append,
+    attention,
     batch_norm,
     conv_transpose,
     convolution,
@@ -31,6 +32,7 @@ __all__ = [
     "OpClass",
     "OpDef",
     "append",
+    "attention",
     "batch_norm",
     "conv_transpose",
     "convolution",

@@ -25,7 +25,7 @@ from daedal.compiler.graph.ops.registry import (
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.target import ACCELERATOR
 
-__all__ = ["MATMUL", "Q_MATMUL", "correction"]
+__all__ = ["MATMUL", "Q_MATMUL", "check_maps", "correction", "products"]
 
 
 def correction(zero_point: int) -> tuple[int, int]:
@@ -63,8 +63,8 @@ def _evaluate_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs
     return np.asarray(np.matmul(arrays[0], arrays[1]))
 
 
-def _infer_q_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
-    a, b, _, params = operands
+def check_maps(a: TensorType, b: TensorType, attrs: Attrs) -> tuple[int, ...]:
+    """The shape of an integer product of two maps; raises ModelError for maps without one."""
     for operand in (a, b):
         check_activation(operand)
     require(
@@ -75,31 +75,47 @@ def _infer_q_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
         "maps of an integer matrix product must have the same channels, and images of the second "
         f"one must serve equally many of the first one, not {a} and {b}; repair the model",
     )
-    rows = params.shape[0]
-    assert rows in (1, _num_pixels(a)), f"{rows} rows of parameters for {a}"
-    check_params(params, rows, a, channels=False)
     columns = whole(attrs, "columns")
     assert 1 <= columns <= b.shape[2] * b.shape[3], f"{columns} columns of {b}"
-    return result_type((a.shape[0], columns, *a.shape[2:]), a, attrs)
+    return (a.shape[0], columns, *a.shape[2:])
 
 
-def _evaluate_q_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
-    a, b, _, params = arrays
-    layout = types[0].layout
+def products(a: Array, b: Array, kind: TensorType, attrs: Attrs) -> Array:
+    """``sum over k of (a[k, m] - za) * (b[k, n] - zb) - K * za * zb`` (N, columns, H, W) int64.
+
+    Padding columns are among them; `kind` is the type of a.
+
+    The constant term is left to the caller, who has it in a bias.
+    """
+    layout = kind.layout
     if isinstance(layout, ActivationLayout):
         a, b = (layout.unpack(array) for array in (a, b))
     left = a.astype(np.int64) - whole(attrs, "zero_point_a")
     right = b.astype(np.int64) - whole(attrs, "zero_point_b")
     # Float64 is exact: sums that fit the machine's accumulators have 31 bits.
     shared = np.repeat(right, len(left) // len(right), axis=0)
-    sums = np.einsum("ikm,ikn->inm", *(_pixels(maps) for maps in (left, shared)))
-    # The constant term of the zero-point correction is in the parameters' bias.
+    sums = np.einsum("ikm,ikn->inm", *(_pixels(maps) for maps in (left, shared)), optimize=True)
     sums -= a.shape[1] * whole(attrs, "zero_point_a") * whole(attrs, "zero_point_b")
     # Padding columns are computed, too.
     block = layout.block if isinstance(layout, ActivationLayout) else 1
     columns = -(-whole(attrs, "columns") // block) * block
-    acc = sums[:, :columns].astype(np.int64).reshape(len(sums), -1, *a.shape[2:])
-    return np.ascontiguousarray(layout.pack(requantize(acc, _by_pixel(params, types[0]), attrs)))
+    return np.asarray(sums[:, :columns].astype(np.int64).reshape(len(sums), -1, *a.shape[2:]))
+
+
+def _infer_q_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    a, b, _, params = operands
+    shape = check_maps(a, b, attrs)
+    rows = params.shape[0]
+    assert rows in (1, _num_pixels(a)), f"{rows} rows of parameters for {a}"
+    check_params(params, rows, a, channels=False)
+    return result_type(shape, a, attrs)
+
+
+def _evaluate_q_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    a, b, _, params = arrays
+    acc = products(a, b, types[0], attrs)
+    result = requantize(acc, _by_pixel(params, types[0]), attrs)
+    return np.ascontiguousarray(types[0].layout.pack(result))
 
 
 def _num_pixels(a: TensorType) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import get_op, runs_on, whole
 from daedal.compiler.graph.passes.align_matmul import padded_map, with_padding
@@ -51,7 +52,7 @@ class _Align:
     def run(self) -> Graph:
         self._builder.copy_inputs()
         for node in self._graph.nodes:
-            if node.op == "q_matmul":
+            if node.op in MATMULS:
                 self._builder.copy_node(node, self._operands(node))
             elif node.inputs and node.inputs[0] in self._joined:
                 self._builder.copy_node(node, self._spread_inputs(node))
@@ -61,14 +62,16 @@ class _Align:
 
     def _operands(self, node: Node) -> list[str]:
         """Operands of a matrix product, which are views of whole blocks."""
-        *maps, factor, params = node.inputs
+        maps, others = node.inputs[:2], list(node.inputs[2:])
         if not any(self._splits(name) for name in maps):
             return list(node.inputs)
         count = -self._graph.types[maps[0]].shape[1] % self._block
         zeros = [whole(node.attrs, f"zero_point_{role}") for role in "ab"]
         filled = [self._filled(name, zero) for name, zero in zip(maps, zeros, strict=True)]
-        params = with_padding(self._graph, self._builder, params, count * zeros[0] * zeros[1])
-        return [*filled, factor, params]
+        if zeros[0] * zeros[1]:
+            added = count * zeros[0] * zeros[1]
+            others[-1] = with_padding(self._graph, self._builder, others[-1], added)
+        return [*filled, *others]
 
     def _splits(self, name: str) -> bool:
         """Whether the tensor views groups of channels of an integer operator's map as images, and
@@ -188,7 +191,7 @@ class _Align:
             return False
         chain = self._chain(source)
         product = chain.pop()
-        if product.op != "q_matmul":
+        if product.op not in MATMULS:
             return False
         places = self._places(before[0], before[1])
         wide = self._apply(chain, self._with_columns(product, len(places) // before[0]))
@@ -225,7 +228,7 @@ class _Align:
         attrs = {**product.attrs, "columns": columns}
         output = self._builder.fresh_name(f"{product.output}.heads")
         return self._builder.add(
-            "q_matmul", [a, b, *constants], attrs, output=output, name=product.name
+            product.op, [a, b, *constants], attrs, output=output, name=product.name
         )
 
     def _constant(self, name: str, values: Array) -> str:

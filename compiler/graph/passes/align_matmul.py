@@ -4,6 +4,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
+from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MATMULS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, requantize
 from daedal.compiler.graph.ops.integer_rows import Q_SOFTMAX
 from daedal.compiler.graph.ops.registry import runs_on, whole
@@ -37,7 +38,7 @@ def align_matmul(graph: Graph, *, block: int) -> Graph:
     builder = GraphBuilder(graph.name, graph)
     builder.copy_inputs()
     for node in graph.nodes:
-        if node.op == "q_matmul":
+        if node.op in MATMULS:
             _align(graph, builder, node, block)
         else:
             builder.copy_node(node)
@@ -45,19 +46,22 @@ def align_matmul(graph: Graph, *, block: int) -> Graph:
 
 
 def _align(graph: Graph, builder: GraphBuilder, node: Node, block: int) -> None:
-    a, b, factor, params = node.inputs
+    a, b, *others = node.inputs
     _, depth, height, width = graph.types[b].shape
     channels, rows = -depth % block, -height * width % block
     zeros = [whole(node.attrs, f"zero_point_{name}") for name in "ab"]
-    if any(_filler(graph, name) == zero for name, zero in zip((a, b), zeros, strict=True)):
+    # Sums of weights are of a alone.
+    deciding = list(zip((a, b), zeros, strict=True))[: 1 if node.op == WEIGHTED_MEAN.name else 2]
+    if any(_filler(graph, name) == zero for name, zero in deciding):
         channels = 0
     if channels:
         a = padded_map(graph, builder, a, (channels, 0), zeros[0])
-        params = with_padding(graph, builder, params, channels * zeros[0] * zeros[1])
+        if zeros[0] * zeros[1]:
+            others[-1] = with_padding(graph, builder, others[-1], channels * zeros[0] * zeros[1])
     if rows:
         b = (not channels and _more_pixels(graph, builder, b, rows)) or _in_a_column(builder, b)
     b = padded_map(graph, builder, b, (channels, -_num_pixels(builder, b) % block), zeros[1])
-    builder.copy_node(node, [a, b, factor, params])
+    builder.copy_node(node, [a, b, *others])
 
 
 def _filler(graph: Graph, name: str) -> int | None:
@@ -67,6 +71,8 @@ def _filler(graph: Graph, name: str) -> int | None:
         return 0  # The host packs it.
     if producer.output != name:
         return None
+    if producer.op == ATTENTION_WEIGHTS.name:
+        return 0
     if producer.op in ("q_conv2d", Q_SOFTMAX.name):
         # The sum of no products, and a probability of 0.
         return int(requantize(np.zeros(1, dtype=np.int64), np.zeros(3), producer.attrs)[0])

@@ -132,7 +132,7 @@ class _Rewrite:
 
     def _scores(self, node: Node, state: str, heads: AttentionHeads) -> None:
         """The product of queries and keys."""
-        a, _, factor, params = node.inputs
+        a, _, *others = node.inputs
         zeros = [whole(node.attrs, f"zero_point_{role}") for role in "ab"]
         root, places = source_of(self._graph, a)
         if math.prod(self._graph.types[root].shape) != self._graph.types[root].shape[1]:
@@ -152,20 +152,21 @@ class _Rewrite:
             output = self._fresh(f"{a}.rows")
             queries = self._builder.add("images_to_pixels", [queries], attrs, output=output)
         missing = (heads.lanes - width) * math.prod(zeros)
-        params = with_padding(self._graph, self._builder, params, missing)
-        product = self._product(node, [queries, state, factor, params], heads.rows)
+        if missing:
+            others[-1] = with_padding(self._graph, self._builder, others[-1], missing)
+        product = self._product(node, [queries, state, *others], heads.rows)
         shape = self._graph.types[node.output].shape
         back = np.argsort(heads.regrouped(shape).reshape(-1)).astype(np.int32).reshape(shape)
         assert add_moved(self._builder, product, back, node.output), "it is a transpose"
 
     def _mixed(self, node: Node, state: str, heads: AttentionHeads) -> None:
         """The product of probabilities and values."""
-        a, _, factor, params = node.inputs
+        a, _, *others = node.inputs
         shape = self._graph.types[node.output].shape
         queries = self._fresh(f"{a}.rows")
         order = heads.regrouped(self._graph.types[a].shape)
         assert add_moved(self._builder, a, order, queries), "it is a transpose"
-        product = self._product(node, [queries, state, factor, params], heads.lanes)
+        product = self._product(node, [queries, state, *others], heads.lanes)
         if heads.in_pixels:
             output = self._fresh(f"{product}.images")
             product = self._builder.add("pixels_to_images", [product], output=output)

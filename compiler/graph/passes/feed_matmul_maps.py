@@ -2,6 +2,7 @@
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.ops.attention import MATMULS, masks_of
 
 __all__ = ["feed_matmul_maps"]
 
@@ -26,14 +27,14 @@ def feed_matmul_maps(graph: Graph) -> Graph:
     builder.copy_inputs()
     maps: dict[str, str] = {}
     for node in graph.nodes:
-        if node.op != "q_matmul":
+        if node.op not in MATMULS:
             builder.copy_node(node)
             continue
         a, b, *constants = node.inputs
         source, other = (
             maps.get(found, found) for found in (_map_behind(graph, a), _map_behind(graph, b))
         )
-        if source == a:
+        if source == a or any(graph.types[name].shape[2:] != (1, 1) for name in masks_of(node)):
             builder.copy_node(node, [a, other, *constants])
             continue
         maps[node.output] = name = builder.fresh_name(f"{node.output}.map")

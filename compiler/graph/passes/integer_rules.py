@@ -7,6 +7,7 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
+from daedal.compiler.graph.passes.attention_rule import lower_attention
 from daedal.compiler.graph.passes.elementwise_rules import (
     lower_activation,
     lower_add,
@@ -134,7 +135,9 @@ def _dense_of_rows(
 
 def _lower_matmul(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     a, b = (context.resolve(name) for name in node.inputs)
-    if a is None or b is None:
+    if a is None:
+        return lower_attention(context, node, q, output)
+    if b is None:
         return None
     return add_matmul(
         context.builder,

@@ -4,6 +4,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
@@ -66,7 +67,7 @@ def _selects_channels(graph: Graph, node: Node) -> bool:
 def _feeds_product(graph: Graph, name: str) -> bool:
     """Whether a matrix product reads the tensor through views."""
     return any(
-        user.op == "q_matmul"
+        user.op in MATMULS
         or (user.op in ("reshape", "transpose") and _feeds_product(graph, user.output))
         for user in graph.users[name]
     )

@@ -1,5 +1,8 @@
 """Puts the integer operators' tensors into the layouts of the accelerator."""
 
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
 import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
@@ -12,6 +15,7 @@ from daedal.compiler.graph.layout import (
     Layout,
     WeightLayout,
 )
+from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.integer import dtype_in, is_wide
 from daedal.compiler.graph.ops.integer_rows import (
@@ -25,6 +29,7 @@ from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.target import ACCELERATOR
+from daedal.isa.attention import FILLER
 from daedal.isa.errors import UnsupportedError
 
 __all__ = ["to_blocked"]
@@ -111,8 +116,8 @@ class _Blocking:
                 "reshape it in the model",
                 node.output,
             )
-        if node.op in ROW_OPERATORS:
-            self._compute(node, node.op, self._block_rows(node))
+        if node.op in self.operand_rules:
+            self._compute(node, node.op, self.operand_rules[node.op](self, node))
             return
         if get_op(node.op).is_view:
             self._compute(node, node.op, [self._as_blocked(node.inputs[0])])
@@ -168,7 +173,7 @@ class _Blocking:
 
     def _block_matmul(self, node: Node) -> list[str]:
         """Both maps, and a weight row of factors; `align_matmul` has filled up the blocks."""
-        a, b, factor, _ = node.inputs
+        a, b, factor, *_ = node.inputs
         row, batch = (self._block_out, self._weights.block_in), self._activations.batch
         if row[0] > row[1] or batch > 1:
             raise UnsupportedError(
@@ -180,6 +185,35 @@ class _Blocking:
             )
         values = np.broadcast_to(self._graph.constant(factor), (1, *row))
         return [self._as_blocked(a), self._as_blocked(b), self._define(factor, values)]
+
+    def _block_weights_of_attention(self, node: Node) -> list[str]:
+        """Operands of attention's weights; keys that fill up a block are masked."""
+        _, _, _, table, params, *mask = node.inputs
+        operands = [*self._block_matmul(node), self._block_table(table)]
+        operands.append(self._block_params(node, params))
+        channels = whole(node.attrs, "columns")
+        padding = -channels % self._activations.block
+        if padding and not (whole(node.attrs, "hides") and all(map(self._graph.is_constant, mask))):
+            raise UnsupportedError(
+                "attention with a mask that is computed, or whose values hide little, needs whole "
+                f"blocks of {self._activations.block} keys, not {channels} ({node}); pad the keys",
+                node.output,
+            )
+        if mask and not padding:
+            operands.append(self._as_blocked(mask[0]))
+        elif padding:
+            values = self._graph.constant(mask[0]) if mask else np.zeros((1, channels, 1, 1))
+            margins = ((0, 0), (0, padding), (0, 0), (0, 0))
+            filled = np.pad(values, margins, constant_values=FILLER).astype(np.int8)
+            kind = TensorType((len(filled), channels, *filled.shape[2:]), "int8", self._activations)
+            name = f"{node.output}.mask"
+            operands.append(self._define(name, self._activations.pack(filled), kind))
+        return operands
+
+    def _block_weighted_mean(self, node: Node) -> list[str]:
+        _, _, _, *tables, steps, params = node.inputs
+        operands = [*self._block_matmul(node), *(self._block_table(name) for name in tables)]
+        return [*operands, *(self._block_params(node, name) for name in (steps, params))]
 
     def _block_rows(self, node: Node) -> list[str]:
         """Operands of a softmax or norm; padding channels are marked in an operand of its own."""
@@ -298,3 +332,10 @@ class _Blocking:
 
     def _define(self, name: str, array: Array, type_: TensorType | None = None) -> str:
         return self._builder.constant(self._builder.fresh_name(f"{name}.blocked"), array, type_)
+
+    operand_rules: ClassVar[Mapping[str, Callable[["_Blocking", Node], list[str]]]] = {
+        **dict.fromkeys(ROW_OPERATORS, _block_rows),
+        ATTENTION_WEIGHTS.name: _block_weights_of_attention,
+        WEIGHTED_MEAN.name: _block_weighted_mean,
+    }
+    """Operators whose parameters are not the last of their operands."""

@@ -6,6 +6,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.flatten_dense_to_conv import UNARY
@@ -39,7 +40,7 @@ def turn_projections(graph: Graph, *, block: int) -> Graph:
     builder.copy_inputs()
     turned: dict[str, str] = {}
     for node in graph.nodes:
-        if node.op != "q_matmul":
+        if node.op not in MATMULS:
             builder.copy_node(node)
             continue
         a, b, *constants = node.inputs

@@ -6,6 +6,8 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.attention import MATMULS, masks_of
+from daedal.compiler.graph.ops.matmul import Q_MATMUL
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.move_transposes import move_transposes
 from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
@@ -39,7 +41,7 @@ def ungroup_queries(graph: Graph) -> Graph:
         builder.copy_inputs()
         changed = False
         for node in graph.nodes:
-            if node.op == "q_matmul" and (share := _share(graph, node)) > 1:
+            if node.op in MATMULS and (share := _share(graph, node)) > 1:
                 _ungroup(graph, builder, node, share)
                 changed = True
             else:
@@ -54,7 +56,9 @@ def ungroup_queries(graph: Graph) -> Graph:
 def _share(graph: Graph, node: Node) -> int:
     """How many heads the rows of a product's first operand are; 1 if none are to be found."""
     found = view_source(graph, node.inputs[0])
-    if len(graph.constant(node.inputs[-1])) > 1:
+    if node.op == Q_MATMUL.name and len(graph.constant(node.inputs[-1])) > 1:
+        return 1
+    if any(not _is_for_heads(graph, name) for name in masks_of(node)):
         return 1
     if found is not None:
         root, places = found
@@ -92,9 +96,30 @@ def _ungroup(graph: Graph, builder: GraphBuilder, node: Node, share: int) -> Non
     order = start.reshape(images, channels, share, rows).transpose(0, 2, 1, 3)
     split = builder.fresh_name(f"{a}.heads")
     is_split = add_moved(builder, a, order.reshape(-1, channels, rows, 1), split)
+    for mask in masks_of(node):
+        others[others.index(mask)] = _mask_of_heads(graph, builder, mask, rows)
     heads = builder.fresh_name(f"{node.output}.heads")
     builder.add(node.op, [split, *others], node.attrs, output=heads, name=node.name)
     shape = graph.types[node.output].shape
     start = np.arange(math.prod(shape), dtype=np.int32)
     back = start.reshape(images, share, shape[1], rows).transpose(0, 2, 1, 3).reshape(shape)
     assert is_split and add_moved(builder, heads, back, node.output), "both are transposes"
+
+
+def _is_for_heads(graph: Graph, mask: str) -> bool:
+    """Whether `_mask_of_heads` can split a mask: it is the same for all queries, or constant."""
+    return graph.types[mask].shape[2:] == (1, 1) or graph.is_constant(mask)
+
+
+def _mask_of_heads(graph: Graph, builder: GraphBuilder, mask: str, rows: int) -> str:
+    """The mask of queries that are split into heads of `rows`."""
+    images, keys, *pixels = graph.types[mask].shape
+    if pixels == [1, 1]:
+        return mask
+    values = graph.constant(mask).reshape(images, keys, -1, rows)
+    if images == 1 and np.array_equal(values, np.broadcast_to(values[:, :, :1], values.shape)):
+        heads = values[:, :, 0]
+    else:
+        heads = values.transpose(0, 2, 1, 3).reshape(-1, keys, rows)
+    name = builder.fresh_name(f"{mask}.heads")
+    return builder.constant(name, np.ascontiguousarray(heads[..., None]))

@@ -11,21 +11,23 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
 from daedal.compiler.graph.ops.append import Q_APPEND
+from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MATMULS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
-from daedal.compiler.graph.ops.matmul import correction
+from daedal.compiler.graph.ops.matmul import Q_MATMUL, correction
 from daedal.compiler.graph.ops.registry import get_op, ints, whole
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.ops.accelerator.builders import bounds_of
+from daedal.compiler.ops.accelerator.builders import Builder, bounds_of
 from daedal.compiler.ops.accelerator.conv.builders import conv2d_template, depthwise_template
 from daedal.compiler.ops.accelerator.conv.lower_stream import stream_conv2d_template
 from daedal.compiler.ops.accelerator.conv.lower_transposed import TransposedTemplate
-from daedal.compiler.ops.accelerator.matmul.matmul import matmul_template
+from daedal.compiler.ops.accelerator.matmul.matmul import attention_template, matmul_template
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.vector.append import append_function, append_template
 from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS, build_max_pool
 from daedal.compiler.ops.accelerator.vector.row_builders import build_norm
+from daedal.compiler.ops.attention import attention_weights, weighted_mean
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.space import Config, Space
 from daedal.isa.errors import ScheduleError
@@ -98,8 +100,8 @@ def _template(
         return stream_conv2d_template(graph, node, variant, others)
     groups = _dense_parts(graph, node)
     operands = _placeholders(graph, node, names, node.inputs, variant, groups)
-    if node.op == "q_matmul":
-        return _matmul(operands, node, variant), {}
+    if node.op in MATMULS:
+        return _MATMUL_BUILDERS[node.op](operands, node, variant), {}
     if node.op in VECTOR_BUILDERS:
         _, build = VECTOR_BUILDERS[node.op]
         if keeps_values(graph, node):
@@ -143,11 +145,12 @@ def _placeholders(
     for name, tensor in zip(names, tensors, strict=False):
         kind = graph.types[tensor]
         is_map = isinstance(kind.layout, ActivationLayout)
-        lanes = array.block_in if name != "skip" and node.op in _PRODUCTS else array.block_out
+        factor = name not in ("mask", "skip") and node.op in _PRODUCTS
+        lanes = array.block_in if factor else array.block_out
         shape = map_shape(kind, lanes, variant) if is_map else kind.physical_shape
         if is_map and groups > 1:
             shape = (shape[0] * groups, shape[1] // groups, *shape[2:])
-        if node.op == "q_matmul" and name == "b":
+        if node.op in MATMULS and name == "b":
             shape = matmul_rows(shape, variant)
         operands.append(te.placeholder(shape, kind.dtype, name))
     return operands
@@ -181,7 +184,7 @@ def multiplications(graph: Graph, node: Node) -> int:
     """Multiply-accumulates of a layer by its logical shapes; 0 if it does not use GEMM."""
     if node.op not in _PRODUCTS:
         return 0
-    if node.op == "q_matmul":
+    if node.op in MATMULS:
         return graph.types[node.output].num_elements * graph.types[node.inputs[0]].shape[1]
     o, i, kh, kw = graph.types[node.inputs[1]].shape
     # Every pixel on the side where windows do not overlap is multiplied by every tap.
@@ -211,10 +214,10 @@ def matmul_rows(shape: tuple[int, ...], variant: Variant) -> tuple[int, ...]:
 
 def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     _, num_rows = correction(whole(node.attrs, "zero_point_b"))
-    parts = variant.block // variant.array.block_out
+    blocks, parts = _result_blocks(node, variant)
     y = matmul(
         *operands,
-        num_blocks=-(-whole(node.attrs, "columns") // variant.block) * parts,
+        num_blocks=blocks,
         num_rows=num_rows,
         column=correction(whole(node.attrs, "zero_point_a")),
         bounds=bounds_of(node),
@@ -224,9 +227,51 @@ def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Template
     return matmul_template(te.create_prim_func(operands, [y], node.output), variant)
 
 
+def _attention_weights(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
+    a, b, _, *others = operands
+    blocks, parts = _result_blocks(node, variant)
+    y = attention_weights(
+        a,
+        b,
+        *others,
+        mask_factor=whole(node.attrs, "mask_factor"),
+        num_blocks=blocks,
+        column=correction(whole(node.attrs, "zero_point_a")),
+        parts=parts,
+        accumulator=accumulator_dtype(variant),
+    )
+    return attention_template(te.create_prim_func(operands, [y], node.output), variant)
+
+
+def _weighted_mean(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
+    blocks, parts = _result_blocks(node, variant)
+    y = weighted_mean(
+        *operands,
+        sum_bits=whole(node.attrs, "sum_bits"),
+        num_blocks=blocks,
+        bounds=bounds_of(node),
+        parts=parts,
+        accumulator=accumulator_dtype(variant),
+    )
+    return attention_template(te.create_prim_func(operands, [y], node.output), variant)
+
+
+def _result_blocks(node: Node, variant: Variant) -> tuple[int, int]:
+    """Blocks of rows of b that are channels of a product of maps, and how many of them are a block
+    of its layout."""
+    parts = variant.block // variant.array.block_out
+    return -(-whole(node.attrs, "columns") // variant.block) * parts, parts
+
+
+_MATMUL_BUILDERS: Mapping[str, Builder] = {
+    Q_MATMUL.name: _matmul,
+    ATTENTION_WEIGHTS.name: _attention_weights,
+    WEIGHTED_MEAN.name: _weighted_mean,
+}
+
 _TRANSPOSED = "q_conv_transpose2d"
 
-_PRODUCTS = (*CONVOLUTIONS, _TRANSPOSED, "q_matmul")
+_PRODUCTS = (*CONVOLUTIONS, _TRANSPOSED, *MATMULS)
 """Operators of the GEMM core: their inputs are vectors of its block_in channels, those of a fused
 operator apart."""
 
@@ -236,8 +281,7 @@ def _operands(name: str) -> tuple[str, ...]:
 
 
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    **{name: _operands(name) for name in (*CONVOLUTIONS, _TRANSPOSED)},
-    "q_matmul": ("a", "b", "factor", "params"),
+    **{name: _operands(name) for name in _PRODUCTS},
     **{name: names for name, (names, _) in VECTOR_BUILDERS.items()},
 }
 """Parameter names, as the tensor expressions call them."""

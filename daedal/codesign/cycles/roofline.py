@@ -9,6 +9,7 @@ from math import prod
 
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.pipeline import accelerator_graphs
@@ -65,7 +66,7 @@ def _layer(graph: Graph, node: Node) -> _Layer:
     results = prod(result.shape)
     if not multiplications(graph, node):
         return _Layer(0, 0, 0, 0, False, moved, results)
-    if node.op == "q_matmul":
+    if node.op in MATMULS:
         inner = graph.types[node.inputs[0]].shape[1]
         return _Layer(results // result.shape[1], 1, inner, result.shape[1], False, moved, results)
     outer, inner, *window = graph.types[node.inputs[1]].shape

@@ -1,21 +1,38 @@
-"""The accelerator's schedules of `daedal.compiler.ops.matmul`.
+"""The accelerator's schedules of `daedal.compiler.ops.matmul` and `.attention`.
 
 As many rows of the second operand as fit stay in the weights' scratchpad, while the pixels of the
 first one are streamed in tiles. Corrections for zero points are accumulated once per tile of either
-operand; the ALU adds them while GEMM multiplies the next tile.
+operand; the ALU adds them while GEMM multiplies the next tile. In attention, a tile has all
+channels of its pixels, on which the ALU works row by row (`vector.rows`).
 """
 
+from collections.abc import Sequence
+
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
+from daedal.compiler.graph.ops.looked_up import TABLE
+from daedal.compiler.ops.accelerator.matmul.attention_space import (
+    MASK_STAGES,
+    AttentionSpace,
+    keeps_mask,
+)
 from daedal.compiler.ops.accelerator.matmul.space import MatmulSpace
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
+from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
+    has_input,
+    load_table,
+    tensorize_rows,
+)
+from daedal.compiler.ops.accelerator.vector.rows import tensorize_row_stage
 from daedal.compiler.ops.accelerator.wide_results import result_intrin, result_scope
-from daedal.compiler.schedule.handles import BlockRef
+from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config
+from daedal.compiler.tir.expr import Buffer
+from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 
-__all__ = ["matmul_template"]
+__all__ = ["attention_template", "matmul_template"]
 
 
 def matmul_template(func: PrimFunc, variant: Variant) -> TileTemplate:
@@ -23,8 +40,17 @@ def matmul_template(func: PrimFunc, variant: Variant) -> TileTemplate:
     return TileTemplate(MatmulSpace(func, variant), lambda config: _schedule(func, variant, config))
 
 
+def attention_template(func: PrimFunc, variant: Variant) -> TileTemplate:
+    """The schedules of a function of `daedal.compiler.ops.attention`."""
+    return TileTemplate(
+        AttentionSpace(func, variant), lambda config: _schedule(func, variant, config)
+    )
+
+
 def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
+    sites, _ = collect(func.body)
+    reads = {site.block.name: [item.buffer for item in site.block.reads] for site in sites}
     y = sch.get_block("y")
     store = sch.cache_write(y, 0, result_scope(func))
     n, oc, h, w, u, b, o = sch.get_loops(store)
@@ -35,20 +61,31 @@ def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
     w_0, w_1 = sch.split(w, [None, config["width"]])
     sch.reorder(n_0, oc_0, n_1, h_0, w_0, oc_1, h_1, w_1, u, b, o)
     sch.compute_at(y, w_0)
-    places = {"left": ("inp", w_0), "right": ("wgt", oc_0), "constant": ("inp", n_0)}
-    places["cols"] = ("acc", oc_0)
+    places: dict[str, tuple[str, LoopRef | None]] = {
+        "left": ("inp", w_0),
+        "right": ("wgt", oc_0),
+        "constant": ("inp", n_0),
+        "cols": ("acc", oc_0),
+    }
+    if keeps_mask(func, variant):
+        places |= dict.fromkeys(MASK_STAGES, ("acc", None))
     stages = _producers(sch, y)
     for block in stages:
         scope, loop = places.get(block.name, ("acc", w_0))
         sch.set_scope(block, 0, scope)
-        sch.compute_at(block, loop)
+        if loop is not None:
+            sch.compute_at(block, loop)
     for block in stages:
-        _tensorize(sch, block)
+        _tensorize(sch, block, reads[block.name])
     params = sch.cache_read(y, "params", "par")
-    sch.compute_at(params, n_0 if func.params[-1].shape[0] == 1 else w_0)
+    sch.compute_at(params, w_0 if _params_rows(func) > 1 else n_0)
     sch.tensorize(sch.get_loops(params)[-3], "load")
     sch.tensorize(sch.get_loops(store)[-6], "store")
-    sch.tensorize(sch.get_loops(y)[-2], result_intrin(sch))
+    if has_input(sch, TABLE):
+        load_table(sch, y, TABLE)
+        tensorize_rows(sch, y, "lookup")
+    else:
+        tensorize_rows(sch, y, result_intrin(sch))
     return sch
 
 
@@ -63,7 +100,11 @@ def _producers(sch: Schedule, block: BlockRef) -> list[BlockRef]:
     return found
 
 
-def _tensorize(sch: Schedule, block: BlockRef) -> None:
+def _params_rows(func: PrimFunc) -> int:
+    return next(buffer.shape[0] for buffer in func.inputs if buffer.name == "params")
+
+
+def _tensorize(sch: Schedule, block: BlockRef, reads: Sequence[Buffer]) -> None:
     """Tensorize a stage; the innermost loop of products is the sum over channel blocks."""
     loops = sch.get_loops(block)
     if block.name in ("left", "constant"):
@@ -72,6 +113,8 @@ def _tensorize(sch: Schedule, block: BlockRef) -> None:
         sch.tensorize(loops[-5], "load")
     elif block.name.startswith("total"):
         sch.tensorize(loops[-2], "alu_add")
+    elif block.name not in ("product", "rows", "cols"):
+        tensorize_row_stage(sch, block, reads)
     else:
         m, o, *sums, _ = loops[-4 if block.name == "product" else -5 :]
         sch.reorder(*sums, m, o)

@@ -54,7 +54,8 @@ class MatmulSpace(TileSpace):
         self._depth = func.params[0].shape[1]
         self._others = func.params[1].shape[0]
         self._has_rows = func.params[-1].shape[0] > 1
-        self._vector_cycles = 2 + lanes // variant.units.requantize_lanes
+        self._result_cycles = lanes // variant.units.requantize_lanes
+        self._vector_cycles = 2 + self._result_cycles
 
     def on(self, variant: Variant) -> "MatmulSpace":
         return MatmulSpace(self._func, variant)
@@ -88,10 +89,10 @@ class MatmulSpace(TileSpace):
         """
         pixels = self._pixels(table)
         begin = self._depth * (self._rows(table) * self._wgt + pixels * self._inp)
-        end = self._rows(table) * pixels * (self._vector_cycles + self._out)
+        end = self._tile_alu(table) + self._rows(table) * pixels * self._out
         units = (
             self._products(table),
-            np.full_like(begin, self._vectors * self._vector_cycles),
+            self._alu(table),
             self._beats(table) - begin,
         )
         cycles = begin + np.max(units, axis=0) + end + TILE_CYCLES * self._tiles(table)
@@ -102,7 +103,7 @@ class MatmulSpace(TileSpace):
         row_bytes = {name: pad.row_bytes for name, pad in scratchpads(self._variant).items()}
         out = row_bytes[Memory.OUT] * self._stored
         blocks, pixels = self._rows(table), self._pixels(table)
-        requantize = self._vector_cycles - 2
+        requantize = self._result_cycles
         last = last_size(self._map[0], table["height"]) * last_size(self._map[1], table["width"])
         last = last * last_size(self._blocks, blocks)
         left = self._outs(table) * (self._vectors // self._blocks) * row_bytes[Memory.INP]
@@ -128,7 +129,7 @@ class MatmulSpace(TileSpace):
         found = {
             "estimate": self.cycles(table),
             "product_cycles": self._products(table),
-            "vector_cycles": np.ones(len(blocks)) * self._vectors * self._vector_cycles,
+            "vector_cycles": self._alu(table),
             "beats": self._beats(table),
             "tiles": self._tiles(table),
             "tile_products": self._depth * blocks * pixels,
@@ -166,6 +167,14 @@ class MatmulSpace(TileSpace):
         """Number of tiles."""
         maps = ceil_div(self._map[0], table["height"]) * ceil_div(self._map[1], table["width"])
         return self._images * self._outs(table) * maps
+
+    def _tile_alu(self, table: Table) -> Column:
+        """The ALU's cycles for a tile."""
+        return np.asarray(self._rows(table) * self._pixels(table) * self._vector_cycles)
+
+    def _alu(self, table: Table) -> Column:
+        """The ALU's cycles for all tiles."""
+        return np.full_like(self._rows(table), self._vectors * self._vector_cycles)
 
     def _products(self, table: Table) -> Column:
         """Products of the result and of the corrections."""

@@ -26,7 +26,7 @@ from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["computes_rows", "rows_template"]
+__all__ = ["computes_rows", "rows_template", "tensorize_row_stage"]
 
 _OVER_BLOCKS = {
     "powers": "alu_add_accumulate",
@@ -45,6 +45,7 @@ _OPERATIONS = {
     "counted": "alu_mul",
     "deviation": "alu_sub",
     "distance": "alu_sub",
+    "divided": "alu_mul",
     "even": "alu_mul_immediate",
     "factor": "alu_shift_even",
     "from_zero": "alu_sub_immediate",
@@ -224,7 +225,7 @@ def _scheduled(
             sch.reorder(loop, n, c, h, w, u, inner, parts, b, o)
     reads = {site.block.name: [item.buffer for item in site.block.reads] for site in sites}
     for name in names:
-        _tensorize(sch, sch.get_block(name), name, reads[name])
+        tensorize_row_stage(sch, sch.get_block(name), reads[name])
     params = sch.cache_read(y, "params", "par")
     sch.tensorize(sch.get_loops(params)[-3], "load")
     tensorize_rows(sch, y, "requantize")
@@ -232,8 +233,9 @@ def _scheduled(
     return sch
 
 
-def _tensorize(sch: Schedule, block: BlockRef, name: str, reads: Sequence[Buffer]) -> None:
-    """Tensorize a stage, and load the parameters and the table that it reads."""
+def tensorize_row_stage(sch: Schedule, block: BlockRef, reads: Sequence[Buffer]) -> None:
+    """Tensorize a stage, and load the parameters and the table that it reads, once."""
+    name = block.name
     for operand in (buffer.name for buffer in reads):
         if operand == _PARAMETERS:
             copy = sch.cache_read(block, operand, "par")

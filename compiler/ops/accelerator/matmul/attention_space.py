@@ -1,0 +1,115 @@
+"""`AttentionSpace`: the schedules of the two layers of attention on a variant.
+
+A tile has all channels of its pixels, so the knobs are rows and columns of its map.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from daedal.compiler.ops.accelerator.matmul.space import MatmulSpace
+from daedal.compiler.ops.accelerator.tiles.capacity import tile_sizes
+from daedal.compiler.ops.accelerator.tiles.tile_space import Mask
+from daedal.compiler.space import Column, Table
+from daedal.compiler.tir.sites import collect
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.latencies import alu_latency_cycles
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.variant import Variant
+
+__all__ = ["MASK_STAGES", "AttentionSpace", "keeps_mask"]
+
+MASK_STAGES = ("low_mask", "wide_mask")
+
+_KEPT_SHARE = 4
+"""A mask stays on chip if it takes at most one of so many parts of the accumulators."""
+
+_LOOKUPS = ("bytes", "inverse", "y")
+_OF_BLOCKS = ("masked", "tops", "distance", "normal", "divided", "y")
+_WITHOUT_ALU = ("left", "right", "constant", "product", "rows", "cols", *MASK_STAGES)
+_OWN_ROWS = ("bytes", "tops", "mantissa", "amount", "rows")
+
+
+class _Stage(NamedTuple):
+    """ALU operations: how many for each pixel, of all blocks or of one row, and cycles of one."""
+
+    of_blocks: bool
+    times: int
+    cycles: int
+
+
+def keeps_mask(func: PrimFunc, variant: Variant) -> bool:
+    """Whether the mask of all pixels stays in the accumulators."""
+    rows = _mask_rows(func)
+    return rows * _KEPT_SHARE <= scratchpad(variant, Memory.ACC).depth_rows
+
+
+def _mask_rows(func: PrimFunc) -> int:
+    """Accumulator rows of the whole mask; 0 if there is none."""
+    return next((int(np.prod(x.shape[:-2])) for x in func.inputs if x.name == "mask"), 0)
+
+
+class AttentionSpace(MatmulSpace):
+    """All tiles of a function of `daedal.compiler.ops.attention` that fit the scratchpads."""
+
+    def __init__(self, func: PrimFunc, variant: Variant) -> None:
+        super().__init__(func, variant)
+        self._has_rows = False
+        self._result_latency = alu_latency_cycles(variant) + 1
+        lanes = func.outputs[0].shape[-1]
+        others = -(-lanes // variant.units.alu_lanes)
+        shapes = {
+            site.block.name: site.block.writes[0].buffer.shape for site in collect(func.body)[0]
+        }
+        self._stages = [
+            _Stage(
+                name in _OF_BLOCKS,
+                shapes["bytes"][0] if name in ("bytes", "zeros") else 1,
+                self._result_cycles if name in _LOOKUPS else others,
+            )
+            for name in shapes
+            if name not in _WITHOUT_ALU
+        ]
+        self._own_rows = sum(
+            shapes[name][0] if name == "bytes" else 1 for name in _OWN_ROWS if name in shapes
+        )
+        self._mask_rows = _mask_rows(func)
+        self._keeps_mask = keeps_mask(func, variant)
+
+    def on(self, variant: Variant) -> "AttentionSpace":
+        return AttentionSpace(self._func, variant)
+
+    @cached_property
+    def knobs(self) -> Mapping[str, Sequence[int]]:
+        height, width = (tile_sizes(size) for size in self._map)
+        return {"out_blocks": [self._outer], "height": height, "width": width}
+
+    def holds(self, table: Table, share: int) -> Mask:
+        held: Mask = super().holds(table, share)
+        if self._mask_rows and self._keeps_mask:
+            depth = scratchpad(self._variant, Memory.ACC).depth_rows
+            held &= self._accumulators(table) * share + self._mask_rows <= depth
+        return held
+
+    def _accumulators(self, table: Table) -> Column:
+        pixels = self._pixels(table)
+        rows = pixels * (self._rows(table) + self._own_rows) + self._blocks
+        if self._mask_rows and not self._keeps_mask:
+            rows = rows + pixels * self._blocks
+        return rows
+
+    def _tile_alu(self, table: Table) -> Column:
+        pixels = self._pixels(table)
+        found = [
+            np.maximum(
+                pixels * stage.times * stage.cycles * (self._blocks if stage.of_blocks else 1),
+                self._result_latency,
+            )
+            for stage in self._stages
+        ]
+        return np.asarray(np.sum(found, axis=0))
+
+    def _alu(self, table: Table) -> Column:
+        return self._tiles(table) * self._tile_alu(table)
