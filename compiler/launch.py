@@ -14,7 +14,7 @@ from daedal.compiler.fallback import UnfitLayers
 from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
-from daedal.compiler.graph.ops.append import Q_APPEND
+from daedal.compiler.graph.ops.append import has_states
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, element_bits
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import moves_to_views
@@ -106,7 +106,7 @@ def _link(
     }
     constants: dict[str, bytes] = {}
     # A launch for one token: its layers are small, and wait for each other more than for data.
-    prefetches = any(node.op == Q_APPEND.name for node in nodes)
+    prefetches = has_states(graph)
 
     def build() -> LinkedCode:
         segments = _segments(graph, nodes, code, dump, say)

@@ -23,6 +23,7 @@ from daedal.compiler.graph.passes import (
     align_heads,
     align_matmul,
     compose_tables,
+    diagonal_to_groups,
     eliminate_common_subexpressions,
     eliminate_dead_code,
     feed_dense_maps,
@@ -168,6 +169,7 @@ def graph_passes(
         ("fold_selections", lambda graph: fold_selections(
             graph, block_in=array.block_in, block_out=array.block_out
         )),
+        ("diagonal_to_groups", lambda graph: diagonal_to_groups(graph, block=variant.block)),
         ("to_blocked", lambda graph: to_blocked(
             graph,
             block_in=array.block_in,

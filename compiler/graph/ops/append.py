@@ -8,13 +8,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import check_activation, check_params, requantize
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.target import ACCELERATOR
 
-__all__ = ["APPEND", "Q_APPEND", "append_region"]
+__all__ = ["APPEND", "Q_APPEND", "append_region", "has_states"]
 
 
 def append_region(state: TensorType, new: TensorType, attrs: Attrs) -> tuple[slice, ...]:
@@ -93,3 +94,8 @@ Q_APPEND = register(
         doc="new pixels or blocks of channels, stored in a state; it shares the state's memory",
     )
 )
+
+
+def has_states(graph: Graph) -> bool:
+    """Whether rows are appended to states: then the graph computes a single token."""
+    return any(node.op in (APPEND.name, Q_APPEND.name) for node in graph.nodes)

@@ -7,6 +7,7 @@ import numpy as np
 from daedal.compiler.graph.attention_heads import KEYS, AttentionHeads
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.ops.append import has_states
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.align_matmul import with_padding
@@ -44,7 +45,7 @@ def append_to_maps(graph: Graph, *, block: int) -> Graph:
 
     Raises ModelError as `AttentionHeads.of`, and for attention of several tokens.
     """
-    if not any(node.op == "append" for node in graph.nodes):
+    if not has_states(graph):
         return graph
     for step in (
         lambda given: _Rewrite(given, block).run(),
