@@ -54,7 +54,7 @@ def _cached(edges: Edges, node: onnx.NodeProto) -> _Cached | None:
     if masked is None or len(readers) != 1 or readers[0].op_type != "MatMul":
         return None
     for index in (0, 1):
-        product = edges.producer(masked.input[index], "MatMul")
+        product = _product(edges, masked.input[index])
         mask = edges.shapes.get(masked.input[1 - index], ())
         if product is None or not mask:
             continue
@@ -65,6 +65,19 @@ def _cached(edges: Edges, node: onnx.NodeProto) -> _Cached | None:
         if len(rows) == 1 and mask[-1] == sum(next(iter(rows))):
             return _Cached(masked, 1 - index, (joined[0], joined[1]), rows.pop())
     return None
+
+
+def _product(edges: Edges, name: str) -> onnx.NodeProto | None:
+    """The product of matrices that `name` is, or is a multiple of."""
+    scaled = edges.producer(name, "Mul")
+    if scaled is not None:
+        constants = edges.network.constants
+        factors = [x for x in scaled.input if x in constants and constants[x].size == 1]
+        others = [x for x in scaled.input if x not in factors]
+        if len(factors) != 1 or len(others) != 1:
+            return None
+        (name,) = others
+    return edges.producer(name, "MatMul")
 
 
 def _joined(edges: Edges, name: str, axis: int) -> tuple[onnx.NodeProto, int] | None:
