@@ -24,6 +24,7 @@ from daedal.compiler.quantization.masks import bound_attention_masks, bound_mask
 from daedal.compiler.quantization.normalize import normalize
 from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.ranges import Method, Range
+from daedal.compiler.quantization.rotary import multiply_rotations
 from daedal.compiler.quantization.samples import Samples, split_samples
 from daedal.compiler.quantization.tokens import normalize_tokens
 from daedal.compiler.quantization.transformer import as_transformer
@@ -76,6 +77,7 @@ def quantize_model(
         normalize(network)
         if wide:
             normalize_tokens(network)
+            multiply_rotations(network)
             normalize_attention(network)
             align_caches(network)
             spread_given(network)

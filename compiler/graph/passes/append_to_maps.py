@@ -136,7 +136,8 @@ class _Rewrite:
         a, _, *others = node.inputs
         zeros = [whole(node.attrs, f"zero_point_{role}") for role in "ab"]
         root, places = source_of(self._graph, a)
-        if math.prod(self._graph.types[root].shape) != self._graph.types[root].shape[1]:
+        count = self._graph.types[root].num_elements
+        if self._graph.types[root].shape[2:] != (1, 1):
             raise ModelError(
                 f"attention over a state must be that of a single token, and {node} is not; "
                 "leave the states out"
@@ -145,7 +146,7 @@ class _Rewrite:
         elements = places().reshape(images, width, -1).transpose(0, 2, 1).reshape(-1, width)
         channels = np.full((len(elements), heads.lanes), -1)
         np.put_along_axis(channels, heads.own_lanes, elements, axis=1)
-        column = self._selected(root, channels, zeros[0])
+        column = self._selected(self._reshaped(root, (1, count, 1, 1)), channels, zeros[0])
         queries = self._reshaped(column, (*channels.shape, 1, 1))
         outer, pixels = heads.query_shape
         if heads.in_pixels:
