@@ -17,11 +17,11 @@ from daedal.compiler.fallback import Fallback, UnfitLayers
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes import (
-    append_to_maps,
-    appends_first,
     align_channels,
     align_heads,
     align_matmul,
+    append_to_maps,
+    appends_first,
     compose_tables,
     diagonal_to_groups,
     eliminate_common_subexpressions,

@@ -73,9 +73,7 @@ def match_states(
     return found
 
 
-def bind_states(
-    graph: Graph, states: Mapping[str, str]
-) -> tuple[Graph, tuple[BoundState, ...]]:
+def bind_states(graph: Graph, states: Mapping[str, str]) -> tuple[Graph, tuple[BoundState, ...]]:
     """Make inputs of `graph`, as imported, states; `states` has the outputs with their new rows.
 
     Before::

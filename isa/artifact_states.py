@@ -15,9 +15,9 @@ __all__ = ["State", "check_states", "state_from_json"]
 class State:
     """An input of the model that a program keeps in its own memory.
 
-    A launch stores the new row at `begin` of `axis`. Before the next launch, the driver copies it to
-    the row that the caller names, from 0 to ``rows - 1``. A row is all elements of the tensor with
-    one index of `axis`.
+    A launch stores the new row at `begin` of `axis`. Before the next launch, the driver copies it
+    to the row that the caller names, from 0 to ``rows - 1``. A row is all elements of the tensor
+    with one index of `axis`.
 
     Attributes
     ----------

@@ -29,9 +29,7 @@ class LoadedProgram:
     kept: frozenset[str] = frozenset()
 
     @classmethod
-    def place(
-        cls, program: Program, device: Device, kept: Collection[str] = ()
-    ) -> "LoadedProgram":
+    def place(cls, program: Program, device: Device, kept: Collection[str] = ()) -> "LoadedProgram":
         """Allocate the regions and write the constants."""
         program.check_variant(device.variant, f"the {device.name} device")
         bases = tuple(device.alloc(size) for size in program.region_bytes)

@@ -70,16 +70,15 @@ class Executor:
         for state in self._states:
             state.clear()
 
-    def run(
-        self, inputs: Mapping[str, npt.ArrayLike], position: int | None = None
-    ) -> RunResult:
+    def run(self, inputs: Mapping[str, npt.ArrayLike], position: int | None = None) -> RunResult:
         """Run once; then store the new rows of all states at `position`, if it is given.
 
         Raises ModelError for inputs that do not fit and for a row that a state does not have,
         DeviceError for a failed run.
         """
-        for state in self._states if position is not None else ():
-            state.check(position)
+        if position is not None:
+            for state in self._states:
+                state.check(position)
         values: Arrays = {name: np.asarray(value) for name, value in inputs.items()}
         tensors: dict[str, npt.NDArray[np.int64]] = {}
         profiles: list[Profile] = []
@@ -91,8 +90,9 @@ class Executor:
             values.update(results)
             tensors.update(left)
             profiles.append(profile)
-        for state in self._states if position is not None else ():
-            state.store(position)
+        if position is not None:
+            for state in self._states:
+                state.store(position)
         return RunResult(self._outputs(values), tensors, tuple(profiles), values)
 
     @property
@@ -133,7 +133,9 @@ class _LoadedLaunch:
         self._launch = launch
         self._loaded = LoadedProgram.place(launch.program, device, kept)
         self.states = [
-            DeviceState(state, specs[state.tensor], device, self._loaded.bases[specs[state.tensor].base])
+            DeviceState(
+                state, specs[state.tensor], device, self._loaded.bases[specs[state.tensor].base]
+            )
             for state in states
             if state.tensor in specs
         ]

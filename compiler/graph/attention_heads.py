@@ -60,7 +60,8 @@ class AttentionHeads:
         view = product.inputs[1]
         shape, whole_shape = graph.types[view].shape, graph.types[node.output].shape
         grown, begin = whole(node.attrs, "axis"), whole(node.attrs, "begin")
-        coordinates = list(np.unravel_index(source_of(graph, view)[1](), whole_shape))
+        places = source_of(graph, view)[1]()
+        coordinates: list[Array] = list(np.unravel_index(places, whole_shape))
         axes = [axis for axis in (KEYS, VALUES) if _counts(coordinates[grown], axis)]
         if not axes or shape[-1] != 1 or begin % block or whole_shape[grown] % block:
             raise ModelError(

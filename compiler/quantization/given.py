@@ -4,9 +4,8 @@ A decoder reads a mask and the tables of its rotary embedding like this. They ha
 broadcast over those of queries and keys.
 """
 
-from onnx import helper
-
 import numpy as np
+from onnx import helper
 
 from daedal.compiler.quantization.network import Network
 

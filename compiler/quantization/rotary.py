@@ -1,6 +1,7 @@
 """Rotary embedding of a single token as a product with a matrix that the host gives."""
 
 import math
+from typing import Any
 
 import numpy as np
 import onnx
@@ -94,7 +95,7 @@ def _product(
     size = together * width
     nodes: list[onnx.NodeProto] = []
 
-    def add(op_type: str, inputs: list[str], role: str, **attributes: int) -> str:
+    def add(op_type: str, inputs: list[str], role: str, **attributes: Any) -> str:
         output = network.fresh(f"{node.output[0]}_{role}")
         nodes.append(helper.make_node(op_type, inputs, [output], name=output, **attributes))
         return output
@@ -117,9 +118,7 @@ def _product(
     rows = constant("rows", np.array([math.prod(shape) // size, size], dtype=np.int64))
     product = add("MatMul", [add("Reshape", [heads, rows], "groups"), matrices[key]], "product")
     full = constant("shape", np.array(shape, dtype=np.int64))
-    nodes.append(
-        helper.make_node("Reshape", [product, full], [node.output[0]], name=node.name)
-    )
+    nodes.append(helper.make_node("Reshape", [product, full], [node.output[0]], name=node.name))
     return nodes
 
 

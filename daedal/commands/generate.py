@@ -59,9 +59,7 @@ def generate_command(
     ] = None,
     memory: Annotated[Memory, typer.Option(help="timing, rtl: memory model.")] = Memory.ddr,
     simulator: Annotated[Simulator | None, typer.Option(help="rtl: the simulator.")] = None,
-    mhz: Annotated[
-        float, typer.Option(min=0.001, help="The clock for tokens per second.")
-    ] = 100.0,
+    mhz: Annotated[float, typer.Option(min=0.001, help="The clock for tokens per second.")] = 100.0,
     trust: Annotated[
         bool,
         typer.Option("--trust", help="Run the machine code in ARTIFACT, as for `daedal run`."),

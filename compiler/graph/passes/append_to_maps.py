@@ -129,7 +129,9 @@ class _Rewrite:
             self._constant(f"{column}.factor", np.zeros(1, dtype=np.int8)),
             self._constant(f"{column}.params", IDENTITY),
         ]
-        return self._builder.add("q_matmul", operands, attrs, output=self._fresh(f"{column}.turned"))
+        return self._builder.add(
+            "q_matmul", operands, attrs, output=self._fresh(f"{column}.turned")
+        )
 
     def _scores(self, node: Node, state: str, heads: AttentionHeads) -> None:
         """The product of queries and keys."""
@@ -148,9 +150,8 @@ class _Rewrite:
         np.put_along_axis(channels, heads.own_lanes, elements, axis=1)
         column = self._selected(self._reshaped(root, (1, count, 1, 1)), channels, zeros[0])
         queries = self._reshaped(column, (*channels.shape, 1, 1))
-        outer, pixels = heads.query_shape
         if heads.in_pixels:
-            attrs = {"pixels": pixels}
+            attrs = {"pixels": heads.query_shape[1]}
             output = self._fresh(f"{a}.rows")
             queries = self._builder.add("images_to_pixels", [queries], attrs, output=output)
         missing = (heads.lanes - width) * math.prod(zeros)

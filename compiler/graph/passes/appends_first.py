@@ -8,7 +8,7 @@ __all__ = ["appends_first"]
 
 
 def appends_first(graph: Graph) -> Graph:
-    """Move every `q_append`, with all that it needs, before everything that it does not need. Exact.
+    """Move every `q_append`, with all that it needs, before what it does not need. Exact.
 
     Before::
 

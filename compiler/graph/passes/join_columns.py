@@ -63,9 +63,7 @@ def _join(graph: Graph, builder: GraphBuilder, node: Node, columns: dict[str, st
     return True
 
 
-def _column(
-    graph: Graph, name: str, shape: tuple[int, ...], columns: dict[str, str]
-) -> str | None:
+def _column(graph: Graph, name: str, shape: tuple[int, ...], columns: dict[str, str]) -> str | None:
     """The map of one pixel that `name` reshapes, computed on the accelerator; else None."""
     while name not in columns:
         producer = graph.producers.get(name)

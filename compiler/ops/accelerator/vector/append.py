@@ -50,7 +50,13 @@ def _view(graph: Graph, node: Node, variant: Variant) -> MemoryView:
     axis, begin = whole(node.attrs, "axis"), whole(node.attrs, "begin")
     vector = pad.row_beats(variant)
     pixel = vectors * vector
-    strides = (blocks * height * width * pixel, height * width * pixel, width * pixel, pixel, vector)
+    strides = (
+        blocks * height * width * pixel,
+        height * width * pixel,
+        width * pixel,
+        pixel,
+        vector,
+    )
     first = begin // block * strides[1] if axis == 1 else begin * strides[2]
     size = prod((images, blocks, height, width, vectors)) * pad.row_bytes
     return MemoryView(strides, size, first)
