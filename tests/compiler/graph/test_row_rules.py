@@ -53,8 +53,16 @@ FORMULAS: dict[str, tuple[Formula, str, float, int]] = {
 """Formula, its operator, and scale and zero point of the result."""
 
 
-def model_of(name: str, shape: tuple[int, ...], dtype: str = "int8") -> onnx.ModelProto:
-    """The operand has `dtype`, the result 8 bits."""
+WIDE_SCALE = 0.0005
+"""Of results of 16 bits."""
+
+NORMS = ("layer_norm", "rms_norm", "negative_gains")
+
+
+def model_of(
+    name: str, shape: tuple[int, ...], dtype: str = "int8", *, wide_result: bool = False
+) -> onnx.ModelProto:
+    """The operand has `dtype`, the result 8 bits or 16."""
     formula, _, scale, zero_point = FORMULAS[name]
     rng = np.random.default_rng(len(shape))
     maker = QdqModel(21)
@@ -65,6 +73,8 @@ def model_of(name: str, shape: tuple[int, ...], dtype: str = "int8") -> onnx.Mod
         x = maker.requantized(x, 0.05, 131 if dtype == "uint8" else 3, dtype)
     offset = 128 if dtype == "uint8" else 0
     result = formula(maker, x, shape[-1], rng)
+    if wide_result:
+        return maker.model(maker.requantized(result, WIDE_SCALE, 0, "int16", output="y"))
     y = maker.requantized(result, scale, zero_point + offset, dtype, output="y")
     return maker.model(y)
 
@@ -84,6 +94,35 @@ def test_near_onnxruntime(name: str, shape: tuple[int, ...], dtype: str) -> None
     (found,) = run(graph, inputs).values()
     (expected,) = run_onnxruntime(model, inputs)
     assert np.abs(found - expected).max() <= 1.01 * scale
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("name", NORMS)
+def test_wide_results_are_near_onnxruntime(name: str, dtype: str) -> None:
+    """A row's 1/sigma has an error of 1/1000 at most, which all its elements share."""
+    shape = (1, 20, 40)
+    model = model_of(name, shape, dtype, wide_result=True)
+    graph: Graph = lower(model, rows=True)
+    (node,) = (node for node in graph.nodes if node.op == FORMULAS[name][1])
+    assert graph.types[node.output].dtype == "int16"
+    inputs = {"x": np.random.default_rng(1).normal(0, 2, shape).astype(np.float32)}
+    (found,) = run(graph, inputs).values()
+    (expected,) = run_onnxruntime(model, inputs)
+    assert (np.abs(found - expected) <= 0.0015 * np.abs(expected) + 4 * WIDE_SCALE).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((2, 21, 75), "int16"), ((1, 50, 64), "int16"), ((1, 33, 64), "int8")]
+)
+@pytest.mark.parametrize("name", NORMS)
+def test_wide_results_on_the_machine(name: str, shape: tuple[int, ...], dtype: str) -> None:
+    model = model_of(name, shape, dtype, wide_result=True)
+    artifact = compiled(model)
+    (launch,) = (part for part in artifact.parts if isinstance(part, Launch))
+    assert [layer.op for layer in launch.layers] == [FORMULAS[name][1]]
+    inputs = {"x": np.random.default_rng(2).normal(0, 2, shape).astype(np.float32)}
+    found = check_layers(artifact, model.SerializeToString(), inputs)
+    assert found.passed, found.first_difference
 
 
 @pytest.mark.parametrize(

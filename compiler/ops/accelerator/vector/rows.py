@@ -14,6 +14,7 @@ from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import MAP_RANK, tensorize_rows
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
 from daedal.compiler.ops.accelerator.vector.tile import TileWork, accumulation
+from daedal.compiler.ops.accelerator.wide_results import result_intrin, result_scope
 from daedal.compiler.schedule.edit import find_site
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
@@ -207,7 +208,7 @@ def _scheduled(
 ) -> Schedule:
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     y = sch.get_block("y")
-    store = sch.cache_write(y, 0, "out")
+    store = sch.cache_write(y, 0, result_scope(func))
     n, c, h, w, u, b, o = sch.get_loops(store)
     h_0, h_1 = sch.split(h, [None, tile[1]])
     w_0, w_1 = sch.split(w, [None, tile[2]])
@@ -227,7 +228,7 @@ def _scheduled(
         _tensorize(sch, sch.get_block(name), name, reads[name])
     params = sch.cache_read(y, "params", "par")
     sch.tensorize(sch.get_loops(params)[-3], "load")
-    tensorize_rows(sch, y, "requantize")
+    tensorize_rows(sch, y, result_intrin(sch))
     sch.tensorize(sch.get_loops(store)[-6], "store")
     return sch
 
