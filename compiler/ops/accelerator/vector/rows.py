@@ -112,8 +112,7 @@ def rows_template(func: PrimFunc, variant: Variant) -> TileTemplate:
         pixels = tiles["height"] * tiles["width"]
         loaded = sum(stage.loads * stage.vectors(pixels, blocks) for stage in stages)
         held = [stage.vectors(pixels, blocks) for stage in stages if stage.holds]
-        rows = sum(stage.rows for stage in stages if not (stage.of_map or stage.of_channels))
-        held += [_chunk(func) * pixels for stage in stages if stage.name == "rounded"]
+        rows = _peak_rows(stages, sites, _chunk(func) * parts)
         return TileWork(np.asarray(loaded), (*held, -(-rows * pixels // parts)))
 
     def alu_cycles(tiles: Table, target: Variant) -> Column:
@@ -178,6 +177,32 @@ class _Stage:
     def has_two_operands(self) -> bool:
         """Whether the ALU reads two rows of accumulators for each vector."""
         return self.name in _OVER_BLOCKS or _OPERATIONS.get(self.name) in REGISTER
+
+
+def _peak_rows(stages: Sequence[_Stage], sites: Sequence[Site], chunk: int) -> int:
+    """Rows of accumulators that results of a row, and chunks of others, take at most at the same
+    time, for each pixel. A result replaces an operand that nothing else reads."""
+    rows = {
+        stage.name: chunk if stage.name in _IN_CHUNKS else stage.rows
+        for stage in stages
+        if stage.name in _IN_CHUNKS or not (stage.of_map or stage.of_channels)
+    }
+    reads = {
+        site.block.name: {region.buffer.name for region in site.block.reads} for site in sites
+    }
+    order = [site.block.name for site in sites]
+    last = {name: number for number, user in enumerate(order) for name in reads[user]}
+    live: dict[str, int] = {}
+    most = 0
+    for number, name in enumerate(order):
+        dying = [operand for operand in live if last[operand] <= number]
+        if name in rows:
+            replaced = any(live[operand] == rows[name] for operand in dying)
+            most = max(most, sum(live.values()) + (0 if replaced else rows[name]))
+            live[name] = rows[name]
+        for operand in dying:
+            del live[operand]
+    return most
 
 
 def _chunk(func: PrimFunc) -> int:
