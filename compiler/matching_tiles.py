@@ -17,12 +17,16 @@ from daedal.isa.variant import Variant
 
 __all__ = ["matching_tile"]
 
+MOST_CYCLES = 1.25
+"""Cycles of the ALU with the tile, as a multiple of those with the usual one. In small tiles, an
+instruction mostly waits for the results of the one before."""
+
 _MATCHING = (Q_LAYER_NORM.name, Q_RMS_NORM.name)
 
 
 def matching_tile(graph: Graph, node: Node, before: Segment, variant: Variant) -> Config | None:
     """The tile of `node` with the pixels that `before` stores together; None where `before` does
-    not store its operand, or such a tile does not fit."""
+    not store its operand, or such a tile does not fit or is slow."""
     x = node.inputs[0]
     if node.op not in _MATCHING or not is_wide(graph.types[x]):
         return None
@@ -36,6 +40,10 @@ def matching_tile(graph: Graph, node: Node, before: Segment, variant: Variant) -
     config = Config.of(blocks=blocks, height=rows, width=columns)
     try:
         space = any_space_of(graph, node, variant)
-        return config if space.fits(space.table([config])).all() else None
+        both = space.table([config, space.default])
+        if not space.fits(both).all():
+            return None
     except ScheduleError:
         return None
+    cycles, usual = space.features(both)["vector_cycles"]
+    return config if cycles <= MOST_CYCLES * usual else None
