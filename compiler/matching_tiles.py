@@ -7,6 +7,7 @@ any number of pixels. Input: a node and the code of the layer before. Output: a 
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM
 from daedal.compiler.ops.accelerator.lowering import any_space_of
@@ -21,7 +22,7 @@ MOST_CYCLES = 1.25
 """Cycles of the ALU with the tile, as a multiple of those with the usual one. In small tiles, an
 instruction mostly waits for the results of the one before."""
 
-_MATCHING = (Q_LAYER_NORM.name, Q_RMS_NORM.name)
+_MATCHING = (Q_CHANNEL_REQUANTIZE.name, Q_LAYER_NORM.name, Q_RMS_NORM.name)
 
 
 def matching_tile(graph: Graph, node: Node, before: Segment, variant: Variant) -> Config | None:

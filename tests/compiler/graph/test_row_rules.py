@@ -125,6 +125,43 @@ def test_wide_results_on_the_machine(name: str, shape: tuple[int, ...], dtype: s
     assert found.passed, found.first_difference
 
 
+def pair_of_norms(shape: tuple[int, ...], kind: str) -> onnx.ModelProto:
+    """A norm of 16 bits, and one of 8 bits with other gains and another bias."""
+    rng = np.random.default_rng(7)
+    maker = QdqModel(21)
+    x = maker.requantized(maker.input("x", shape), 0.0004, 0, "int16")
+    gain = rng.uniform(0.5, 2, shape[-1]) * rng.choice([-1, 1], shape[-1])
+    results = []
+    for factor, dtype, scale, zero_point, name in (
+        (1.0, "int16", WIDE_SCALE, 0, "y"),
+        (rng.uniform(0.5, 2, shape[-1]), "int8", 0.05, -3, "t"),
+    ):
+        operands = [maker.constant((gain * factor).astype(np.float32))]
+        if kind == "LayerNormalization":
+            operands.append(maker.constant(rng.normal(0, 0.5, shape[-1]).astype(np.float32)))
+        norm = maker.op(kind, x, *operands, axis=-1, epsilon=1e-5)
+        results.append(maker.requantized(norm, scale, zero_point, dtype, output=name))
+    return maker.model(*results)
+
+
+@pytest.mark.parametrize("shape", [(1, 50, 64), (2, 21, 75)])
+def test_two_norms_of_one_tensor_share_their_work(shape: tuple[int, ...]) -> None:
+    """The second one is a change of scale, and finds the result of the first in the
+    accumulators."""
+    model = pair_of_norms(shape, "LayerNormalization")
+    artifact = compiled(model)
+    (launch,) = (part for part in artifact.parts if isinstance(part, Launch))
+    assert [layer.op for layer in launch.layers] == ["q_layer_norm", "q_channel_requantize"]
+    inputs = {"x": np.random.default_rng(2).normal(0, 2, shape).astype(np.float32)}
+    found = check_layers(artifact, model.SerializeToString(), inputs)
+    assert found.passed, found.first_difference
+    graph = lower(model, rows=True)
+    for got, expected in zip(
+        run(graph, inputs).values(), run_onnxruntime(model, inputs), strict=True
+    ):
+        assert np.abs(got - expected).max() <= 0.051
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [
