@@ -8,6 +8,9 @@ the same bytes. Every layer is compared twice: functional simulator with integer
 must be equal, and integer reference with onnxruntime, which may differ by one unit of the layer's
 result.
 
+Step `cycles`: whole transformers in one launch, on the cycle model and on the RTL
+(`bench.transformer_cycles`).
+
 Step `accuracy`: quantized transformers compared with their float models
 (`bench.transformer_accuracy`).
 """
@@ -28,7 +31,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
 from bench.activation_network import activation_network, samples_for
-from bench.transformer_accuracy import NETWORKS, accuracy_rows, show_accuracy
+from bench.transformer_accuracy import accuracy_rows, show_accuracy
+from bench.transformer_cycles import cycle_rows, show_cycles
+from bench.transformer_models import MODELS
 from daedal.check import OperatorDifference, compare_operators, integer_graph
 from daedal.checking import check_layers
 from daedal.isa.artifact import Artifact
@@ -38,7 +43,7 @@ __all__ = ["ActivationRow", "main", "measure"]
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "models"
-STEPS = ("activations", "accuracy")
+STEPS = ("activations", "cycles", "accuracy")
 
 VARIANT = "attention"
 BASELINE = "ReLU"
@@ -184,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--step", choices=STEPS, help="only this one")
-    parser.add_argument("--only", choices=NETWORKS, help="only this network's accuracy")
+    parser.add_argument("--only", choices=MODELS, help="only this network's cycles and accuracy")
     parser.add_argument("--models", type=Path, default=SHARED, help="folder of trained networks")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
@@ -198,8 +203,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found["activations"] = [
             {**asdict(row), "more_cycles": row.more_cycles, "passed": row.passed} for row in rows
         ]
+    if options.step in (None, "cycles"):
+        counted = list(cycle_rows(options.models, VARIANT, console.log, options.only))
+        show_cycles(console, counted)
+        passed = passed and not any(row.missed for row in counted)
+        found["cycles"] = [{**asdict(row), "missed": row.missed} for row in counted]
     if options.step in (None, "accuracy"):
-        figures = list(accuracy_rows(options.models, console.log, options.only))
+        figures = list(accuracy_rows(options.models, VARIANT, console.log, options.only))
         show_accuracy(console, figures)
         passed = passed and all(row.passed for row in figures)
         found["accuracy"] = [{**asdict(row), "passed": row.passed} for row in figures]

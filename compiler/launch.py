@@ -146,12 +146,13 @@ def _segments(
     say: Callable[[str], None],
 ) -> list[Segment]:
     """The code of every layer. Raises UnfitLayers."""
-    segments = []
+    segments: list[Segment] = []
     failed: dict[str, UserError] = {}
     for number, node in enumerate(nodes):
         say(f"layer {number + 1} of {len(nodes)}: {node.op} {node.output!r}")
         try:
-            functions, segment = code.of(graph, node)
+            before = segments[-1] if segments else None
+            functions, segment = code.of(graph, node, before)
         except ScheduleError as error:
             failed[node.output] = error
             continue

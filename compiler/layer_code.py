@@ -15,6 +15,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.immediates import patched, with_placeholders
 from daedal.compiler.link import LinkedCode
 from daedal.compiler.link.order import by_need
+from daedal.compiler.matching_tiles import matching_tile
 from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.segment_store import SegmentStore
@@ -56,17 +57,23 @@ class LayerCode:
         self._for_reuse = for_reuse
         self._known: dict[object, _Code] = {}
 
-    def of(self, graph: Graph, node: Node) -> tuple[list[ScheduledFunction], Segment]:
+    def of(
+        self, graph: Graph, node: Node, before: Segment | None = None
+    ) -> tuple[list[ScheduledFunction], Segment]:
         """The functions of `node` (or of the first one of its kind), and its segment.
 
+        The tiles match those of the layer `before`, if possible and if no others are recorded.
         There are no functions where the segment comes from the store. Raises ScheduleError as
         `lower_node` does, TuningError for a configuration that does not build.
         """
         general, patches = with_placeholders(node) if self._for_reuse else (node, {})
         kind = _kind(graph, general)
-        known = self._known.get(kind)
+        config = self._config(graph, general)
+        if config is None and before is not None:
+            config = matching_tile(graph, general, before, self._builder.variant)
+        known = self._known.get((kind, config))
         if known is None:
-            code = self._known[kind] = self._code(graph, general, kind)
+            code = self._known[kind, config] = self._code(graph, general, kind, config)
             return code.functions, patched(code.segment, patches)
         first = known.node
         segment = known.segment
@@ -77,7 +84,7 @@ class LayerCode:
 
     def key(self, graph: Graph, node: Node) -> str:
         """What the code of `node` depends on, apart from names and the compiler."""
-        return self._key(graph, node, _kind(graph, node))
+        return self._key(_kind(graph, node), self._config(graph, node))
 
     def linked(self, key: str, build: Callable[[], LinkedCode]) -> LinkedCode:
         """The linked program for `key`: whatever it depends on, besides the compiler.
@@ -86,18 +93,16 @@ class LayerCode:
         """
         return build() if self._store is None else self._store.linked(key, build)
 
-    def _key(self, graph: Graph, node: Node, kind: object) -> str:
-        builder = self._builder
-        return repr((builder.variant.fingerprint, self._config(graph, node), kind))
+    def _key(self, kind: object, config: Config | None) -> str:
+        return repr((self._builder.variant.fingerprint, config, kind))
 
     def _config(self, graph: Graph, node: Node) -> Config | None:
         """The configuration that `node` was given."""
         configs = self._builder.configs
         return configs.get(workload_of(graph, node).key) if configs else None
 
-    def _code(self, graph: Graph, node: Node, kind: object) -> _Code:
+    def _code(self, graph: Graph, node: Node, kind: object, config: Config | None) -> _Code:
         builder = self._builder
-        config = self._config(graph, node)
         functions: list[ScheduledFunction] = []
 
         def build() -> Segment:
@@ -119,7 +124,7 @@ class LayerCode:
         names = (*node.inputs, node.output)
         # Names are positions; where an operand is given twice, the first one counts.
         places = {name: str(names.index(name)) for name in names}
-        key = self._key(graph, node, kind)
+        key = self._key(kind, config)
         kept = self._store.get(key, lambda: relabeled(build(), "layer", places))
         back = {place: name for name, place in places.items()}
         return _Code(node, functions, relabeled(kept, node.output, back))

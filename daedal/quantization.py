@@ -19,16 +19,21 @@ def quantize(
     samples: Mapping[str, npt.ArrayLike] | npt.ArrayLike,
     *,
     method: str = Method.MSE,
+    fuse_attention: bool = True,
     report: Callable[[str], None] | None = None,
 ) -> bytes:
     """Quantize a float32 ONNX model to an int8 QDQ model, which `daedal.compile` takes.
 
     `samples` hold inputs that the network will see, along axis 0: an array, or arrays by input;
     a hundred or more are good. `method` says how ranges follow from them: ``mse`` (least squared
-    error), ``percentile`` (all but the largest 0.01 %) or ``minmax``. `report` is called with a
-    sentence before each long step.
+    error), ``percentile`` (all but the largest 0.01 %) or ``minmax``. With `fuse_attention`,
+    nothing between the products of attention is quantized, so that variants with lane reductions
+    keep scores on chip; for other variants, turn it off. `report` is called with a sentence before
+    each long step.
 
     Raises ModelError for a model that cannot be quantized, and samples that do not fit it.
     """
-    quantized = quantize_model(model, samples, method=method, report=report)
+    quantized = quantize_model(
+        model, samples, method=method, fuse_attention=fuse_attention, report=report
+    )
     return bytes(quantized.SerializeToString(deterministic=True))

@@ -28,6 +28,7 @@ _WIDE = "it has 16 bits, and the variant has no results of 16 bits (units.wide_r
 _WIDE_OPERAND = (
     "it reads 16 bits, and only sums, changes of scale, softmax and norms do on the accelerator"
 )
+_WIDE_RESULT = "its result has 16 bits, and a softmax gives 8 on the accelerator"
 _ROWS = (
     "the variant has no tables, units.lane_reductions or units.wide_requantize, which would "
     "compute it"
@@ -173,12 +174,13 @@ class HostReasons:
             if (number := self._cutter.producers.get(name)) is not None
             and (before := self._cutter.nodes[number]).op_type == "DequantizeLinear"
         }
-        results = {
-            user.output[0]
-            for user in self._users.get(output, ())
-            if user.op_type == "QuantizeLinear" and not self._wide
-        }
+        results = set() if self._wide else self._quantized(output)
         return any(self._element_type(name) == _INT16 for name in operands | results)
+
+    def _quantized(self, tensor: str) -> set[str]:
+        """The quantized tensors made of the float `tensor`."""
+        users = self._users.get(tensor, ())
+        return {user.output[0] for user in users if user.op_type == "QuantizeLinear"}
 
     def _of_rows(self, node: onnx.NodeProto, output: str) -> str:
         """Why the host runs a softmax or a norm."""
@@ -187,6 +189,8 @@ class HostReasons:
         before = self._is_quantized(node.input[0], backwards=True)
         if not before or not self._is_quantized(output, backwards=False):
             return _UNQUANTIZED
+        if any(self._element_type(name) == _INT16 for name in self._quantized(output)):
+            return _WIDE_RESULT
         return "the accelerator runs it only over the last axis"
 
     def _is_quantized(self, tensor: str, *, backwards: bool) -> bool:

@@ -8,6 +8,7 @@ Input: the segments of a program. Output: `Stretch`es, the instructions in progr
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
+from daedal.compiler.link.forward_rows import forward_rows
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.link.order import ordered
 from daedal.compiler.link.placed import BeatRange
@@ -72,8 +74,10 @@ def stretches(
         items = ordered(segment, constants)
         mixed = None
         alone = interleave and found and len(found[-1].layers) == 1
-        if alone and _is_long(last) and not _multiplies(items) and _fit(last, items, half_rows):
-            mixed = _interleaved(last, items, words)
+        if alone and not _multiplies(items):
+            mixed = _forwarded(last, items, words, variant)
+            if mixed is None and _is_long(last) and _fit(last, items, half_rows):
+                mixed = _interleaved(last, items, words)
         if mixed is None:
             found.append(Stretch((number,), tuple((number, item) for item in items)))
         else:
@@ -129,14 +133,14 @@ class _Words:
     def __init__(self, variant: Variant, aliases: Mapping[str, Alias]) -> None:
         self._transfers = TransferBeats(variant)
         self._bus_bytes = variant.bus_bytes
-        self._aliases = aliases
+        self.aliases = aliases
 
     def of(self, item: SegmentInstruction) -> tuple[str, BeatRange] | None:
         """(group, words) of a LOAD or STORE; None if it moves nothing between chip and memory."""
         words = None if item.tensor is None else self._transfers.of(item.template)
         if item.tensor is None or words is None:
             return None
-        alias = self._aliases.get(item.tensor, Alias(item.tensor, 0))
+        alias = self.aliases.get(item.tensor, Alias(item.tensor, 0))
         offset = words.offset + alias.offset_bytes // self._bus_bytes
         return alias.group, words._replace(offset=offset)
 
@@ -198,6 +202,77 @@ def _mixed(
             yield from ((1, item) for item in later[done])
             done, share = done + 1, share - 1
     yield from ((1, item) for tile in later[done:] for item in tile)
+
+
+def _forwarded(
+    first: Sequence[SegmentInstruction],
+    second: Sequence[SegmentInstruction],
+    words: _Words,
+    variant: Variant,
+) -> list[tuple[int, SegmentInstruction]] | None:
+    """Instructions of both layers, each with 0 or 1, where `second` finds the results of `first` in
+    the accumulators; None if it finds none, or if a scratchpad is too small for both.
+
+    Each tile of `second` follows the tiles of `first` that it reads, and the products of the next
+    tile, which the multipliers compute meanwhile.
+    """
+    both = forward_rows(first, second, variant, words.aliases)
+    if both is None:
+        return None
+    tiles, later = _tiles(both[0]), _tiles(both[1])
+    touched = _Touched(tiles, words)
+    last_use = {
+        access.instance: number
+        for number, tile in enumerate(tiles)
+        for item in tile
+        for access in item.rows
+    }
+    needs = [
+        max(
+            touched.by(tile)[1],
+            *(last_use.get(access.instance, 0) for item in tile for access in item.rows),
+        )
+        for tile in later
+    ]
+    mixed = list(_following(tiles, later, list(accumulate(needs, max))))
+    return mixed if _all_fit([item for _, item in mixed], variant) else None
+
+
+def _following(
+    tiles: Sequence[Sequence[SegmentInstruction]],
+    later: Sequence[Sequence[SegmentInstruction]],
+    needs: Sequence[int],
+) -> Iterator[tuple[int, SegmentInstruction]]:
+    """The tiles of both layers, those of `later` directly after the ones with the numbers `needs`,
+    and after the products of the next one."""
+    done = leading = 0
+    for number, tile in enumerate(tiles):
+        yield from ((0, item) for item in tile[leading:])
+        ready = bisect_right(needs, number)
+        after = tiles[number + 1] if ready > done and number + 1 < len(tiles) else ()
+        ahead = list(takewhile(lambda item: item.unit in (Unit.LOAD, Unit.GEMM), after))
+        leading = len(ahead)
+        yield from ((0, item) for item in ahead)
+        yield from ((1, item) for tile in later[done:ready] for item in tile)
+        done = ready
+    yield from ((1, item) for tile in later[done:] for item in tile)
+
+
+def _all_fit(items: Sequence[SegmentInstruction], variant: Variant) -> bool:
+    """Whether the rows that are in use at once fit each scratchpad."""
+    uses: dict[Instance, list[int]] = {}
+    for number, item in enumerate(items):
+        for access in item.rows:
+            uses.setdefault(access.instance, []).append(number)
+    changes: dict[Memory, list[tuple[int, int, int]]] = {}
+    for instance, numbers in uses.items():
+        change = changes.setdefault(instance.memory, [])
+        change += [(numbers[0], 0, instance.rows), (numbers[-1], 1, -instance.rows)]
+    return all(
+        max(accumulate(rows for _, _, rows in sorted(change)))
+        <= scratchpad(variant, memory).depth_rows
+        for memory, change in changes.items()
+    )
 
 
 def _independent(tiles: Sequence[Sequence[SegmentInstruction]]) -> bool:

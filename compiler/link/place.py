@@ -1,6 +1,6 @@
 """Turns segments into one stream of instructions with scratchpad rows and micro-ops assigned."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from daedal.compiler.codegen.segment import (
@@ -15,6 +15,7 @@ from daedal.compiler.link.micro_ops import MicroOpMemory, UopLoad, uop_memory
 from daedal.compiler.link.placed import PlacedInstruction, PlacedRows
 from daedal.compiler.link.row_relations import RowRelations
 from daedal.compiler.link.rows import DeclaredRows, RowAllocator
+from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import TABLE_ROWS, Memory, scratchpads
 from daedal.isa.table import LoadMemory, Opcode, Unit
@@ -48,7 +49,6 @@ class Placement:
             for memory in _PLACED
             if memory in self._pads
         }
-        self._rows: dict[Instance, int] = {}
 
     def run(self, parts: Sequence[Stretch], segments: Sequence[Segment]) -> list[PlacedInstruction]:
         """All instructions with their rows; memory offsets are still relative to tensors."""
@@ -66,6 +66,29 @@ class Placement:
         for unit, sequences in together.items():
             for load in self.micro_ops[unit].bring_in(sequences, name):
                 yield self._uop_load(unit, load, part.layers[0])
+        rows = self._rows_of(part, name)
+        for layer, item in part.items:
+            if item.uops is not None:
+                for load in self.micro_ops[item.unit].bring_one(item.uops):
+                    yield self._uop_load(item.unit, load, layer)
+            yield self._relocate(item, layer, rows)
+
+    def _rows_of(self, part: Stretch, name: str) -> dict[Instance, int]:
+        """The first row of every instance of a stretch.
+
+        The search for free rows goes on where the last stretch ended, so that the two overlap. If
+        the tiles do not fit like that, it begins at the first row, as it does for a layer alone.
+        """
+        try:
+            return self._assign(part, name)
+        except ScheduleError:
+            for allocator in self.allocators.values():
+                allocator.restart()
+            return self._assign(part, name)
+
+    def _assign(self, part: Stretch, name: str) -> dict[Instance, int]:
+        """Give rows to every instance before its first use, and free them after its last."""
+        items = [item for _, item in part.items]
         last_use = {
             access.instance: number for number, item in enumerate(items) for access in item.rows
         }
@@ -73,46 +96,52 @@ class Placement:
         for instance, number in last_use.items():
             dying.setdefault(number, []).append(instance)
         relations = RowRelations(items, self._variant)
+        rows: dict[Instance, int] = {}
+        live: dict[Instance, int] = {}
         for number, (layer, item) in enumerate(part.items):
-            if item.uops is not None:
-                for load in self.micro_ops[item.unit].bring_one(item.uops):
-                    yield self._uop_load(item.unit, load, layer)
             for access in item.rows:
-                if access.instance not in self._rows:
+                if access.instance not in rows:
                     interleaved = layer != part.layers[0]
-                    self._allocate(access.instance, relations, name, interleaved)
-            yield self._relocate(item, layer)
+                    placed = self._allocate(access.instance, relations, live, name, interleaved)
+                    rows.update(placed)
+                    live.update(placed)
             for instance in dying.get(number, ()):
                 self.allocators[instance.memory].free(instance)
-                del self._rows[instance]
+                del live[instance]
+        return rows
 
     def _allocate(
-        self, instance: Instance, relations: RowRelations, name: str, interleaved: bool
-    ) -> None:
-        """Give rows to an instance, and to the one that must have the same rows."""
+        self,
+        instance: Instance,
+        relations: RowRelations,
+        live: Mapping[Instance, int],
+        name: str,
+        interleaved: bool,
+    ) -> dict[Instance, int]:
+        """Rows for an instance, and for the one that must have the same rows."""
         result = relations.results.get(instance)
         twin = None if result is None else (self.allocators[result.memory], result)
         row = self.allocators[instance.memory].place(
             instance,
             name,
-            odd=relations.odd(instance, self._rows),
+            odd=relations.odd(instance, live),
             twin=twin,
             interleaved=interleaved,
         )
-        self._rows[instance] = row
-        if result is not None:
-            self._rows[result] = row
+        return {instance: row} if result is None else {instance: row, result: row}
 
     def _sequences(self, items: Sequence[SegmentInstruction], unit: Unit) -> list[UopSequence]:
         return [item.uops for item in items if item.uops is not None and item.unit is unit]
 
-    def _relocate(self, item: SegmentInstruction, layer: int) -> PlacedInstruction:
+    def _relocate(
+        self, item: SegmentInstruction, layer: int, placed: Mapping[Instance, int]
+    ) -> PlacedInstruction:
         template, accesses, tensor, uops = item
         values = dict(template.values)
         rows = []
         moved = set()
         for instance, field, runs, reads, writes, scale in accesses:
-            first = self._rows[instance]
+            first = placed[instance]
             if field not in moved:
                 moved.add(field)
                 row = values.get(field, 0) + scale * first // _ROWS_COUNTED.get(field, 1)

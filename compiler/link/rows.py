@@ -31,7 +31,7 @@ class RowAllocator:
         self._turns: dict[str, int] = {}
         self._latest = 0
         self._live: dict[Instance, int] = {}
-        self.high_water_rows = 0
+        self.high_water_rows = self._most_before = 0
 
     @property
     def memory(self) -> Memory:
@@ -92,6 +92,15 @@ class RowAllocator:
 
     def end_layer(self) -> None:
         """Called when all instances of a layer are dead."""
+        self._most_before = self.high_water_rows
+
+    def restart(self) -> None:
+        """Forget the layer that was begun, and search for free rows from the first one on."""
+        self.high_water_rows = self._most_before
+        self._next = [begin for begin, _ in self._zones]
+        self._turns.clear()
+        self._latest = 0
+        self._live.clear()
 
     def _keep(self, instance: Instance, row: int) -> None:
         self._live[instance] = row
@@ -179,5 +188,11 @@ class DeclaredRows(RowAllocator):
 
     def end_layer(self) -> None:
         """Free all places."""
+        super().end_layer()
         self._live.clear()
+        self._places.clear()
+
+    def restart(self) -> None:
+        """Free all places, too."""
+        super().restart()
         self._places.clear()

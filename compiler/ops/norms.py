@@ -47,7 +47,7 @@ def norm(
     bounds: Bounds,
     accumulator: str = "int32",
 ) -> te.Tensor:
-    """``y``: the norm, int8.
+    """``y``: the norm, of 8 bits or wide by `bounds`.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def norm(
     root = combine("+", root_low, root_high, "root")
     amount = with_immediate("+", half, shifts.square_shift + shifts.spare_shift, "amount")
     z = combine("*", shift_right_by(d, amount, "normal"), root, "product")
-    return requantized(z, params, bounds, "int8")
+    return requantized(z, params, bounds, bounds.dtype(accumulator))
 
 
 def _square(value: Expr) -> Expr:

@@ -26,6 +26,14 @@ def quantize_command(
     method: Annotated[
         str, typer.Option(help="How ranges follow from samples: mse, percentile or minmax.")
     ] = "mse",
+    fuse_attention: Annotated[
+        bool,
+        typer.Option(
+            "--fuse-attention/--separate-attention",
+            help="Keep the scores of attention on chip, or quantize them, for variants without "
+            "lane reductions.",
+        ),
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Quantize MODEL to int8 (QDQ), so that `daedal compile` takes it."""
@@ -34,7 +42,9 @@ def quantize_command(
     check_outputs(output)
     arrays = load_arrays(samples)
     with show_progress(make_console(stderr=True)) as report:
-        quantized = quantize(model, arrays, method=method, report=report)
+        quantized = quantize(
+            model, arrays, method=method, fuse_attention=fuse_attention, report=report
+        )
     write_atomically(output, quantized)
     graph = onnx.ModelProto.FromString(quantized).graph
     counts = Counter(node.op_type for node in graph.node)

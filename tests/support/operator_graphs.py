@@ -326,8 +326,9 @@ def softmax(pick: Pick, variant: Variant) -> Graph:
     return layer.finish("q_softmax", np.array(params), attrs)
 
 
-def _norm(pick: Pick, variant: Variant, op: str, centred: bool) -> Graph:
-    layer = _Layer(pick.map_shape(variant))
+def _norm(pick: Pick, variant: Variant, op: str, *, wide: bool = False) -> Graph:
+    """Operand and result have 8 bits, or with `wide` 16."""
+    layer = _Layer(pick.map_shape(variant), wide=(0,) if wide else ())
     channels = layer.builder.types["x0"].shape[1]
     signs = pick.rng.choice([-1, 1], channels) if pick.integer(0, 1) else 1
     found = NormParameters.of(
@@ -335,11 +336,11 @@ def _norm(pick: Pick, variant: Variant, op: str, centred: bool) -> Graph:
         pick.rng.normal(0, 1, channels),
         epsilon=pick.one_of((1e-12, 1e-5)),
         scale=pick.one_of((0.001, 0.1)),
-        zero_point=pick.integer(-128, 127),
-        bits=8,
-        result_scale=0.03,
+        zero_point=0 if wide else pick.integer(-128, 127),
+        bits=16 if wide else 8,
+        result_scale=0.0005 if wide else 0.03,
         multiplier_bits=variant.units.multiplier_bits,
-        centred=centred,
+        centred=op == "q_layer_norm",
     )
     constants = found.constants
     tables = {name: getattr(constants, name) for name in NORM_TABLES}
@@ -349,16 +350,24 @@ def _norm(pick: Pick, variant: Variant, op: str, centred: bool) -> Graph:
     if (found.signs < 0).any():
         layer.constant("signs", found.signs.reshape(1, -1, 1, 1))
     attrs: Attrs = {name: getattr(constants, name.removesuffix("_x")) for name in NORM_ATTRS}
-    result = layer.builder.add(op, layer.operands, {**attrs, **pick.bounds()}, output="y")
-    return layer.builder.finish([result])
+    attrs |= pick.wide_bounds() if wide else pick.bounds()
+    return layer.builder.finish([layer.builder.add(op, layer.operands, attrs, output="y")])
 
 
 def layer_norm(pick: Pick, variant: Variant) -> Graph:
-    return _norm(pick, variant, "q_layer_norm", centred=True)
+    return _norm(pick, variant, "q_layer_norm")
 
 
 def rms_norm(pick: Pick, variant: Variant) -> Graph:
-    return _norm(pick, variant, "q_rms_norm", centred=False)
+    return _norm(pick, variant, "q_rms_norm")
+
+
+def wide_layer_norm(pick: Pick, variant: Variant) -> Graph:
+    return _norm(pick, variant, "q_layer_norm", wide=True)
+
+
+def wide_rms_norm(pick: Pick, variant: Variant) -> Graph:
+    return _norm(pick, variant, "q_rms_norm", wide=True)
 
 
 def wide_add(pick: Pick, variant: Variant) -> Graph:
@@ -578,6 +587,8 @@ OPERATORS: dict[str, Operator] = {
     "weighted_mean": Operator(weighted_mean, computes_rows),
     "layer_norm": Operator(layer_norm, computes_rows),
     "rms_norm": Operator(rms_norm, computes_rows),
+    "wide_layer_norm": Operator(wide_layer_norm, computes_rows),
+    "wide_rms_norm": Operator(wide_rms_norm, computes_rows),
     "wide_add": Operator(wide_add, _has_wide_results),
     "wide_requantize": Operator(wide_requantize, _has_wide_results),
     "wide_conv2d": Operator(wide_conv2d, _has_wide_results),

@@ -11,7 +11,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from daedal.compiler.graph.layout import PLAIN, ActivationLayout
-from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, REQUANTIZE_ATTRS, check_activation
+from daedal.compiler.graph.ops.integer import (
+    PARAMETER_DTYPE,
+    REQUANTIZE_ATTRS,
+    check_activation,
+    result_type,
+)
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, require, whole
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
@@ -70,7 +75,7 @@ def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     layout_x = x.layout
     if isinstance(layout_x, ActivationLayout) and x.shape[1] % layout_x.block:
         assert len(operands) > _LANES, "padding channels need a mask"
-    return TensorType(x.shape, "int8", x.layout)
+    return result_type(x.shape, x, attrs)
 
 
 def _steps(rows: Array) -> list[Step]:
@@ -88,8 +93,9 @@ def _channels(x: TensorType, values: Array) -> Array:
     return np.moveaxis(x.layout.unpack(values).astype(np.int64), 1, 0)
 
 
-def _finished(x: TensorType, result: Array) -> Array:
-    return np.ascontiguousarray(x.layout.pack(np.moveaxis(result, 0, 1).astype(np.int8)))
+def _finished(x: TensorType, result: Array, attrs: Attrs) -> Array:
+    dtype = result_type(x.shape, x, attrs).dtype
+    return np.ascontiguousarray(x.layout.pack(np.moveaxis(result, 0, 1).astype(dtype)))
 
 
 def _evaluate_softmax(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -104,7 +110,7 @@ def _evaluate_softmax(arrays: Sequence[Array], types: Sequence[TensorType], attr
         keys = keys + _channels(types[_LANES], arrays[_LANES]) * MASK_FACTOR
     params = arrays[_PARAMS].reshape(-1, 3)[0]
     finish = (whole(attrs, name) for name in REQUANTIZE_ATTRS)
-    return _finished(x, softmax(keys, constants, params, *finish))
+    return _finished(x, softmax(keys, constants, params, *finish), attrs)
 
 
 def _norm_over_channels(centred: bool) -> _Evaluate:
@@ -132,7 +138,7 @@ def _norm_over_channels(centred: bool) -> _Evaluate:
         signs = _channels(types[_LANES], arrays[_LANES]) if len(arrays) > _LANES else None
         params = arrays[_PARAMS].reshape(-1, 3)
         finish = (whole(attrs, name) for name in REQUANTIZE_ATTRS)
-        return _finished(x, norm(channels, constants, signs, params, *finish))
+        return _finished(x, norm(channels, constants, signs, params, *finish), attrs)
 
     return evaluate
 

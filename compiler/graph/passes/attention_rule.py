@@ -168,7 +168,7 @@ class _Lowering:
             self._map(scores.queries.name, turned=True),
             self._map(scores.keys.name, turned=False),
             self._constant("factor", np.array([correction(0)[0]], dtype=np.int8)),
-            self._constant("weights", weight_table(scores.scale)),
+            self._constant("table", weight_table(scores.scale)),
             self._constant("index", step_rows([index_step(scores.scale, bits)])),
             *([mask.name] if mask.name else []),
         ]

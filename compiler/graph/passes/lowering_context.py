@@ -21,7 +21,10 @@ from daedal.compiler.graph.passes.requantization import (
 __all__ = ["ON_GRID", "FunctionRule", "LoweringContext", "Rule"]
 
 _WIDE_RESULTS = frozenset(
-    {"add", "conv2d", "dense", "dequantize", "matmul", "mul", "reshape", "sub", "transpose"}
+    {
+        *("add", "conv2d", "dense", "dequantize", "layer_norm", "matmul", "mul", "reshape"),
+        *("rms_norm", "sub", "transpose"),
+    }
 )
 """Operators that can have wide results; of products of two tensors that are not constant, only
 those of matrices."""

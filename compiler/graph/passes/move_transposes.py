@@ -8,6 +8,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
+from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer_rows import ROW_OPERATORS
 from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.ops.registry import ints, runs_on
@@ -19,6 +20,9 @@ from daedal.compiler.graph.views import add_moved, is_in_order, source_of, view_
 from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["move_transposes"]
+
+_BY_PIXELS = (Q_CHANNEL_REQUANTIZE.name, *ROW_OPERATORS)
+"""Operators whose channels differ and whose pixels do not."""
 
 
 def move_transposes(graph: Graph) -> Graph:
@@ -64,7 +68,7 @@ class _Move:
             done = False
             if node.op in ELEMENTWISE:
                 done = self._sink(node) or self._hoist(node)
-            elif node.op in ROW_OPERATORS:
+            elif node.op in _BY_PIXELS:
                 done = self._sink_rows(node)
             elif node.op == "q_slice":
                 done = self._sink_slice(node)

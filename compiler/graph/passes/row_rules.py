@@ -3,8 +3,6 @@
 The axis becomes the channels of a map, whose pixels are the rows. A row's operand has 8 or 16 bits.
 """
 
-import math
-
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, AttrValue, Node
@@ -18,7 +16,9 @@ from daedal.compiler.graph.ops.integer_rows import (
     step_rows,
 )
 from daedal.compiler.graph.ops.registry import ints, number
+from daedal.compiler.graph.passes.derived_norms import derive_norm
 from daedal.compiler.graph.passes.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.map_rows import over_last_axis
 from daedal.compiler.graph.passes.quantized_weights import real_constant
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
 from daedal.isa.errors import UnsupportedError
@@ -61,7 +61,7 @@ def lower_softmax(context: LoweringContext, node: Node, q: Quantization, output:
         context.define_params(output, np.array([[0, *step]], dtype=np.int64)),
     ]
     attrs: dict[str, AttrValue] = {"sum_bits": constants.sum_bits, **q.attrs}
-    return _over_last_axis(context, node, Q_SOFTMAX.name, x.name, operands, attrs, output)
+    return over_last_axis(context, node, Q_SOFTMAX.name, x.name, operands, attrs, output)
 
 
 def lower_layer_norm(
@@ -84,6 +84,9 @@ def _lower_norm(
     found = _operand(context, node)
     if found is None:
         return None
+    derived = derive_norm(context, node, q, output)
+    if derived is not None:
+        return derived
     x, bits = found
     gain, *bias = (real_constant(context.graph, node, name) for name in node.inputs[1:])
     try:
@@ -114,7 +117,7 @@ def _lower_norm(
         **q.attrs,
     }
     op = Q_LAYER_NORM if centred else Q_RMS_NORM
-    return _over_last_axis(context, node, op.name, x.name, operands, attrs, output)
+    return over_last_axis(context, node, op.name, x.name, operands, attrs, output)
 
 
 def _operand(context: LoweringContext, node: Node) -> tuple[QuantizedTensor, int] | None:
@@ -133,37 +136,3 @@ def _constant(context: LoweringContext, name: str, array: Array) -> str:
 
 def _tables(context: LoweringContext, output: str, tables: dict[str, Array]) -> list[str]:
     return [_constant(context, f"{output}.{name}", table) for name, table in tables.items()]
-
-
-def _over_last_axis(
-    context: LoweringContext,
-    node: Node,
-    op: str,
-    x: str,
-    operands: list[str],
-    attrs: dict[str, AttrValue],
-    output: str,
-) -> str:
-    """Add `op` on the rows of `x` (..., rows, channels) as a map (images, channels, rows, 1)."""
-    builder = context.builder
-    shape = _shape(context, node)
-    *outer, channels = shape
-    rows = outer[-1] if outer else 1
-    images = math.prod(outer[:-1])
-
-    def view(op: str, name: str, attrs: dict[str, AttrValue], result: str) -> str:
-        return builder.add(op, [name], attrs, output=result)
-
-    def fresh(role: str) -> str:
-        return builder.fresh_name(f"{output}.{role}")
-
-    order: dict[str, AttrValue] = {"order": (0, 2, 1)}
-    stacked = view("reshape", x, {"shape": (images, rows, channels)}, fresh("rows"))
-    turned = view("transpose", stacked, order, fresh("turned"))
-    maps = view("reshape", turned, {"shape": (images, channels, rows, 1)}, fresh("operand"))
-    result = builder.add(op, [maps, *operands], attrs, output=fresh("map"), name=node.name)
-    flat = view("reshape", result, {"shape": (images, channels, rows)}, fresh("columns"))
-    if shape == (images, rows, channels):
-        return view("transpose", flat, order, output)
-    back = view("transpose", flat, order, fresh("result"))
-    return view("reshape", back, {"shape": shape}, output)

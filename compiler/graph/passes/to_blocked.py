@@ -18,6 +18,7 @@ from daedal.compiler.graph.layout import (
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.integer import dtype_in, is_wide
+from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer_rows import (
     Q_LAYER_NORM,
     Q_RMS_NORM,
@@ -76,7 +77,10 @@ def to_blocked(
     return _Blocking(graph, block_in, block_out, batch, depthwise_taps).run()
 
 
-_WITH_CHANNELS = ("q_conv2d", "q_conv_transpose2d", Q_LAYER_NORM.name, Q_RMS_NORM.name)
+_WITH_CHANNELS = (
+    *("q_conv2d", "q_conv_transpose2d"),
+    *(Q_CHANNEL_REQUANTIZE.name, Q_LAYER_NORM.name, Q_RMS_NORM.name),
+)
 """Operators with parameters per channel of the result."""
 
 _PARAMETERS = {Q_LAYER_NORM.name: 5, Q_RMS_NORM.name: 5}

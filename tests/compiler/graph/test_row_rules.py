@@ -53,8 +53,16 @@ FORMULAS: dict[str, tuple[Formula, str, float, int]] = {
 """Formula, its operator, and scale and zero point of the result."""
 
 
-def model_of(name: str, shape: tuple[int, ...], dtype: str = "int8") -> onnx.ModelProto:
-    """The operand has `dtype`, the result 8 bits."""
+WIDE_SCALE = 0.0005
+"""Of results of 16 bits."""
+
+NORMS = ("layer_norm", "rms_norm", "negative_gains")
+
+
+def model_of(
+    name: str, shape: tuple[int, ...], dtype: str = "int8", *, wide_result: bool = False
+) -> onnx.ModelProto:
+    """The operand has `dtype`, the result 8 bits or 16."""
     formula, _, scale, zero_point = FORMULAS[name]
     rng = np.random.default_rng(len(shape))
     maker = QdqModel(21)
@@ -65,6 +73,8 @@ def model_of(name: str, shape: tuple[int, ...], dtype: str = "int8") -> onnx.Mod
         x = maker.requantized(x, 0.05, 131 if dtype == "uint8" else 3, dtype)
     offset = 128 if dtype == "uint8" else 0
     result = formula(maker, x, shape[-1], rng)
+    if wide_result:
+        return maker.model(maker.requantized(result, WIDE_SCALE, 0, "int16", output="y"))
     y = maker.requantized(result, scale, zero_point + offset, dtype, output="y")
     return maker.model(y)
 
@@ -84,6 +94,72 @@ def test_near_onnxruntime(name: str, shape: tuple[int, ...], dtype: str) -> None
     (found,) = run(graph, inputs).values()
     (expected,) = run_onnxruntime(model, inputs)
     assert np.abs(found - expected).max() <= 1.01 * scale
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("name", NORMS)
+def test_wide_results_are_near_onnxruntime(name: str, dtype: str) -> None:
+    """A row's 1/sigma has an error of 1/1000 at most, which all its elements share."""
+    shape = (1, 20, 40)
+    model = model_of(name, shape, dtype, wide_result=True)
+    graph: Graph = lower(model, rows=True)
+    (node,) = (node for node in graph.nodes if node.op == FORMULAS[name][1])
+    assert graph.types[node.output].dtype == "int16"
+    inputs = {"x": np.random.default_rng(1).normal(0, 2, shape).astype(np.float32)}
+    (found,) = run(graph, inputs).values()
+    (expected,) = run_onnxruntime(model, inputs)
+    assert (np.abs(found - expected) <= 0.0015 * np.abs(expected) + 4 * WIDE_SCALE).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((2, 21, 75), "int16"), ((1, 50, 64), "int16"), ((1, 33, 64), "int8")]
+)
+@pytest.mark.parametrize("name", NORMS)
+def test_wide_results_on_the_machine(name: str, shape: tuple[int, ...], dtype: str) -> None:
+    model = model_of(name, shape, dtype, wide_result=True)
+    artifact = compiled(model)
+    (launch,) = (part for part in artifact.parts if isinstance(part, Launch))
+    assert [layer.op for layer in launch.layers] == [FORMULAS[name][1]]
+    inputs = {"x": np.random.default_rng(2).normal(0, 2, shape).astype(np.float32)}
+    found = check_layers(artifact, model.SerializeToString(), inputs)
+    assert found.passed, found.first_difference
+
+
+def pair_of_norms(shape: tuple[int, ...], kind: str) -> onnx.ModelProto:
+    """A norm of 16 bits, and one of 8 bits with other gains and another bias."""
+    rng = np.random.default_rng(7)
+    maker = QdqModel(21)
+    x = maker.requantized(maker.input("x", shape), 0.0004, 0, "int16")
+    gain = rng.uniform(0.5, 2, shape[-1]) * rng.choice([-1, 1], shape[-1])
+    results = []
+    for factor, dtype, scale, zero_point, name in (
+        (1.0, "int16", WIDE_SCALE, 0, "y"),
+        (rng.uniform(0.5, 2, shape[-1]), "int8", 0.05, -3, "t"),
+    ):
+        operands = [maker.constant((gain * factor).astype(np.float32))]
+        if kind == "LayerNormalization":
+            operands.append(maker.constant(rng.normal(0, 0.5, shape[-1]).astype(np.float32)))
+        norm = maker.op(kind, x, *operands, axis=-1, epsilon=1e-5)
+        results.append(maker.requantized(norm, scale, zero_point, dtype, output=name))
+    return maker.model(*results)
+
+
+@pytest.mark.parametrize("shape", [(1, 50, 64), (2, 21, 75)])
+def test_two_norms_of_one_tensor_share_their_work(shape: tuple[int, ...]) -> None:
+    """The second one is a change of scale, and finds the result of the first in the
+    accumulators."""
+    model = pair_of_norms(shape, "LayerNormalization")
+    artifact = compiled(model)
+    (launch,) = (part for part in artifact.parts if isinstance(part, Launch))
+    assert [layer.op for layer in launch.layers] == ["q_layer_norm", "q_channel_requantize"]
+    inputs = {"x": np.random.default_rng(2).normal(0, 2, shape).astype(np.float32)}
+    found = check_layers(artifact, model.SerializeToString(), inputs)
+    assert found.passed, found.first_difference
+    graph = lower(model, rows=True)
+    for got, expected in zip(
+        run(graph, inputs).values(), run_onnxruntime(model, inputs), strict=True
+    ):
+        assert np.abs(got - expected).max() <= 0.051
 
 
 @pytest.mark.parametrize(

@@ -38,10 +38,14 @@ def built(kind: str, rng: np.random.Generator) -> onnx.ModelProto:
     return {"encoder": net.encoder, "language": net.language, "vision": net.vision}[kind]()
 
 
-def quantized(kind: str, rng: np.random.Generator) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+def quantized(
+    kind: str, rng: np.random.Generator, fuse_attention: bool = True
+) -> tuple[onnx.ModelProto, onnx.ModelProto]:
     """The float model and the quantized one."""
     model = built(kind, rng)
-    result = quantize_model(model.SerializeToString(), feeds_of(model, rng, 32))
+    result = quantize_model(
+        model.SerializeToString(), feeds_of(model, rng, 32), fuse_attention=fuse_attention
+    )
     onnx.checker.check_model(result)
     return model, result
 
@@ -84,21 +88,23 @@ def test_rewrites_are_exact(kind: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("kind", ["encoder", "vision", "language"])
 def test_close_to_float(kind: str, rng: np.random.Generator) -> None:
-    model, result = quantized(kind, rng)
+    model, separate = quantized(kind, rng, fuse_attention=False)
     inputs = feeds_of(model, rng, 8)
+    fused = quantize_model(model.SerializeToString(), feeds_of(model, rng, 32))
     name, values = next(iter(inputs.items()))
-    expected, found = (
+    expected, *found = (
         np.concatenate(
             [run_onnxruntime(item.SerializeToString(), {name: value[None]})[0] for value in values]
         )
-        for item in (model, result)
+        for item in (model, separate, fused)
     )
-    assert signal_to_noise_db(expected, found) > MIN_SNR_DB
+    for result in found:
+        assert signal_to_noise_db(expected, result) > MIN_SNR_DB
 
 
 @pytest.mark.parametrize("kind", ["vision", "language"])
 def test_streams_and_scores_have_16_bits(kind: str, rng: np.random.Generator) -> None:
-    _, result = quantized(kind, rng)
+    _, result = quantized(kind, rng, fuse_attention=False)
     found = dtypes(result)
     assert found["attended"] == found["stream"] == {"int16"}
     operands = {node.output[0]: node for node in of_type(result, "DequantizeLinear")}
@@ -114,6 +120,29 @@ def test_streams_and_scores_have_16_bits(kind: str, rng: np.random.Generator) ->
     for node in of_type(result, "MatMul", "Gemm"):
         assert {dtype_of(name) for name in node.input[:2]} == {"int8"}
     assert found["y_raw"] == {"int16"}
+
+
+@pytest.mark.parametrize("kind", ["vision", "language"])
+def test_nothing_is_quantized_between_the_products_of_attention(
+    kind: str, rng: np.random.Generator
+) -> None:
+    _, result = quantized(kind, rng)
+    producers = {name: node for node in result.graph.node for name in node.output}
+    users = {name: node for node in result.graph.node for name in node.input}
+    constants = {item.name: numpy_helper.to_array(item) for item in result.graph.initializer}
+    (softmax,) = of_type(result, "Softmax")
+    mean, before = users[softmax.output[0]], producers[softmax.input[0]]
+    if kind == "language":
+        assert before.op_type == "Add"
+        (mask,) = (constants[name] for name in before.input if name in constants)
+        assert mask.min() == -1e4, "a constant mask stays"
+        before = producers[before.input[0]]
+    assert (before.op_type, mean.op_type) == ("MatMul", "MatMul")
+    queries, keys, values = (producers[name] for name in (*before.input, mean.input[1]))
+    for node in (queries, keys, values, users[users[mean.output[0]].output[0]]):
+        assert node.op_type == "DequantizeLinear"
+        assert constants[node.input[2]].dtype == np.int8
+    assert constants[queries.input[2]] == 0
 
 
 def test_a_norm_in_the_stream_is_balanced_for_products(rng: np.random.Generator) -> None:
@@ -165,7 +194,7 @@ def test_a_stream_that_a_product_reads_has_both_widths(rng: np.random.Generator)
 
 def test_what_a_mask_hides_has_no_weight(rng: np.random.Generator) -> None:
     """And the scores keep fine steps: a mask of -10000 does not set their scale."""
-    model, result = quantized("language", rng)
+    model, result = quantized("language", rng, fuse_attention=False)
     (softmax,) = of_type(result, "Softmax")
     result.graph.output.append(onnx.ValueInfoProto(name=softmax.output[0]))
     _, weights = run_onnxruntime(result.SerializeToString(), feeds_of(model, rng, 1))
@@ -177,8 +206,9 @@ def test_what_a_mask_hides_has_no_weight(rng: np.random.Generator) -> None:
     assert float(constants[producers[softmax.input[0]].input[1]]) < 0.01
 
 
+@pytest.mark.parametrize("fuse_attention", [True, False])
 def test_a_mask_of_an_input_counts_where_no_sample_hides_anything(
-    rng: np.random.Generator,
+    fuse_attention: bool, rng: np.random.Generator
 ) -> None:
     net = FloatTransformer(rng)
     x, mask = net.input("x", (1, TOKENS, DEPTH)), net.input("mask", (1, 1, 1, TOKENS))
@@ -189,7 +219,11 @@ def test_a_mask_of_an_input_counts_where_no_sample_hides_anything(
     model = net.model("y")
     samples = rng.normal(size=(16, TOKENS, DEPTH)).astype(np.float32)
     masks = np.zeros((16, 1, 1, TOKENS), dtype=np.float32)
-    result = quantize_model(model.SerializeToString(), {"x": samples, "mask": masks})
+    result = quantize_model(
+        model.SerializeToString(),
+        {"x": samples, "mask": masks},
+        fuse_attention=fuse_attention,
+    )
     hidden = np.float32([0, 0, 0, -1, -1, -1]).reshape(1, 1, 1, TOKENS)
     inputs = {"x": samples[:1], "mask": hidden}
     (expected,), (found,) = (

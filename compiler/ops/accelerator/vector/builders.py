@@ -18,7 +18,11 @@ from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
 from daedal.compiler.ops.accelerator.vector.pool_by_columns import columns_template
-from daedal.compiler.ops.accelerator.vector.row_builders import build_norm, build_softmax
+from daedal.compiler.ops.accelerator.vector.row_builders import (
+    build_channel_requantize,
+    build_norm,
+    build_softmax,
+)
 from daedal.compiler.ops.accelerator.vector.vector import (
     elementwise_template,
     move_template,
@@ -193,6 +197,7 @@ VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_add": (("a", "b", "params"), _elementwise),
     "q_add_lookup": (("a", "b", "table", "params"), _elementwise),
     "q_avg_pool": (("x", "params"), _avg_pool),
+    "q_channel_requantize": (("x", "params"), build_channel_requantize),
     "q_concat": (("x", "params"), _concat),
     "q_layer_norm": (Q_LAYER_NORM.operands, build_norm),
     "q_leaky_relu": (("x", "params"), _elementwise),

@@ -14,6 +14,7 @@ from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import MAP_RANK, tensorize_rows
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
 from daedal.compiler.ops.accelerator.vector.tile import TileWork, accumulation
+from daedal.compiler.ops.accelerator.wide_results import result_intrin, result_scope
 from daedal.compiler.schedule.edit import find_site
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
@@ -112,8 +113,7 @@ def rows_template(func: PrimFunc, variant: Variant) -> TileTemplate:
         pixels = tiles["height"] * tiles["width"]
         loaded = sum(stage.loads * stage.vectors(pixels, blocks) for stage in stages)
         held = [stage.vectors(pixels, blocks) for stage in stages if stage.holds]
-        rows = sum(stage.rows for stage in stages if not (stage.of_map or stage.of_channels))
-        held += [_chunk(func) * pixels for stage in stages if stage.name == "rounded"]
+        rows = _peak_rows(stages, sites, _chunk(func) * parts)
         return TileWork(np.asarray(loaded), (*held, -(-rows * pixels // parts)))
 
     def alu_cycles(tiles: Table, target: Variant) -> Column:
@@ -180,6 +180,32 @@ class _Stage:
         return self.name in _OVER_BLOCKS or _OPERATIONS.get(self.name) in REGISTER
 
 
+def _peak_rows(stages: Sequence[_Stage], sites: Sequence[Site], chunk: int) -> int:
+    """Rows of accumulators that results of a row, and chunks of others, take at most at the same
+    time, for each pixel. A result replaces an operand that nothing else reads."""
+    rows = {
+        stage.name: chunk if stage.name in _IN_CHUNKS else stage.rows
+        for stage in stages
+        if stage.name in _IN_CHUNKS or not (stage.of_map or stage.of_channels)
+    }
+    reads = {
+        site.block.name: {region.buffer.name for region in site.block.reads} for site in sites
+    }
+    order = [site.block.name for site in sites]
+    last = {name: number for number, user in enumerate(order) for name in reads[user]}
+    live: dict[str, int] = {}
+    most = 0
+    for number, name in enumerate(order):
+        dying = [operand for operand in live if last[operand] <= number]
+        if name in rows:
+            replaced = any(live[operand] == rows[name] for operand in dying)
+            most = max(most, sum(live.values()) + (0 if replaced else rows[name]))
+            live[name] = rows[name]
+        for operand in dying:
+            del live[operand]
+    return most
+
+
 def _chunk(func: PrimFunc) -> int:
     """Channel blocks of `_IN_CHUNKS`."""
     return min(_CHUNK_BLOCKS, func.outputs[0].shape[1])
@@ -208,7 +234,7 @@ def _scheduled(
 ) -> Schedule:
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     y = sch.get_block("y")
-    store = sch.cache_write(y, 0, "out")
+    store = sch.cache_write(y, 0, result_scope(func))
     n, c, h, w, u, b, o = sch.get_loops(store)
     h_0, h_1 = sch.split(h, [None, tile[1]])
     w_0, w_1 = sch.split(w, [None, tile[2]])
@@ -228,7 +254,7 @@ def _scheduled(
         tensorize_row_stage(sch, sch.get_block(name), reads[name])
     params = sch.cache_read(y, "params", "par")
     sch.tensorize(sch.get_loops(params)[-3], "load")
-    tensorize_rows(sch, y, "requantize")
+    tensorize_rows(sch, y, result_intrin(sch))
     sch.tensorize(sch.get_loops(store)[-6], "store")
     return sch
 

@@ -1,0 +1,162 @@
+"""Cycles of whole transformers: ``python bench/transformers.py --step cycles``.
+
+Each is quantized (`bench.transformer_models`), compiled, and run on its first test input: on the
+cycle model and on the RTL, which must count the same cycles and give the bytes of the functional
+simulator, whose layers are compared with the integer reference. The memory preset is `ddr`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+import daedal
+from bench.transformer_models import MODELS, Transformer
+from daedal.checking import check_layers
+from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, WEIGHTED_MEAN
+from daedal.compiler.graph.ops.integer_rows import ROW_OPERATORS
+from daedal.runtime.layers import LayerProfile
+
+__all__ = ["CycleRow", "cycle_rows", "show_cycles"]
+
+_ATTENTION = (ATTENTION_WEIGHTS.name, WEIGHTED_MEAN.name)
+
+
+@dataclass(frozen=True)
+class CycleRow:
+    """What was measured of one network.
+
+    Attributes
+    ----------
+    macs_on_accelerator : share.
+    macs, cycles, peak : the model's multiply-accumulates in the launches, their cycles, and the
+        array's multiply-accumulates in a cycle.
+    exposed : cycles of norms, and of attention beyond those of its products.
+    rtl_cycles, rtl_differs : on the RTL; outputs whose bytes are not the functional simulator's.
+    layers_compared, layers_wrong : functional simulator against the integer reference.
+    most_cycles, least_share, most_exposed : the bars.
+    """
+
+    network: str
+    launches: int
+    layers: int
+    macs_on_accelerator: float
+    macs: int
+    cycles: int
+    peak: int
+    exposed: int
+    rtl_cycles: int
+    rtl_differs: int
+    layers_compared: int
+    layers_wrong: int
+    most_cycles: int | None = None
+    least_share: float | None = None
+    most_exposed: float | None = None
+
+    @property
+    def share(self) -> float:
+        """Of the peak."""
+        return self.macs / (self.cycles * self.peak)
+
+    @property
+    def missed(self) -> list[str]:
+        """The bars that are missed."""
+        bars = {
+            "launches": self.launches == 1,
+            "MACs": self.macs_on_accelerator == 1,
+            "reference": self.layers_compared > 0 and self.layers_wrong == 0,
+            "RTL": self.rtl_differs == 0 and self.rtl_cycles == self.cycles,
+            "cycles": self.most_cycles is None or self.cycles <= self.most_cycles,
+            "share of peak": self.least_share is None or self.share >= self.least_share,
+            "exposed": self.most_exposed is None or self.exposed <= self.most_exposed * self.cycles,
+        }
+        return [name for name, holds in bars.items() if not holds]
+
+
+_BARS: dict[str, dict[str, float]] = {
+    "vit_mnist": {"least_share": 0.45},
+    "minilm": {"most_cycles": 7_000_000, "most_exposed": 0.1},
+}
+
+
+def cycle_rows(
+    models: Path, variant: str, report: Callable[[str], None], only: str | None = None
+) -> Iterator[CycleRow]:
+    """One row for each network whose data are present, as `accuracy_rows`."""
+    for name, make in MODELS.items():
+        transformer = make(models) if only in (None, name) else None
+        if transformer is not None:
+            report(name)
+            yield _measured(transformer, variant, _BARS.get(name, {}))
+
+
+def show_cycles(console: Console, rows: list[CycleRow]) -> None:
+    """One line for each network."""
+    heads = (
+        "network",
+        "launches",
+        "layers",
+        "cycles",
+        "RTL",
+        "of peak",
+        "exposed",
+        "wrong",
+        "missed",
+    )
+    table = Table(*heads)
+    for row in rows:
+        table.add_row(
+            row.network,
+            str(row.launches),
+            str(row.layers),
+            f"{row.cycles:,}",
+            f"{row.rtl_cycles:,}",
+            f"{row.share:.1%}",
+            f"{row.exposed / row.cycles:.1%}",
+            f"{row.layers_wrong} of {row.layers_compared}",
+            ", ".join(row.missed),
+        )
+    console.print(table)
+
+
+def _measured(transformer: Transformer, variant: str, bars: dict[str, float]) -> CycleRow:
+    artifact = daedal.compile(transformer.quantized, variant)
+    inputs = {name: value[:1] for name, value in transformer.inputs.items()}
+    counted, rtl, functional = (
+        daedal.simulate(artifact, inputs, device=device)
+        for device in ("timing", "rtl", "functional")
+    )
+    check = check_layers(artifact, transformer.quantized, inputs)
+    (layers,) = counted.layers
+    macs = Counter[str]()
+    for item in artifact.placements:
+        macs[item.where] += item.macs or 0
+    peak = artifact.launches[0].program.variant.macs_per_cycle
+    return CycleRow(
+        network=transformer.name,
+        launches=len(artifact.launches),
+        layers=sum(len(launch.layers) for launch in artifact.launches),
+        macs_on_accelerator=macs["accelerator"] / macs.total(),
+        macs=macs["accelerator"],
+        cycles=sum(profile.cycles for profile in counted.profiles),
+        peak=peak,
+        exposed=sum(_exposed(layer, peak) for layer in layers),
+        rtl_cycles=sum(profile.cycles for profile in rtl.profiles),
+        rtl_differs=sum(
+            rtl.outputs[name].tobytes() != value.tobytes()
+            for name, value in functional.outputs.items()
+        ),
+        layers_compared=len(check.tensors),
+        layers_wrong=sum(item.differs for item in check.tensors) + len(check.overwritten),
+        **bars,
+    )
+
+
+def _exposed(layer: LayerProfile, peak: int) -> int:
+    op, macs = layer.layer.op, layer.layer.macs
+    if op in ROW_OPERATORS:
+        return layer.cycles
+    return max(0, layer.cycles - macs // peak) if op in _ATTENTION else 0

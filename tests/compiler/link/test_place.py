@@ -1,0 +1,63 @@
+"""Rows of consecutive layers: they overlap where both fit, and otherwise begin at the first row."""
+
+import itertools
+from collections.abc import Sequence
+
+import pytest
+
+from daedal.compiler.codegen.segment import Instance, RowAccess, Segment, SegmentInstruction
+from daedal.compiler.link.interleave import Stretch
+from daedal.compiler.link.place import Placement
+from daedal.isa.errors import ScheduleError
+from daedal.isa.instruction import Instruction
+from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import LoadMemory, Opcode
+from daedal.isa.variant import load_variant
+
+TINY = load_variant("tiny")
+DEPTH = scratchpads(TINY)[Memory.INP].depth_rows
+
+
+def _load(*tiles: Instance) -> SegmentInstruction:
+    """Uses all of `tiles`, so that they are live at once."""
+    template = Instruction.of(Opcode.LOAD, memory=LoadMemory.INP, rows=1, cols=1, blocks=1)
+    accesses = [RowAccess(tile, "row", ((0, tile.rows),), writes=True) for tile in tiles]
+    return SegmentInstruction(template, tuple(accesses))
+
+
+def _layer(*rows: int) -> list[SegmentInstruction]:
+    """Each tile is loaded while the one before is in use."""
+    tiles = [Instance("x", Memory.INP, count) for count in rows]
+    pairs = itertools.pairwise(tiles)
+    return [_load(tiles[0]), *(_load(*pair) for pair in pairs)]
+
+
+def _placed(*layers: Sequence[SegmentInstruction]) -> tuple[list[list[int]], int]:
+    """The first row of each tile, by layers, and the most rows in use at once."""
+    stretches = [
+        Stretch((number,), tuple((number, item) for item in layer))
+        for number, layer in enumerate(layers)
+    ]
+    placement = Placement(TINY)
+    segments = [Segment(f"layer{number}", layer) for number, layer in enumerate(layers)]
+    found = placement.run(stretches, segments)
+    rows = [[item.rows[-1].first for item in found if item.layer == n] for n in range(len(layers))]
+    return rows, placement.allocators[Memory.INP].high_water_rows
+
+
+def test_a_layer_goes_on_where_the_last_one_ended() -> None:
+    half = DEPTH // 2
+    assert _placed(_layer(half), _layer(half))[0] == [[0], [half]]
+
+
+def test_tiles_that_fit_alone_fit_after_any_layer() -> None:
+    """Going on would leave the second tile no rows in one piece."""
+    half, few = DEPTH // 2, DEPTH // 5
+    alone, most = _placed(_layer(half, half, half))
+    assert alone == [[0, half, 0]] and most == DEPTH
+    assert _placed(_layer(few), _layer(half, half, half)) == ([[0], *alone], most)
+
+
+def test_tiles_that_do_not_fit_alone_are_refused() -> None:
+    with pytest.raises(ScheduleError, match=r"^the tiles of a layer must fit scratchpad 'inp'"):
+        _placed(_layer(1), _layer(DEPTH // 2, DEPTH // 2 + 1))
