@@ -83,7 +83,7 @@ def compile_model(
     if cpu_levels:
         say("compiling the host's parts")
     return build_artifact(
-        checked, compiled, from_tensors, to_tensors, cpu_levels, report, objects, states=bound
+        checked, compiled, from_tensors, to_tensors, cpu_levels, report, objects, bound
     )
 
 

@@ -58,8 +58,14 @@ def _equal_constants(graph: Graph) -> dict[str, str]:
 
 
 def _mergeable(graph: Graph, node: Node) -> bool:
-    """Whether only the accelerator and the driver compute and read its result."""
-    readers = graph.users[node.output]
-    return node.output not in graph.outputs and all(
-        runs_on(item.op, ACCELERATOR) or is_host_view(item) for item in (node, *readers)
+    """Whether only the accelerator computes and reads its result, or it is a view for that."""
+    if node.output in graph.outputs or not (_is_accelerated(node) or is_host_view(node)):
+        return False
+    view = is_host_view(node)
+    return all(
+        _is_accelerated(item) or (view and is_host_view(item)) for item in graph.users[node.output]
     )
+
+
+def _is_accelerated(node: Node) -> bool:
+    return runs_on(node.op, ACCELERATOR)
