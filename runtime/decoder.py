@@ -82,7 +82,7 @@ class Decoder:
         """
         shapes = {item.name: item.shape for item in artifact.inputs}
         for name, table in self.tables.items():
-            if name not in shapes or table.shape[1:] != shapes[name]:
+            if name not in shapes or not table.ndim or table.shape[1:] != shapes[name]:
                 raise ModelError(
                     f"a table of a decoder must be (positions, ...) of an input, and {name!r} is "
                     f"{list(table.shape)}; the inputs are "
@@ -110,7 +110,7 @@ class Decoder:
 def _vocabulary(arrays: Mapping[str, Array]) -> Vocabulary:
     text, sizes = arrays["pieces"].astype(np.uint8).tobytes(), arrays["piece_sizes"].reshape(-1)
     ends = np.cumsum(sizes.astype(np.int64))
-    if np.any(sizes < 0) or ends[-1] != len(text):
+    if np.any(sizes < 0) or sizes.sum() != len(text):
         raise ValueError("pieces must fill their bytes")
     pieces = tuple(
         text[int(end) - int(size) : int(end)] for end, size in zip(ends, sizes, strict=True)

@@ -63,7 +63,10 @@ class Vocabulary:
             ids[place : place + 2] = [joined]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of tokens; that of the first word has no space before it."""
+        """The text of tokens; that of the first word has no space before it.
+
+        Raises ModelError for an unknown token.
+        """
         found, previous = b"", self.begin
         for index in ids:
             piece = self.piece(index)
@@ -75,7 +78,12 @@ class Vocabulary:
         return found.decode(errors="replace")
 
     def piece(self, index: int) -> bytes:
-        """The bytes of a token."""
+        """The bytes of a token. Raises ModelError for an unknown one."""
+        if not 0 <= index < len(self.pieces):
+            raise ModelError(
+                f"a token must be one of the {len(self.pieces)} of the vocabulary, from 0, not "
+                f"{index}; give the decoder's own vocabulary"
+            )
         piece = self.pieces[index]
         byte = _BYTE.fullmatch(piece)
         return piece if byte is None else bytes([int(byte[1], 16)])
