@@ -1,5 +1,6 @@
 """`generate`: a decoder writes tokens, one launch each; its states stay on the device."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +65,12 @@ def generate(
         raise ModelError(
             f"a prompt must have 1 to {rows} tokens, as the states have {rows} rows, not "
             f"{len(prompt)}"
+        )
+    known = math.prod(executor.artifact.outputs[0].shape)
+    unknown = [token for token in prompt if not 0 <= token < known]
+    if unknown:
+        raise ModelError(
+            f"a prompt must be of the decoder's tokens, 0 to {known - 1}, and {unknown[0]} is none"
         )
     shape = executor.input_shapes[name]
     last = rows if max_tokens is None else min(rows, len(prompt) - 1 + max_tokens)

@@ -45,7 +45,7 @@ def test_round_trip(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_refused(change: dict[str, np.ndarray | None]) -> None:
     arrays = {**DECODER.to_arrays(), **change}
-    with pytest.raises(ModelError, match="a decoder must be arrays as .* of a vocabulary; these"):
+    with pytest.raises(ModelError, match=r"a decoder must be arrays as .* of a vocabulary; these"):
         Decoder.from_arrays({name: value for name, value in arrays.items() if value is not None})
 
 

@@ -90,6 +90,7 @@ def test_a_temperature_draws_by_seed() -> None:
     [
         ([], {}, "1 to 6 tokens, as the states have 6 rows, not 0"),
         ([0] * 7, {}, "1 to 6 tokens, as the states have 6 rows, not 7"),
+        ([0, 5], {}, "of the decoder's tokens, 0 to 4, and 5 is none"),
         ([0], {"temperature": -1.0}, "a temperature must be 0, or above with a generator, not -1"),
         ([0], {"temperature": 1.0}, "a temperature must be 0, or above with a generator, not 1"),
         ([0], {"executor": Counting(states=0)}, "has 0 states and 1 outputs"),
