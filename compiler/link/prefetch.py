@@ -11,18 +11,26 @@ Input and output: placed instructions with their memory, before tokens are inser
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from daedal.compiler.link.hazards import NUM_QUEUES, hazards
 from daedal.compiler.link.placed import PlacedInstruction
 from daedal.compiler.link.transfer_beats import TransferBeats
+from daedal.isa.hazards import NO_INSTRUCTION
+from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["prefetch"]
 
-SHORTEST = 16
+SHORTEST_CYCLES = 16
+"""Shorter waits are not filled. What fills a longer one may take longer than it."""
 
 WINDOW = 1024
 """Instructions over which a LOAD may move."""
+
+_STEP_CYCLES = {Unit.GEMM: 1, Unit.ALU: 2}
+"""Of the ALU, as most of its steps read two operands or write two words."""
 
 _LATENCY_CYCLES = {Unit.LOAD: 80, Unit.GEMM: 16, Unit.ALU: 24, Unit.STORE: 80}
 """From an instruction's last step to the first of one that waits for it: with preset `ddr`."""
@@ -55,6 +63,7 @@ class _Schedule:
             [other for other in found if other >= 0]
             for found in hazards(variant, region_bytes, items)
         ]
+        self._before = _earlier_loads(variant, items)
         transfers = TransferBeats(variant)
         self._cycles = [_cycles(item, transfers) for item in items]
         self._loads = [n for n, unit in enumerate(self._units) if unit is Unit.LOAD]
@@ -81,11 +90,12 @@ class _Schedule:
         for place in range(self._passed, len(self._loads)):
             number = self._loads[place]
             left = begin - self._free[Unit.LOAD]
-            if left <= 0 or number - waiting > WINDOW:
+            if left < SHORTEST_CYCLES or number - waiting > WINDOW:
                 return
-            if number in self._moved or left < SHORTEST:
+            if number in self._moved:
                 continue
-            if any(other >= waiting for other in self._conflicts[number]):
+            needed = (self._before[number], *self._conflicts[number])
+            if any(other >= waiting and other not in self._moved for other in needed):
                 continue
             if self._ready(number) > self._free[Unit.LOAD]:
                 continue
@@ -104,9 +114,28 @@ class _Schedule:
         self._ends[number] = end + _LATENCY_CYCLES[unit]
 
 
+def _earlier_loads(variant: Variant, items: Sequence[PlacedInstruction]) -> list[int]:
+    """For each LOAD, the last one before it into one of its rows, or NO_INSTRUCTION: several can
+    fill a tile and its padding."""
+    latest = {
+        memory: np.full(pad.depth_rows, NO_INSTRUCTION)
+        for memory, pad in scratchpads(variant).items()
+    }
+    found = []
+    for number, item in enumerate(items):
+        before = NO_INSTRUCTION
+        for memory, first, runs, _, writes in item.rows if item.unit is Unit.LOAD else ():
+            for begin, end in runs if writes else ():
+                rows = latest[memory][first + begin : first + end]
+                before = max(before, int(rows.max(initial=NO_INSTRUCTION)))
+                rows[:] = number
+        found.append(before)
+    return found
+
+
 def _cycles(item: PlacedInstruction, transfers: TransferBeats) -> int:
     """Steps of an instruction, or the words that it moves."""
-    if item.unit in (Unit.GEMM, Unit.ALU):
-        return item.instruction.steps * (1 if item.unit is Unit.GEMM else 2)
+    if item.unit in _STEP_CYCLES:
+        return item.instruction.steps * _STEP_CYCLES[item.unit]
     beats = transfers.of(item.instruction)
     return 0 if beats is None else beats.blocks * beats.rows * beats.cols
