@@ -7,7 +7,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from daedal.compiler.graph.passes import attention_rule
 from daedal.compiler.onnxruntime_session import open_session
+from daedal.compiler.quantization import masks
 from daedal.compiler.quantization.caches import ROWS, align_caches
 from daedal.compiler.quantization.given import given_tensors, spread_given
 from daedal.compiler.quantization.network import Network
@@ -103,3 +105,8 @@ def test_caches_share_the_scale_of_their_new_rows() -> None:
         read = producers[name.replace("cache", "new")]
         assert quantized.op_type == "QuantizeLinear" and read.op_type == "DequantizeLinear"
         assert quantized.input[1:] == read.input[1:]
+
+
+def test_every_mask_of_attention_can_be_lowered() -> None:
+    """A mask for all layers is any number of steps of one layer's scores, not a whole one."""
+    assert 0.5 / masks._STEPS <= attention_rule._LARGEST_ERROR
