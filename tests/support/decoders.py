@@ -45,7 +45,12 @@ class SmallDecoder:
         return _Export(self, np.random.default_rng(seed)).model()
 
     def quantized(self, seed: int = 0) -> bytes:
-        """The same quantized, with samples that the float model writes."""
+        """The same quantized, with `samples`."""
+        model = self.float_model(seed).SerializeToString()
+        return bytes(quantize_model(model, self.samples(seed)).SerializeToString())
+
+    def samples(self, seed: int = 0) -> Feeds:
+        """Inputs of some runs of the float model, along axis 0."""
         model = self.float_model(seed)
         run, names = open_session(model, fast=True), [item.name for item in model.graph.output]
         rng = np.random.default_rng(seed + 1)
@@ -59,8 +64,7 @@ class SmallDecoder:
             tokens = rng.integers(0, self.vocabulary, self.rows)
             for _ in feed_caches(self, step, tokens.tolist()):
                 pass
-        joined = {name: np.concatenate([item[name] for item in samples]) for name in samples[0]}
-        return bytes(quantize_model(model.SerializeToString(), joined).SerializeToString())
+        return {name: np.concatenate([item[name] for item in samples]) for name in samples[0]}
 
     def tables(self) -> Feeds:
         """The inputs that depend on the position, (positions, ...)."""
