@@ -188,9 +188,7 @@ def _peak_rows(stages: Sequence[_Stage], sites: Sequence[Site], chunk: int) -> i
         for stage in stages
         if stage.name in _IN_CHUNKS or not (stage.of_map or stage.of_channels)
     }
-    reads = {
-        site.block.name: {region.buffer.name for region in site.block.reads} for site in sites
-    }
+    reads = {site.block.name: {region.buffer.name for region in site.block.reads} for site in sites}
     order = [site.block.name for site in sites]
     last = {name: number for number, user in enumerate(order) for name in reads[user]}
     live: dict[str, int] = {}
