@@ -165,7 +165,9 @@ def layers(artifact: Artifact) -> list[str]:
 )
 def test_stays_on_the_host(case: Case) -> None:
     data = case.model(np.random.default_rng(0)).SerializeToString()
-    with pytest.raises(UserError, match=r"at least one layer must run on the accelerator|whole blocks of 16"):
+    with pytest.raises(
+        UserError, match=r"at least one layer must run on the accelerator|whole blocks of 16"
+    ):
         daedal.compile(data, VARIANT, host=None, cpu_levels=())
 
 
