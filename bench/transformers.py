@@ -13,6 +13,9 @@ Step `cycles`: whole transformers in one launch, on the cycle model and on the R
 
 Step `accuracy`: quantized transformers compared with their float models
 (`bench.transformer_accuracy`).
+
+Step `decode`: a language model token by token, with its caches on the device
+(`bench.transformer_decode`).
 """
 
 import argparse
@@ -33,6 +36,7 @@ import daedal
 from bench.activation_network import activation_network, samples_for
 from bench.transformer_accuracy import accuracy_rows, show_accuracy
 from bench.transformer_cycles import cycle_rows, show_cycles
+from bench.transformer_decode import decode_row, show_decode
 from bench.transformer_models import MODELS
 from daedal.check import OperatorDifference, compare_operators, integer_graph
 from daedal.checking import check_layers
@@ -43,7 +47,7 @@ __all__ = ["ActivationRow", "main", "measure"]
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "models"
-STEPS = ("activations", "cycles", "accuracy")
+STEPS = ("activations", "cycles", "accuracy", "decode")
 
 VARIANT = "attention"
 BASELINE = "ReLU"
@@ -213,6 +217,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         show_accuracy(console, figures)
         passed = passed and all(row.passed for row in figures)
         found["accuracy"] = [{**asdict(row), "passed": row.passed} for row in figures]
+    if options.step in (None, "decode") and options.only in (None, "stories260k"):
+        row = decode_row(options.models, console.log)
+        if row is not None:
+            show_decode(console, row)
+            passed = passed and not row.missed
+            found["decode"] = [{**asdict(row), "missed": row.missed}]
     if options.json is not None:
         options.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     return 0 if passed else 1

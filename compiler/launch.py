@@ -14,6 +14,7 @@ from daedal.compiler.fallback import UnfitLayers
 from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.ops.append import has_states
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, element_bits
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import moves_to_views
@@ -104,6 +105,8 @@ def _link(
         for name, (group, begin) in aliases_of(graph).items()
     }
     constants: dict[str, bytes] = {}
+    # A launch for one token: its layers are small, and wait for each other more than for data.
+    prefetches = has_states(graph)
 
     def build() -> LinkedCode:
         segments = _segments(graph, nodes, code, dump, say)
@@ -111,7 +114,12 @@ def _link(
         constants.update(_constants(graph, variant))
         sizes = {name: len(data) for name, data in constants.items()}
         return builder.link_code(
-            segments, constants=sizes, inputs=inputs, outputs=outputs, aliases=aliases
+            segments,
+            constants=sizes,
+            inputs=inputs,
+            outputs=outputs,
+            aliases=aliases,
+            prefetches=prefetches,
         )
 
     # The type of a constant, which is part of its layer's key, says how many bytes it takes.

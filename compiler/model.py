@@ -19,8 +19,9 @@ from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.pipeline import compile_graph
 from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config
+from daedal.compiler.states import BoundState, bind_states, match_states
 from daedal.isa.artifact import Artifact
-from daedal.isa.errors import VariantError
+from daedal.isa.errors import UserError, VariantError
 from daedal.isa.host_code import HostCode
 from daedal.isa.variant import Variant
 from daedal.native.cache import ObjectCache
@@ -39,6 +40,7 @@ def compile_model(
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
     configs: Mapping[str, Config] | None = None,
+    states: Mapping[str, str] | None = None,
     store: SegmentStore | None = None,
     cpu_levels: Sequence[str] = (),
     objects: ObjectCache | None = None,
@@ -60,6 +62,11 @@ def compile_model(
     checked = read_model(model if isinstance(model, bytes) else Path(model))
     checked = bind_shapes(checked, shapes or {})
     graph = load_onnx(checked)
+    bound: tuple[BoundState, ...] = ()
+    if states:
+        if from_tensors or to_tensors:
+            raise UserError("a model with states must be compiled whole; leave out --from and --to")
+        graph, bound = bind_states(graph, match_states(states, graph.inputs, graph.outputs))
     compiled = compile_graph(
         graph,
         variant,
@@ -75,7 +82,9 @@ def compile_model(
     )
     if cpu_levels:
         say("compiling the host's parts")
-    return build_artifact(checked, compiled, from_tensors, to_tensors, cpu_levels, report, objects)
+    return build_artifact(
+        checked, compiled, from_tensors, to_tensors, cpu_levels, report, objects, bound
+    )
 
 
 @without_collection

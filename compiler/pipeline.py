@@ -20,7 +20,10 @@ from daedal.compiler.graph.passes import (
     align_channels,
     align_heads,
     align_matmul,
+    append_to_maps,
+    appends_first,
     compose_tables,
+    diagonal_to_groups,
     eliminate_common_subexpressions,
     eliminate_dead_code,
     feed_dense_maps,
@@ -34,6 +37,7 @@ from daedal.compiler.graph.passes import (
     fuse_lookups,
     fuse_operators,
     hoist_lookups,
+    join_columns,
     lower_qdq,
     move_transposes,
     partition,
@@ -143,10 +147,13 @@ def graph_passes(
         ("hoist_lookups", hoist_lookups),
         ("flatten_dense_to_conv", flatten_dense_to_conv),
         ("simplify_transposes", simplify_transposes),
+        ("join_columns", join_columns),
         ("move_transposes", move_transposes),
         ("ungroup_queries", ungroup_queries),
         ("feed_dense_maps", feed_dense_maps),
         ("feed_matmul_maps", feed_matmul_maps),
+        ("simplify_reshapes", simplify_reshapes),
+        ("append_to_maps", lambda graph: append_to_maps(graph, block=variant.block)),
         ("simplify_reshapes", simplify_reshapes),
         ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
         ("eliminate_dead_code", eliminate_dead_code),
@@ -162,6 +169,7 @@ def graph_passes(
         ("fold_selections", lambda graph: fold_selections(
             graph, block_in=array.block_in, block_out=array.block_out
         )),
+        ("diagonal_to_groups", lambda graph: diagonal_to_groups(graph, block=variant.block)),
         ("to_blocked", lambda graph: to_blocked(
             graph,
             block_in=array.block_in,
@@ -175,6 +183,7 @@ def graph_passes(
         ("eliminate_common_subexpressions", eliminate_common_subexpressions),
         ("compose_tables", compose_tables),
         *([("fuse_lookups", fuse_lookups), ("fuse_operators", fuse_operators)] if fuse else []),
+        ("appends_first", appends_first),
     ]  # fmt: skip
 
 

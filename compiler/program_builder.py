@@ -55,6 +55,7 @@ class ProgramBuilder:
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
         aliases: Mapping[str, Alias] | None = None,
+        prefetches: bool = False,
     ) -> LinkedCode:
         """The program of all layers without its constants, as `link_code`."""
         return link_code(
@@ -65,6 +66,7 @@ class ProgramBuilder:
             outputs=outputs,
             aliases=aliases,
             renaming=self.renaming,
+            prefetches=prefetches,
         )
 
     def link(

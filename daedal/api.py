@@ -86,6 +86,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
     configs: Mapping[str, Config] | None = None,
+    states: Mapping[str, str] | None = None,
     cache: bool = True,
     cpu_levels: Sequence[str] | None = None,
     dump_dir: str | Path | None = None,
@@ -108,7 +109,9 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     when a few operators between host operators are not worth the transfer to the accelerator and
     back, as `daedal.load_host_rates` gives them; with None, everything that can run on the
     accelerator does. `configs` are schedules of
-    layers by the keys of their workloads, as `daedal.tuning` finds them. With `cache`, the code of
+    layers by the keys of their workloads, as `daedal.tuning` finds them. `states` are inputs that
+    stay in the device's memory between launches, with the outputs that hold their new rows; a ``*``
+    stands for any text (docs/generation.md). With `cache`, the code of
     layers and of the host's parts is kept in the user's cache for the next compilation. The
     intermediate forms are written to `dump_dir` after each step; `report` is called with a sentence
     before each long one.
@@ -121,10 +124,11 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     levels = best_levels() if cpu_levels is None else _checked_levels(cpu_levels)
     objects = None if cache else NoCache()
     if chosen is None:
-        if from_tensors or to_tensors or configs or not fuse or dump_dir is not None:
+        if from_tensors or to_tensors or configs or states or not fuse or dump_dir is not None:
             raise UserError(
-                f"target {CPU!r} takes whole models, without schedules of an accelerator; leave "
-                "out parts, schedules, and the folder of intermediate forms"
+                f"target {CPU!r} takes whole models, without schedules and states of an "
+                "accelerator; leave out parts, schedules, states, and the folder of intermediate "
+                "forms"
             )
         return compile_for_cpu(
             model, shapes=shapes, cpu_levels=levels, objects=objects, report=report
@@ -138,6 +142,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         fuse=fuse,
         host=host,
         configs=configs,
+        states=states,
         store=default_store() if cache else None,
         cpu_levels=levels,
         objects=objects,
@@ -193,7 +198,8 @@ def simulate(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> SimulationResult:
-    """Run an artifact, once for each item that the inputs hold along axis 0.
+    """Run an artifact, once for each item that the inputs hold along axis 0: with states, at one
+    position after the other.
 
     `device` is a name (``functional``, the default, ``rtl``; `options` go to it) or an open device;
     an artifact for processors alone takes none. `trust`, made by `code_trust`, says which machine
@@ -210,7 +216,7 @@ def simulate(
     for number, feed in enumerate(feeds):
         if progress is not None:
             progress(number, len(feeds))
-        runs.append(executor.run(feed))
+        runs.append(executor.run(feed, number if artifact.states else None))
     if progress is not None:
         progress(len(feeds), len(feeds))
     return SimulationResult.of_runs(artifact, runs)

@@ -26,6 +26,7 @@ from daedal.commands.disasm import disasm_command
 from daedal.commands.doctor import doctor_command
 from daedal.commands.explore import explore_command
 from daedal.commands.export import export_command
+from daedal.commands.generate import generate_command
 from daedal.commands.inspect import inspect_command
 from daedal.commands.ops import ops_command
 from daedal.commands.pool import pool_command
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 app.command("compile")(compile_command)
 app.command("run")(run_command)
+app.command("generate")(generate_command)
 app.command("inspect")(inspect_command)
 app.command("profile")(profile_command)
 app.command("diff")(diff_command)

@@ -34,6 +34,7 @@ from daedal.isa.artifact_parts import (
     placement_from_json,
     value_from_json,
 )
+from daedal.isa.artifact_states import State, check_states, state_from_json
 from daedal.isa.errors import ArtifactError, ProgramError
 from daedal.isa.files import write_atomically
 from daedal.isa.inputs import read_input
@@ -51,10 +52,11 @@ __all__ = [
     "Move",
     "Placement",
     "Result",
+    "State",
     "Value",
 ]
 
-FORMAT = "daedal artifact 7"
+FORMAT = "daedal artifact 8"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
 
@@ -68,12 +70,14 @@ class Artifact:
     parts : executed one after the other: launches, and what the host does between them.
     inputs, outputs : of the model, or of the part of it that was compiled.
     placements : where each node of the model runs.
+    states : inputs of the model that stay in the device's memory; they are not among `inputs`.
     """
 
     parts: tuple[Part, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     placements: tuple[Placement, ...] = ()
+    states: tuple[State, ...] = ()
 
     def __post_init__(self) -> None:
         launches = self.launches
@@ -81,6 +85,7 @@ class Artifact:
             raise ArtifactError("an artifact must hold at least one part; compile the model")
         for launch in launches[1:]:
             launch.program.check_variant(launches[0].program.variant, "the first program")
+        check_states(self.states, tuple(launch.program for launch in launches))
 
     @classmethod
     def of_launch(cls, launch: Launch) -> "Artifact":
@@ -154,6 +159,7 @@ class Artifact:
             "inputs": [dataclasses.asdict(item) for item in self.inputs],
             "outputs": [dataclasses.asdict(item) for item in self.outputs],
             "placements": [dataclasses.asdict(item) for item in self.placements],
+            "states": [dataclasses.asdict(item) for item in self.states],
         }
         manifest["sha256"] = _digest(manifest, contents.values())
         members = {_MANIFEST: json.dumps(manifest, indent=1).encode(), **contents}
@@ -185,6 +191,7 @@ class Artifact:
                 inputs=tuple(value_from_json(item) for item in manifest["inputs"]),
                 outputs=tuple(value_from_json(item) for item in manifest["outputs"]),
                 placements=tuple(placement_from_json(item) for item in manifest["placements"]),
+                states=tuple(state_from_json(item) for item in manifest["states"]),
             )
         except (*READ_FAILURES, ProgramError) as error:
             raise ArtifactError(

@@ -1,6 +1,6 @@
 """One driver for every device: place a program's regions, fill them, launch, read back."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,19 +18,23 @@ __all__ = ["LoadedProgram"]
 
 @dataclass
 class LoadedProgram:
-    """A program placed on a device; constants are written once, inputs at every run."""
+    """A program placed on a device; constants are written once, inputs at every run.
+
+    Inputs that are `kept` are not: they stay as the device has them.
+    """
 
     program: Program
     device: Device
     bases: tuple[int, ...]
+    kept: frozenset[str] = frozenset()
 
     @classmethod
-    def place(cls, program: Program, device: Device) -> "LoadedProgram":
+    def place(cls, program: Program, device: Device, kept: Collection[str] = ()) -> "LoadedProgram":
         """Allocate the regions and write the constants."""
         program.check_variant(device.variant, f"the {device.name} device")
         bases = tuple(device.alloc(size) for size in program.region_bytes)
         device.write(bases[0], program.constants)
-        return cls(program, device, bases)
+        return cls(program, device, bases, frozenset(kept))
 
     def write_region(self, base: int, data: bytes, offset_bytes: int = 0) -> None:
         """Write raw bytes into a region. Raises ProgramError where they do not fit."""
@@ -57,7 +61,7 @@ class LoadedProgram:
 
         Raises ProgramError for a missing input, one too many, or one of another shape.
         """
-        known = {spec.name: spec for spec in self.program.inputs}
+        known = {spec.name: spec for spec in self.program.inputs if spec.name not in self.kept}
         for name in (*known, *inputs):
             if name not in known or name not in inputs:
                 raise ProgramError(

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.artifact import Artifact, Binding, Launch
+from daedal.isa.artifact import Artifact, Binding, Launch, State
 from daedal.isa.errors import ArtifactError, ModelError
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.host import Arrays
 from daedal.runtime.host_parts import CodeTrust, load_host_part
+from daedal.runtime.states import DeviceState
 
 __all__ = ["Executor", "RunResult"]
 
@@ -53,7 +54,7 @@ class Executor:
     ) -> None:
         self.artifact = artifact
         self._parts = [
-            _LoadedLaunch(part, _needed(device))
+            _LoadedLaunch(part, _needed(device), artifact.states)
             if isinstance(part, Launch)
             else load_host_part(part, f"part {number}", trust)
             for number, part in enumerate(artifact.parts)
@@ -64,8 +65,20 @@ class Executor:
         """Shapes of one run's inputs by name."""
         return {value.name: value.shape for value in self.artifact.inputs}
 
-    def run(self, inputs: Mapping[str, npt.ArrayLike]) -> RunResult:
-        """Run once. Raises ModelError for inputs that do not fit, DeviceError for a failed run."""
+    def clear(self) -> None:
+        """Zero all states, as they are at first."""
+        for state in self._states:
+            state.clear()
+
+    def run(self, inputs: Mapping[str, npt.ArrayLike], position: int | None = None) -> RunResult:
+        """Run once; then store the new rows of all states at `position`, if it is given.
+
+        Raises ModelError for inputs that do not fit and for a row that a state does not have,
+        DeviceError for a failed run.
+        """
+        if position is not None:
+            for state in self._states:
+                state.check(position)
         values: Arrays = {name: np.asarray(value) for name, value in inputs.items()}
         tensors: dict[str, npt.NDArray[np.int64]] = {}
         profiles: list[Profile] = []
@@ -77,7 +90,15 @@ class Executor:
             values.update(results)
             tensors.update(left)
             profiles.append(profile)
+        if position is not None:
+            for state in self._states:
+                state.store(position)
         return RunResult(self._outputs(values), tensors, tuple(profiles), values)
+
+    @property
+    def _states(self) -> list[DeviceState]:
+        parts = (part for part in self._parts if isinstance(part, _LoadedLaunch))
+        return [state for part in parts for state in part.states]
 
     def _outputs(self, values: Arrays) -> Arrays:
         missing = [item.name for item in self.artifact.outputs if item.name not in values]
@@ -98,10 +119,11 @@ def _needed(device: Device | None) -> Device:
 class _LoadedLaunch:
     """A program on the device, with the conversion of its inputs and outputs."""
 
-    def __init__(self, launch: Launch, device: Device) -> None:
+    def __init__(self, launch: Launch, device: Device, states: Sequence[State]) -> None:
+        kept = {state.tensor for state in states}
         specs = {spec.name: spec for spec in (*launch.program.inputs, *launch.program.outputs)}
         for group, known in (
-            (launch.inputs, launch.program.inputs),
+            (launch.inputs, [x for x in launch.program.inputs if x.name not in kept]),
             (launch.outputs, launch.program.outputs),
         ):
             _check_names(group, [spec.name for spec in known])
@@ -109,7 +131,16 @@ class _LoadedLaunch:
             _check_shape(binding, specs[binding.tensor].shape)
         self._shapes = {name: spec.shape for name, spec in specs.items()}
         self._launch = launch
-        self._loaded = LoadedProgram.place(launch.program, device)
+        self._loaded = LoadedProgram.place(launch.program, device, kept)
+        self.states = [
+            DeviceState(
+                state, specs[state.tensor], device, self._loaded.bases[specs[state.tensor].base]
+            )
+            for state in states
+            if state.tensor in specs
+        ]
+        for state in self.states:
+            state.clear()
 
     def run(self, values: Arrays) -> tuple[Arrays, dict[str, npt.NDArray[np.int64]], Profile]:
         """Outputs in the model's form, the same as integers (N, C, H, W), and the counters."""

@@ -15,11 +15,14 @@ from daedal.compiler.artifact.reasons import HostReasons
 from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.ops.append import Q_APPEND
+from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.passes.quantized_weights import find_weights, weight_axis
 from daedal.compiler.launch import CompiledLaunch
 from daedal.compiler.ops.accelerator.vector.rows import computes_rows
 from daedal.compiler.pipeline import CompiledGraph
+from daedal.compiler.states import BoundState
 from daedal.isa.artifact import (
     Artifact,
     HostNode,
@@ -27,6 +30,7 @@ from daedal.isa.artifact import (
     Launch,
     Layer,
     Result,
+    State,
     Value,
 )
 from daedal.isa.errors import UnsupportedError
@@ -51,6 +55,7 @@ def build_artifact(
     cpu_levels: Sequence[str] = (),
     report: Callable[[str], None] | None = None,
     objects: ObjectCache | None = None,
+    states: Sequence[BoundState] = (),
 ) -> Artifact:
     """The artifact of `model`, or of its part between tensors.
 
@@ -59,7 +64,7 @@ def build_artifact(
 
     Raises ModelError for a host part that cannot be cut out of the model.
     """
-    artifact = _Build(model, compiled, from_tensors, to_tensors).artifact()
+    artifact = _Build(model, compiled, from_tensors, to_tensors, states).artifact()
     parts = (
         replace(part, code=compile_host_model(part.model, cpu_levels, report, objects))
         if isinstance(part, HostPart)
@@ -76,16 +81,23 @@ class _Build:
         compiled: CompiledGraph,
         from_tensors: Sequence[str],
         to_tensors: Sequence[str],
+        states: Sequence[BoundState] = (),
     ) -> None:
         self._graph = compiled.graph
         self._compiled = compiled
         self._types = _static_types(model, compiled.imported)
         self._cutter = ModelCutter(model, self._types)
-        self._starts = list(from_tensors) or self._cutter.inputs
-        self._ends = list(to_tensors) or self._cutter.outputs
+        self._kept = {item.tensor for item in states}
+        kept = {item.name for item in states}
+        inputs = [name for name in self._cutter.inputs if name not in kept]
+        self._starts = list(from_tensors) or inputs
+        new = {item.new for item in states}
+        outputs = [name for name in self._cutter.outputs if name not in new]
+        self._ends = list(to_tensors) or outputs
         self._bindings = Bindings(
             self._graph, compiled.same, self._cutter, self._starts, self._types
         )
+        self._states = states
         self._launches = [self._launch(part) for part in compiled.launches]
         self._host = HostParts(self._cutter, self._tasks())
 
@@ -108,7 +120,18 @@ class _Build:
                 self._on_host(parts),
                 self._reasons().of,
             ),
+            states=tuple(self._state_of(item) for item in self._states),
         )
+
+    def _state_of(self, bound: BoundState) -> State:
+        """Where a launch has a state."""
+        for part in self._compiled.launches:
+            for node in part.graph.nodes:
+                if node.op == Q_APPEND.name and self._bindings.name(node.inputs[0]) == bound.tensor:
+                    axis, begin = (whole(node.attrs, name) for name in ("axis", "begin"))
+                    tensor = node.inputs[0]
+                    return State(bound.name, bound.new, tensor, axis, bound.rows, begin)
+        raise AssertionError(f"no launch has {bound.tensor!r}")
 
     def _with_weight_costs(self, part: HostPart | Launch) -> HostPart | Launch:
         """The part with the costs of weights that do not fit into int8."""
@@ -161,7 +184,11 @@ class _Build:
         graph = part.graph
         return Launch(
             program=part.program,
-            inputs=tuple(self._bindings.entering(graph, name) for name in graph.inputs),
+            inputs=tuple(
+                self._bindings.entering(graph, name)
+                for name in graph.inputs
+                if self._bindings.name(name) not in self._kept
+            ),
             outputs=tuple(self._bindings.leaving(graph, name) for name in graph.outputs),
             layers=tuple(
                 self._layer(part, layer, spec)
@@ -197,12 +224,13 @@ class _Build:
             for name in item.launch.graph.inputs
             if name in part.graph.outputs
         ]
+        names = [name for name in names if name not in self._kept]
         return tuple(dict.fromkeys(names))
 
     def _launched(self, parts: Sequence[HostPart | Launch]) -> dict[int, tuple[int, str]]:
         """Part and layer of each node that programs compute, by the node's number in the model."""
         found: dict[int, tuple[int, str]] = {}
-        left: set[str] = set(self._starts)
+        left: set[str] = {*self._starts, *(name for name in self._cutter.inputs)}
         for number, part in enumerate(parts):
             if isinstance(part, HostPart):
                 continue

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.append import Q_APPEND
 from daedal.compiler.graph.ops.registry import get_op, ints
 from daedal.compiler.graph.ops.views import run_of_blocks
 
-__all__ = ["Aliases", "Operand", "add_view", "aliases_of", "joined"]
+__all__ = ["Aliases", "Operand", "add_view", "aliases_of", "joined", "shares_memory"]
 
 Run = tuple[int, int]
 """Elements ``[begin, end)`` of a group."""
@@ -117,7 +118,7 @@ def aliases_of(graph: Graph) -> Mapping[str, tuple[str, int]]:
     for name in graph.inputs:
         aliases.add_input(name, math.prod(graph.types[name].physical_shape))
     for node in graph.nodes:
-        if get_op(node.op).is_view:
+        if shares_memory(node):
             add_view(aliases, graph, node)
         else:
             aliases.add_stored(node.output, math.prod(graph.types[node.output].physical_shape))
@@ -126,8 +127,16 @@ def aliases_of(graph: Graph) -> Mapping[str, tuple[str, int]]:
     return aliases.places()
 
 
+def shares_memory(node: Node) -> bool:
+    """Whether the result of `node` lies in its operands: views, and what stores rows in a state."""
+    return get_op(node.op).is_view or node.op == Q_APPEND.name
+
+
 def add_view(aliases: Aliases, graph: Graph, node: Node) -> None:
-    """Add what a view operator defines."""
+    """Add what an operator defines that `shares_memory`."""
+    if node.op == Q_APPEND.name:
+        aliases.add_part(node.output, node.inputs[0], 0)
+        return
     if node.op == "concat_view":
         aliases.add_joined(node.output, joined(graph, node.inputs))
         return

@@ -14,6 +14,7 @@ from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkRepo
 from daedal.compiler.link.memory_plan import Alias, plan_memory
 from daedal.compiler.link.place import Placement, table_name
 from daedal.compiler.link.placed import PlacedInstruction
+from daedal.compiler.link.prefetch import prefetch
 from daedal.compiler.link.resolve import Resolver
 from daedal.compiler.link.tokens import insert_tokens
 from daedal.isa.errors import ScheduleError
@@ -78,10 +79,12 @@ def link_code(
     outputs: Sequence[TensorSpec],
     aliases: Mapping[str, Alias] | None = None,
     renaming: bool = True,
+    prefetches: bool = False,
 ) -> LinkedCode:
     """All of the program but its constants, which are given by their sizes in bytes.
 
-    The other parameters, and the ScheduleErrors, are those of `link`.
+    With `prefetches`, LOADs move before others that wait (`prefetch`). The other parameters, and
+    the ScheduleErrors, are those of `link`.
     """
     count = sum(len(segment.instructions) for segment in segments) + 1
     if count > MAX_INSTRUCTIONS:
@@ -110,6 +113,8 @@ def link_code(
     )
     resolved = list(map(Resolver(variant, plan), items))
     items = early_loads(resolved, variant.units.queue_depth // 2)
+    if prefetches:
+        items = prefetch(variant, plan.region_bytes, items)
     waits = insert_tokens(variant, plan.region_bytes, items)
     instructions = tuple(_finished(items, waits))
     report = LinkReport(

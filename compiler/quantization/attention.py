@@ -157,7 +157,8 @@ def _scalable(edges: Edges, name: str) -> list[tuple[onnx.NodeProto, int]] | Non
     if node.op_type in ("Reshape", "Transpose"):
         return _scalable(edges, node.input[0])
     if node.op_type == "Mul":
-        return next(([(node, i)] for i in (0, 1) if node.input[i] in constants), None)
+        number = next(([(node, i)] for i in (0, 1) if node.input[i] in constants), None)
+        return number or _scalable(edges, node.input[0]) or _scalable(edges, node.input[1])
     if node.op_type == "Add":
         parts = [_scalable(edges, operand) for operand in node.input]
         return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]

@@ -12,7 +12,9 @@ is 0 in 8 bits."""
 
 
 _LOWEST = -128
-_STEPS = 256
+_STEPS = 512
+"""Then a whole number of steps of scores is wrong by at most 2**-10, which `lower_attention`
+takes."""
 
 
 def bound_masks(network: Network, plan: Plan, ranges: dict[str, Range]) -> None:

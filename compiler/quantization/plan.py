@@ -1,12 +1,13 @@
 """Decides which activations of a network are quantized, and which of them share a scale."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 import onnx
 
 from daedal.compiler.quantization.attentions import Attention, find_attentions
 from daedal.compiler.quantization.functions import find_functions
+from daedal.compiler.quantization.given import given_tensors
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.operators import (
     BOUNDS,
@@ -110,6 +111,7 @@ class _Planner:
         self._attentions = find_attentions(network, self._types) if fuses else ()
         self._users, self._producers = network.users(), network.producers()
         self._functions = find_functions(network, self._types)
+        self._given = given_tensors(network) if wide else frozenset[str]()
         self._computed: set[str] = set()
         self._masked: dict[str, MaskedScores] = {}
         self.groups: dict[str, str] = {}
@@ -221,8 +223,8 @@ class _Planner:
                 self._computed.update(function.nodes)
             return
         light = light_operands(self._network, self._types, node)
-        if light and self._are_wanted(light):
-            self._want(self._result(node))
+        if light and self._are_wanted(light, self._given):
+            self._want(*light, self._result(node))
             self._computed.add(node.output[0])
             return
         moved = move_operands(self._network, self._types, node)
@@ -235,8 +237,10 @@ class _Planner:
             self.groups[self._find(name)] = self._find(node.output[0])
         self._computed.add(node.output[0])
 
-    def _are_wanted(self, names: Iterable[str]) -> bool:
-        return all(name in self.groups for name in names)
+    def _are_wanted(self, names: Iterable[str], given: Set[str] = frozenset()) -> bool:
+        """Whether all are quantized; those `given` need only be if the others are not."""
+        computed = [name for name in names if name in self.groups or name not in given]
+        return bool(computed) and all(name in self.groups for name in computed)
 
     def _want(self, *names: str) -> None:
         for name in names:

@@ -13,15 +13,18 @@ import onnx
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.quantization.attention import normalize_attention
 from daedal.compiler.quantization.balance import balance_norms
+from daedal.compiler.quantization.caches import align_caches
 from daedal.compiler.quantization.calibrate import calibrate
 from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.fold_affine import fold_affine
+from daedal.compiler.quantization.given import spread_given
 from daedal.compiler.quantization.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.insert import insert_qdq
 from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
 from daedal.compiler.quantization.normalize import normalize
 from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.ranges import Method, Range
+from daedal.compiler.quantization.rotary import multiply_rotations
 from daedal.compiler.quantization.samples import Samples, split_samples
 from daedal.compiler.quantization.tokens import normalize_tokens
 from daedal.compiler.quantization.transformer import as_transformer
@@ -74,7 +77,10 @@ def quantize_model(
         normalize(network)
         if wide:
             normalize_tokens(network)
+            multiply_rotations(network)
             normalize_attention(network)
+            align_caches(network)
+            spread_given(network)
         fold_affine(network)
     hoist_bounds(network)
     if wide:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, Memory, check_outputs, parse_shapes
+from daedal.commands.options import Json, Memory, check_outputs, parse_shapes, parse_states
 from daedal.isa.errors import TuningError, UserError
 from daedal.isa.files import check_output_folder
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
@@ -57,6 +57,14 @@ def compile_command(
         list[str] | None,
         typer.Option("--to", help="End at this quantized tensor; may be repeated."),
     ] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="INPUT=OUTPUT",
+            help="Keep INPUT in the device's memory between launches; OUTPUT are its new rows. "
+            "A * stands for any text; may be repeated.",
+        ),
+    ] = None,
     all_on_accelerator: Annotated[
         bool,
         typer.Option(
@@ -96,7 +104,7 @@ def compile_command(
     from daedal.reports.host_code import code_lines
 
     check_outputs(output)
-    shapes = parse_shapes(shape or ())
+    shapes, states = parse_shapes(shape or ()), parse_states(state or ())
     if target is None and variant is None:
         variant = "vta"
     chosen = target_variant(variant, target)
@@ -127,6 +135,7 @@ def compile_command(
             to_tensors=to_tensors or (),
             host=None if all_on_accelerator else rates,
             configs=configs,
+            states=states,
             cache=cache,
             cpu_levels=cpu_level or saved_levels(),
             dump_dir=dump_dir,

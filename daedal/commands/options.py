@@ -24,6 +24,7 @@ __all__ = [
     "check_outputs",
     "needs_pool_packages",
     "parse_shapes",
+    "parse_states",
 ]
 
 _EXTENT = re.compile("[0-9]{1,10}")
@@ -105,3 +106,17 @@ def parse_shapes(options: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise UserError(f"an input must have one shape, and {name!r} is given two")
         shapes[name] = tuple(map(int, parts))
     return shapes
+
+
+def parse_states(options: Sequence[str]) -> dict[str, str]:
+    """Outputs by inputs from ``INPUT=OUTPUT``; raises UserError for any other form."""
+    states: dict[str, str] = {}
+    for option in options:
+        name, equals, new = option.partition("=")
+        if not (name and equals and new) or name in states:
+            raise UserError(
+                "a state must be INPUT=OUTPUT, an input of the model and the output with its new "
+                f"rows, and each input one state, not {option!r}"
+            )
+        states[name] = new
+    return states

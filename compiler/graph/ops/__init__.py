@@ -1,6 +1,7 @@
 """The operators of the graph language, one module per family; importing registers them all."""
 
 from daedal.compiler.graph.ops import (
+    append,
     attention,
     batch_norm,
     conv_transpose,
@@ -19,6 +20,7 @@ from daedal.compiler.graph.ops import (
     movement,
     normalization,
     packing,
+    pixels,
     pooling,
     quantization,
     shape,
@@ -29,6 +31,7 @@ from daedal.compiler.graph.ops.registry import OpClass, OpDef, get_op, list_ops
 __all__ = [
     "OpClass",
     "OpDef",
+    "append",
     "attention",
     "batch_norm",
     "conv_transpose",
@@ -49,6 +52,7 @@ __all__ = [
     "movement",
     "normalization",
     "packing",
+    "pixels",
     "pooling",
     "quantization",
     "shape",

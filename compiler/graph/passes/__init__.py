@@ -3,7 +3,10 @@
 from daedal.compiler.graph.passes.align_channels import align_channels
 from daedal.compiler.graph.passes.align_heads import align_heads
 from daedal.compiler.graph.passes.align_matmul import align_matmul
+from daedal.compiler.graph.passes.append_to_maps import append_to_maps
+from daedal.compiler.graph.passes.appends_first import appends_first
 from daedal.compiler.graph.passes.compose_tables import compose_tables
+from daedal.compiler.graph.passes.diagonal_to_groups import diagonal_to_groups
 from daedal.compiler.graph.passes.eliminate_common_subexpressions import (
     eliminate_common_subexpressions,
 )
@@ -19,6 +22,7 @@ from daedal.compiler.graph.passes.fold_selections import fold_selections
 from daedal.compiler.graph.passes.fuse_lookups import fuse_lookups
 from daedal.compiler.graph.passes.fuse_operators import fuse_operators
 from daedal.compiler.graph.passes.hoist_lookups import hoist_lookups
+from daedal.compiler.graph.passes.join_columns import join_columns
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.move_transposes import move_transposes
 from daedal.compiler.graph.passes.moves_to_views import moves_to_views
@@ -40,7 +44,10 @@ __all__ = [
     "align_channels",
     "align_heads",
     "align_matmul",
+    "append_to_maps",
+    "appends_first",
     "compose_tables",
+    "diagonal_to_groups",
     "eliminate_common_subexpressions",
     "eliminate_dead_code",
     "feed_dense_maps",
@@ -54,6 +61,7 @@ __all__ = [
     "fuse_lookups",
     "fuse_operators",
     "hoist_lookups",
+    "join_columns",
     "lower_qdq",
     "move_transposes",
     "moves_to_views",

@@ -3,6 +3,7 @@
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import runs_on
+from daedal.compiler.graph.same_elements import is_host_view
 from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["eliminate_common_subexpressions"]
@@ -11,9 +12,10 @@ __all__ = ["eliminate_common_subexpressions"]
 def eliminate_common_subexpressions(graph: Graph) -> Graph:
     """Replace duplicate nodes and equal constants by the first of them. Exact.
 
-    Constants are equal if their types and bytes are equal. Only nodes of the accelerator are
-    merged, because the host's parts are cut out of the model by tensor name. For the same reason, a
-    node is kept if its result is an output of the graph or is read by the host.
+    Constants are equal if their types and bytes are equal. Only nodes of the accelerator, and views
+    that the driver makes for it, are merged, because the host's parts are cut out of the model by
+    tensor name. For the same reason, a node is kept if its result is an output of the graph or is
+    read by the host.
 
     Before::
 
@@ -56,8 +58,14 @@ def _equal_constants(graph: Graph) -> dict[str, str]:
 
 
 def _mergeable(graph: Graph, node: Node) -> bool:
-    """Whether only the accelerator computes and reads its result."""
-    readers = graph.users[node.output]
-    return node.output not in graph.outputs and all(
-        runs_on(item.op, ACCELERATOR) for item in (node, *readers)
+    """Whether only the accelerator computes and reads its result, or it is a view for that."""
+    if node.output in graph.outputs or not (_is_accelerated(node) or is_host_view(node)):
+        return False
+    view = is_host_view(node)
+    return all(
+        _is_accelerated(item) or (view and is_host_view(item)) for item in graph.users[node.output]
     )
+
+
+def _is_accelerated(node: Node) -> bool:
+    return runs_on(node.op, ACCELERATOR)

@@ -6,6 +6,7 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.looked_up import table_of
+from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.selection import PIXELWISE
 
 __all__ = ["ELEMENTWISE", "UNARY", "flatten_dense_to_conv"]
@@ -85,7 +86,17 @@ class _Rewrite:
         source = self._map_behind(name)
         if source is None or self._graph.types[source].shape[0] != self._graph.types[name].shape[0]:
             return None
-        return source
+        return None if self._is_view(source) else source
+
+    def _is_view(self, name: str) -> bool:
+        """Whether `name` is no map of its own, but has the elements of another in their order, as
+        the heads of a single token have."""
+        producer = self._graph.producers.get(name)
+        if producer is None or producer.op != "transpose":
+            return producer is not None and producer.op == "reshape"
+        shape = self._graph.types[producer.inputs[0]].shape
+        moved = [axis for axis in ints(producer.attrs, "order") if shape[axis] > 1]
+        return moved == sorted(moved)
 
     def _map_behind(self, name: str) -> str | None:
         """The nearest map that reshapes turn into `name`, or None."""

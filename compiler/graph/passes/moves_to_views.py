@@ -2,7 +2,7 @@
 
 import math
 
-from daedal.compiler.graph.aliases import Aliases, add_view, joined
+from daedal.compiler.graph.aliases import Aliases, add_view, joined, shares_memory
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
@@ -47,7 +47,7 @@ class _Rewrite:
         for name in self._graph.inputs:
             self._aliases.add_input(name, self._size(name))
         for node in self._graph.nodes:
-            if get_op(node.op).is_view:
+            if shares_memory(node):
                 self._builder.copy_node(node)
                 add_view(self._aliases, self._graph, node)
             elif not self._become_view(node):

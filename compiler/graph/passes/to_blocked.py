@@ -25,7 +25,7 @@ from daedal.compiler.graph.ops.integer_rows import (
     Q_SOFTMAX,
     ROW_OPERATORS,
 )
-from daedal.compiler.graph.ops.registry import ints, runs_on, whole
+from daedal.compiler.graph.ops.registry import get_op, ints, runs_on, whole
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
@@ -122,6 +122,9 @@ class _Blocking:
             )
         if node.op in self.operand_rules:
             self._compute(node, node.op, self.operand_rules[node.op](self, node))
+            return
+        if get_op(node.op).is_view:
+            self._compute(node, node.op, [self._as_blocked(node.inputs[0])])
             return
         *data, params = node.inputs
         if node.op == "q_conv2d":

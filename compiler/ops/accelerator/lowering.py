@@ -10,6 +10,7 @@ from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
+from daedal.compiler.graph.ops.append import Q_APPEND
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MATMULS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.matmul import Q_MATMUL, correction
@@ -23,6 +24,7 @@ from daedal.compiler.ops.accelerator.conv.lower_stream import stream_conv2d_temp
 from daedal.compiler.ops.accelerator.conv.lower_transposed import TransposedTemplate
 from daedal.compiler.ops.accelerator.matmul.matmul import attention_template, matmul_template
 from daedal.compiler.ops.accelerator.tiles.template import Template
+from daedal.compiler.ops.accelerator.vector.append import append_function, append_template
 from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS, build_max_pool
 from daedal.compiler.ops.accelerator.vector.row_builders import build_norm
 from daedal.compiler.ops.attention import attention_weights, weighted_mean
@@ -52,6 +54,8 @@ def lower_node(
         No tile of it fits the scratchpads, `config` is not of its space, or the variant's array has
         both a batch and unequal blocks.
     """
+    if node.op == Q_APPEND.name:
+        return [append_function(graph, node, variant, config)]
     names = _parameter_names(node)
     tensors = dict(zip(names, (*node.inputs, node.output), strict=True))
     if node.op != _TRANSPOSED:
@@ -88,6 +92,8 @@ def _template(
     graph: Graph, node: Node, variant: Variant
 ) -> tuple[Template, Mapping[str, MemoryView]]:
     """The schedules of a layer that is one function, and memory views of its parameters."""
+    if node.op == Q_APPEND.name:
+        return append_template(graph, node, variant), {}
     names = _parameter_names(node)
     if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
         others = _placeholders(graph, node, names[2:], node.inputs[2:], variant)

@@ -1,0 +1,269 @@
+"""stories260k, token by token: ``python bench/transformers.py --step decode``.
+
+The decoder of the shared test data keeps its caches on the device (docs/generation.md). With the
+published ids fed, its logits are compared with those of the float model; the layers of one token
+with the integer reference; and the RTL writes the first tokens of the story.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from rich.console import Console
+from rich.markup import escape
+
+import daedal
+from daedal.api import code_trust
+from daedal.check import integer_graph
+from daedal.compiler.graph import run_all
+from daedal.compiler.onnxruntime_session import open_session
+from daedal.devices import open_device
+from daedal.isa.artifact import Artifact, Launch
+from daedal.isa.variant import Variant, load_variant
+from daedal.runtime.decoder import Decoder
+from daedal.runtime.executor import Executor
+from daedal.runtime.generation import Step, generate
+from daedal.runtime.kept_layers import keep_layers
+from daedal.runtime.vocabulary import Vocabulary
+
+__all__ = ["DecodeRow", "decode_row", "show_decode"]
+
+Array = npt.NDArray[Any]
+Feeds = dict[str, Array]
+
+STATES = {"k_cache_*": "k_new_*", "v_cache_*": "v_new_*"}
+STORY_TOKENS = 40
+CHECKED_TOKENS = 20
+"""Tokens fed before the one whose layers are compared."""
+
+SAMPLE_STEP = 6
+"""One token of so many is a sample: neighbours have nearly the same caches."""
+
+CYCLES_BAR = 64_000
+AGREEMENT_BAR = 0.91
+PERPLEXITY_BAR = 1.05
+"""As a factor of the float model's."""
+
+
+@dataclass(frozen=True)
+class DecodeRow:
+    """What was measured of the decoder.
+
+    Attributes
+    ----------
+    launches : for a token.
+    share_of_macs : on the accelerator.
+    cycles : of a token, by the cycle model.
+    rtl_cycles : the most and the fewest of the story's tokens on the RTL.
+    rtl_differs : tokens of the story whose logits are not those of the functional simulator.
+    layers_compared, layers_wrong : of one token, functional simulator and integer reference.
+    tokens : of the published text that were fed.
+    perplexity_float, perplexity, agreement : over them; the last is of the likeliest next tokens.
+    story : what the RTL wrote.
+    """
+
+    launches: int
+    share_of_macs: float
+    cycles: int
+    rtl_cycles: tuple[int, int]
+    rtl_differs: int
+    layers_compared: int
+    layers_wrong: int
+    tokens: int
+    perplexity_float: float
+    perplexity: float
+    agreement: float
+    story: str
+
+    @property
+    def missed(self) -> list[str]:
+        """The bars that are missed."""
+        bars = {
+            "one launch": self.launches == 1,
+            "all products on the accelerator": self.share_of_macs == 1,
+            f"{CYCLES_BAR:,} cycles": self.cycles <= CYCLES_BAR,
+            "cycles of the RTL": self.rtl_cycles == (self.cycles, self.cycles),
+            "bytes of the RTL": self.rtl_differs == 0,
+            "layers": self.layers_compared > 0 and self.layers_wrong == 0,
+            "perplexity": self.perplexity <= PERPLEXITY_BAR * self.perplexity_float,
+            "same next token": self.agreement >= AGREEMENT_BAR,
+        }
+        return [name for name, reached in bars.items() if not reached]
+
+
+def decode_row(models: Path, report: Callable[[str], None]) -> DecodeRow | None:
+    """The figures; None where the data are missing."""
+    folder = models / "stories260k"
+    if not folder.is_dir():
+        return None
+    variant, data = load_variant("attention"), np.load(folder / "inputs.npz")
+    report("stories260k: quantizing the decoder")
+    decoder, model = _decoder(folder), onnx.load(folder / "decode.onnx")
+    texts = [data[f"story_{number}_token_ids"] for number in range(2)]
+    quantized = daedal.quantize(model.SerializeToString(), _samples(model, decoder, texts))
+    artifact = daedal.compile(quantized, variant, states=STATES)
+    report("stories260k: layers of a token")
+    ids = data["token_ids"].tolist()
+    compared, wrong = _check_layers(artifact, quantized, variant, decoder, ids)
+    report("stories260k: the published text")
+    fed = _steps(artifact, "functional", decoder, ids[: len(decoder.tables["mask"])], 1)
+    expected = np.load(folder / "outputs.npz")["decode_logits"][: len(fed)].astype(np.float64)
+    found, targets = np.array([step.logits for step in fed]), np.array(ids[1 : len(fed) + 1])
+    report(f"stories260k: {STORY_TOKENS} tokens on the RTL")
+    story = _steps(artifact, "rtl", decoder, ids[:1], STORY_TOKENS)
+    same = _steps(artifact, "functional", decoder, ids[:1], STORY_TOKENS)
+    counted = [step.profile.cycles or 0 for step in story]
+    macs = [(item.macs or 0, item.where) for item in artifact.placements]
+    return DecodeRow(
+        launches=len(artifact.launches),
+        share_of_macs=sum(n for n, where in macs if where == "accelerator")
+        / sum(n for n, _ in macs),
+        cycles=_steps(artifact, "timing", decoder, ids[:1], 1)[0].profile.cycles or 0,
+        rtl_cycles=(min(counted), max(counted)),
+        rtl_differs=sum(
+            one.logits.tobytes() != other.logits.tobytes()
+            for one, other in zip(story, same, strict=True)
+        ),
+        layers_compared=compared,
+        layers_wrong=wrong,
+        tokens=len(fed),
+        perplexity_float=_perplexity(expected, targets),
+        perplexity=_perplexity(found, targets),
+        agreement=float(np.mean(found.argmax(axis=1) == expected.argmax(axis=1))),
+        story=_text(decoder, [ids[0], *(step.token for step in story)]),
+    )
+
+
+def show_decode(console: Console, row: DecodeRow) -> None:
+    """A few lines, and the story."""
+    lines = [
+        f"stories260k decode: {row.launches} launch, {row.cycles:,} cycles a token",
+        f"multiply-accumulates on the accelerator: {row.share_of_macs:.1%}",
+        f"RTL: {row.rtl_cycles[0]:,} to {row.rtl_cycles[1]:,} cycles, {row.rtl_differs} tokens "
+        "differ",
+        f"layers: {row.layers_wrong} of {row.layers_compared} differ from the integer reference",
+        f"perplexity of {row.tokens} tokens: {row.perplexity:.4f}, "
+        f"float {row.perplexity_float:.4f}",
+        f"same next token: {row.agreement:.1%}",
+        f"story on the RTL: {row.story}",
+        f"missed: {', '.join(row.missed) or 'nothing'}",
+    ]
+    for line in lines:
+        console.print(escape(line))
+
+
+def _decoder(folder: Path) -> Decoder:
+    """Tables and vocabulary. Source: README.md of the test data, "Decode" and "Text"."""
+    model = onnx.load(folder / "decode.onnx")
+    shapes = {
+        item.name: tuple(dim.dim_value for dim in item.type.tensor_type.shape.dim)
+        for item in model.graph.input
+    }
+    places, columns = np.arange(shapes["mask"][-1] - 1), np.arange(shapes["mask"][-1])
+    angles = np.outer(places, np.tile(10000.0 ** (-np.arange(4) / 4), 2))
+    seen = (columns < places[:, None]) | (columns == columns[-1])
+    values = {
+        "rope_cos": np.cos(angles),
+        "rope_sin": np.sin(angles),
+        "mask": np.where(seen, 0, -10000.0),
+    }
+    tables = {
+        name: value.astype(np.float32).reshape(-1, *shapes[name]) for name, value in values.items()
+    }
+    pieces = json.loads((folder / "pieces.json").read_text("utf-8"))
+    vocabulary = Vocabulary(
+        tuple(bytes.fromhex(piece["hex"]) for piece in pieces),
+        tuple(float(piece["score"]) for piece in pieces),
+        begin=1,
+    )
+    return Decoder(tables, vocabulary, ends=(1, 2))
+
+
+def _samples(model: onnx.ModelProto, decoder: Decoder, texts: Sequence[Array]) -> Feeds:
+    """Inputs of some steps of the float model through `texts`."""
+    run, names = open_session(model, fast=True), [item.name for item in model.graph.output]
+    samples: list[Feeds] = []
+    for ids in texts:
+        caches = _caches(model)
+        for position, token in enumerate(ids[: len(decoder.tables["mask"])]):
+            feeds = {"token_ids": np.array([[token]]), **decoder.inputs_at(position)}
+            if position % SAMPLE_STEP == 0:
+                samples.append({**feeds, **{name: item.copy() for name, item in caches.items()}})
+            _store(caches, dict(zip(names, run({**feeds, **caches}), strict=True)), position)
+    return {name: np.concatenate([item[name] for item in samples]) for name in samples[0]}
+
+
+def _caches(model: onnx.ModelProto) -> Feeds:
+    """Empty caches."""
+    return {
+        item.name: np.zeros(
+            [dim.dim_value for dim in item.type.tensor_type.shape.dim], dtype=np.float32
+        )
+        for item in model.graph.input
+        if "cache" in item.name
+    }
+
+
+def _store(caches: Feeds, outputs: Mapping[str, Array], position: int) -> None:
+    """Write the new rows into the caches."""
+    for name, cache in caches.items():
+        cache[:, :, position] = outputs[name.replace("cache", "new")][:, :, 0]
+
+
+def _steps(
+    artifact: Artifact, device: str, decoder: Decoder, prompt: Sequence[int], count: int
+) -> list[Step]:
+    opened = open_device(device, artifact.variant)
+    executor = Executor(artifact, opened, code_trust())
+    return list(generate(executor, decoder, prompt, max_tokens=count))
+
+
+def _check_layers(
+    artifact: Artifact, model: bytes, variant: Variant, decoder: Decoder, ids: Sequence[int]
+) -> tuple[int, int]:
+    """Tensors of one token that were compared with the integer reference, and that differ from it.
+
+    The reference has caches that are written outside, as the model has.
+    """
+    kept = replace(
+        artifact,
+        parts=tuple(keep_layers(x) if isinstance(x, Launch) else x for x in artifact.parts),
+    )
+    executor = Executor(kept, open_device("functional", variant), code_trust())
+    reference = integer_graph(model, variant, artifact.host_quantized)
+    caches = _caches(onnx.load_from_string(model))
+    expected: Mapping[str, Array] = {}
+    found: Mapping[str, Array] = {}
+    for position, token in enumerate(ids[: CHECKED_TOKENS + 1]):
+        feeds = {"token_ids": np.array([[token]]), **decoder.inputs_at(position)}
+        expected = run_all(reference, {**feeds, **caches})
+        found = executor.run(feeds, position).values
+        _store(caches, expected, position)
+    names = [
+        layer.output
+        for launch in artifact.launches
+        for layer in launch.layers
+        if layer.output in expected and layer.output in found
+    ]
+    wrong = [
+        name
+        for name in names
+        if not np.array_equal(expected[name].reshape(-1), found[name].reshape(-1))
+    ]
+    return len(names), len(wrong)
+
+
+def _perplexity(logits: Array, targets: Array) -> float:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    logs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return float(np.exp(-logs[np.arange(len(targets)), targets].mean()))
+
+
+def _text(decoder: Decoder, ids: Sequence[int]) -> str:
+    assert decoder.vocabulary is not None, "it was just made"
+    return decoder.vocabulary.decode(ids)

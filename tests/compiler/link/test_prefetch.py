@@ -1,0 +1,104 @@
+"""LOADs that fill the time in which LOAD waits: what conflicts keeps its order."""
+
+import daedal
+from daedal.compiler.link.hazards import hazards
+from daedal.compiler.link.placed import BeatRange, PlacedInstruction, PlacedRows
+from daedal.compiler.link.prefetch import prefetch
+from daedal.isa.instruction import Instruction
+from daedal.isa.scratchpad import Memory
+from daedal.isa.table import LoadMemory, Opcode, OutMemory
+from daedal.isa.variant import load_variant
+from tests.support.decoders import SmallDecoder
+
+TINY = load_variant("tiny")
+REGIONS = (4096, 4096, 4096, 4096)
+WORKSPACE = 3
+
+
+def load(memory: LoadMemory, row: int, count: int, word: int | None = None) -> PlacedInstruction:
+    """A LOAD of constants, or of words of the workspace."""
+    template = Instruction.of(Opcode.LOAD, memory=memory, row=row, rows=1, cols=count, blocks=1)
+    rows = PlacedRows(memory.memory, row, ((0, count),), reads=False, writes=True)
+    beats = None if word is None else BeatRange(WORKSPACE, word, 1, 1, count, 0, 0)
+    return PlacedInstruction(template, 0, (rows,), "x", beats)
+
+
+def multiply(*rows: tuple[Memory, int, int]) -> PlacedInstruction:
+    """Reads rows, and writes the first accumulator."""
+    reads = [
+        PlacedRows(memory, row, ((0, n),), reads=True, writes=False) for memory, row, n in rows
+    ]
+    writes = PlacedRows(Memory.ACC, 0, ((0, 1),), reads=False, writes=True)
+    return PlacedInstruction(Instruction.of(Opcode.GEMM), 0, (*reads, writes))
+
+
+def store(word: int) -> PlacedInstruction:
+    template = Instruction.of(Opcode.STORE, memory=OutMemory.ACC, rows=1, cols=1, blocks=1)
+    rows = PlacedRows(Memory.ACC, 0, ((0, 1),), reads=True, writes=False)
+    return PlacedInstruction(template, 0, (rows,), "x", BeatRange(WORKSPACE, word, 1, 1, 1, 0, 0))
+
+
+def layers(count: int, row_step: int) -> list[PlacedInstruction]:
+    """Layers that each read the result of the one before, and weights."""
+    items = []
+    for n in range(count):
+        weights = n * row_step
+        items += [
+            load(LoadMemory.INP, 2 * n, 1, word=n),
+            load(LoadMemory.WGT, weights, 4),
+            multiply((Memory.INP, 2 * n, 1), (Memory.WGT, weights, 4)),
+            store(n + 1),
+        ]
+    return items
+
+
+def test_weights_are_loaded_while_a_result_is_awaited() -> None:
+    items = layers(4, row_step=4)
+    found = prefetch(TINY, REGIONS, items)
+    assert sorted(map(id, found)) == sorted(map(id, items))
+    assert found[0] is items[0], "nothing waits at the start"
+    # Before the second layer's activations are those of its weights, and of later ones.
+    place = found.index(items[4])
+    early = [item for item in found[:place] if item in (items[5], items[9], items[13])]
+    assert items[5] in early and len(early) > 1
+
+
+def test_weights_wait_for_their_rows() -> None:
+    """All layers have the same rows."""
+    items = layers(4, row_step=0)
+    found = prefetch(TINY, REGIONS, items)
+    places = {id(item): place for place, item in enumerate(found)}
+    for number in range(4, 16, 4):
+        assert places[id(items[number + 1])] > places[id(items[number - 2])]
+
+
+def test_loads_into_the_same_rows_keep_their_order() -> None:
+    """The last layer's weights come in two LOADs, of which the second overwrites a row."""
+    items = layers(4, row_step=4)
+    items.insert(14, load(LoadMemory.WGT, 12, 1))
+    places = {id(item): place for place, item in enumerate(prefetch(TINY, REGIONS, items))}
+    assert places[id(items[13])] < places[id(items[14])] < places[id(items[15])]
+
+
+def test_conflicts_keep_their_order(rng) -> None:
+    items = layers(12, row_step=3)
+    found = prefetch(TINY, REGIONS, items)
+    places = {id(item): place for place, item in enumerate(found)}
+    for number, needed in enumerate(hazards(TINY, REGIONS, items)):
+        for other in needed:
+            assert other < 0 or places[id(items[other])] < places[id(items[number])]
+
+
+def test_other_programs_keep_their_order(monkeypatch) -> None:
+    """Only programs with states are changed."""
+    calls = []
+    monkeypatch.setattr(
+        "daedal.compiler.link.linker.prefetch",
+        lambda variant, regions, items: (
+            calls.append(len(items)) or prefetch(variant, regions, items)
+        ),
+    )
+    model = SmallDecoder(layers=1).quantized()
+    for states, count in (({}, 0), ({"k_cache_0": "k_new_0", "v_cache_0": "v_new_0"}, 1)):
+        daedal.compile(model, "attention", states=states, cache=False, cpu_levels=())
+        assert len(calls) == count

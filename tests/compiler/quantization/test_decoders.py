@@ -1,0 +1,112 @@
+"""Rewrites of decoders: exact in float, and quantized so that caches and new rows share a scale."""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from daedal.compiler.graph.passes import attention_rule
+from daedal.compiler.onnxruntime_session import open_session
+from daedal.compiler.quantization import masks
+from daedal.compiler.quantization.caches import ROWS, align_caches
+from daedal.compiler.quantization.given import given_tensors, spread_given
+from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.rotary import multiply_rotations
+from tests.support.decoders import SmallDecoder, feed_caches
+
+DECODER = SmallDecoder()
+REWRITES = {
+    "caches": align_caches,
+    "rotations": multiply_rotations,
+    "given": spread_given,
+}
+
+
+def of_type(model: onnx.ModelProto, op_type: str) -> list[onnx.NodeProto]:
+    return [node for node in model.graph.node if node.op_type == op_type]
+
+
+def rewritten(
+    decoder: SmallDecoder, *rewrites: Callable[[Network], None]
+) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    model = decoder.float_model()
+    network = Network(model)
+    for rewrite in rewrites:
+        rewrite(network)
+    return model, network.to_model()
+
+
+@pytest.mark.parametrize("rewrite", [*REWRITES.values(), *[tuple(REWRITES.values())]])
+@pytest.mark.parametrize("decoder", [DECODER, SmallDecoder(heads=3, kv_heads=3, width=12, rows=16)])
+def test_a_rewrite_keeps_what_a_decoder_computes(rewrite, decoder, rng) -> None:
+    rewrites = rewrite if isinstance(rewrite, tuple) else (rewrite,)
+    outputs = []
+    tokens = rng.integers(0, decoder.vocabulary, decoder.rows).tolist()
+    for model in rewritten(decoder, *rewrites):
+        run, names = open_session(model), [item.name for item in model.graph.output]
+        steps = feed_caches(
+            decoder, lambda feeds, r=run, n=names: dict(zip(n, r(feeds), strict=True)), tokens
+        )
+        outputs.append([{name: value.copy() for name, value in step.items()} for step in steps])
+    for before, after in zip(*outputs, strict=True):
+        for name, value in before.items():
+            np.testing.assert_allclose(after[name], value, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def test_caches_and_new_rows_fill_blocks() -> None:
+    _, model = rewritten(DECODER, align_caches)
+    shapes = {
+        item.name: tuple(dim.dim_value for dim in item.type.tensor_type.shape.dim)
+        for item in onnx.shape_inference.infer_shapes(model).graph.value_info
+    }
+    joined = [node for node in of_type(model, "Concat") if "cache" in node.input[0]]
+    assert len(joined) == 2 * DECODER.layers
+    for node in joined:
+        assert shapes[node.output[0]][2] == 2 * ROWS
+    masks = [node for node in of_type(model, "Concat") if len(node.input) == 4]
+    assert len(masks) == 1, "all layers share the mask"
+
+
+def test_whole_blocks_stay() -> None:
+    model, after = rewritten(SmallDecoder(rows=16), align_caches)
+    assert len(of_type(after, "Pad")) == 2 * 2, "only the new rows are filled up"
+    plain = SmallDecoder(rotary=False)
+    model, after = rewritten(plain, multiply_rotations, spread_given)
+    assert [node.op_type for node in model.graph.node] == [
+        node.op_type for node in after.graph.node
+    ]
+
+
+def test_one_matrix_rotates_all_heads_of_all_layers() -> None:
+    model, after = rewritten(DECODER, multiply_rotations)
+    assert len(of_type(after, "Neg")) == 0 < len(of_type(model, "Neg"))
+    more = len(of_type(after, "MatMul")) - len(of_type(model, "MatMul"))
+    assert more == 2 * DECODER.layers
+    constants = {item.name: numpy_helper.to_array(item) for item in after.graph.initializer}
+    squares = [node.input[1] for node in of_type(after, "MatMul") if node.input[1].endswith("trix")]
+    assert len(squares) == more and len(set(squares)) == 1
+    turn = next(value for name, value in constants.items() if name.endswith("_turn"))
+    np.testing.assert_array_equal(turn @ turn, -np.eye(16))
+
+
+def test_what_the_host_gives_has_the_shape_of_what_it_is_added_to() -> None:
+    _, model = rewritten(DECODER, spread_given)
+    assert len(of_type(model, "Expand")) == 4, "cosines and sines, of queries and of keys"
+    assert given_tensors(Network(model)) >= {"cos", "sin", "mask", "token"}
+
+
+def test_caches_share_the_scale_of_their_new_rows() -> None:
+    model = onnx.load_from_string(DECODER.quantized())
+    producers = {name: node for node in model.graph.node for name in node.output}
+    for name in DECODER.caches:
+        (quantized,) = (node for node in model.graph.node if name in node.input)
+        read = producers[name.replace("cache", "new")]
+        assert quantized.op_type == "QuantizeLinear" and read.op_type == "DequantizeLinear"
+        assert quantized.input[1:] == read.input[1:]
+
+
+def test_every_mask_of_attention_can_be_lowered() -> None:
+    """A mask for all layers is any number of steps of one layer's scores, not a whole one."""
+    assert 0.5 / masks._STEPS <= attention_rule._LARGEST_ERROR
