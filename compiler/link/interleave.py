@@ -3,11 +3,11 @@
 Units run in parallel, but a layer keeps few of them busy: a convolution the multipliers, a pool
 the bus and the ALU. Their instructions are therefore mixed where a layer without products reads the
 result of one with products: each tile of the second follows the tiles of the first that it reads.
+Two layers with products are mixed where they do not depend on each other (`side_by_side`).
 
 Input: the segments of a program. Output: `Stretch`es, the instructions in program order.
 """
 
-import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +21,11 @@ from daedal.compiler.link.forward_rows import forward_rows
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.link.order import ordered
 from daedal.compiler.link.placed import BeatRange
+from daedal.compiler.link.side_by_side import num_steps, side_by_side
 from daedal.compiler.link.transfer_beats import TransferBeats, entries
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LOOPS, Unit
+from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["SHORTEST_TILE", "Stretch", "stretches"]
@@ -45,11 +46,19 @@ first layer wait in the queue behind it. Products must continue during that time
 
 @dataclass(frozen=True)
 class Stretch:
-    """One layer, or several that are interleaved: their numbers, and instructions with the number
-    of the layer of each."""
+    """One layer, or several that are interleaved.
+
+    Parameters
+    ----------
+    layers : their numbers.
+    items : instructions with the number of the layer of each.
+    side_by_side : whether both layers have products. Each gets a half of the accumulators, so that
+        GEMM and ALU, which work on different layers most of the time, do not wait for each other.
+    """
 
     layers: tuple[int, ...]
     items: tuple[tuple[int, SegmentInstruction], ...]
+    side_by_side: bool = False
 
 
 def stretches(
@@ -78,12 +87,15 @@ def stretches(
             mixed = _forwarded(last, items, words, variant)
             if mixed is None and _is_long(last) and _fit(last, items, half_rows):
                 mixed = _interleaved(last, items, words)
+        elif alone and _multiplies(last):
+            mixed = _beside(last, items, words, variant)
         if mixed is None:
             found.append(Stretch((number,), tuple((number, item) for item in items)))
         else:
             found[-1] = Stretch(
                 (number - 1, number),
                 tuple((number - 1 + which, item) for which, item in mixed),
+                _multiplies(items),
             )
         last = items
     return found
@@ -115,15 +127,8 @@ def _multiplies(items: Sequence[SegmentInstruction]) -> bool:
 
 def _is_long(items: Sequence[SegmentInstruction]) -> bool:
     """Whether a layer's tiles have enough products to hide what another layer waits for."""
-    products = sum(_steps(item) for item in items if item.unit is Unit.GEMM)
+    products = sum(num_steps(item) for item in items if item.unit is Unit.GEMM)
     return products >= SHORTEST_TILE * len(_tiles(items))
-
-
-def _steps(item: SegmentInstruction) -> int:
-    """Micro-ops that an instruction executes."""
-    values = item.template.values
-    extents = (values.get(f"extent{level}", 1) for level in range(LOOPS))
-    return len(item.uops or ()) * math.prod(extents)
 
 
 class _Words:
@@ -202,6 +207,23 @@ def _mixed(
             yield from ((1, item) for item in later[done])
             done, share = done + 1, share - 1
     yield from ((1, item) for tile in later[done:] for item in tile)
+
+
+def _beside(
+    first: Sequence[SegmentInstruction],
+    second: Sequence[SegmentInstruction],
+    words: _Words,
+    variant: Variant,
+) -> list[tuple[int, SegmentInstruction]] | None:
+    """Instructions of both layers, each with 0 or 1, if they have no word in common that one of
+    them stores, fit the scratchpads together, and gain by that; else None."""
+    tiles, later = _tiles(first), _tiles(second)
+    touched = _Touched(tiles, words)
+    if any(touched.by(tile)[1] != NO_INSTRUCTION for tile in later):
+        return None
+    mixed = side_by_side(tiles, later, variant)
+    fits = mixed is not None and _all_fit([item for _, item in mixed], variant)
+    return mixed if fits else None
 
 
 def _forwarded(

@@ -101,8 +101,15 @@ class Placement:
         for number, (layer, item) in enumerate(part.items):
             for access in item.rows:
                 if access.instance not in rows:
-                    interleaved = layer != part.layers[0]
-                    placed = self._allocate(access.instance, relations, live, name, interleaved)
+                    place = part.layers.index(layer)
+                    placed = self._allocate(
+                        access.instance,
+                        relations,
+                        live,
+                        name,
+                        interleaved=place > 0 and not part.side_by_side,
+                        half=place if part.side_by_side else None,
+                    )
                     rows.update(placed)
                     live.update(placed)
             for instance in dying.get(number, ()):
@@ -116,7 +123,9 @@ class Placement:
         relations: RowRelations,
         live: Mapping[Instance, int],
         name: str,
+        *,
         interleaved: bool,
+        half: int | None,
     ) -> dict[Instance, int]:
         """Rows for an instance, and for the one that must have the same rows."""
         result = relations.results.get(instance)
@@ -127,6 +136,7 @@ class Placement:
             odd=relations.odd(instance, live),
             twin=twin,
             interleaved=interleaved,
+            half=half,
         )
         return {instance: row} if result is None else {instance: row, result: row}
 

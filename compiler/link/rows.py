@@ -29,7 +29,7 @@ class RowAllocator:
         self._zones = [(zone * size, (zone + 1) * size) for zone in range(count)]
         self._next = [begin for begin, _ in self._zones]
         self._turns: dict[str, int] = {}
-        self._latest = 0
+        self._latest = self._start = 0
         self._live: dict[Instance, int] = {}
         self.high_water_rows = self._most_before = 0
 
@@ -46,6 +46,7 @@ class RowAllocator:
         odd: bool | None = None,
         twin: "tuple[RowAllocator, Instance] | None" = None,
         interleaved: bool = False,
+        half: int | None = None,
     ) -> int:
         """Allocate `instance`, and return its first row.
 
@@ -55,6 +56,7 @@ class RowAllocator:
         twin : an instance of another scratchpad that gets the same rows there.
         interleaved : whether it belongs to a layer without products that is interleaved with
             another. Then it gets the half that the other layer used last, which GEMM leaves next.
+        half : the half that it gets if it fits there; None to take turns.
 
         Raises
         ------
@@ -68,11 +70,13 @@ class RowAllocator:
             depth = min(depth, twin[0]._depth)
         if interleaved:
             self._turns[instance.name] = self._latest
+        if half is not None:
+            self._turns[instance.name] = half % len(self._zones)
         row = self._find(instance, taken, depth, odd)
         if row is None and odd is not None:
             row = self._find(instance, taken, depth, None)
         if not interleaved:
-            self._latest = (self._turns.get(instance.name, 0) - 1) % len(self._zones)
+            self._latest = (self._turns.get(instance.name, self._start) - 1) % len(self._zones)
         if row is None:
             used = sum(other.rows for other in self._live)
             raise ScheduleError(
@@ -91,7 +95,10 @@ class RowAllocator:
         del self._live[instance]
 
     def end_layer(self) -> None:
-        """Called when all instances of a layer are dead."""
+        """Called when all instances of a layer are dead. All buffers of the next layer begin in the
+        half after that of its last tile, so that those of one tile are in one half."""
+        self._start = (self._latest + 1) % len(self._zones)
+        self._turns.clear()
         self._most_before = self.high_water_rows
 
     def restart(self) -> None:
@@ -114,7 +121,7 @@ class RowAllocator:
     def _find(
         self, instance: Instance, taken: list[tuple[int, int]], depth: int, odd: bool | None
     ) -> int | None:
-        turn = self._turns.get(instance.name, 0)
+        turn = self._turns.get(instance.name, self._start)
         for step in range(len(self._zones)):
             zone = (turn + step) % len(self._zones)
             begin, end = self._zones[zone]
@@ -166,6 +173,7 @@ class DeclaredRows(RowAllocator):
         odd: bool | None = None,
         twin: tuple[RowAllocator, Instance] | None = None,
         interleaved: bool = False,
+        half: int | None = None,
     ) -> int:
         """The first row of the buffer's next place; a twin's places are those of `instance`."""
         places = self._places.setdefault((instance.name, instance.thread), [])

@@ -1,11 +1,14 @@
 """Attention layers on the accelerator: heads are views, and nothing is transposed or copied."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 
 import daedal
 from daedal.check import compare_operators, integer_graph
 from daedal.checking import check_layers
+from daedal.compiler.link import side_by_side
 from daedal.isa.artifact import Artifact
 from tests.support.heads import Heads, attention_layer
 
@@ -63,6 +66,41 @@ def test_heads_of_queries_share_keys(width, fused, rng):
     """The rows of three heads are one image of the product in the model."""
     sizes = Heads(32, 6, 2, width, fused=fused, softmax=True)
     assert operators(check(sizes, "attention", rng)) == [[*LAYER[:3], "q_softmax", *LAYER[3:]]]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("tokens", "heads", "keys", "width"), [(32, 2, 2, 16), (50, 3, 3, 8), (32, 6, 2, 8)]
+)
+def test_attention_is_two_layers(tokens, heads, keys, width, causal, rng):
+    """Also where heads fill no blocks, keys fill none, and the queries of three heads share keys;
+    a mask of 96 rows is then that of 32."""
+    sizes = Heads(tokens, heads, keys, width, attention=True, causal=causal)
+    model = attention_layer(rng, sizes).SerializeToString()
+    artifact = daedal.compile(model, "attention", host=None, cpu_levels=())
+    (found,) = operators(artifact)
+    layers = ["q_attention_weights", "q_weighted_mean"]
+    assert [op for op in found if op not in (PROJECTION, PRODUCT, "q_pad")] == layers
+    x = {"x": rng.normal(size=(1, tokens, sizes.depth)).astype(np.float32)}
+    check = check_layers(artifact, model, x)
+    assert check.passed, (check.first_difference, check.overwritten)
+    macs = {layer.op: layer.macs for layer in artifact.launches[0].layers}
+    assert macs["q_attention_weights"] >= heads * tokens * tokens * width
+
+
+def test_values_are_projected_beside_the_weights(rng):
+    """The multipliers do one while the ALU does the other: less time than one after the other."""
+    sizes = Heads(128, 4, 4, 32, depth=256, attention=True)
+    model = attention_layer(rng, sizes).SerializeToString()
+    x = {"x": rng.normal(size=(1, sizes.tokens, sizes.depth)).astype(np.float32)}
+    cycles = {}
+    for together in (True, False):
+        with mock.patch.object(side_by_side, "MOST_CYCLES", 0.9 if together else 0.0):
+            artifact = daedal.compile(model, "attention", host=None, cpu_levels=(), cache=False)
+        assert check_layers(artifact, model, x).passed
+        (profile,) = daedal.simulate(artifact, x, device="timing").profiles
+        cycles[together] = profile.cycles
+    assert cycles[True] < 0.98 * cycles[False]
 
 
 def test_a_softmax_on_the_host(rng):

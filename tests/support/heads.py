@@ -22,6 +22,8 @@ class Heads:
     repeated : whether shared heads are repeated. Otherwise the queries that share one are rows of
         one product.
     softmax : whether there is a softmax between the products, which the host computes.
+    attention : whether there is one, and nothing is quantized between the products.
+    causal : whether a mask hides later tokens from it.
     """
 
     tokens: int = 32
@@ -32,6 +34,8 @@ class Heads:
     fused: bool = False
     repeated: bool = False
     softmax: bool = False
+    attention: bool = False
+    causal: bool = False
     probability_zero: int = 0
 
 
@@ -94,7 +98,10 @@ def attention_layer(rng: np.random.Generator, heads: Heads) -> onnx.ModelProto:
         query = it.reshaped(query, (1, heads.keys, rows, width))
     scores = it.op("MatMul", query, it.op("Transpose", key, perm=[0, 1, 3, 2]))
     scale = 0.03 * np.sqrt(width)
-    weights = it.requantized(scores, scale, 4)
+    if heads.attention:
+        weights, scale = _probabilities(it, scores, scale), 1 / np.sqrt(tokens)
+    else:
+        weights = it.requantized(scores, scale, 4)
     if heads.softmax:
         weights = it.op("Softmax", it.op("Mul", weights, it.constant(np.float32(1))), axis=-1)
         weights = it.requantized(weights, 1 / 128, heads.probability_zero)
@@ -104,3 +111,14 @@ def attention_layer(rng: np.random.Generator, heads: Heads) -> onnx.ModelProto:
     y = it.reshaped(y, (1, heads.queries, tokens, width))
     y = it.reshaped(it.op("Transpose", y, perm=[0, 2, 1, 3]), (1, tokens, heads.queries * width))
     return it.model(it.projection(y, heads.queries * width, depth, 0.03, 0))
+
+
+def _probabilities(it: _Layer, scores: str, scale: float) -> str:
+    """Softmax in real numbers."""
+    scores = it.op("Mul", scores, it.constant(np.float32(scale)))
+    heads = it.heads
+    if heads.causal:
+        share = 1 if heads.repeated else heads.queries // heads.keys
+        mask = np.triu(np.full((heads.tokens, heads.tokens), -1e4, np.float32), 1)
+        scores = it.op("Add", scores, it.constant(np.tile(mask, (share, 1))[None, None]))
+    return it.op("Softmax", scores, axis=-1)
