@@ -1,13 +1,13 @@
 """stories260k, token by token: ``python bench/transformers.py --step decode``.
 
 The decoder of the shared test data keeps its caches on the device (docs/generation.md). With the
-published ids fed, its logits are compared with those of the float model; the layers of one token
-with the integer reference; and the RTL writes the first tokens of the story.
+published ids fed, its logits are compared with those of the float model, and its layers with the
+integer reference. The RTL writes the first tokens of the story.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,14 @@ from rich.markup import escape
 
 import daedal
 from daedal.api import code_trust
-from daedal.check import integer_graph
-from daedal.compiler.graph import run_all
+from daedal.checking import check_layers
 from daedal.compiler.onnxruntime_session import open_session
 from daedal.devices import open_device
-from daedal.isa.artifact import Artifact, Launch
-from daedal.isa.variant import Variant, load_variant
+from daedal.isa.artifact import Artifact
+from daedal.isa.variant import load_variant
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor
 from daedal.runtime.generation import Step, generate
-from daedal.runtime.kept_layers import keep_layers
 from daedal.runtime.vocabulary import Vocabulary
 
 __all__ = ["DecodeRow", "decode_row", "show_decode"]
@@ -39,7 +37,7 @@ Feeds = dict[str, Array]
 STATES = {"k_cache_*": "k_new_*", "v_cache_*": "v_new_*"}
 STORY_TOKENS = 40
 CHECKED_TOKENS = 20
-"""Tokens fed before the one whose layers are compared."""
+"""Tokens whose layers are compared."""
 
 SAMPLE_STEP = 6
 """One token of so many is a sample: neighbours have nearly the same caches."""
@@ -61,7 +59,7 @@ class DecodeRow:
     cycles : of a token, by the cycle model.
     rtl_cycles : the most and the fewest of the story's tokens on the RTL.
     rtl_differs : tokens of the story whose logits are not those of the functional simulator.
-    layers_compared, layers_wrong : of one token, functional simulator and integer reference.
+    layers_compared, layers_wrong : functional simulator and integer reference.
     tokens : of the published text that were fed.
     perplexity_float, perplexity, agreement : over them; the last is of the likeliest next tokens.
     story : what the RTL wrote.
@@ -109,7 +107,8 @@ def decode_row(models: Path, report: Callable[[str], None]) -> DecodeRow | None:
     artifact = daedal.compile(quantized, variant, states=STATES)
     report("stories260k: layers of a token")
     ids = data["token_ids"].tolist()
-    compared, wrong = _check_layers(artifact, quantized, variant, decoder, ids)
+    feeds = [_feeds(decoder, place, ids[place]) for place in range(CHECKED_TOKENS)]
+    check = check_layers(artifact, quantized, _joined(feeds))
     report("stories260k: the published text")
     fed = _steps(artifact, "functional", decoder, ids[: len(decoder.tables["mask"])], 1)
     expected = np.load(folder / "outputs.npz")["decode_logits"][: len(fed)].astype(np.float64)
@@ -129,8 +128,8 @@ def decode_row(models: Path, report: Callable[[str], None]) -> DecodeRow | None:
             one.logits.tobytes() != other.logits.tobytes()
             for one, other in zip(story, same, strict=True)
         ),
-        layers_compared=compared,
-        layers_wrong=wrong,
+        layers_compared=sum(item.difference is not None for item in check.tensors),
+        layers_wrong=sum(item.differs for item in check.tensors) + len(check.overwritten),
         tokens=len(fed),
         perplexity_float=_perplexity(expected, targets),
         perplexity=_perplexity(found, targets),
@@ -191,11 +190,21 @@ def _samples(model: onnx.ModelProto, decoder: Decoder, texts: Sequence[Array]) -
     for ids in texts:
         caches = _caches(model)
         for position, token in enumerate(ids[: len(decoder.tables["mask"])]):
-            feeds = {"token_ids": np.array([[token]]), **decoder.inputs_at(position)}
+            feeds = _feeds(decoder, position, int(token))
             if position % SAMPLE_STEP == 0:
                 samples.append({**feeds, **{name: item.copy() for name, item in caches.items()}})
             _store(caches, dict(zip(names, run({**feeds, **caches}), strict=True)), position)
-    return {name: np.concatenate([item[name] for item in samples]) for name in samples[0]}
+    return _joined(samples)
+
+
+def _feeds(decoder: Decoder, position: int, token: int) -> Feeds:
+    """The inputs of one run, without caches."""
+    return {"token_ids": np.array([[token]]), **decoder.inputs_at(position)}
+
+
+def _joined(feeds: Sequence[Feeds]) -> Feeds:
+    """Along axis 0."""
+    return {name: np.concatenate([item[name] for item in feeds]) for name in feeds[0]}
 
 
 def _caches(model: onnx.ModelProto) -> Feeds:
@@ -221,41 +230,6 @@ def _steps(
     opened = open_device(device, artifact.variant)
     executor = Executor(artifact, opened, code_trust())
     return list(generate(executor, decoder, prompt, max_tokens=count))
-
-
-def _check_layers(
-    artifact: Artifact, model: bytes, variant: Variant, decoder: Decoder, ids: Sequence[int]
-) -> tuple[int, int]:
-    """Tensors of one token that were compared with the integer reference, and that differ from it.
-
-    The reference has caches that are written outside, as the model has.
-    """
-    kept = replace(
-        artifact,
-        parts=tuple(keep_layers(x) if isinstance(x, Launch) else x for x in artifact.parts),
-    )
-    executor = Executor(kept, open_device("functional", variant), code_trust())
-    reference = integer_graph(model, variant, artifact.host_quantized)
-    caches = _caches(onnx.load_from_string(model))
-    expected: Mapping[str, Array] = {}
-    found: Mapping[str, Array] = {}
-    for position, token in enumerate(ids[: CHECKED_TOKENS + 1]):
-        feeds = {"token_ids": np.array([[token]]), **decoder.inputs_at(position)}
-        expected = run_all(reference, {**feeds, **caches})
-        found = executor.run(feeds, position).values
-        _store(caches, expected, position)
-    names = [
-        layer.output
-        for launch in artifact.launches
-        for layer in launch.layers
-        if layer.output in expected and layer.output in found
-    ]
-    wrong = [
-        name
-        for name in names
-        if not np.array_equal(expected[name].reshape(-1), found[name].reshape(-1))
-    ]
-    return len(names), len(wrong)
 
 
 def _perplexity(logits: Array, targets: Array) -> float:

@@ -148,6 +148,8 @@ def graph_passes(
         ("flatten_dense_to_conv", flatten_dense_to_conv),
         ("simplify_transposes", simplify_transposes),
         ("join_columns", join_columns),
+        ("simplify_reshapes", simplify_reshapes),
+        ("eliminate_dead_code", eliminate_dead_code),
         ("move_transposes", move_transposes),
         ("ungroup_queries", ungroup_queries),
         ("feed_dense_maps", feed_dense_maps),

@@ -96,6 +96,8 @@ def check_layers(
     """Run an artifact twice per item, unmodified and with `keep_layers`, and compare every layer.
 
     The layers of a launch are compared with the reference for the tensors that entered that launch.
+    With states, items are at one position after the other; the reference has the caches of the
+    model, and no layer that stores rows in a state is compared.
 
     Parameters
     ----------
@@ -123,8 +125,9 @@ def check_layers(
     for number, feed in enumerate(feeds):
         if progress is not None:
             progress(number, len(feeds))
-        found = whole.run(feed)
-        tally.add(plain.run(feed), found, reference.run(found.values))
+        position = number if artifact.states else None
+        found = whole.run(feed, position)
+        tally.add(plain.run(feed, position), found, reference.run(found.values, number))
     if progress is not None:
         progress(len(feeds), len(feeds))
     return tally.result(artifact)
@@ -136,7 +139,13 @@ class _Reference:
     def __init__(self, graph: Graph, artifact: Artifact) -> None:
         self._graph = graph
         self._parts: list[Graph] = []
-        known = [value.name for value in artifact.inputs]
+        self._states = {item.name: item.new for item in artifact.states}
+        self._caches = {
+            name: np.zeros(graph.types[name].shape, graph.types[name].dtype)
+            for name in self._states
+            if name in graph.types
+        }
+        known = [*(value.name for value in artifact.inputs), *self._states]
         missing = [name for name in known if name not in graph.types]
         if missing:
             raise ModelError(
@@ -148,6 +157,7 @@ class _Reference:
             known += [binding.name for binding in launch.inputs]
             self._add(known, [layer.output for layer in launch.layers])
             known += [binding.name for binding in launch.outputs]
+        self._add(known, list(self._states.values()))
 
     def _add(self, known: Sequence[str], wanted: Sequence[str]) -> None:
         starts = [name for name in known if name in self._graph.types]
@@ -155,12 +165,20 @@ class _Reference:
         if ends:
             self._parts.append(extract(self._graph, starts, ends))
 
-    def run(self, found: Mapping[str, Array]) -> dict[str, Array]:
-        """Expected values of the tensors in `found` that the reference has."""
+    def run(self, found: Mapping[str, Array], position: int) -> dict[str, Array]:
+        """Expected values of the tensors in `found` that the reference has.
+
+        New rows are written into the caches of the next run, at `position`.
+        """
         values: dict[str, Array] = {}
+        given = {**found, **self._caches}
         for part in self._parts:
-            feeds = {name: _typed(found[name], part.types[name]) for name in part.inputs}
+            feeds = {name: _typed(given[name], part.types[name]) for name in part.inputs}
             values.update(run(part, feeds))
+        for name, new in self._states.items():
+            cache, row = self._caches[name], values[new]
+            axis = next(k for k, extent in enumerate(cache.shape) if extent != row.shape[k])
+            np.moveaxis(cache, axis, 0)[position] = np.moveaxis(row, axis, 0)[0]
         return values
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import daedal
 from daedal.check import integer_graph
+from daedal.checking import check_layers
 from daedal.compiler.graph import run
 from daedal.compiler.states import match_states
 from daedal.devices import open_device
@@ -83,6 +84,15 @@ def test_rtl_counts_and_computes_the_same() -> None:
         steps = generate(executor, Decoder(GROUPED.tables()), [3, 5], max_tokens=1)
         found.append([(step.logits.tolist(), step.profile.cycles) for step in steps])
     assert found[0] == found[1]
+
+
+def test_layers_are_those_of_the_reference(rng: np.random.Generator) -> None:
+    """Of several tokens: the reference has caches that grow."""
+    tables = {name: table[:, 0] for name, table in GROUPED.tables().items()}
+    tokens = rng.integers(0, GROUPED.vocabulary, (GROUPED.rows, 1))
+    check = check_layers(compiled(GROUPED), quantized(GROUPED), {"token": tokens, **tables})
+    compared = [item for item in check.tensors if item.difference is not None]
+    assert check.passed and len(compared) > len(check.tensors) // 2
 
 
 def test_a_file_keeps_states() -> None:

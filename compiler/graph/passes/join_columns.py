@@ -5,9 +5,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.ops.registry import runs_on
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.flatten_dense_to_conv import ELEMENTWISE
-from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
 from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["join_columns"]
@@ -15,6 +13,8 @@ __all__ = ["join_columns"]
 
 def join_columns(graph: Graph) -> Graph:
     """Move reshapes of maps of one pixel behind elementwise operators. Exact.
+
+    `simplify_reshapes` joins those that follow each other.
 
     The elements of a single token are channels of one pixel. Split into heads they would be
     channels, rows and columns, which lie elsewhere in memory.
@@ -36,7 +36,7 @@ def join_columns(graph: Graph) -> Graph:
     for node in graph.nodes:
         if node.op not in ELEMENTWISE or not _join(graph, builder, node, columns):
             builder.copy_node(node)
-    return eliminate_dead_code(simplify_reshapes(builder.finish(graph.outputs)))
+    return builder.finish(graph.outputs)
 
 
 def _join(graph: Graph, builder: GraphBuilder, node: Node, columns: dict[str, str]) -> bool:
