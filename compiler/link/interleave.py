@@ -16,11 +16,19 @@ from itertools import accumulate, takewhile
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.codegen.segment import Instance, Segment, SegmentInstruction
+from daedal.compiler.codegen.segment import (
+    Instance,
+    RowAccess,
+    Runs,
+    Segment,
+    SegmentInstruction,
+    overlap,
+)
 from daedal.compiler.link.forward_rows import forward_rows
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.link.order import ordered
 from daedal.compiler.link.placed import BeatRange
+from daedal.compiler.link.resident_rows import resident_rows
 from daedal.compiler.link.transfer_beats import TransferBeats, entries
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -45,11 +53,18 @@ first layer wait in the queue behind it. Products must continue during that time
 
 @dataclass(frozen=True)
 class Stretch:
-    """One layer, or several that are interleaved: their numbers, and instructions with the number
-    of the layer of each."""
+    """One layer, or several that are interleaved.
+
+    Parameters
+    ----------
+    layers : their numbers.
+    items : instructions with the number of the layer of each.
+    kept : instances that live across stretches.
+    """
 
     layers: tuple[int, ...]
     items: tuple[tuple[int, SegmentInstruction], ...]
+    kept: frozenset[Instance] = frozenset()
 
 
 def stretches(
@@ -59,31 +74,37 @@ def stretches(
     aliases: Mapping[str, Alias] | None = None,
     *,
     interleave: bool = True,
+    resident: bool = False,
 ) -> list[Stretch]:
     """All instructions of `segments` in the order that the program has them.
 
     `constants` are the names of the tensors that nothing writes, `aliases` those that share bytes.
-    Without `interleave`, every layer is a stretch of its own.
+    Without `interleave`, every layer is a stretch of its own. With `resident`, small tensors of
+    accumulators stay on chip (`resident_rows`).
     """
     words = _Words(variant, aliases or {})
+    layers = [ordered(segment, constants) for segment in segments]
+    kept: frozenset[Instance] = frozenset()
+    if resident:
+        layers, kept = resident_rows(layers, variant, words.aliases)
     # The allocator places a layer's tiles in the two halves of the accumulators in turn.
     half_rows = scratchpad(variant, Memory.ACC).depth_rows // 2
     found: list[Stretch] = []
     last: list[SegmentInstruction] = []
-    for number, segment in enumerate(segments):
-        items = ordered(segment, constants)
+    for number, items in enumerate(layers):
         mixed = None
         alone = interleave and found and len(found[-1].layers) == 1
         if alone and not _multiplies(items):
-            mixed = _forwarded(last, items, words, variant)
+            mixed = _forwarded(last, items, kept, words, variant)
             if mixed is None and _is_long(last) and _fit(last, items, half_rows):
                 mixed = _interleaved(last, items, words)
         if mixed is None:
-            found.append(Stretch((number,), tuple((number, item) for item in items)))
+            found.append(Stretch((number,), tuple((number, item) for item in items), kept))
         else:
             found[-1] = Stretch(
                 (number - 1, number),
                 tuple((number - 1 + which, item) for which, item in mixed),
+                kept,
             )
         last = items
     return found
@@ -207,6 +228,7 @@ def _mixed(
 def _forwarded(
     first: Sequence[SegmentInstruction],
     second: Sequence[SegmentInstruction],
+    kept: Collection[Instance],
     words: _Words,
     variant: Variant,
 ) -> list[tuple[int, SegmentInstruction]] | None:
@@ -217,25 +239,42 @@ def _forwarded(
     tile, which the multipliers compute meanwhile.
     """
     both = forward_rows(first, second, variant, words.aliases)
-    if both is None:
+    if both is None and not _written(first, kept) & _read(second, kept):
         return None
-    tiles, later = _tiles(both[0]), _tiles(both[1])
+    first, second = both or (first, second)
+    tiles, later = _tiles(first), _tiles(second)
     touched = _Touched(tiles, words)
-    last_use = {
-        access.instance: number
-        for number, tile in enumerate(tiles)
-        for item in tile
-        for access in item.rows
-    }
+    written: dict[Instance, dict[Runs, int]] = {}
+    for number, tile in enumerate(tiles):
+        for access in _accesses(tile):
+            if access.writes:
+                written.setdefault(access.instance, {})[access.runs] = number
     needs = [
         max(
             touched.by(tile)[1],
-            *(last_use.get(access.instance, 0) for item in tile for access in item.rows),
+            *(
+                number
+                for access in _accesses(tile)
+                for runs, number in written.get(access.instance, {}).items()
+                if overlap(runs, access.runs)
+            ),
         )
         for tile in later
     ]
     mixed = list(_following(tiles, later, list(accumulate(needs, max))))
     return mixed if _all_fit([item for _, item in mixed], variant) else None
+
+
+def _accesses(items: Sequence[SegmentInstruction]) -> Iterator[RowAccess]:
+    return (access for item in items for access in item.rows)
+
+
+def _written(items: Sequence[SegmentInstruction], among: Collection[Instance]) -> set[Instance]:
+    return {a.instance for a in _accesses(items) if a.writes and a.instance in among}
+
+
+def _read(items: Sequence[SegmentInstruction], among: Collection[Instance]) -> set[Instance]:
+    return {a.instance for a in _accesses(items) if a.reads and a.instance in among}
 
 
 def _following(

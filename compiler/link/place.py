@@ -1,6 +1,6 @@
 """Turns segments into one stream of instructions with scratchpad rows and micro-ops assigned."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 
 from daedal.compiler.codegen.segment import (
@@ -53,14 +53,19 @@ class Placement:
     def run(self, parts: Sequence[Stretch], segments: Sequence[Segment]) -> list[PlacedInstruction]:
         """All instructions with their rows; memory offsets are still relative to tensors."""
         result: list[PlacedInstruction] = []
-        for part in parts:
+        ends = _last_parts(parts)
+        for number, part in enumerate(parts):
             name = " and ".join(segments[layer].name for layer in part.layers)
-            result += self._stretch(part, name)
+            lasting = {instance for instance, end in ends.items() if end > number}
+            result += self._stretch(part, name, lasting)
             for allocator in self.allocators.values():
                 allocator.end_layer()
         return result
 
-    def _stretch(self, part: Stretch, name: str) -> Iterator[PlacedInstruction]:
+    def _stretch(
+        self, part: Stretch, name: str, lasting: Collection[Instance]
+    ) -> Iterator[PlacedInstruction]:
+        """A stretch; instances that are `lasting` stay."""
         items = [item for _, item in part.items]
         together = {unit: self._sequences(items, unit) for unit in _UOP_UNITS}
         for unit, sequences in together.items():
@@ -71,6 +76,8 @@ class Placement:
         }
         dying: dict[int, list[Instance]] = {}
         for instance, number in last_use.items():
+            if instance in lasting:
+                continue
             dying.setdefault(number, []).append(instance)
         relations = RowRelations(items, self._variant)
         for number, (layer, item) in enumerate(part.items):
@@ -149,6 +156,17 @@ class Placement:
         runs = _first_rows(load.count)
         rows = PlacedRows(target.memory, load.row, runs, reads=False, writes=True)
         return PlacedInstruction(instruction, layer, (rows,), table_name(unit))
+
+
+def _last_parts(parts: Sequence[Stretch]) -> dict[Instance, int]:
+    """The last part in which each instance is used that lives across parts."""
+    return {
+        access.instance: number
+        for number, part in enumerate(parts)
+        for _, item in part.items
+        for access in item.rows
+        if access.instance in part.kept
+    }
 
 
 @cache
