@@ -27,10 +27,12 @@ from typing import NamedTuple
 from daedal.compiler.codegen.segment import Instance, Runs, SegmentInstruction, overlap
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.link.row_parts import (
+    LoadedRows,
     Part,
     RowAddresses,
     is_wide_load,
     is_wide_store,
+    reads_only,
     rewritten,
 )
 from daedal.isa.table import Unit
@@ -91,9 +93,8 @@ def _stored(first: Items, addresses: RowAddresses) -> dict[tuple[str, int], _Row
         if last_write[access.instance] > number:
             continue
         group, words = addresses.of(item)
-        row = item.template.values.get("row", 0)
-        for place, word in enumerate(words):
-            found[group, word] = _Row(access.instance, row + place, number)
+        for row, word in zip(LoadedRows.of(item).rows, words, strict=True):
+            found[group, word] = _Row(access.instance, row, number)
     return found
 
 
@@ -126,12 +127,14 @@ def _parts(
     for number in loads:
         item = second[number]
         group, words = addresses.of(item)
-        row = item.template.values.get("row", 0)
-        for place, word in enumerate(words):
+        for place, word in zip(LoadedRows.of(item).rows, words, strict=True):
             source = stored.get((group, word))
             if source is None:
                 return None
-            rows.setdefault(source.instance, {})[source.row] = row + place
+            rows.setdefault(source.instance, {})[source.row] = place
+    data = {place for places in rows.values() for place in places.values()}
+    if not reads_only(whole, data, second):
+        return None
     found = {}
     for instance, places in rows.items():
         offsets = {place - row for row, place in places.items()}

@@ -22,21 +22,23 @@ Input and output: the instructions of all layers in program order.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction, overlap
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.link.row_parts import (
+    LoadedRows,
     Part,
     RowAddresses,
     is_wide_load,
     is_wide_store,
+    reads_only,
     rewritten,
     shifted,
 )
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LOOPS, AluOp, Opcode, OutMemory, Unit
+from daedal.isa.table import AluOp, Opcode, OutMemory, Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["SHARE", "resident_rows"]
@@ -148,7 +150,9 @@ def _read(
         if not is_wide_load(item) or (moved := addresses.of(item))[0] != group:
             yield item
             continue
-        if not all(word in tensor.rows for word in moved[1]):
+        data = set(LoadedRows.of(item).rows)
+        known = all(word in tensor.rows for word in moved[1])
+        if not known or not reads_only(item.rows[0].instance, data, items):
             yield item
             continue
         rows = [tensor.rows[word] for word in moved[1]]
@@ -166,7 +170,8 @@ def _direct_user(
     that it may read elsewhere, with `instance` as the source; None if there is none."""
     (loaded,) = items[number].rows
     offset = rows[0] - loaded.begin
-    if list(rows) != list(range(rows[0], rows[0] + len(rows))):
+    in_order = list(rows) == list(range(rows[0], rows[0] + len(rows)))
+    if not in_order or LoadedRows.of(items[number]).runs != loaded.runs:
         return None
     for place in range(number + 1, len(items)):
         item = items[place]
@@ -191,25 +196,20 @@ def _copy(
 ) -> SegmentInstruction:
     """A copy from `instance`, from row `first` on, instead of a LOAD."""
     (loaded,) = load.rows
+    target = LoadedRows.of(load)
     get = load.template.values.get
-    extents = (get("blocks", 0), get("rows", 0), get("cols", 0))
     strides = (get("block_stride_beats", 0), get("row_stride_beats", 0))
-    sources = (*(stride // addresses.row_beats for stride in strides), 1)
-    targets = (extents[1] * extents[2], extents[2], 1)
+    steps = (*(stride // addresses.row_beats for stride in strides), 1)
+    source = replace(target, first=first, steps=steps)
     values = {"operation": AluOp.MOV, "destination": OutMemory.ACC}
-    for loop in range(LOOPS):
-        values[f"extent{loop}"] = extents[loop]
-        if extents[loop] > 1:
-            values[f"dst_factor{loop}"] = targets[loop]
-            values[f"src_factor{loop}"] = sources[loop]
-    runs = tuple(
-        (begin, begin + extents[2])
-        for block in range(extents[0])
-        for begin in (first + block * sources[0] + row * sources[1] for row in range(extents[1]))
-    )
-    template = Instruction.of(Opcode.ALU, dst_base=get("row", 0), src_base=first, **values)
+    for loop, extent in enumerate(target.extents):
+        values[f"extent{loop}"] = extent
+        if extent > 1:
+            values[f"dst_factor{loop}"] = target.steps[loop]
+            values[f"src_factor{loop}"] = source.steps[loop]
+    template = Instruction.of(Opcode.ALU, dst_base=target.first, src_base=first, **values)
     accesses = (
-        RowAccess(loaded.instance, "dst_base", loaded.runs, writes=True),
-        RowAccess(instance, "src_base", runs, reads=True),
+        RowAccess(loaded.instance, "dst_base", target.runs, writes=True),
+        RowAccess(instance, "src_base", source.runs, reads=True),
     )
     return SegmentInstruction(template, accesses, uops=((0, 0, 0),))

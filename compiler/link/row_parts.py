@@ -3,7 +3,8 @@
 `forward_rows` and `resident_rows` join buffers of several layers with these.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,9 +16,16 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, OutMemory, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["Part", "RowAddresses", "is_wide_load", "is_wide_store", "rewritten", "shifted"]
-
-_PADS = ("pad_top", "pad_bottom", "pad_left", "pad_right")
+__all__ = [
+    "LoadedRows",
+    "Part",
+    "RowAddresses",
+    "is_wide_load",
+    "is_wide_store",
+    "reads_only",
+    "rewritten",
+    "shifted",
+]
 
 
 class Part(NamedTuple):
@@ -50,11 +58,70 @@ class RowAddresses:
         return alias.group, words.ravel().tolist()
 
 
+@dataclass(frozen=True)
+class LoadedRows:
+    """Where the rows of a LOAD lie on chip.
+
+    Parameters
+    ----------
+    first : the first row that is not padding.
+    extents : planes, rows of memory in a plane, scratchpad rows in a row of memory.
+    steps : scratchpad rows from one of these to the next; there is padding between them.
+    """
+
+    first: int
+    extents: tuple[int, int, int]
+    steps: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, load: SegmentInstruction) -> "LoadedRows":
+        """Those of a LOAD, or of a STORE, which has no padding."""
+        get = load.template.values.get
+        extents = (get("blocks", 0), get("rows", 0), get("cols", 0))
+        width = get("pad_left", 0) + extents[2] + get("pad_right", 0)
+        height = get("pad_top", 0) + extents[1] + get("pad_bottom", 0)
+        first = get("row", 0) + get("pad_top", 0) * width + get("pad_left", 0)
+        return cls(first, extents, (height * width, width, 1))
+
+    @property
+    def rows(self) -> list[int]:
+        """All of them, in the order of memory."""
+        blocks, rows, cols = (
+            np.arange(extent) * step for extent, step in zip(self.extents, self.steps, strict=True)
+        )
+        found = self.first + blocks[:, None, None] + rows[:, None] + cols
+        numbers: list[int] = found.ravel().tolist()
+        return numbers
+
+    @property
+    def runs(self) -> Runs:
+        """The same as ranges, one for each row of memory."""
+        blocks, rows, cols = self.extents
+        begins = (
+            self.first + block * self.steps[0] + row * self.steps[1]
+            for block in range(blocks)
+            for row in range(rows)
+        )
+        return tuple((begin, begin + cols) for begin in begins)
+
+
 def is_wide_load(item: SegmentInstruction) -> bool:
-    """Whether it loads whole rows of accumulators, and no padding."""
-    get = item.template.values.get
-    wide = item.unit is Unit.LOAD and get("memory", 0) == LoadMemory.ACC
-    return wide and not any(get(pad, 0) for pad in _PADS)
+    """Whether it loads whole rows of accumulators."""
+    return item.unit is Unit.LOAD and item.template.values.get("memory", 0) == LoadMemory.ACC
+
+
+def reads_only(
+    instance: Instance, rows: Collection[int], items: Iterable[SegmentInstruction]
+) -> bool:
+    """Whether what `items` read of `instance` is among `rows`, and no padding."""
+    return all(
+        row in rows
+        for item in items
+        for access in item.rows
+        if access.reads and access.instance is instance
+        for begin, end in access.runs
+        for row in range(begin, end)
+    )
 
 
 def is_wide_store(item: SegmentInstruction) -> bool:

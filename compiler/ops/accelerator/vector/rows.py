@@ -6,6 +6,7 @@ accumulators, mostly in place, and the results are stored.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -241,8 +242,11 @@ def _scheduled(
     sch.compute_at(y, w_0)
     names = [site.block.name for site in reversed(sites) if site.block.name != "y"]
     loop = w_0
+    odd_pixels = tile[1] * tile[2] % 2 == 1
     for name in names:
         sch.set_scope(sch.get_block(name), 0, "acc")
+        if odd_pixels and (name in _OF_MAP or name == "bytes"):
+            sch.storage_align(sch.get_block(name), 0, 1, 2 * prod(func.outputs[0].shape[-3:]))
         sch.compute_at(sch.get_block(name), loop if name in _IN_CHUNKS else w_0)
         if name == "powers":
             *_, n, c, h, w, u, b, o, blocks, parts = sch.get_loops(sch.get_block(name))
