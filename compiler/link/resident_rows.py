@@ -150,9 +150,16 @@ def _read(
         if not is_wide_load(item) or (moved := addresses.of(item))[0] != group:
             yield item
             continue
-        data = set(LoadedRows.of(item).rows)
+        loaded = item.rows[0].instance
+        loads = [other for other in items if is_wide_load(other)]
+        data = {
+            row
+            for other in loads
+            if other.rows[0].instance is loaded
+            for row in LoadedRows.of(other).rows
+        }
         known = all(word in tensor.rows for word in moved[1])
-        if not known or not reads_only(item.rows[0].instance, data, items):
+        if not known or not reads_only(loaded, data, items):
             yield item
             continue
         rows = [tensor.rows[word] for word in moved[1]]

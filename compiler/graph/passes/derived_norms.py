@@ -26,9 +26,7 @@ MOST_STEPS = 1 / 4
 _BIAS_LIMIT = (1 << 31) - 1
 
 
-def derive_norm(
-    context: LoweringContext, node: Node, q: Quantization, output: str
-) -> str | None:
+def derive_norm(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """The norm `node`, from one with 16 bits that is computed before.
 
     With gains g, h and biases b, c of `node` and the other one, and y the other one's result::

@@ -12,9 +12,9 @@ from daedal.compiler.graph.layout import (
     Layout,
     WeightLayout,
 )
+from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.integer import dtype_in, is_wide
-from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer_rows import (
     Q_LAYER_NORM,
     Q_RMS_NORM,

@@ -17,9 +17,7 @@ from daedal.isa.variant import Variant
 __all__ = ["build_channel_requantize", "build_norm", "build_softmax"]
 
 
-def build_channel_requantize(
-    operands: list[te.Tensor], node: Node, variant: Variant
-) -> Template:
+def build_channel_requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     """The schedules of a change of scale per channel."""
     y = requantize(*operands, bounds=bounds_of(node), accumulator=accumulator_dtype(variant))
     return move_template(te.create_prim_func(operands, [y], node.output), variant)
