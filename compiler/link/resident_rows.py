@@ -205,10 +205,11 @@ def _copy(
     (loaded,) = load.rows
     target = LoadedRows.of(load)
     get = load.template.values.get
-    strides = (get("block_stride_beats", 0), get("row_stride_beats", 0))
-    steps = (*(stride // addresses.row_beats for stride in strides), 1)
-    source = replace(target, first=first, steps=steps)
-    values = {"operation": AluOp.MOV, "destination": OutMemory.ACC}
+    planes, rows = (get(f"{what}_stride_beats", 0) for what in ("block", "row"))
+    source = replace(
+        target, first=first, steps=(planes // addresses.row_beats, rows // addresses.row_beats, 1)
+    )
+    values = {"operation": int(AluOp.MOV), "destination": int(OutMemory.ACC)}
     for loop, extent in enumerate(target.extents):
         values[f"extent{loop}"] = extent
         if extent > 1:
