@@ -38,8 +38,12 @@ def follow_tiles(
     Each tile of `second` follows the tiles of `first` that it reads, and the products of the next
     tile, which the multipliers compute meanwhile.
     """
+    # Layers with the same code share instances (`daedal.compiler.codegen.segment.relabeled`).
+    common = {a.instance for a in _accesses(first)} & {a.instance for a in _accesses(second)}
+    if not common.issubset(kept):
+        return None
     both = forward_rows(first, second, variant, words.aliases)
-    if both is None and not _written(first, kept) & _read(second, kept):
+    if both is None and not _written(first) & common:
         return None
     first, second = both or (first, second)
     tiles, later = tiles_of(first), tiles_of(second)
@@ -69,12 +73,8 @@ def _accesses(items: Sequence[SegmentInstruction]) -> Iterator[RowAccess]:
     return (access for item in items for access in item.rows)
 
 
-def _written(items: Sequence[SegmentInstruction], among: Collection[Instance]) -> set[Instance]:
-    return {a.instance for a in _accesses(items) if a.writes and a.instance in among}
-
-
-def _read(items: Sequence[SegmentInstruction], among: Collection[Instance]) -> set[Instance]:
-    return {a.instance for a in _accesses(items) if a.reads and a.instance in among}
+def _written(items: Sequence[SegmentInstruction]) -> set[Instance]:
+    return {access.instance for access in _accesses(items) if access.writes}
 
 
 def _following(

@@ -55,14 +55,12 @@ def forward_rows(
     first: Items, second: Items, variant: Variant, aliases: Mapping[str, Alias]
 ) -> tuple[list[SegmentInstruction], list[SegmentInstruction]] | None:
     """Both layers, on the same buffers where that is possible; None where it nowhere is."""
-    shared = {a.instance for item in first for a in item.rows}
-    if any(access.instance in shared for item in second for access in item.rows):
-        return None
+    loaded = _loaded(second)
     addresses = RowAddresses(variant, aliases)
-    stored = _stored(first, addresses)
+    stored = _stored(first, addresses) if loaded else {}
     parts: dict[Instance, Part] = {}
     kept: set[int] = set()
-    for whole, loads in _loaded(second).items():
+    for whole, loads in loaded.items():
         found = _parts(whole, loads, second, stored, addresses)
         if found and not any(instance in parts for instance in found):
             parts |= found

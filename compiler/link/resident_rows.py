@@ -95,24 +95,22 @@ def _tensors(
     layers load into accumulators."""
     stored: dict[str, list[tuple[int, SegmentInstruction]]] = {}
     readers: dict[str, list[int]] = {}
-    words: dict[str, set[int]] = {}
     for number, items in enumerate(layers):
         for item in items:
             if item.unit is Unit.STORE:
-                group, moved = addresses.of(item)
-                stored.setdefault(group, []).append((number, item))
-                words.setdefault(group, set()).update(moved)
+                stored.setdefault(addresses.group(item).group, []).append((number, item))
             elif is_wide_load(item):
-                group, _ = addresses.of(item)
-                if number not in readers.setdefault(group, []):
-                    readers[group].append(number)
+                found = readers.setdefault(addresses.group(item).group, [])
+                if number not in found:
+                    found.append(number)
     for group, stores in stored.items():
-        rows = {word: row for row, word in enumerate(sorted(words[group]))}
-        later = tuple(number for number in readers.get(group, ()) if number > stores[0][0])
-        once = len({number for number, _ in stores}) == 1
-        wide = all(is_wide_store(item) for _, item in stores)
-        if later and once and wide and len(rows) <= most:
-            yield group, _Tensor(stores[0][0], rows, later)
+        first = stores[0][0]
+        later = tuple(number for number in readers.get(group, ()) if number > first)
+        once = all(number == first and is_wide_store(item) for number, item in stores)
+        if later and once:
+            words = sorted(word for _, item in stores for word in addresses.of(item)[1])
+            if len(words) <= most:
+                yield group, _Tensor(first, {word: k for k, word in enumerate(words)}, later)
 
 
 def _written(
@@ -122,14 +120,15 @@ def _written(
     of it."""
     parts: dict[Instance, Part] = {}
     for number, item in enumerate(items):
-        if item.unit is not Unit.STORE or (moved := addresses.of(item))[0] != group:
+        if item.unit is not Unit.STORE or addresses.group(item).group != group:
             continue
+        _, words = addresses.of(item)
         (access,) = item.rows
         begin = item.template.values.get("row", 0)
-        offsets = {tensor.rows[word] - begin - place for place, word in enumerate(moved[1])}
+        offsets = {tensor.rows[word] - begin - place for place, word in enumerate(words)}
         later = (a for other in items[number:] for a in other.rows if a.writes)
         written_again = any(a.instance is access.instance for a in later)
-        whole = len(moved[1]) == access.instance.rows
+        whole = len(words) == access.instance.rows
         if len(offsets) > 1 or access.instance in parts or written_again or not whole:
             return None
         parts[access.instance] = Part(instance, offsets.pop())
@@ -147,9 +146,10 @@ def _read(
         if number in replaced:
             yield replaced[number]
             continue
-        if not is_wide_load(item) or (moved := addresses.of(item))[0] != group:
+        if not is_wide_load(item) or addresses.group(item).group != group:
             yield item
             continue
+        _, words = addresses.of(item)
         loaded = item.rows[0].instance
         loads = [other for other in items if is_wide_load(other)]
         data = {
@@ -158,11 +158,11 @@ def _read(
             if other.rows[0].instance is loaded
             for row in LoadedRows.of(other).rows
         }
-        known = all(word in tensor.rows for word in moved[1])
+        known = all(word in tensor.rows for word in words)
         if not known or not reads_only(loaded, data, items):
             yield item
             continue
-        rows = [tensor.rows[word] for word in moved[1]]
+        rows = [tensor.rows[word] for word in words]
         user = _direct_user(items, number, rows, instance)
         if user is None:
             yield _copy(item, rows[0], instance, addresses)

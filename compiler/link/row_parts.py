@@ -43,11 +43,15 @@ class RowAddresses:
         self._bus_bytes = variant.bus_bytes
         self._aliases = aliases
 
+    def group(self, item: SegmentInstruction) -> Alias:
+        """The group of tensors that share bytes, and the offset in it."""
+        assert item.tensor is not None, "a transfer has a tensor"
+        return self._aliases.get(item.tensor, Alias(item.tensor, 0))
+
     def of(self, item: SegmentInstruction) -> tuple[str, list[int]]:
         """(group, bus words): one for each row, in their order on chip."""
         get = item.template.values.get
-        assert item.tensor is not None, "a transfer has a tensor"
-        alias = self._aliases.get(item.tensor, Alias(item.tensor, 0))
+        alias = self.group(item)
         begin = get("offset_beats", 0) + alias.offset_bytes // self._bus_bytes
         extents = (get("blocks", 0), get("rows", 0), get("cols", 0))
         steps = (get("block_stride_beats", 0), get("row_stride_beats", 0), self.row_beats)
