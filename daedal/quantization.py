@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy.typing as npt
 
 from daedal.compiler.quantization import Method, quantize_model
+from daedal.compiler.quantization.layer_errors import LayerError
 
 __all__ = ["quantize"]
 
@@ -21,6 +22,7 @@ def quantize(
     method: str = Method.MSE,
     fuse_attention: bool = True,
     report: Callable[[str], None] | None = None,
+    errors: Callable[[list[LayerError]], None] | None = None,
 ) -> bytes:
     """Quantize a float32 ONNX model to an int8 QDQ model, which `daedal.compile` takes.
 
@@ -29,11 +31,16 @@ def quantize(
     error), ``percentile`` (all but the largest 0.01 %) or ``minmax``. With `fuse_attention`,
     nothing between the products of attention is quantized, so that variants with lane reductions
     keep scores on chip; for other variants, turn it off. `report` is called with a sentence before
-    each long step.
+    each long step, and `errors`, if given, with how much quantization changes each tensor.
 
     Raises ModelError for a model that cannot be quantized, and samples that do not fit it.
     """
     quantized = quantize_model(
-        model, samples, method=method, fuse_attention=fuse_attention, report=report
+        model,
+        samples,
+        method=method,
+        fuse_attention=fuse_attention,
+        report=report,
+        errors=errors,
     )
     return bytes(quantized.SerializeToString(deterministic=True))

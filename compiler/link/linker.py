@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.link.early_loads import early_loads
-from daedal.compiler.link.interleave import stretches
+from daedal.compiler.link.interleave import Stretch, stretches
 from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.memory_plan import Alias, plan_memory
 from daedal.compiler.link.place import Placement, table_name
@@ -92,17 +92,7 @@ def link_code(
             f"a program must have at most {MAX_INSTRUCTIONS} instructions, not {count}; compile "
             "parts of the model with --from and --to, or use a larger variant"
         )
-    parts = stretches(segments, constants, variant, aliases, interleave=renaming)
-    placement = Placement(variant, renaming)
-    try:
-        items = placement.run(parts, segments)
-    except ScheduleError:
-        if len(parts) == len(segments):
-            raise
-        # Two layers at once may need more rows than one after the other.
-        parts = stretches(segments, constants, variant, aliases, interleave=False)
-        placement = Placement(variant, renaming)
-        items = placement.run(parts, segments)
+    placement, parts, items = _placed(segments, constants, variant, aliases or {}, renaming)
     tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
     plan = plan_memory(
         [[segments[layer] for layer in part.layers] for part in parts],
@@ -130,6 +120,29 @@ def link_code(
         workspace_bound_bytes=plan.workspace_bound_bytes,
     )
     return LinkedCode(instructions, tables, plan, report)
+
+
+def _placed(
+    segments: Sequence[Segment],
+    constants: Mapping[str, int],
+    variant: Variant,
+    aliases: Mapping[str, Alias],
+    renaming: bool,
+) -> tuple[Placement, list[Stretch], list[PlacedInstruction]]:
+    """All instructions with their rows. Tensors that stay on chip, and two layers at once, may need
+    more rows than there are; then they are left out, in this order."""
+    for resident, interleave in ((True, True), (False, True)) if renaming else ():
+        parts = stretches(
+            segments, constants, variant, aliases, interleave=interleave, resident=resident
+        )
+        placement = Placement(variant, renaming)
+        try:
+            return placement, parts, placement.run(parts, segments)
+        except ScheduleError:
+            continue
+    parts = stretches(segments, constants, variant, aliases, interleave=False)
+    placement = Placement(variant, renaming)
+    return placement, parts, placement.run(parts, segments)
 
 
 def _finished(items: Sequence[PlacedInstruction], waits: Waits) -> list[Instruction]:

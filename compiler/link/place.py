@@ -1,6 +1,6 @@
 """Turns segments into one stream of instructions with scratchpad rows and micro-ops assigned."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 
 from daedal.compiler.codegen.segment import (
@@ -49,44 +49,54 @@ class Placement:
             for memory in _PLACED
             if memory in self._pads
         }
+        self._lasting: dict[Instance, int] = {}
 
     def run(self, parts: Sequence[Stretch], segments: Sequence[Segment]) -> list[PlacedInstruction]:
         """All instructions with their rows; memory offsets are still relative to tensors."""
         result: list[PlacedInstruction] = []
-        for part in parts:
+        ends = _last_parts(parts)
+        for number, part in enumerate(parts):
             name = " and ".join(segments[layer].name for layer in part.layers)
-            result += self._stretch(part, name)
+            lasting = {instance for instance, end in ends.items() if end > number}
+            result += self._stretch(part, name, lasting)
             for allocator in self.allocators.values():
                 allocator.end_layer()
         return result
 
-    def _stretch(self, part: Stretch, name: str) -> Iterator[PlacedInstruction]:
+    def _stretch(
+        self, part: Stretch, name: str, lasting: Collection[Instance]
+    ) -> Iterator[PlacedInstruction]:
+        """A stretch; instances that are `lasting` stay."""
         items = [item for _, item in part.items]
         together = {unit: self._sequences(items, unit) for unit in _UOP_UNITS}
         for unit, sequences in together.items():
             for load in self.micro_ops[unit].bring_in(sequences, name):
                 yield self._uop_load(unit, load, part.layers[0])
-        rows = self._rows_of(part, name)
+        rows = self._rows_of(part, name, lasting)
         for layer, item in part.items:
             if item.uops is not None:
                 for load in self.micro_ops[item.unit].bring_one(item.uops):
                     yield self._uop_load(item.unit, load, layer)
             yield self._relocate(item, layer, rows)
 
-    def _rows_of(self, part: Stretch, name: str) -> dict[Instance, int]:
+    def _rows_of(
+        self, part: Stretch, name: str, lasting: Collection[Instance]
+    ) -> dict[Instance, int]:
         """The first row of every instance of a stretch.
 
         The search for free rows goes on where the last stretch ended, so that the two overlap. If
         the tiles do not fit like that, it begins at the first row, as it does for a layer alone.
         """
         try:
-            return self._assign(part, name)
+            return self._assign(part, name, lasting)
         except ScheduleError:
             for allocator in self.allocators.values():
-                allocator.restart()
-            return self._assign(part, name)
+                allocator.restart(self._lasting)
+            return self._assign(part, name, lasting)
 
-    def _assign(self, part: Stretch, name: str) -> dict[Instance, int]:
+    def _assign(
+        self, part: Stretch, name: str, lasting: Collection[Instance]
+    ) -> dict[Instance, int]:
         """Give rows to every instance before its first use, and free them after its last."""
         items = [item for _, item in part.items]
         last_use = {
@@ -94,10 +104,11 @@ class Placement:
         }
         dying: dict[int, list[Instance]] = {}
         for instance, number in last_use.items():
+            if instance in lasting:
+                continue
             dying.setdefault(number, []).append(instance)
         relations = RowRelations(items, self._variant)
-        rows: dict[Instance, int] = {}
-        live: dict[Instance, int] = {}
+        rows, live = dict(self._lasting), dict(self._lasting)
         for number, (layer, item) in enumerate(part.items):
             for access in item.rows:
                 if access.instance not in rows:
@@ -115,6 +126,7 @@ class Placement:
             for instance in dying.get(number, ()):
                 self.allocators[instance.memory].free(instance)
                 del live[instance]
+        self._lasting = live
         return rows
 
     def _allocate(
@@ -188,6 +200,17 @@ class Placement:
         runs = _first_rows(load.count)
         rows = PlacedRows(target.memory, load.row, runs, reads=False, writes=True)
         return PlacedInstruction(instruction, layer, (rows,), table_name(unit))
+
+
+def _last_parts(parts: Sequence[Stretch]) -> dict[Instance, int]:
+    """The last part in which each instance is used that lives across parts."""
+    return {
+        access.instance: number
+        for number, part in enumerate(parts)
+        for _, item in part.items
+        for access in item.rows
+        if access.instance in part.kept
+    }
 
 
 @cache

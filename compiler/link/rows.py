@@ -5,6 +5,8 @@ wait for the GEMM of this one. That gives double buffering wherever two tiles fi
 in the schedule. `DeclaredRows` gives a buffer only the places that its schedule requests.
 """
 
+from collections.abc import Mapping
+
 from daedal.compiler.codegen.segment import Instance
 from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, Scratchpad
@@ -101,13 +103,14 @@ class RowAllocator:
         self._turns.clear()
         self._most_before = self.high_water_rows
 
-    def restart(self) -> None:
-        """Forget the layer that was begun, and search for free rows from the first one on."""
+    def restart(self, lasting: Mapping[Instance, int]) -> None:
+        """Forget the layer that was begun, and search for free rows from the first one on. Only
+        instances of layers before, `lasting` with their rows, are left."""
         self.high_water_rows = self._most_before
         self._next = [begin for begin, _ in self._zones]
         self._turns.clear()
         self._latest = 0
-        self._live.clear()
+        self._live = {x: row for x, row in lasting.items() if x.memory is self._memory}
 
     def _keep(self, instance: Instance, row: int) -> None:
         self._live[instance] = row
@@ -200,7 +203,7 @@ class DeclaredRows(RowAllocator):
         self._live.clear()
         self._places.clear()
 
-    def restart(self) -> None:
+    def restart(self, lasting: Mapping[Instance, int]) -> None:
         """Free all places, too."""
-        super().restart()
+        super().restart(lasting)
         self._places.clear()

@@ -20,7 +20,9 @@ from daedal.compiler.quantization.fold_affine import fold_affine
 from daedal.compiler.quantization.given import spread_given
 from daedal.compiler.quantization.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.insert import insert_qdq
+from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
 from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
+from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.normalize import normalize
 from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.ranges import Method, Range
@@ -40,6 +42,7 @@ def quantize_model(
     method: str = Method.MSE,
     fuse_attention: bool = True,
     report: Callable[[str], None] | None = None,
+    errors: Callable[[list[LayerError]], None] | None = None,
 ) -> onnx.ModelProto:
     """Quantize a float32 model to int8, QDQ.
 
@@ -56,6 +59,7 @@ def quantize_model(
         without lane reductions then leave these products to the host; else, scores are quantized to
         16 bits and probabilities to 8.
     report : called with a sentence before each long step.
+    errors : called with how much quantization changes each tensor, which some samples show.
 
     Raises
     ------
@@ -93,8 +97,13 @@ def quantize_model(
     bound_masks(network, plan, ranges)
     bound_attention_masks(plan, ranges)
     say("quantizing")
+    before = Network(network.to_model()) if errors else None
     insert_qdq(network, plan, _joined(plan, ranges))
-    return network.to_model()
+    quantized = network.to_model()
+    if errors and before:
+        say("comparing the layers")
+        errors(layer_errors(before, quantized, feeds))
+    return quantized
 
 
 def _method(name: str) -> Method:

@@ -1,17 +1,23 @@
 """``daedal quantize``: a float ONNX model and samples of its inputs to an int8 QDQ model."""
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import onnx
 import typer
+from rich.box import SIMPLE
 from rich.markup import escape
+from rich.table import Table
 
 from daedal.commands.npz import load_arrays
 from daedal.commands.options import Json, check_outputs
 from daedal.isa.files import write_atomically
-from daedal.reports.console import make_console, print_json, show_progress
+from daedal.reports.console import make_console, print_json, print_wide, show_progress
+
+if TYPE_CHECKING:
+    from daedal.compiler.quantization.layer_errors import LayerError
 
 __all__ = ["quantize_command"]
 
@@ -34,6 +40,9 @@ def quantize_command(
             "lane reductions.",
         ),
     ] = True,
+    show_errors: Annotated[
+        bool, typer.Option("--errors", help="Show how much quantization changes each tensor.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Quantize MODEL to int8 (QDQ), so that `daedal compile` takes it."""
@@ -41,9 +50,15 @@ def quantize_command(
 
     check_outputs(output)
     arrays = load_arrays(samples)
+    errors: list[LayerError] = []
     with show_progress(make_console(stderr=True)) as report:
         quantized = quantize(
-            model, arrays, method=method, fuse_attention=fuse_attention, report=report
+            model,
+            arrays,
+            method=method,
+            fuse_attention=fuse_attention,
+            report=report,
+            errors=errors.extend if show_errors else None,
         )
     write_atomically(output, quantized)
     graph = onnx.ModelProto.FromString(quantized).graph
@@ -52,11 +67,29 @@ def quantize_command(
     counts.pop("DequantizeLinear")
     if as_json:
         found = {"quantized_tensors": tensors, "tensors_of_16_bits": wide, "operators": counts}
+        if show_errors:
+            found["errors"] = [{**asdict(item), "snr_db": item.snr_db} for item in errors]
         print_json({"output": str(output), **found})
         return
     listed = ", ".join(f"{count} {op_type}" for op_type, count in counts.most_common())
     kinds = f"{tensors - wide} tensors in int8" + (f", {wide} in int16" if wide else "")
-    make_console().print(escape(f"{output}: {kinds}; {listed}"))
+    console = make_console()
+    console.print(escape(f"{output}: {kinds}; {listed}"))
+    if show_errors:
+        print_wide(console, _errors_table(errors))
+
+
+def _errors_table(errors: "list[LayerError]") -> Table:
+    """A row for each tensor, in the network's order."""
+    table = Table("tensor", "operator", box=SIMPLE)
+    for head in ("bits", "noise", "signal to noise"):
+        table.add_column(head, justify="right")
+    for item in errors:
+        share = (item.noise / item.signal) ** 0.5 if item.signal else 0.0
+        table.add_row(
+            escape(item.tensor), item.op, str(item.bits), f"{share:.2%}", f"{item.snr_db:.1f} dB"
+        )
+    return table
 
 
 def _count_wide(graph: onnx.GraphProto) -> int:

@@ -45,8 +45,25 @@ def test_it_counts_tensors_of_16_bits(run: Run, tmp_path: Path, rng: np.random.G
     np.savez(samples, x=rng.normal(size=(4, TOKENS, DEPTH)).astype(np.float32))
     status, out, _ = run("quantize", path, "-s", samples, "-o", tmp_path / "int8.onnx")
     assert status == 0
-    # The input, the norm, the last projection in two shapes, their sum, and the scores.
-    assert " tensors in int8, 6 in int16; " in out
+    # The input, the norm, the last projection in two shapes, and their sum.
+    assert " tensors in int8, 5 in int16; " in out
+
+
+def test_it_shows_the_error_of_each_tensor(run: Run, tmp_path: Path, model: Path, samples: Path):
+    status, out, err = run("quantize", model, "-s", samples, "-o", tmp_path / "q.onnx", "--errors")
+    assert status == 0, err
+    rows = [line.split() for line in out.splitlines() if line.endswith("dB  ")]
+    assert [row[1] for row in rows] == ["input", "Relu", "Conv"]
+    assert all(row[2] == "8" and 20 < float(row[-2]) < 70 for row in rows)
+
+
+def test_its_json_has_the_errors(run: Run, tmp_path: Path, model: Path, samples: Path) -> None:
+    arguments = ("-s", samples, "-o", tmp_path / "q.onnx", "--errors", "--json")
+    status, out, _ = run("quantize", model, *arguments)
+    assert status == 0
+    errors = json.loads(out)["errors"]
+    assert [item["op"] for item in errors] == ["input", "Relu", "Conv"]
+    assert all(0 < item["noise"] < item["signal"] / 100 for item in errors)
 
 
 def test_it_reports_as_json(run: Run, model: Path, samples: Path) -> None:

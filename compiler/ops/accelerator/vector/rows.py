@@ -6,10 +6,11 @@ accumulators, mostly in place, and the results are stored.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
-from daedal.compiler.codegen.intrinsics import REGISTER, accelerator_intrinsics
+from daedal.compiler.codegen.intrinsics import SQUARE, accelerator_intrinsics
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import MAP_RANK, tensorize_rows
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
@@ -112,7 +113,8 @@ def rows_template(func: PrimFunc, variant: Variant) -> TileTemplate:
     def work(tiles: Table) -> TileWork:
         pixels = tiles["height"] * tiles["width"]
         loaded = sum(stage.loads * stage.vectors(pixels, blocks) for stage in stages)
-        held = [stage.vectors(pixels, blocks) for stage in stages if stage.holds]
+        even = pixels + pixels % 2
+        held = [stage.vectors(even, blocks) for stage in stages if stage.holds]
         rows = _peak_rows(stages, sites, _chunk(func) * parts)
         return TileWork(np.asarray(loaded), (*held, -(-rows * pixels // parts)))
 
@@ -164,20 +166,13 @@ class _Stage:
         per_vector = -(-elements // lanes)
         if self.loads:
             return np.zeros_like(pixels)
-        # Where the pixels are odd, every other pair of operands lies in one bank.
-        source = pixels * (self.rows if self.name == "zeros" else blocks)
-        read = source if self.name in _OVER_BLOCKS else self.vectors(pixels, blocks)
-        conflicts = read // 2 * (pixels % 2) * self.has_two_operands
         if self.name in _OVER_BLOCKS:
             steps = np.full_like(pixels, self.rows if self.name == "zeros" else blocks)
-            return accumulation(steps, pixels * per_vector, variant) + conflicts
-        cycles = np.maximum(self.vectors(pixels, blocks) * per_vector, latency)
-        return np.asarray(cycles + conflicts)
-
-    @property
-    def has_two_operands(self) -> bool:
-        """Whether the ALU reads two rows of accumulators for each vector."""
-        return self.name in _OVER_BLOCKS or _OPERATIONS.get(self.name) in REGISTER
+            return accumulation(steps, pixels * per_vector, variant)
+        # A square reads one row twice.
+        reads = 2 if _OPERATIONS.get(self.name) == SQUARE else 1
+        vectors = self.vectors(pixels, blocks) * max(per_vector, reads)
+        return np.maximum(vectors, latency)
 
 
 def _peak_rows(stages: Sequence[_Stage], sites: Sequence[Site], chunk: int) -> int:
@@ -240,8 +235,13 @@ def _scheduled(
     sch.compute_at(y, w_0)
     names = [site.block.name for site in reversed(sites) if site.block.name != "y"]
     loop = w_0
+    odd_pixels = tile[1] * tile[2] % 2 == 1
     for name in names:
         sch.set_scope(sch.get_block(name), 0, "acc")
+        if odd_pixels and (name in _OF_MAP or name == "bytes"):
+            # Both operands of an operation then lie in two banks, in every channel block.
+            row = prod(func.outputs[0].shape[-3:])
+            sch.storage_align(sch.get_block(name), 0, int(name != "bytes"), 2 * row)
         sch.compute_at(sch.get_block(name), loop if name in _IN_CHUNKS else w_0)
         if name == "powers":
             *_, n, c, h, w, u, b, o, blocks, parts = sch.get_loops(sch.get_block(name))

@@ -1,0 +1,97 @@
+"""The tiles of layers, and the conflicts between them in memory: for layers that are interleaved.
+
+Input: the instructions of layers in program order.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.codegen.segment import SegmentInstruction
+from daedal.compiler.link.memory_plan import Alias
+from daedal.compiler.link.placed import BeatRange
+from daedal.compiler.link.transfer_beats import TransferBeats, entries
+from daedal.isa.hazards import NO_INSTRUCTION
+from daedal.isa.table import Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["Touched", "Words", "tiles_of"]
+
+
+class Words:
+    """The bus words that instructions move, numbered from the start of the group of tensors that
+    share bytes."""
+
+    def __init__(self, variant: Variant, aliases: Mapping[str, Alias]) -> None:
+        self._transfers = TransferBeats(variant)
+        self._bus_bytes = variant.bus_bytes
+        self.aliases = aliases
+
+    def of(self, item: SegmentInstruction) -> tuple[str, BeatRange] | None:
+        """(group, words) of a LOAD or STORE; None if it moves nothing between chip and memory."""
+        words = None if item.tensor is None else self._transfers.of(item.template)
+        if item.tensor is None or words is None:
+            return None
+        alias = self.aliases.get(item.tensor, Alias(item.tensor, 0))
+        offset = words.offset + alias.offset_bytes // self._bus_bytes
+        return alias.group, words._replace(offset=offset)
+
+
+def tiles_of(items: Sequence[SegmentInstruction]) -> list[list[SegmentInstruction]]:
+    """Cut after every run of STOREs."""
+    tiles: list[list[SegmentInstruction]] = [[]]
+    for item in items:
+        if tiles[-1] and tiles[-1][-1].unit is Unit.STORE and item.unit is not Unit.STORE:
+            tiles.append([])
+        tiles[-1].append(item)
+    return tiles
+
+
+class Touched:
+    """For every word, the last tile of a layer that stores it, and the last that touches it."""
+
+    def __init__(self, tiles: Sequence[Sequence[SegmentInstruction]], words: Words) -> None:
+        self._words = words
+        moves = [
+            (number, item.unit, *found)
+            for number, tile in enumerate(tiles)
+            for item in tile
+            if (found := words.of(item)) is not None
+        ]
+        sizes: dict[str, int] = {}
+        for _, _, group, beats in moves:
+            sizes[group] = max(sizes.get(group, 0), beats.end)
+        self._stored = {group: _table(size) for group, size in sizes.items()}
+        self._loaded = {group: _table(size) for group, size in sizes.items()}
+        for number, unit, group, beats in moves:
+            table = self._stored if unit is Unit.STORE else self._loaded
+            entries(table[group], beats)[...] = number
+
+    def by(self, tile: Sequence[SegmentInstruction]) -> tuple[int, int]:
+        """The last tile that stores what `tile` of another layer loads, and the last one with which
+        it has any conflict; NO_INSTRUCTION where there is none."""
+        stored = conflict = NO_INSTRUCTION
+        for item in tile:
+            found = self._words.of(item)
+            if found is None or found[0] not in self._stored:
+                continue
+            group, beats = found
+            stores = _last(self._stored[group], beats)
+            conflict = max(conflict, stores)
+            if item.unit is Unit.STORE:
+                conflict = max(conflict, _last(self._loaded[group], beats))
+            else:
+                stored = max(stored, stores)
+        return stored, conflict
+
+
+def _table(size: int) -> npt.NDArray[np.int32]:
+    return np.full(size, NO_INSTRUCTION, dtype=np.int32)
+
+
+def _last(table: npt.NDArray[np.int32], beats: BeatRange) -> int:
+    """The largest entry in a range that may reach beyond the table."""
+    if beats.end > len(table):
+        table = np.concatenate([table, _table(beats.end - len(table))])
+    return int(entries(table, beats).max())
