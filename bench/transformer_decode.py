@@ -27,6 +27,7 @@ from daedal.isa.variant import load_variant
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor
 from daedal.runtime.generation import Step, generate
+from daedal.runtime.unmarked import without_marks
 from daedal.runtime.vocabulary import Vocabulary
 
 __all__ = ["DecodeRow", "decode_row", "show_decode"]
@@ -228,7 +229,7 @@ def _steps(
     artifact: Artifact, device: str, decoder: Decoder, prompt: Sequence[int], count: int
 ) -> list[Step]:
     opened = open_device(device, artifact.variant)
-    executor = Executor(artifact, opened, code_trust())
+    executor = Executor(without_marks(artifact), opened, code_trust())
     return list(generate(executor, decoder, prompt, max_tokens=count))
 
 

@@ -160,8 +160,11 @@ class TransferBuilder:
             else:
                 begin = touched[low]
             pads = (low, len(touched) - low - inside)
-            if loads and copy.memory in PADDABLE:
-                pads = (pads[0], pads[1] + _gap(held, dim, len(touched)))
+            gap = _gap(held, dim, len(touched)) if loads and copy.memory in PADDABLE else 0
+            if gap:
+                pads = (pads[0], pads[1] + gap)
+                # A single element does not move, but what fills the gap lies behind it.
+                chip_stride = held.strides[dim]
             dims.append(CopyDim(inside, stride * touched.step, chip_stride, *pads))
             memory_beat += begin * stride
         assert not moving, "both sides of a copy follow the same loops"

@@ -73,6 +73,7 @@ def generate_command(
     from daedal.runtime.decoder import Decoder
     from daedal.runtime.executor import Executor
     from daedal.runtime.generation import generate
+    from daedal.runtime.unmarked import without_marks
 
     loaded = Artifact.load(artifact)
     described = Decoder.from_arrays(load_arrays(decoder))
@@ -87,7 +88,9 @@ def generate_command(
             options |= {"simulator": simulator, "report": report}
         opened = open_device(device, loaded.variant, **options)
         executor = Executor(
-            loaded, opened, code_trust(trust_file=trust, report=lambda x: _err.print(escape(x)))
+            without_marks(loaded),
+            opened,
+            code_trust(trust_file=trust, report=lambda x: _err.print(escape(x))),
         )
         for step in generate(
             executor, described, given, max_tokens=tokens, temperature=temperature, rng=rng

@@ -1,0 +1,22 @@
+"""Programs without marks: the same results in fewer cycles."""
+
+import numpy as np
+
+import daedal
+from daedal.runtime.unmarked import without_marks
+from examples.digits.data import demo_images
+from tests.daedal.conftest import DIGITS
+
+
+def test_only_the_profile_is_missing() -> None:
+    artifact = daedal.compile(DIGITS, "tiny")
+    plain = without_marks(artifact)
+    inputs = {"input": demo_images(1)[0]}
+    runs = [daedal.simulate(item, inputs, device="timing") for item in (artifact, plain)]
+    for name, value in runs[0].outputs.items():
+        np.testing.assert_array_equal(runs[1].outputs[name], value)
+    before, after = (run.profiles[0].cycles for run in runs)
+    assert after is not None and before is not None and after <= before
+    assert not runs[1].profiles[0].marks and not runs[1].layers[0] and runs[0].layers[0]
+    for one, other in zip(artifact.program.instructions, plain.program.instructions, strict=True):
+        assert other == one.replace(mark=0, tag=0)
