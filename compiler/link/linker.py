@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.link.early_loads import early_loads
 from daedal.compiler.link.interleave import Stretch, stretches
+from daedal.compiler.link.keep_tables import keep_tables
 from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.memory_plan import Alias, plan_memory
 from daedal.compiler.link.place import Placement, table_name
@@ -101,7 +102,7 @@ def link_code(
         {spec.name: spec.size_bytes for spec in outputs},
         aliases,
     )
-    resolved = list(map(Resolver(variant, plan), items))
+    resolved = keep_tables(variant, list(map(Resolver(variant, plan), items)))
     items = early_loads(resolved, variant.units.queue_depth // 2)
     if prefetches:
         items = prefetch(variant, plan.region_bytes, items)
