@@ -160,7 +160,7 @@ class TransferBuilder:
             else:
                 begin = touched[low]
             pads = (low, len(touched) - low - inside)
-            if loads and copy.memory in PADDABLE:
+            if loads and copy.memory in PADDABLE and len(touched) > 1:
                 pads = (pads[0], pads[1] + _gap(held, dim, len(touched)))
             dims.append(CopyDim(inside, stride * touched.step, chip_stride, *pads))
             memory_beat += begin * stride

@@ -32,8 +32,8 @@ from daedal.compiler.link.row_parts import (
     RowAddresses,
     is_wide_load,
     is_wide_store,
-    reads_only,
     rewritten,
+    rows_accessed,
     shifted,
 )
 from daedal.isa.instruction import Instruction
@@ -119,19 +119,24 @@ def _written(
     """The layer that stores the tensor, computing it in `instance`; None if its tiles are no parts
     of it."""
     parts: dict[Instance, Part] = {}
+    stored: dict[Instance, range] = {}
     for number, item in enumerate(items):
         if item.unit is not Unit.STORE or addresses.group(item).group != group:
             continue
-        _, words = addresses.of(item)
         (access,) = item.rows
+        _, words = addresses.of(item)
         begin = item.template.values.get("row", 0)
         offsets = {tensor.rows[word] - begin - place for place, word in enumerate(words)}
         later = (a for other in items[number:] for a in other.rows if a.writes)
         written_again = any(a.instance is access.instance for a in later)
-        whole = len(words) == access.instance.rows
-        if len(offsets) > 1 or access.instance in parts or written_again or not whole:
+        if len(offsets) > 1 or access.instance in parts or written_again:
             return None
-        parts[access.instance] = Part(instance, offsets.pop())
+        if offsets:
+            parts[access.instance] = Part(instance, offsets.pop())
+            stored[access.instance] = range(begin, begin + len(words))
+    touched = rows_accessed(items, stored)
+    if not all(touched[part] <= set(rows) for part, rows in stored.items()):
+        return None
     found = [rewritten(item, parts) for item in items]
     result = [item for item in found if item is not None]
     return result if len(result) == len(items) else None
@@ -142,6 +147,12 @@ def _read(
 ) -> Iterator[SegmentInstruction]:
     """A layer that loads the tensor, reading it in `instance` instead."""
     replaced: dict[int, SegmentInstruction] = {}
+    # Between the rows that are loaded, there may be padding, which nothing may read.
+    filled: dict[Instance, set[int]] = {}
+    for item in items:
+        if is_wide_load(item):
+            filled.setdefault(item.rows[0].instance, set()).update(LoadedRows.of(item).rows)
+    read = rows_accessed(items, filled, reads=True)
     for number, item in enumerate(items):
         if number in replaced:
             yield replaced[number]
@@ -149,17 +160,10 @@ def _read(
         if not is_wide_load(item) or addresses.group(item).group != group:
             yield item
             continue
-        _, words = addresses.of(item)
         loaded = item.rows[0].instance
-        loads = [other for other in items if is_wide_load(other)]
-        data = {
-            row
-            for other in loads
-            if other.rows[0].instance is loaded
-            for row in LoadedRows.of(other).rows
-        }
-        known = all(word in tensor.rows for word in words)
-        if not known or not reads_only(loaded, data, items):
+        _, words = addresses.of(item)
+        known = bool(words) and all(word in tensor.rows for word in words)
+        if not known or not read[loaded] <= filled[loaded]:
             yield item
             continue
         rows = [tensor.rows[word] for word in words]
