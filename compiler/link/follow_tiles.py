@@ -6,7 +6,7 @@ Output: those of both, in program order.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate, takewhile
 
 from daedal.compiler.codegen.segment import (
@@ -53,24 +53,23 @@ def follow_tiles(
         for access in _accesses(tile):
             if access.writes:
                 written.setdefault(access.instance, {})[access.runs] = number
-    needs = [
-        max(
-            touched.by(tile)[1],
-            *(
-                number
-                for access in _accesses(tile)
-                for runs, number in written.get(access.instance, {}).items()
-                if overlap(runs, access.runs)
-            ),
-        )
-        for tile in later
-    ]
+    needs = [max([touched.by(tile)[1], *_producers(tile, written)]) for tile in later]
     mixed = list(_following(tiles, later, list(accumulate(needs, max))))
     return mixed if all_fit([item for _, item in mixed], variant) else None
 
 
 def _accesses(items: Sequence[SegmentInstruction]) -> Iterator[RowAccess]:
     return (access for item in items for access in item.rows)
+
+
+def _producers(
+    tile: Sequence[SegmentInstruction], written: Mapping[Instance, Mapping[Runs, int]]
+) -> Iterator[int]:
+    """The numbers of the tiles that wrote rows that `tile` accesses."""
+    for access in _accesses(tile):
+        for runs, number in written.get(access.instance, {}).items():
+            if overlap(runs, access.runs):
+                yield number
 
 
 def _written(items: Sequence[SegmentInstruction]) -> set[Instance]:

@@ -32,8 +32,8 @@ from daedal.compiler.link.row_parts import (
     RowAddresses,
     is_wide_load,
     is_wide_store,
-    reads_only,
     rewritten,
+    rows_accessed,
 )
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
@@ -61,7 +61,7 @@ def forward_rows(
     parts: dict[Instance, Part] = {}
     kept: set[int] = set()
     for whole, loads in loaded.items():
-        found = _parts(whole, loads, second, stored, addresses)
+        found = _parts(whole, loads, first, second, stored, addresses)
         if found and not any(instance in parts for instance in found):
             parts |= found
             kept.update(loads)
@@ -114,6 +114,7 @@ def _loaded(second: Items) -> dict[Instance, list[int]]:
 def _parts(
     whole: Instance,
     loads: Sequence[int],
+    first: Items,
     second: Items,
     stored: Mapping[tuple[str, int], _Row],
     addresses: RowAddresses,
@@ -131,12 +132,13 @@ def _parts(
                 return None
             rows.setdefault(source.instance, {})[source.row] = place
     data = {place for places in rows.values() for place in places.values()}
-    if not reads_only(whole, data, second):
+    if not rows_accessed(second, [whole], reads=True)[whole] <= data:
         return None
+    touched = rows_accessed(first, rows)
     found = {}
     for instance, places in rows.items():
         offsets = {place - row for row, place in places.items()}
-        if len(offsets) > 1 or len(places) != instance.rows:
+        if len(offsets) > 1 or not touched[instance] <= places.keys():
             return None
         found[instance] = Part(whole, offsets.pop())
     return found

@@ -22,7 +22,10 @@ Input and output: the instructions of all layers in program order.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction, overlap
 from daedal.compiler.link.memory_plan import Alias
@@ -32,8 +35,8 @@ from daedal.compiler.link.row_parts import (
     RowAddresses,
     is_wide_load,
     is_wide_store,
-    reads_only,
     rewritten,
+    rows_accessed,
     shifted,
 )
 from daedal.isa.instruction import Instruction
@@ -55,13 +58,21 @@ class _Tensor:
 
     Parameters
     ----------
-    rows : by address, the row of the tensor.
+    layer : which stores it.
     readers : layers that load it.
+    parts : the tiles that are stored, one behind the other in one instance.
+    rows : by address, the row of that instance.
     """
 
     layer: int
-    rows: Mapping[int, int]
     readers: tuple[int, ...]
+    parts: Mapping[Instance, Part]
+    rows: Mapping[int, int]
+
+    @property
+    def whole(self) -> Instance:
+        """The instance that has all of it."""
+        return next(iter(self.parts.values())).whole
 
 
 def resident_rows(
@@ -72,26 +83,23 @@ def resident_rows(
     result = [list(items) for items in layers]
     kept: dict[Instance, tuple[int, int]] = {}
     most = scratchpad(variant, Memory.ACC).depth_rows // SHARE
-    for group, tensor in _tensors(layers, addresses, most):
-        last = tensor.readers[-1]
+    for group, tensor in _tensors(layers, addresses):
+        last, whole = tensor.readers[-1], tensor.whole
         live = [k.rows for k, (first, end) in kept.items() if first <= last and tensor.layer <= end]
-        instance = Instance(group, Memory.ACC, len(tensor.rows))
-        if sum(live) + instance.rows > most:
+        if sum(live) + whole.rows > most:
             continue
-        written = _written(result[tensor.layer], group, tensor, instance, addresses)
-        if written is None:
+        written = [rewritten(item, tensor.parts) for item in result[tensor.layer]]
+        if any(item is None for item in written):
             continue
-        result[tensor.layer] = written
+        result[tensor.layer] = [item for item in written if item is not None]
         for layer in tensor.readers:
-            result[layer] = list(_read(result[layer], group, tensor, instance, addresses))
-        kept[instance] = tensor.layer, last
+            result[layer] = list(_read(result[layer], group, tensor, addresses))
+        kept[whole] = tensor.layer, last
     return result, frozenset(kept)
 
 
-def _tensors(
-    layers: Sequence[Items], addresses: RowAddresses, most: int
-) -> Iterator[tuple[str, _Tensor]]:
-    """Groups of at most `most` rows that one layer stores whole, from accumulators, and that later
+def _tensors(layers: Sequence[Items], addresses: RowAddresses) -> Iterator[tuple[str, _Tensor]]:
+    """Groups that one layer stores, from accumulators that it does not use again, and that later
     layers load into accumulators."""
     stored: dict[str, list[tuple[int, SegmentInstruction]]] = {}
     readers: dict[str, list[int]] = {}
@@ -106,42 +114,63 @@ def _tensors(
     for group, stores in stored.items():
         first = stores[0][0]
         later = tuple(number for number in readers.get(group, ()) if number > first)
-        once = all(number == first and is_wide_store(item) for number, item in stores)
-        if later and once:
-            words = sorted(word for _, item in stores for word in addresses.of(item)[1])
-            if len(words) <= most:
-                yield group, _Tensor(first, {word: k for k, word in enumerate(words)}, later)
+        if later and all(number == first and is_wide_store(item) for number, item in stores):
+            places = _places(layers[first], [item for _, item in stores], addresses)
+            if places:
+                whole = Instance(group, Memory.ACC, sum(part.rows for part in places))
+                yield group, _tensor(first, later, whole, places)
 
 
-def _written(
-    items: Items, group: str, tensor: _Tensor, instance: Instance, addresses: RowAddresses
-) -> Items | None:
-    """The layer that stores the tensor, computing it in `instance`; None if its tiles are no parts
-    of it."""
-    parts: dict[Instance, Part] = {}
-    for number, item in enumerate(items):
-        if item.unit is not Unit.STORE or addresses.group(item).group != group:
-            continue
-        _, words = addresses.of(item)
+def _places(
+    items: Items, stores: Sequence[SegmentInstruction], addresses: RowAddresses
+) -> dict[Instance, dict[int, int]] | None:
+    """By tile that is stored, the rows of its addresses; None if a tile has other rows, too, or is
+    written again."""
+    places: dict[Instance, dict[int, int]] = {}
+    for item in stores:
         (access,) = item.rows
-        begin = item.template.values.get("row", 0)
-        offsets = {tensor.rows[word] - begin - place for place, word in enumerate(words)}
-        later = (a for other in items[number:] for a in other.rows if a.writes)
-        written_again = any(a.instance is access.instance for a in later)
-        whole = len(words) == access.instance.rows
-        if len(offsets) > 1 or access.instance in parts or written_again or not whole:
+        _, words = addresses.of(item)
+        rows = zip(words, LoadedRows.of(item).rows, strict=True)
+        places.setdefault(access.instance, {}).update(rows)
+    done: set[Instance] = set()
+    for item in items:
+        if any(access.writes and access.instance in done for access in item.rows):
             return None
-        parts[access.instance] = Part(instance, offsets.pop())
-    found = [rewritten(item, parts) for item in items]
-    result = [item for item in found if item is not None]
-    return result if len(result) == len(items) else None
+        if is_wide_store(item):
+            done.update(access.instance for access in item.rows if access.instance in places)
+    touched = rows_accessed(items, places)
+    known = all(touched[part] <= set(rows.values()) for part, rows in places.items())
+    return places if known else None
+
+
+def _tensor(
+    layer: int,
+    readers: tuple[int, ...],
+    whole: Instance,
+    places: Mapping[Instance, Mapping[int, int]],
+) -> _Tensor:
+    parts: dict[Instance, Part] = {}
+    rows: dict[int, int] = {}
+    offset = 0
+    # In the order of memory, as readers have other tiles.
+    for instance, found in sorted(places.items(), key=lambda place: min(place[1])):
+        parts[instance] = Part(whole, offset)
+        rows |= {word: offset + row for word, row in found.items()}
+        offset += instance.rows
+    return _Tensor(layer, readers, parts, rows)
 
 
 def _read(
-    items: Items, group: str, tensor: _Tensor, instance: Instance, addresses: RowAddresses
+    items: Items, group: str, tensor: _Tensor, addresses: RowAddresses
 ) -> Iterator[SegmentInstruction]:
-    """A layer that loads the tensor, reading it in `instance` instead."""
+    """A layer that loads the tensor, reading it on chip instead."""
     replaced: dict[int, SegmentInstruction] = {}
+    # Between the rows that are loaded, there may be padding, which nothing may read.
+    filled: dict[Instance, set[int]] = {}
+    for item in items:
+        if is_wide_load(item):
+            filled.setdefault(item.rows[0].instance, set()).update(LoadedRows.of(item).rows)
+    read = rows_accessed(items, filled, reads=True)
     for number, item in enumerate(items):
         if number in replaced:
             yield replaced[number]
@@ -149,24 +178,16 @@ def _read(
         if not is_wide_load(item) or addresses.group(item).group != group:
             yield item
             continue
-        _, words = addresses.of(item)
         loaded = item.rows[0].instance
-        loads = [other for other in items if is_wide_load(other)]
-        data = {
-            row
-            for other in loads
-            if other.rows[0].instance is loaded
-            for row in LoadedRows.of(other).rows
-        }
-        # A LOAD of nothing but padding has no words.
+        _, words = addresses.of(item)
         known = bool(words) and all(word in tensor.rows for word in words)
-        if not known or not reads_only(loaded, data, items):
+        if not known or not read[loaded] <= filled[loaded]:
             yield item
             continue
         rows = [tensor.rows[word] for word in words]
-        user = _direct_user(items, number, rows, instance)
+        user = _direct_user(items, number, rows, tensor.whole)
         if user is None:
-            yield _copy(item, rows[0], instance, addresses)
+            yield from _copies(item, rows, tensor.whole) or [item]
         else:
             replaced[user[0]] = user[1]
 
@@ -199,26 +220,38 @@ def _direct_user(
     return None
 
 
-def _copy(
-    load: SegmentInstruction, first: int, instance: Instance, addresses: RowAddresses
-) -> SegmentInstruction:
-    """A copy from `instance`, from row `first` on, instead of a LOAD."""
-    (loaded,) = load.rows
+def _copies(load: SegmentInstruction, rows: Sequence[int], instance: Instance) -> Items | None:
+    """Copies of `rows` of `instance` instead of a LOAD, one for each run of columns that are in one
+    tile; None if its rows are not at equal distances."""
     target = LoadedRows.of(load)
-    get = load.template.values.get
-    planes, rows = (get(f"{what}_stride_beats", 0) for what in ("block", "row"))
-    source = replace(
-        target, first=first, steps=(planes // addresses.row_beats, rows // addresses.row_beats, 1)
-    )
+    numbers = np.array(rows).reshape(target.extents)
+    breaks = np.flatnonzero((np.diff(numbers, axis=2) != 1).any(axis=(0, 1))) + 1
+    copies: Items = []
+    for begin, end in pairwise([0, *breaks.tolist(), target.extents[2]]):
+        extents = (*target.extents[:2], end - begin)
+        part = numbers[:, :, begin:end]
+        planes = int(part[min(1, extents[0] - 1), 0, 0] - part[0, 0, 0])
+        lines = int(part[0, min(1, extents[1] - 1), 0] - part[0, 0, 0])
+        source = LoadedRows(int(part[0, 0, 0]), extents, (planes, lines, 1))
+        if source.rows != part.ravel().tolist() or min(planes, lines) < 0:
+            return None
+        into = LoadedRows(target.first + begin, extents, target.steps)
+        copies.append(_copy(load.rows[0].instance, into, instance, source))
+    return copies
+
+
+def _copy(
+    target: Instance, into: LoadedRows, instance: Instance, source: LoadedRows
+) -> SegmentInstruction:
     values = {"operation": int(AluOp.MOV), "destination": int(OutMemory.ACC)}
-    for loop, extent in enumerate(target.extents):
+    for loop, extent in enumerate(into.extents):
         values[f"extent{loop}"] = extent
         if extent > 1:
-            values[f"dst_factor{loop}"] = target.steps[loop]
+            values[f"dst_factor{loop}"] = into.steps[loop]
             values[f"src_factor{loop}"] = source.steps[loop]
-    template = Instruction.of(Opcode.ALU, dst_base=target.first, src_base=first, **values)
+    template = Instruction.of(Opcode.ALU, dst_base=into.first, src_base=source.first, **values)
     accesses = (
-        RowAccess(loaded.instance, "dst_base", target.runs, writes=True),
+        RowAccess(target, "dst_base", into.runs, writes=True),
         RowAccess(instance, "src_base", source.runs, reads=True),
     )
     return SegmentInstruction(template, accesses, uops=((0, 0, 0),))

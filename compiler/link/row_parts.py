@@ -22,8 +22,8 @@ __all__ = [
     "RowAddresses",
     "is_wide_load",
     "is_wide_store",
-    "reads_only",
     "rewritten",
+    "rows_accessed",
     "shifted",
 ]
 
@@ -114,18 +114,17 @@ def is_wide_load(item: SegmentInstruction) -> bool:
     return item.unit is Unit.LOAD and item.template.values.get("memory", 0) == LoadMemory.ACC
 
 
-def reads_only(
-    instance: Instance, rows: Collection[int], items: Iterable[SegmentInstruction]
-) -> bool:
-    """Whether what `items` read of `instance` is among `rows`, and no padding."""
-    return all(
-        row in rows
-        for item in items
-        for access in item.rows
-        if access.reads and access.instance is instance
-        for begin, end in access.runs
-        for row in range(begin, end)
-    )
+def rows_accessed(
+    items: Iterable[SegmentInstruction], among: Collection[Instance], *, reads: bool = False
+) -> dict[Instance, set[int]]:
+    """The rows that instructions access of some instances; with `reads`, those that they read."""
+    found: dict[Instance, set[int]] = {instance: set() for instance in among}
+    for item in items:
+        for access in item.rows:
+            if access.instance in found and (access.reads or not reads):
+                for begin, end in access.runs:
+                    found[access.instance].update(range(begin, end))
+    return found
 
 
 def is_wide_store(item: SegmentInstruction) -> bool:
