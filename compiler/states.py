@@ -175,6 +175,12 @@ class _Joined:
                 "the model with `daedal quantize`"
             )
         axis = whole(concat.attrs, "axis")
+        count = graph.types[new].shape[axis]
+        if count != 1:
+            raise ModelError(
+                f"a state must get one new row a run, and {new!r} has {count} (state {name!r}); "
+                "export the model for a single token"
+            )
         begin = graph.types[concat.inputs[0]].shape[axis]
         return cls(
             read.inputs[0],

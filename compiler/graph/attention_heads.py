@@ -138,7 +138,8 @@ def _reader(graph: Graph, node: Node) -> Node:
     if len(found) != 1 or node.output in first or graph.types[found[0].inputs[1]].rank != MAP_RANK:
         raise ModelError(
             "a state must be the second operand of one matrix product on the accelerator, and "
-            f"{node.inputs[0]!r} is that of {len(found)}; leave it out of the states"
+            f"{node.inputs[0]!r} is that of {len(found)}; choose a variant that computes "
+            "attention, such as 'attention', or leave it out of the states"
         )
     return found[0]
 

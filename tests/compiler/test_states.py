@@ -9,8 +9,8 @@ import pytest
 import daedal
 from daedal.check import integer_graph
 from daedal.checking import check_layers
-from daedal.compiler.graph import run
-from daedal.compiler.states import match_states
+from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run
+from daedal.compiler.states import bind_states, match_states
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import ModelError, UserError
@@ -114,6 +114,51 @@ def test_a_file_keeps_states() -> None:
 def test_what_is_no_state_is_refused(states: dict[str, str], message: str) -> None:
     with pytest.raises(ModelError, match=message):
         daedal.compile(quantized(GROUPED), VARIANT, states=states)
+
+
+def joined(count: int = 1, scale: float = 0.5, kind: type = np.int8) -> Graph:
+    """A cache with `count` new rows behind it, of which the cache may have another scale."""
+    builder = GraphBuilder("cache")
+    builder.input("c", TensorType((1, 2, 16, 8), "float32"))
+    builder.input("x", TensorType((1, 2, count, 8), "float32"))
+    builder.constant("own", np.float32(scale))
+    builder.constant("s", np.float32(0.5))
+    builder.constant("z", np.asarray(3, dtype=kind))
+
+    def both(name: str, step: str = "s") -> str:
+        builder.add("quantize", [name, step, "z"], {"axis": 1}, output=f"{name}_q")
+        return builder.add("dequantize", [f"{name}_q", step, "z"], {"axis": 1}, output=f"{name}_d")
+
+    builder.add("concat", [both("c", "own"), both("x")], {"axis": 2}, output="all")
+    return builder.finish((both("all"), "x_d"))
+
+
+def test_a_concat_becomes_a_state() -> None:
+    graph, (bound,) = bind_states(joined(), {"c": "x_d"})
+    assert (bound.name, bound.new, bound.rows) == ("c", "x_d", 16)
+    assert graph.inputs == (bound.tensor, "x") and graph.outputs == ("all_d",)
+    assert graph.types[bound.tensor].shape == (1, 2, 17, 8)
+    node = graph.producers["all_q"]
+    assert (node.op, node.inputs) == ("append", (bound.tensor, "x_q"))
+    assert node.attrs == {"axis": 2, "begin": 16}
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (joined(count=2), "one new row a run, and 'x_d' has 2"),
+        (joined(scale=0.25), "must share scale and zero point, and 'c' and 'x_d' do not"),
+        (joined(kind=np.uint8), "quantized to int8, and 'c' is to uint8"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(graph: Graph, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        bind_states(graph, {"c": "x_d"})
+
+
+def test_other_variants_have_no_states() -> None:
+    with pytest.raises(ModelError, match="choose a variant that computes attention"):
+        daedal.compile(quantized(GROUPED), "vta", states=STATES)
 
 
 def test_states_need_the_whole_model_and_an_accelerator() -> None:
