@@ -119,7 +119,7 @@ class ClockModel:
             clock_features(variant, used, self.family)
             for variant, used in zip(variants, resources, strict=True)
         ]
-        scaled = (np.array(rows).reshape(len(rows), -1) - self.center) / self.spread
+        scaled = (np.array(rows).reshape(len(rows), len(self.center)) - self.center) / self.spread
         expected = self.mean + scaled @ self.weights
         reach = math.exp(self.reach)
         return [Clock(mhz, mhz / reach, mhz * reach) for mhz in np.exp(expected).tolist()]

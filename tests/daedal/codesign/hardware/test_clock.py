@@ -63,6 +63,10 @@ def test_a_larger_machine_is_not_faster() -> None:
     assert math.isclose(small.mhz / small.low, small.high / small.mhz)
 
 
+def test_no_variants_have_no_clocks() -> None:
+    assert clock_model(Family.ECP5)([], []) == []
+
+
 def test_a_family_without_routes_is_refused() -> None:
     with pytest.raises(ExploreError, match="clocks are known of family ecp5, not of xc7"):
         clock_model(Family.XC7)
