@@ -272,7 +272,7 @@ def _constants(
         low,
         high,
         (0, *quantize_multiplier(1 / channels, multiplier_bits)),
-        bit_steps(_SUM_BITS, 1),
+        bit_steps(_SUM_BITS, added),
         (
             affine_step(_LOW, 2 * _LOW, multiplier_bits),
             affine_step(2 * _LOW, 4 * _LOW, multiplier_bits),

@@ -370,6 +370,15 @@ def wide_rms_norm(pick: Pick, variant: Variant) -> Graph:
     return _norm(pick, variant, "q_rms_norm", wide=True)
 
 
+def channel_requantize(pick: Pick, variant: Variant) -> Graph:
+    wide = (0,) if _has_wide_results(variant) and pick.integer(0, 1) else ()
+    layer = _Layer(pick.map_shape(variant), wide=wide)
+    channels = layer.builder.types["x0"].shape[1]
+    shifts = (22, 26) if wide else (14, 18)
+    params = pick.params(variant, channels, shifts)
+    return layer.finish("q_channel_requantize", params, pick.bounds())
+
+
 def wide_add(pick: Pick, variant: Variant) -> Graph:
     """Operands of either width, and a result of either."""
     wide = pick.one_of(((), (0,), (1,), (0, 1)))
@@ -589,6 +598,7 @@ OPERATORS: dict[str, Operator] = {
     "rms_norm": Operator(rms_norm, computes_rows),
     "wide_layer_norm": Operator(wide_layer_norm, computes_rows),
     "wide_rms_norm": Operator(wide_rms_norm, computes_rows),
+    "channel_requantize": Operator(channel_requantize),
     "wide_add": Operator(wide_add, _has_wide_results),
     "wide_requantize": Operator(wide_requantize, _has_wide_results),
     "wide_conv2d": Operator(wide_conv2d, _has_wide_results),

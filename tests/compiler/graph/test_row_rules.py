@@ -187,3 +187,14 @@ def test_on_the_machine(name: str, shape: tuple[int, ...], dtype: str) -> None:
 def test_stays_float_without_the_operations() -> None:
     graph = lower(model_of("softmax", (1, 20, 40)))
     assert "softmax" in [node.op for node in graph.nodes]
+
+
+def test_the_host_computes_a_softmax_of_16_bits() -> None:
+    maker, rng = QdqModel(21), np.random.default_rng(0)
+    x = maker.requantized(maker.input("x", (1, 20, 40)), 0.05, 3)
+    normed = maker.requantized(layer_norm(maker, x, 40, rng), 0.05, 4)
+    wide = maker.requantized(softmax(maker, normed, 40, rng), 2.0**-15, 0, "int16", output="y")
+    artifact = compiled(maker.model(wide))
+    reasons = {item.op: item.why for item in artifact.placements}
+    expected = "its result has 16 bits, and a softmax gives 8 on the accelerator"
+    assert reasons["Softmax"] == expected
