@@ -72,9 +72,13 @@ def test_what_must_fit_does(variant: str, target: str) -> None:
 
 
 def test_eight_bit_variants_run_the_network_in_one_launch() -> None:
+    """All but `smallest`, for which some layers take more instructions than a layer may have."""
     for record in RECORDS:
-        runs = record["resnet18"].get("launches") == 1
-        assert runs is (form_of(record).array.input_bits == 8), record["variant"]
+        launches = record["resnet18"].get("launches", 0)
+        if record["variant"] == "smallest":
+            assert launches > 1, "as docs/hardware.md says"
+        else:
+            assert (launches == 1) is (form_of(record).array.input_bits == 8), record["variant"]
 
 
 def test_every_published_figure_has_its_source_and_conditions() -> None:

@@ -19,7 +19,7 @@ def test_a_variant_has_one_point() -> None:
         assert variant == SPACE.base.replace(variant.name, **SPACE.values(point))
 
 
-@pytest.mark.parametrize("name", ["ecp5", "ecp5_half"])
+@pytest.mark.parametrize("name", ["ecp5", "ecp5_half", "smallest"])
 def test_shipped_variants_are_points(name: str) -> None:
     variant = load_variant(name)
     point = SPACE.point(variant)
