@@ -1,7 +1,8 @@
 """Quantization on one page: a float ONNX model and samples become an int8 QDQ model.
 
 model -> clean -> normalize -> fold_affine -> hoist_bounds -> plan -> calibrate -> insert -> model.
-A transformer's norms are recognized after clean; its tokens and its attention are normalized, too.
+A transformer's norms are recognized after clean; its tokens, its attention and a
+decoder's caches are normalized, too.
 """
 
 from collections.abc import Callable
