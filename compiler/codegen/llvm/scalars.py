@@ -227,6 +227,11 @@ def _converted(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
             return text.value(f"{'fpext' if wider else 'fptrunc'} {value} to {kind}")
         return text.value(f"{'uitofp' if unsigned else 'sitofp'} {value} to {kind}")
     if is_float(source):
+        if source == "float16":
+            # LLVM 22 converts a half that is no number to the lowest 16-bit integer where the
+            # processor has AVX512-FP16. The way through float is exact.
+            value = converted(text, value, "float32")
+            source = value.dtype
         name = "fptoui" if dtype.startswith("u") else "fptosi"
         return _called(
             text,
