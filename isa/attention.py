@@ -54,6 +54,7 @@ from daedal.isa.row_functions import (
 from daedal.isa.scratchpad import TABLE_ENTRIES
 
 __all__ = [
+    "FACTOR_LIMIT",
     "FILLER",
     "HIDDEN",
     "INDEX_BOUNDS",
@@ -92,8 +93,8 @@ _MEAN_BITS = 9
 _SUM_BITS = 15
 """At least: one LOOKUP counts the leading zeros of sums of 127 and more."""
 
-_FACTOR_LIMIT = (1 << 17) - 1
-"""Of MUL."""
+FACTOR_LIMIT = (1 << 17) - 1
+"""The largest number that MUL multiplies a mask by."""
 
 
 def weight_step(scale: float) -> float:
@@ -130,7 +131,7 @@ def hiding_factor(scale: float, largest: int) -> int | None:
     """
     needed = 2 * largest + (_LAST + 1) * weight_step(scale) / scale
     factor = math.ceil(needed / -HIDDEN)
-    return factor if factor <= _FACTOR_LIMIT else None
+    return factor if factor <= FACTOR_LIMIT else None
 
 
 def attention_weights(

@@ -15,8 +15,10 @@ from daedal.compiler.graph.ops.integer_rows import step_rows
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.passes.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.matmul_rule import reshaped, turned
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor, check_sums
 from daedal.isa.attention import (
+    FACTOR_LIMIT,
     HIDDEN,
     INDEX_BOUNDS,
     LARGEST_WEIGHT,
@@ -31,7 +33,6 @@ from daedal.isa.errors import UnsupportedError
 
 __all__ = ["lower_attention"]
 
-_FACTOR_LIMIT = (1 << 17) - 1
 _LARGEST_ERROR = 2.0**-10
 """Of a mask's values, relative, as their scale is a multiple of that of the scores."""
 
@@ -165,8 +166,8 @@ class _Lowering:
         zero = scores.queries.zero_point
         zero_point, low, high = INDEX_BOUNDS
         operands = [
-            self._map(scores.queries.name, turned=True),
-            self._map(scores.keys.name, turned=False),
+            self._turned_map(scores.queries.name),
+            self._map(scores.keys.name),
             self._constant("factor", np.array([correction(0)[0]], dtype=np.int8)),
             self._constant("table", weight_table(scores.scale)),
             self._constant("index", step_rows([index_step(scores.scale, bits)])),
@@ -193,7 +194,7 @@ class _Lowering:
         ratio = np.array([values.scale / (q.scale * result_unit())])
         operands = [
             weights,
-            self._map(values.name, turned=False),
+            self._map(values.name),
             self._constant("ones", np.ones(1, dtype=np.int8)),
             *(self._constant(name, getattr(constants, name)) for name in MEAN_TABLES),
             self._constant("steps", step_rows(constants.bit_steps, [constants.mantissa])),
@@ -210,11 +211,11 @@ class _Lowering:
         result = self._builder.add(
             WEIGHTED_MEAN.name, operands, attrs, output=self._fresh("map"), name=self._node.name
         )
-        flat = self._reshaped(result, (self._images, self._width, self._queries))
+        flat = reshaped(self._builder, result, (self._images, self._width, self._queries))
         if self._batch == [self._images]:
-            return self._turned(flat, self._output)
+            return turned(self._builder, flat, self._output)
         shape = (*self._batch, self._queries, self._width)
-        return self._reshaped(self._turned(flat), shape, self._output)
+        return reshaped(self._builder, turned(self._builder, flat), shape, self._output)
 
     def _mask(self, largest: int) -> _Mask | None:
         hiding = hiding_factor(self._scores.scale, largest)
@@ -240,7 +241,7 @@ class _Lowering:
         factor = round(real / (self._scores.scale * -HIDDEN))
         if hiding is not None and factor >= hiding:
             factor = hiding
-        elif factor > _FACTOR_LIMIT or factor * _LARGEST_ERROR < 0.5:
+        elif factor > FACTOR_LIMIT or factor * _LARGEST_ERROR < 0.5:
             return None
         integers = np.where(mask < 0, HIDDEN, 0).astype(np.int8).reshape(1, rows, self._keys, 1)
         name = self._constant("mask", integers.transpose(0, 2, 1, 3))
@@ -252,30 +253,29 @@ class _Lowering:
             return None
         ratio = x.scale / self._scores.scale
         factor = round(ratio)
-        if not 1 <= factor <= _FACTOR_LIMIT or abs(factor / ratio - 1) > _LARGEST_ERROR:
+        if not 1 <= factor <= FACTOR_LIMIT or abs(factor / ratio - 1) > _LARGEST_ERROR:
             return None
-        flat = self._reshaped(x.name, (1, rows, self._keys))
-        return _Mask(self._reshaped(self._turned(flat), (1, self._keys, rows, 1)), factor, False)
+        flat = turned(self._builder, reshaped(self._builder, x.name, (1, rows, self._keys)))
+        maps = reshaped(self._builder, flat, (1, self._keys, rows, 1))
+        return _Mask(maps, factor, False)
 
-    def _map(self, name: str, *, turned: bool) -> str:
-        """A tensor (..., M, N) as a map (images, M, N, 1), or turned (images, N, M, 1)."""
+    def _map(self, name: str) -> str:
+        """A tensor (..., M, N) as a map (images, M, N, 1)."""
+        return reshaped(self._builder, name, (self._images, *self._shape(name), 1))
+
+    def _turned_map(self, name: str) -> str:
+        """The same as a map (images, N, M, 1)."""
+        rows, columns = self._shape(name)
+        flat = reshaped(self._builder, name, (self._images, rows, columns))
+        shape = (self._images, columns, rows, 1)
+        return reshaped(self._builder, turned(self._builder, flat), shape)
+
+    def _shape(self, name: str) -> tuple[int, int]:
         *_, rows, columns = self._builder.types[name].shape
-        if not turned:
-            return self._reshaped(name, (self._images, rows, columns, 1))
-        flat = self._reshaped(name, (self._images, rows, columns))
-        return self._reshaped(self._turned(flat), (self._images, columns, rows, 1))
+        return rows, columns
 
     def _constant(self, role: str, array: Array) -> str:
         return self._builder.constant(self._fresh(role), array)
 
     def _fresh(self, role: str) -> str:
         return self._builder.fresh_name(f"{self._output}.{role}")
-
-    def _reshaped(self, name: str, shape: tuple[int, ...], output: str = "") -> str:
-        output = output or self._builder.fresh_name(f"{name}.view")
-        return self._builder.add("reshape", [name], {"shape": shape}, output=output)
-
-    def _turned(self, name: str, output: str = "") -> str:
-        """Add a transpose that swaps the last two of three axes."""
-        output = output or self._builder.fresh_name(f"{name}.turned")
-        return self._builder.add("transpose", [name], {"order": (0, 2, 1)}, output=output)

@@ -10,7 +10,7 @@ from daedal.compiler.graph.graph import Array, Node
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor, check_sums
 
-__all__ = ["add_matmul"]
+__all__ = ["add_matmul", "reshaped", "turned"]
 
 
 def add_matmul(
@@ -46,9 +46,9 @@ def add_matmul(
         return None
     check_sums(node, depth * 255 * 255, accumulator_bits)
     count = math.prod(batch)
-    stacked = _reshaped(builder, a.name, (count, rows, depth))
-    left = _reshaped(builder, _turned(builder, stacked), (count, depth, rows, 1))
-    right = _reshaped(builder, b.name, (count, depth, columns, 1))
+    stacked = reshaped(builder, a.name, (count, rows, depth))
+    left = reshaped(builder, turned(builder, stacked), (count, depth, rows, 1))
+    right = reshaped(builder, b.name, (count, depth, columns, 1))
     factor = np.array([correction(b.zero_point)[0]], dtype=np.int8)
     ratio = a.scale * b.scale / q.scale
     inputs = [
@@ -65,19 +65,20 @@ def add_matmul(
     }
     name = builder.fresh_name(f"{output}.map")
     maps = builder.add("q_matmul", inputs, attrs, output=name, name=node.name)
-    stacked = _reshaped(builder, maps, (count, columns, rows))
+    stacked = reshaped(builder, maps, (count, columns, rows))
     if batch == [count]:
-        return _turned(builder, stacked, output)
+        return turned(builder, stacked, output)
     shape = (*batch, rows, columns)
-    return _reshaped(builder, _turned(builder, stacked), shape, output)
+    return reshaped(builder, turned(builder, stacked), shape, output)
 
 
-def _reshaped(builder: GraphBuilder, name: str, shape: tuple[int, ...], output: str = "") -> str:
+def reshaped(builder: GraphBuilder, name: str, shape: tuple[int, ...], output: str = "") -> str:
+    """Add a reshape; return its name."""
     output = output or builder.fresh_name(f"{name}.view")
     return builder.add("reshape", [name], {"shape": shape}, output=output)
 
 
-def _turned(builder: GraphBuilder, name: str, output: str = "") -> str:
+def turned(builder: GraphBuilder, name: str, output: str = "") -> str:
     """Add a transpose that swaps the last two of three axes."""
     output = output or builder.fresh_name(f"{name}.turned")
     return builder.add("transpose", [name], {"order": (0, 2, 1)}, output=output)
