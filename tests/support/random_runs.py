@@ -106,7 +106,13 @@ def mismatch(case: RandomProgram, launch: Launch, outcome: Outcome, expected: by
 
 
 def wrong_books(launch: Launch, profile: Profile) -> str | None:
-    """Every cycle of every unit is in one class; work and marks are the program's."""
+    """Every cycle of every unit is in one class; work and marks are the program's.
+
+    A machine without counters reads zeros, and writes no marks.
+    """
+    if not launch.program.variant.units.counters:
+        counted = [unit.work + sum(unit.classes.values()) for unit in profile.units.values()]
+        return "a machine without counters counted" if any(counted) or profile.marks else None
     for unit, counters in profile.units.items():
         if sum(counters.classes.values()) != profile.cycles:
             return f"the cycles of {unit.name} do not add up"
