@@ -1,4 +1,4 @@
-"""The lowering rule for a norm of 8 bits beside one of 16 bits of the same tensor.
+"""The lowering rule for a norm of 8 bits of a tensor that also has one of 16 bits.
 
 Norms with the same operand and epsilon normalize to the same values, and differ in gain and bias
 only. So one is a change of scale and offset per channel of the other, which takes a fifth of the
