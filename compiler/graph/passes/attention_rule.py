@@ -50,7 +50,7 @@ class _Scores:
 @dataclass(frozen=True)
 class _Mask:
     """Integers (images, keys, pixels, 1) by name, "" for none; how much one of them is in scores;
-    and whether -128 certainly hides a score."""
+    and whether `HIDDEN` certainly hides a score."""
 
     name: str
     factor: int
