@@ -234,9 +234,7 @@ class Emitter:
             held.pitches,
         )
 
-    def first_window(
-        self, item: Allocation, thread: Thread
-    ) -> tuple[tuple[Form, ...], LiveBuffer]:
+    def first_window(self, item: Allocation, thread: Thread) -> tuple[tuple[Form, ...], LiveBuffer]:
         """The forms of the window's origin, and the window now."""
         buffer = item.buffer
         if buffer.scope not in MEMORIES:

@@ -75,9 +75,7 @@ class _Group:
 class _Counter(Emitter):
     """Counts where the emitter emits."""
 
-    def count(
-        self, stmt: Stmt, loops: tuple[For, ...], allocations: tuple[Allocation, ...]
-    ) -> int:
+    def count(self, stmt: Stmt, loops: tuple[For, ...], allocations: tuple[Allocation, ...]) -> int:
         """Instructions of a statement within `loops`, all their iterations together."""
         nest = self.nest(stmt)
         if nest is not None:
@@ -102,7 +100,8 @@ class _Counter(Emitter):
         """Instructions of all executions of a nest."""
         if realize.block.annotations.get("intrin") in COPIES:
             loops, form = (*loops, *inner), leaf_form((), realize)
-            marks, builder = _marks_of_copy(form), self.transfers
+            marks: Iterable[_Mark] = _marks_of_copy(form)
+            builder: TransferBuilder | OperationBuilder = self.transfers
         else:
             form = block_form(inner, realize)
             marks, builder = _marks_of_operation(form, self.builder), self.builder
@@ -129,7 +128,9 @@ def _marks_of_copy(form: BlockForm) -> Iterator[_Mark]:
         yield from _exact(form_of(form.source), form.loops)
     for region in (*form.reads, *form.writes):
         if region.region.buffer.scope == "global":
-            sizes = zip(region.minima, region.region.ranges, region.region.buffer.shape, strict=True)
+            sizes = zip(
+                region.minima, region.region.ranges, region.region.buffer.shape, strict=True
+            )
             for minimum, part, size in sizes:
                 if minimum.expr is None:
                     yield _Mark.of(minimum, form.loops, range(size), part.extent)
