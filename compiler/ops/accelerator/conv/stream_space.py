@@ -104,10 +104,14 @@ class StreamSpace(TileSpace):
         )
         tail = 2 + shape.tail.requantizes + shape.tail.operations
         operations = tail * FoldLimits(self._variant, Opcode.ALU).most(outputs)
-        # Inputs, the result, the tail's operand, and for each block of channels the constants.
-        copies = 2 * shape.input_rows(height, width) + (1 + shape.tail.rows) * vectors
-        constants = shape.period * vectors + 2 + shape.tail.requantizes
-        most = tiles * (products + operations + copies + constants) + 2
+        # Whole rows of the stream, the result, and the tail's operands.
+        groups = (height - 1) * shape.window.groups_down + shape.groups
+        results = np.minimum(vectors, outputs[0] * height)
+        copies = shape.planes * groups + (1 + shape.tail.rows) * results
+        # Weights, by phase, and parameters are loaded for all tiles of their channels.
+        channels = ceil_div(shape.out_blocks, table["out_blocks"])
+        constants = channels * (shape.period * outputs[0] + 1 + shape.tail.requantizes)
+        most = tiles * (products + operations + copies) + constants + 2
         return (3 * tiles)[np.newaxis], np.asarray(most, np.int64)[np.newaxis]
 
     def features(self, table: Table) -> dict[str, Floats]:
