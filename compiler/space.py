@@ -117,10 +117,10 @@ class Space(abc.ABC):
         return np.zeros(_length(table))
 
     def instructions(self, table: Table) -> tuple[Column, Column]:
-        """(functions, configurations): the least and the most instructions of each function that a
-        configuration is built of, proved and not fitted.
+        """(functions, configurations): bounds of the number of instructions of each function that a
+        configuration is built of, along the loops of its template.
 
-        Where nothing is proved, 0 and `UNBOUNDED`.
+        Where nothing is known, 0 and `UNBOUNDED`.
         """
         least = np.zeros((1, _length(table)), dtype=np.int64)
         return least, np.full_like(least, UNBOUNDED)

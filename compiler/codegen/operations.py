@@ -120,18 +120,25 @@ class OperationBuilder:
         return factor if factor.region.buffer in self._interiors else None
 
     def edges(self, form: BlockForm) -> list[tuple[Form, range]] | None:
-        """Conditions under which a product reads no padding, where it would be left out otherwise.
+        """Conditions under which an operand has no padding, where it would be left out otherwise.
 
         None if the instructions depend on more of the position than whether these hold.
         """
         padded = self.keeps_off(form)
         if padded is None:
             return []
-        if str(form.annotations["intrin"]) in SLIDING:
+        if any(minimum.expr is not None for minimum in padded.minima):
             return None
-        found = list(conditions(padded, self._interiors[padded.region.buffer], {}))
-        affine = all(minimum.expr is None for minimum in padded.minima)
-        return found if affine else None
+        buffer = padded.region.buffer
+        if str(form.annotations["intrin"]) not in SLIDING:
+            return list(conditions(padded, self._interiors[buffer], {}))
+        inner = self._window_interiors[buffer].ranges
+        return [
+            (minimum, range(inside.start, inside.stop - part.extent + 1))
+            for minimum, part, inside in zip(
+                padded.minima, padded.region.ranges, inner, strict=True
+            )
+        ]
 
     def _gemm(
         self, form: BlockForm, env: Env, live: Live, mode: GemmMode

@@ -1,9 +1,10 @@
 """`BuildableSpace`: the schedules of a layer that do not take too many instructions.
 
 The spaces of the templates hold whatever fits the scratchpads. A layer of a large map has schedules
-of so small tiles that their programs exceed the compiler's limits. The bounds that the template's
-space proves (`Space.instructions`) decide on nearly all of them; where they differ, the schedule is
-made and its instructions are counted.
+of so small tiles that their programs exceed the compiler's limits. Bounds of the number of
+instructions (`Space.instructions`) decide on nearly all of them. Where the limit lies between them,
+a schedule is made and counted if its lower bound is at most half of the limit; others, which are
+slow anyway, are left out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ __all__ = ["BuildableSpace"]
 
 
 class BuildableSpace(Space):
-    """The configurations of `space` whose programs are within the limits.
+    """The configurations of `space` whose programs are surely within the limits.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ class BuildableSpace(Space):
         fits the scratchpads.
         """
         usual = self._space.default
-        if self._builds(self.table([usual])).all():
+        if self._is_built(usual):
             return usual
         table = self.all()
         cycles = self.cycles(table)
@@ -109,16 +110,23 @@ class BuildableSpace(Space):
         return config
 
     def _builds(self, table: Table) -> npt.NDArray[np.bool_]:
-        """Whether each configuration, which fits, is within the limits."""
+        """Whether each configuration, which fits, is within the limits; those that take about as
+        many instructions are left out, but the template's default."""
         least, most = self._space.instructions(table)
-        found = _within(most)
+        found, few = _within(most), _within(2 * least)
         unknown = np.flatnonzero(~found & _within(least))
         for row, config in zip(unknown, self.configs(chosen(table, unknown)), strict=True):
-            if config not in self._counted:
-                counts = np.array(self._counts(self._variant, config))
-                self._counted[config] = bool(_within(counts))
-            found[row] = self._counted[config]
+            found[row] = (few[row] or config == self._space.default) and self._is_built(config)
         return found
+
+    def _is_built(self, config: Config) -> bool:
+        """Whether the instructions of a configuration, counted, are within the limits."""
+        if config not in self._counted:
+            _, most = self._space.instructions(self.table([config]))
+            known = _within(most).all()
+            counts = () if known else np.array(self._counts(self._variant, config))
+            self._counted[config] = bool(known or _within(counts))
+        return self._counted[config]
 
 
 def _within(counts: Column) -> npt.NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from daedal.codesign.cycles.work import Work
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.ops.accelerator.lowering import multiplications, space_of
+from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.compiler.pipeline import accelerator_graphs
 from daedal.compiler.space import Space
@@ -33,7 +33,7 @@ class _Layer:
     def work(self, variant: Variant) -> Work:
         """Of all its occurrences. Raises UserError where no schedule fits."""
         moved = None if self.space is None else self.space.on(variant)
-        space = moved or space_of(self.graph, self.node, variant)
+        space = moved or _space(self.graph, self.node, variant)
         found = self._once(variant) if space is None else _of_default(space)
         bits = self.graph.types[self.node.output].size_bytes * 8
         written = min(bits / variant.bus.data_bits, found["beats"])
@@ -89,9 +89,15 @@ class EstimatedWork:
     def _kinds(self, variant: Variant) -> list[_Layer]:
         graphs = accelerator_graphs(self._graph, variant, on_host=self._on_host)
         return [
-            _Layer(kind.count, kind.graph, kind.node, space_of(kind.graph, kind.node, variant))
+            _Layer(kind.count, kind.graph, kind.node, _space(kind.graph, kind.node, variant))
             for kind in layer_kinds(graphs)
         ]
+
+
+def _space(graph: Graph, node: Node, variant: Variant) -> Space | None:
+    """What fits the scratchpads; None of one schedule."""
+    space = any_space_of(graph, node, variant)
+    return space if len(next(iter(space.all().values()))) > 1 else None
 
 
 def _of_default(space: Space) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""`BuildableSpace`: a schedule of too many instructions is in no space, and any other one is."""
+"""`BuildableSpace`: no schedule of too many instructions, and all that surely take fewer."""
 
 import numpy as np
 import pytest
@@ -40,19 +40,19 @@ def limit(patch: pytest.MonkeyPatch, count: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_holds_exactly_what_builds(
-    name: str, seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_holds_what_builds(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, node = layer(name, seed)
     whole = buildable_space_of(graph, node, TINY).template
     configs = whole.sample(np.random.default_rng(seed), 8)
-    most = whole.instructions(whole.table(configs))[1].max(axis=0)
+    least, most = (bound.max(axis=0) for bound in whole.instructions(whole.table(configs)))
     for count in (int(np.median(most)), int(most.min()) - 1):
         limit(monkeypatch, count)
         space = buildable_space_of(graph, node, TINY)
         fitting = space.fits(whole.table(configs)).tolist()
-        expected = [builds(graph, node, config) for config in configs]
-        assert fitting == expected, f"seed {seed}, at most {count}"
+        for config, fits, few in zip(configs, fitting, 2 * least <= count, strict=True):
+            built = builds(graph, node, config)
+            sure = few or config == whole.default
+            assert built if fits else not (built and sure), f"{config}, seed {seed}, most {count}"
 
 
 def test_the_default_builds_if_anything_does(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from daedal.compiler.ops.accelerator.tiles.fold_limits import FoldLimits
 from daedal.compiler.ops.accelerator.tiles.padding_runs import Loads, PaddingRuns, sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div
 from daedal.compiler.space import Column, Table
+from daedal.compiler.windows import window_span
 from daedal.isa.table import Opcode, instruction_layout
 from daedal.isa.variant import Variant
 
@@ -65,19 +66,21 @@ class ConvInstructions:
         ]
         # The same for every tile: parameters, one operation for each stage, the tail's own loads.
         count = loops.maps * loops.outs
-        stages = 1 + shape.tail.requantizes + shape.tail.operations
+        stages = shape.tail.requantizes + shape.tail.operations
         params = 1 + shape.tail.requantizes
         pixels = tiles["height"] * tiles["width"]
         vectors = tiles["out_blocks"] * shape.out_parts
         operation = self._alu.most(
             (tiles["out_blocks"], tiles["height"], tiles["width"], shape.out_parts)
         )
+        requantize = operation
         if shape.classes > 1:
-            operation = vectors * pixels
+            # Pixels of one class lie side by side in a row.
+            requantize = vectors * np.minimum(pixels, tiles["height"] * shape.classes)
         skips = shape.tail.rows
         least = count * (2 + shape.tail.instructions)
         most = (
-            count * (params + stages * operation + skips * vectors * tiles["height"])
+            count * (params + requantize + stages * operation + skips * vectors * tiles["height"])
             + _TABLES
             + skips * vectors
         )
@@ -146,8 +149,12 @@ class ConvInstructions:
             most = columns.elements * rows.elements * blocks
         else:
             # What is only padding is filled with pads of bounded length.
-            fills = rows.outside | columns.outside
-            most = np.where(fills, least * (1 + reach // self._max_pad), least)
+            more = reach // self._max_pad
+            fills = np.where(rows.outside + columns.outside > 0, least, 0)
+            if not shape.gathers_rows:
+                held = window_span(height, taps[0], shape.strides[0], shape.dilations[0])
+                fills = np.minimum(fills, blocks * rows.only_padding(columns, held))
+            most = least + more * fills
         # Inputs are loaded for tiles of blocks past the last one, too.
         reloads = np.where(tiles["keep_inputs"] > 0, loops.groups, loops.padded_outs)
         return shape.batches * reloads * least, shape.batches * reloads * most

@@ -93,8 +93,10 @@ class DepthwiseInstructions:
             rows.cut * shape.blocks + rows.whole * outs
         )
         high, wide = shape.input_size(height, width)
-        fills = rows.outside | columns.outside
-        most = np.where(fills, found * (1 + blocks * high * wide // self._max_pad), found)
+        more = blocks * high * wide // self._max_pad
+        fills = np.where(rows.outside + columns.outside > 0, found, 0)
+        fills = np.minimum(fills, shape.blocks * rows.only_padding(columns, high))
+        most = found + more * fills
         if max(self._rows.past, self._columns.past) > self._max_pad:
             most = columns.elements * rows.elements * shape.blocks
         return shape.batches * found, shape.batches * most

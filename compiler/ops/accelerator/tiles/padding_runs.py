@@ -10,7 +10,6 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from daedal.compiler.ops.accelerator.tiles.window_axis import by_pair
 from daedal.compiler.space import Column
@@ -21,13 +20,22 @@ __all__ = ["Loads", "PaddingRuns", "sizes"]
 
 class Loads(NamedTuple):
     """What tiles load in one dimension: how often as much as a tile holds, how often less; the
-    elements of the latter, and of all; whether something is only padding."""
+    elements of the latter, and of all; how often only padding."""
 
     whole: Column
     cut: Column
     cut_elements: Column
     elements: Column
-    outside: npt.NDArray[np.bool_]
+    outside: Column
+
+    def only_padding(self, columns: "Loads", held: Column) -> Column:
+        """Most LOADs, for a block of channels, that move only padding: these are the rows, of which
+        a tile has `held`. Where columns are cut, each row is a LOAD."""
+        places = self.whole + self.cut
+        among_whole = self.outside * columns.whole + places * columns.outside
+        cut = np.minimum(columns.outside, columns.cut)
+        among_cut = self.outside * columns.cut + places * cut
+        return np.asarray(among_whole + held * among_cut)
 
 
 @dataclass(frozen=True)
@@ -66,9 +74,7 @@ class PaddingRuns:
         """What all tiles load for all parts of the window."""
         known = cache(self._loads)
         pairs = [known(*pair) for pair in zip(tile.tolist(), taps.tolist(), strict=True)]
-        columns = np.array(pairs, dtype=np.int64).reshape(-1, 5).T
-        whole, cut, cut_elements, elements, outside = columns
-        return Loads(whole, cut, cut_elements, elements, outside > 0)
+        return Loads(*np.array(pairs, dtype=np.int64).reshape(-1, 5).T)
 
     def _loads(self, tile: int, taps: int) -> tuple[int, int, int, int, int]:
         held = window_span(tile, taps, self.stride, self.dilation)
@@ -80,11 +86,11 @@ class PaddingRuns:
             for place in [begin * self.stride + tap * self.dilation]
         ]
         cut = [length for _, length in places if length < held]
-        outside = any(
+        outside = sum(
             place + length <= self.pad or place - self.pad >= self.size for place, length in places
         )
         total = sum(length for _, length in places)
-        return len(places) - len(cut), len(cut), sum(cut), total, int(outside)
+        return len(places) - len(cut), len(cut), sum(cut), total, outside
 
     def _all(self, tile: int, taps: int) -> int:
         return sum(
