@@ -6,11 +6,12 @@ from an earlier one only in names and immediates (`immediates`) reuses its segme
 `SegmentStore` also keeps segments for other networks and for the next compilation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled
+from daedal.compiler.early_tiles import early_tile
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.immediates import patched, with_placeholders
 from daedal.compiler.link import LinkedCode
@@ -58,7 +59,7 @@ class LayerCode:
         self._known: dict[object, _Code] = {}
 
     def of(
-        self, graph: Graph, node: Node, before: Segment | None = None
+        self, graph: Graph, node: Node, before: Sequence[Segment] = ()
     ) -> tuple[list[ScheduledFunction], Segment]:
         """The functions of `node` (or of the first one of its kind), and its segment.
 
@@ -69,8 +70,10 @@ class LayerCode:
         general, patches = with_placeholders(node) if self._for_reuse else (node, {})
         kind = _kind(graph, general)
         config = self._config(graph, general)
-        if config is None and before is not None:
-            config = matching_tile(graph, general, before, self._builder.variant)
+        if config is None and before:
+            variant = self._builder.variant
+            config = matching_tile(graph, general, before[-1], variant)
+            config = config or early_tile(graph, general, before, variant)
         known = self._known.get((kind, config))
         if known is None:
             code = self._known[kind, config] = self._code(graph, general, kind, config)

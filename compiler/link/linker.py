@@ -6,6 +6,7 @@ order.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.link.early_loads import early_loads
@@ -130,12 +131,10 @@ def _placed(
     aliases: Mapping[str, Alias],
     renaming: bool,
 ) -> tuple[Placement, list[Stretch], list[PlacedInstruction]]:
-    """All instructions with their rows. Tensors that stay on chip, and two layers at once, may need
-    more rows than there are; then they are left out, in this order."""
-    for resident, interleave in ((True, True), (False, True)) if renaming else ():
-        parts = stretches(
-            segments, constants, variant, aliases, interleave=interleave, resident=resident
-        )
+    """All instructions with their rows. Layers that begin early, tensors that stay on chip, and two
+    layers at once may need more rows than there are; then they are left out, in this order."""
+    for resident, early in product((True, False), repeat=2) if renaming else ():
+        parts = stretches(segments, constants, variant, aliases, resident=resident, early=early)
         placement = Placement(variant, renaming)
         try:
             return placement, parts, placement.run(parts, segments)

@@ -118,8 +118,8 @@ class Placement:
                         relations,
                         live,
                         name,
-                        interleaved=place > 0 and not part.side_by_side,
-                        half=place if part.side_by_side else None,
+                        interleaved=place > 0 and not part.halves,
+                        half=part.halves[place] if number in part.apart else None,
                     )
                     rows.update(placed)
                     live.update(placed)
