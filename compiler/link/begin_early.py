@@ -16,7 +16,7 @@ After, where C0 and C1 read what N0 and N1 stored, and C2 and C3 the rest::
 Input: the instructions of the layers in program order. Output: those of all, mixed.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -52,12 +52,13 @@ class Early(NamedTuple):
     ----------
     num_layers : of the layers behind, those that begin early.
     items : instructions of all layers.
-    mixed : the numbers of those between the first one of a layer behind and the last one in front.
+    halves : half of the accumulators of each instance that is allocated while both run, so that the
+        ALU, which works on the layers in front, and GEMM do not wait for each other.
     """
 
     num_layers: int
     items: list[Item]
-    mixed: range
+    halves: Mapping[Instance, int]
 
 
 def begin_early(
@@ -90,9 +91,7 @@ def begin_early(
         found = _mixed(front, others, words)
         if found is None or not all_fit([item for _, item in found], variant):
             break
-        in_front = [layer < first for layer, _ in found]
-        mixed = range(in_front.index(False), len(found) - in_front[::-1].index(True))
-        best = Early(len(others), found, mixed)
+        best = Early(len(others), found, _halves(found, first))
     return best
 
 
@@ -160,6 +159,20 @@ def _shares(items: Sequence[Item], unit: Unit) -> list[float]:
     steps = [num_steps(item) if item.unit is unit else 0 for _, item in items]
     whole = max(sum(steps), 1)
     return [before / whole for before in accumulate(steps[:-1], initial=0)]
+
+
+def _halves(items: Sequence[Item], first: int) -> dict[Instance, int]:
+    """One half for instances of layers from `first` on, the other one for those in front, if they
+    are first used between an instruction of the former and one of the latter."""
+    in_front = [layer < first for layer, _ in items]
+    begin, end = in_front.index(False), len(items) - in_front[::-1].index(True)
+    before = _instances(item for _, item in items[:begin])
+    found: dict[Instance, int] = {}
+    for layer, item in items[begin:end]:
+        for access in item.rows:
+            if access.instance not in before:
+                found.setdefault(access.instance, int(layer >= first))
+    return found
 
 
 def _conflict(items: Items, others: Items, words: Words) -> bool:

@@ -8,7 +8,7 @@ Input: the segments of a program. Output: `Stretch`es, the instructions in progr
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, takewhile
 
 from daedal.compiler.codegen.segment import (
@@ -53,16 +53,15 @@ class Stretch:
     layers : their numbers.
     items : instructions with the number of the layer of each.
     kept : instances that live across stretches.
-    halves : the half of the accumulators that each layer gets, so that GEMM and ALU, which work on
-        different layers most of the time, do not wait for each other; none if layers take turns.
-    apart : the instructions for which that holds, by their numbers.
+    halves : half of the accumulators of some instances, where more than one layer has products or
+        begins early: GEMM and ALU, which work on different layers most of the time, then do not
+        wait for each other. Other instances take turns.
     """
 
     layers: tuple[int, ...]
     items: tuple[tuple[int, SegmentInstruction], ...]
     kept: frozenset[Instance] = frozenset()
-    halves: tuple[int, ...] = ()
-    apart: range = range(0)
+    halves: Mapping[Instance, int] = field(default_factory=dict)
 
     @property
     def multiplies(self) -> bool:
@@ -71,14 +70,9 @@ class Stretch:
 
     def with_early(self, early: Early) -> "Stretch":
         """The same with the layers behind it that begin before it has ended."""
-        before, first = self.layers, self.layers[-1] + 1
-        return Stretch(
-            (*before, *range(first, first + early.num_layers)),
-            tuple(early.items),
-            self.kept,
-            (0,) * len(before) + (1,) * early.num_layers,
-            early.mixed,
-        )
+        first = self.layers[-1] + 1
+        layers = (*self.layers, *range(first, first + early.num_layers))
+        return replace(self, layers=layers, items=tuple(early.items), halves=early.halves)
 
 
 def stretches(
@@ -128,7 +122,7 @@ def stretches(
                 (number - 1, number),
                 tuple((number - 1 + which, item) for which, item in mixed),
                 kept,
-                *(((0, 1), range(len(mixed))) if _multiplies(items) else ()),
+                _halves(mixed) if _multiplies(items) else {},
             )
         else:
             found.append(Stretch((number,), tuple((number, item) for item in items), kept))
@@ -154,6 +148,11 @@ def _accumulators(tile: Sequence[SegmentInstruction]) -> set[Instance]:
         for access in item.rows
         if access.instance.memory is Memory.ACC
     }
+
+
+def _halves(items: Sequence[tuple[int, SegmentInstruction]]) -> dict[Instance, int]:
+    """A half for the instances of each of two layers."""
+    return {access.instance: which for which, item in items for access in item.rows}
 
 
 def _multiplies(items: Sequence[SegmentInstruction]) -> bool:

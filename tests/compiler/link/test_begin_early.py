@@ -95,10 +95,17 @@ def test_tiles_in_front_run_beside_products() -> None:
     behind = layer("behind", "t", "y", [0, 0, 0, 5, 5], products=True)
     (part,) = stretches([front(), behind], (), TINY)
     assert order([part]) == "00010001111"
-    assert part.halves == (0, 1)
-    first = next(number for number, (which, _) in enumerate(part.items) if which == 1)
-    last = max(number for number, (which, _) in enumerate(part.items) if which == 0)
-    assert part.apart == range(first, last + 1)
+    early = {access.instance for which, item in part.items[:3] for access in item.rows}
+    halves = {
+        instance: which
+        for which, item in part.items
+        for access in item.rows
+        if (instance := access.instance) not in early
+    }
+    assert {x: half for x, half in halves.items() if x in part.halves} == part.halves
+    assert set(part.halves.values()) == {0, 1}
+    # Those of the last tiles take turns again.
+    assert 0 < len(part.halves) < len(halves)
 
 
 def test_several_layers_begin_early() -> None:
