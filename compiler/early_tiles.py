@@ -13,7 +13,7 @@ import numpy as np
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.link.interleave import stretches
+from daedal.compiler.link.interleave import SHORTEST_TILE, stretches
 from daedal.compiler.link.side_by_side import UnitCycles
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
@@ -56,6 +56,7 @@ def early_tile(
     features = space.features(table)
     maps = -(-height // table["height"]) * -(-width // table["width"])
     useful = (maps > 1) & (table["turns"] == 0)
+    useful &= features["tile_product_cycles"] >= SHORTEST_TILE
     useful &= features["accumulators"] <= scratchpad(variant, Memory.ACC).depth_rows // SHARE
     for knob, value in space.added.items():
         useful &= table[knob] == value
