@@ -42,7 +42,9 @@ def test_every_bar_counts() -> None:
 DECODED = DecodeRow(
     launches=1,
     share_of_macs=1.0,
+    first_cycles=80_000,
     cycles=64_000,
+    rtl_first_cycles=80_000,
     rtl_cycles=(64_000, 64_000),
     rtl_differs=0,
     layers_compared=50,
