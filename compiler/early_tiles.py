@@ -7,23 +7,25 @@ before. Output: a `Config`.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.link.interleave import SHORTEST_TILE, stretches
 from daedal.compiler.link.side_by_side import UnitCycles
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
+from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.space import Config
 from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["early_tile"]
+__all__ = ["early_tile", "work_in_front"]
 
 LEAST_GAIN = 0.02
 """Of the cycles of all layers one after the other."""
@@ -37,13 +39,10 @@ _NEIGHBOURS = 3
 
 
 def early_tile(
-    graph: Graph, node: Node, before: Sequence[Segment], variant: Variant
+    graph: Graph, node: Node, front: Mapping[str, int], variant: Variant
 ) -> Config | None:
     """The tile of `node` with which it and the layers in front of it take the fewest cycles
-    together; None where these have products, or where nothing is gained."""
-    front = _work_in_front(before, node.inputs[0], variant)
-    if front is None:
-        return None
+    together; None where nothing is gained. `front` is the work of these layers."""
     try:
         space = any_space_of(graph, node, variant)
         if not isinstance(space, ConvSpace):
@@ -53,19 +52,20 @@ def early_tile(
         return None
     _, _, height, width = graph.types[node.output].shape
     table = space.all()
-    features = space.features(table)
     maps = -(-height // table["height"]) * -(-width // table["width"])
-    useful = (maps > 1) & (table["turns"] == 0)
-    useful &= features["tile_product_cycles"] >= SHORTEST_TILE
-    useful &= features["accumulators"] <= scratchpad(variant, Memory.ACC).depth_rows // SHARE
+    several = (maps > 1) & (table["turns"] == 0)
     for knob, value in space.added.items():
-        useful &= table[knob] == value
+        several &= table[knob] == value
+    table, maps = chosen(table, several), maps[several]
+    features = space.features(table)
+    most = scratchpad(variant, Memory.ACC).depth_rows // SHARE
+    useful = features["accumulators"] <= most
+    useful &= features["tile_product_cycles"] >= SHORTEST_TILE
     if not useful.any():
         return None
+    table, maps = chosen(table, useful), maps[useful]
+    cycles, beats = features["estimate"][useful], features["beats"][useful]
     alone, words = max(front.values()), front["bus"]
-    cycles, beats, maps = (
-        column[useful] for column in (features["estimate"], features["beats"], maps)
-    )
     late = (maps - 1) / maps
     # The products of the first tile of the map run beside all but the first part in front.
     first = np.maximum.reduce([cycles / maps, beats / maps + words * late, alone * late])
@@ -73,14 +73,17 @@ def early_tile(
     best = int(np.argmin(together))
     if together[best] > (1 - LEAST_GAIN) * (alone + usual):
         return None
-    row = np.flatnonzero(useful)[best : best + 1]
-    (config,) = space.configs({knob: column[row] for knob, column in table.items()})
+    (config,) = space.configs(chosen(table, np.array([best])))
     return config
 
 
-def _work_in_front(before: Sequence[Segment], tensor: str, variant: Variant) -> Counter[str] | None:
-    """Cycles of each unit for the layers in front that run together and store `tensor`; None if
-    they have products. Between them and the node, there may be layers that only read `tensor`."""
+def work_in_front(node: Node, before: Sequence[Segment], variant: Variant) -> Counter[str] | None:
+    """Cycles of each unit for the layers in front of a convolution, which run together and store
+    its operand; None if they have products. Between them and the convolution, there may be layers
+    that only read the same tensor."""
+    if node.op not in CONVOLUTIONS:
+        return None
+    tensor = node.inputs[0]
     end = len(before)
     while end and _multiplies(before[end - 1]) and _reads(before[end - 1], tensor):
         end -= 1
