@@ -6,7 +6,7 @@ simulator, whose layers are compared with the integer reference. The memory pres
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +17,19 @@ import daedal
 from bench.transformer_models import MODELS, Transformer
 from daedal.checking import check_layers
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, WEIGHTED_MEAN
+from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer_rows import ROW_OPERATORS
-from daedal.runtime.layers import LayerProfile
+from daedal.runtime.layers import LayerProfile, layer_cycles
 
-__all__ = ["CycleRow", "cycle_rows", "show_cycles"]
+__all__ = ["CycleRow", "cycle_rows", "exposed_cycles", "show_cycles"]
 
-_ATTENTION = (ATTENTION_WEIGHTS.name, WEIGHTED_MEAN.name)
+_COUNTED = (
+    *ROW_OPERATORS,
+    Q_CHANNEL_REQUANTIZE.name,
+    ATTENTION_WEIGHTS.name,
+    WEIGHTED_MEAN.name,
+)
+"""Softmax, norms and norms that are derived from others, and attention."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class CycleRow:
     macs_on_accelerator : share.
     macs, cycles, peak : the model's multiply-accumulates in the launches, their cycles, and the
         array's multiply-accumulates in a cycle.
-    exposed : cycles of norms, and of attention beyond those of its products.
+    exposed : `exposed_cycles`.
     rtl_cycles, rtl_differs : on the RTL; outputs whose bytes are not the functional simulator's.
     layers_compared, layers_wrong : functional simulator against the integer reference.
     most_cycles, least_share, most_exposed : the bars.
@@ -130,7 +137,7 @@ def _measured(transformer: Transformer, variant: str, bars: dict[str, float]) ->
         for device in ("timing", "rtl", "functional")
     )
     check = check_layers(artifact, transformer.quantized, inputs)
-    (layers,) = counted.layers
+    (layers,), (profile,) = counted.layers, counted.profiles
     macs = Counter[str]()
     for item in artifact.placements:
         macs[item.where] += item.macs or 0
@@ -141,9 +148,9 @@ def _measured(transformer: Transformer, variant: str, bars: dict[str, float]) ->
         layers=sum(len(launch.layers) for launch in artifact.launches),
         macs_on_accelerator=macs["accelerator"] / macs.total(),
         macs=macs["accelerator"],
-        cycles=sum(profile.cycles for profile in counted.profiles),
+        cycles=profile.cycles,
         peak=peak,
-        exposed=sum(_exposed(layer, peak) for layer in layers),
+        exposed=exposed_cycles(layer_cycles(profile.marks), layers, peak),
         rtl_cycles=sum(profile.cycles for profile in rtl.profiles),
         rtl_differs=sum(
             rtl.outputs[name].tobytes() != value.tobytes()
@@ -155,8 +162,20 @@ def _measured(transformer: Transformer, variant: str, bars: dict[str, float]) ->
     )
 
 
-def _exposed(layer: LayerProfile, peak: int) -> int:
-    op, macs = layer.layer.op, layer.layer.macs
-    if op in ROW_OPERATORS:
-        return layer.cycles
-    return max(0, layer.cycles - macs // peak) if op in _ATTENTION else 0
+def exposed_cycles(windows: Mapping[int, int], layers: Sequence[LayerProfile], peak: int) -> int:
+    """Cycles of norms and attention in which no products are computed.
+
+    A layer's window, in the order of `windows`, ends with its last STORE, and begins with that of
+    the layer before. A layer with more products than its window has cycles has computed the rest
+    before, in the last windows that have cycles left. So attention counts with what it takes beyond
+    its products, and a norm with what it takes beyond those of the layers that run beside it.
+    """
+    found = ahead = 0
+    known = {item.layer.tag: item.layer for item in layers}
+    for tag, cycles in reversed(windows.items()):
+        layer = known[tag]
+        left = cycles - (layer.macs or 0) // peak - ahead
+        ahead = max(0, -left)
+        if layer.op in _COUNTED:
+            found += max(0, left)
+    return found

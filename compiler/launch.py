@@ -151,8 +151,7 @@ def _segments(
     for number, node in enumerate(nodes):
         say(f"layer {number + 1} of {len(nodes)}: {node.op} {node.output!r}")
         try:
-            before = segments[-1] if segments else None
-            functions, segment = code.of(graph, node, before)
+            functions, segment = code.of(graph, node, segments)
         except ScheduleError as error:
             failed[node.output] = error
             continue

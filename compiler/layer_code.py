@@ -6,11 +6,12 @@ from an earlier one only in names and immediates (`immediates`) reuses its segme
 `SegmentStore` also keeps segments for other networks and for the next compilation.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled
+from daedal.compiler.early_tiles import early_tile, work_in_front
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.immediates import patched, with_placeholders
 from daedal.compiler.link import LinkedCode
@@ -56,9 +57,10 @@ class LayerCode:
         self._store = store
         self._for_reuse = for_reuse
         self._known: dict[object, _Code] = {}
+        self._early: dict[object, Config | None] = {}
 
     def of(
-        self, graph: Graph, node: Node, before: Segment | None = None
+        self, graph: Graph, node: Node, before: Sequence[Segment] = ()
     ) -> tuple[list[ScheduledFunction], Segment]:
         """The functions of `node` (or of the first one of its kind), and its segment.
 
@@ -69,8 +71,9 @@ class LayerCode:
         general, patches = with_placeholders(node) if self._for_reuse else (node, {})
         kind = _kind(graph, general)
         config = self._config(graph, general)
-        if config is None and before is not None:
-            config = matching_tile(graph, general, before, self._builder.variant)
+        if config is None and before:
+            config = matching_tile(graph, general, before[-1], self._builder.variant)
+            config = config or self._early_tile(graph, general, kind, before)
         known = self._known.get((kind, config))
         if known is None:
             code = self._known[kind, config] = self._code(graph, general, kind, config)
@@ -100,6 +103,19 @@ class LayerCode:
         """The configuration that `node` was given."""
         configs = self._builder.configs
         return configs.get(workload_of(graph, node).key) if configs else None
+
+    def _early_tile(
+        self, graph: Graph, node: Node, kind: object, before: Sequence[Segment]
+    ) -> Config | None:
+        """`early_tile`, once for layers of a kind behind the same work."""
+        variant = self._builder.variant
+        work = work_in_front(node, before, variant)
+        if work is None:
+            return None
+        key = kind, tuple(sorted(work.items()))
+        if key not in self._early:
+            self._early[key] = early_tile(graph, node, work, variant)
+        return self._early[key]
 
     def _code(self, graph: Graph, node: Node, kind: object, config: Config | None) -> _Code:
         builder = self._builder

@@ -149,8 +149,8 @@ def overlap(some: Runs, others: Runs, distance: int = 0) -> bool:
 def relabeled(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segment:
     """`segment` with another name and other names of its tensors, on the same instances.
 
-    Both may be in one program. They are never interleaved, because one of two layers that are has
-    no products, and rows are assigned to one layer after the other.
+    Both may be in one program. Where they are interleaved, the linker gives one of them instances
+    of its own (`daedal.compiler.link.begin_early`).
     """
     return Segment(
         name,

@@ -8,14 +8,15 @@ Input: the segments of a program. Output: `Stretch`es, the instructions in progr
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, takewhile
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, islice, takewhile
 
 from daedal.compiler.codegen.segment import (
     Instance,
     Segment,
     SegmentInstruction,
 )
+from daedal.compiler.link.begin_early import Early, begin_early
 from daedal.compiler.link.follow_tiles import all_fit, follow_tiles
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.link.order import ordered
@@ -52,14 +53,26 @@ class Stretch:
     layers : their numbers.
     items : instructions with the number of the layer of each.
     kept : instances that live across stretches.
-    side_by_side : whether both layers have products. Each gets a half of the accumulators, so that
-        GEMM and ALU, which work on different layers most of the time, do not wait for each other.
+    halves : half of the accumulators of some instances, where more than one layer has products or
+        begins early: GEMM and ALU, which work on different layers most of the time, then do not
+        wait for each other. Other instances take turns.
     """
 
     layers: tuple[int, ...]
     items: tuple[tuple[int, SegmentInstruction], ...]
     kept: frozenset[Instance] = frozenset()
-    side_by_side: bool = False
+    halves: Mapping[Instance, int] = field(default_factory=dict)
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether it has products."""
+        return _multiplies([item for _, item in self.items])
+
+    def with_early(self, early: Early) -> "Stretch":
+        """The same with the layers behind it that begin before it has ended."""
+        first = self.layers[-1] + 1
+        layers = (*self.layers, *range(first, first + early.num_layers))
+        return replace(self, layers=layers, items=tuple(early.items), halves=early.halves)
 
 
 def stretches(
@@ -70,12 +83,14 @@ def stretches(
     *,
     interleave: bool = True,
     resident: bool = False,
+    early: bool = True,
 ) -> list[Stretch]:
     """All instructions of `segments` in the order that the program has them.
 
     `constants` are the names of the tensors that nothing writes, `aliases` those that share bytes.
     Without `interleave`, every layer is a stretch of its own. With `resident`, small tensors of
-    accumulators stay on chip (`resident_rows`).
+    accumulators stay on chip (`resident_rows`). With `early`, layers begin before those in front of
+    them have ended (`begin_early`), where these are interleaved.
     """
     words = Words(variant, aliases or {})
     layers = [ordered(segment, constants) for segment in segments]
@@ -87,7 +102,9 @@ def stretches(
     found: list[Stretch] = []
     last: list[SegmentInstruction] = []
     for number, items in enumerate(layers):
-        mixed = None
+        if found and number <= found[-1].layers[-1]:
+            continue
+        mixed = begun = None
         alone = interleave and found and len(found[-1].layers) == 1
         if alone and not _multiplies(items):
             mixed = follow_tiles(last, items, kept, words, variant)
@@ -95,16 +112,21 @@ def stretches(
                 mixed = _interleaved(last, items, words)
         elif alone and _multiplies(last):
             mixed = _beside(last, items, words, variant)
-        if mixed is None:
-            found.append(Stretch((number,), tuple((number, item) for item in items), kept))
-        else:
+        elif interleave and early and found and not found[-1].multiplies:
+            behind = takewhile(_is_long, islice(layers, number, None))
+            begun = begin_early(found[-1].items, behind, kept, words, variant)
+        if begun is not None:
+            found[-1] = found[-1].with_early(begun)
+        elif mixed is not None:
             found[-1] = Stretch(
                 (number - 1, number),
                 tuple((number - 1 + which, item) for which, item in mixed),
                 kept,
-                _multiplies(items),
+                _halves(mixed) if _multiplies(items) else {},
             )
-        last = items
+        else:
+            found.append(Stretch((number,), tuple((number, item) for item in items), kept))
+        last = layers[found[-1].layers[-1]]
     return found
 
 
@@ -126,6 +148,11 @@ def _accumulators(tile: Sequence[SegmentInstruction]) -> set[Instance]:
         for access in item.rows
         if access.instance.memory is Memory.ACC
     }
+
+
+def _halves(items: Sequence[tuple[int, SegmentInstruction]]) -> dict[Instance, int]:
+    """A half for the instances of each of two layers."""
+    return {access.instance: which for which, item in items for access in item.rows}
 
 
 def _multiplies(items: Sequence[SegmentInstruction]) -> bool:

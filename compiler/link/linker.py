@@ -6,6 +6,7 @@ order.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Segment
@@ -151,12 +152,11 @@ def _placed(
     renaming: bool,
     repeats: bool,
 ) -> _Placed:
-    """All instructions with their rows. Weights and tensors that stay on chip, and two layers at
-    once, may need more rows than there are; then they are left out, in this order."""
-    for resident, interleave in ((True, True), (False, True)) if renaming else ():
-        parts = stretches(
-            segments, constants, variant, aliases, interleave=interleave, resident=resident
-        )
+    """All instructions with their rows. Weights that stay on chip, layers that begin early, tensors
+    that stay on chip, and two layers at once may need more rows than there are; then they are left
+    out, in this order."""
+    for resident, early in product((True, False), repeat=2) if renaming else ():
+        parts = stretches(segments, constants, variant, aliases, resident=resident, early=early)
         for share in (*KEPT_SHARES, 0.0) if repeats else (0.0,):
             try:
                 return _with_weights(parts, segments, constants, variant, share)

@@ -129,8 +129,8 @@ class Placement:
                         relations,
                         live,
                         name,
-                        interleaved=place > 0 and not part.side_by_side,
-                        half=place if part.side_by_side else None,
+                        interleaved=place > 0 and not part.halves,
+                        half=part.halves.get(access.instance),
                     )
                     rows.update(placed)
                     live.update(placed)

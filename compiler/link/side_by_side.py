@@ -16,7 +16,7 @@ from daedal.compiler.link.transfer_beats import TransferBeats
 from daedal.isa.table import LOOPS, AluOp, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["num_steps", "side_by_side"]
+__all__ = ["UnitCycles", "num_steps", "side_by_side"]
 
 Tile = Sequence[SegmentInstruction]
 
@@ -38,7 +38,7 @@ def side_by_side(
     """
     if min(len(first), len(second)) < FEWEST_TILES:
         return None
-    rates = _Rates(variant)
+    rates = UnitCycles(variant)
     work = [rates.of(item for tile in tiles for item in tile) for tiles in (first, second)]
     busiest = {max(busy, key=lambda unit: busy[unit]) for busy in work}
     apart = sum(max(busy.values()) for busy in work)
@@ -57,7 +57,7 @@ def side_by_side(
     ]
 
 
-class _Rates:
+class UnitCycles:
     """Cycles of instructions on each unit and on the bus, without what they wait for."""
 
     def __init__(self, variant: Variant) -> None:

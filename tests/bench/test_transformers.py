@@ -1,7 +1,9 @@
 """`bench/transformers.py`: what counts as passed."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
+from bench.transformer_cycles import exposed_cycles
 from bench.transformer_decode import DecodeRow
 from bench.transformers import ActivationRow
 from daedal.check import OperatorDifference
@@ -40,7 +42,9 @@ def test_every_bar_counts() -> None:
 DECODED = DecodeRow(
     launches=1,
     share_of_macs=1.0,
+    first_cycles=80_000,
     cycles=64_000,
+    rtl_first_cycles=80_000,
     rtl_cycles=(64_000, 64_000),
     rtl_differs=0,
     layers_compared=50,
@@ -67,3 +71,28 @@ def test_every_bar_of_the_decoder_counts() -> None:
         ({"agreement": 0.90}, "same next token"),
     ):
         assert replace(DECODED, **change).missed == [bar]
+
+
+def test_cycles_without_products_are_exposed() -> None:
+    """Layers by (operator, multiply-accumulates at 10 a cycle, cycles of the window)."""
+
+    def exposed(*layers: tuple[str, int, int]) -> int:
+        profiles = [
+            SimpleNamespace(layer=SimpleNamespace(tag=tag, op=op, macs=macs))
+            for tag, (op, macs, _) in enumerate(layers)
+        ]
+        windows = {tag: cycles for tag, (_, _, cycles) in enumerate(layers)}
+        return exposed_cycles(windows, profiles, 10)  # type: ignore[arg-type]
+
+    norm, pair = ("q_layer_norm", 0, 60), ("q_channel_requantize", 0, 5)
+    assert exposed(norm, ("q_conv2d", 500, 70)) == 60
+    assert exposed(norm, pair, ("q_conv2d", 500, 50)) == 65
+    assert exposed(("q_attention_weights", 300, 45), ("q_conv2d", 500, 50)) == 15
+    # A projection computed 20 of its 70 products in the window of the norm, or of both.
+    assert exposed(norm, ("q_conv2d", 700, 50)) == 40
+    assert exposed(norm, pair, ("q_conv2d", 700, 50)) == 45
+    # Two did; but what the layer between has cycles for counts there.
+    assert exposed(norm, ("q_conv2d", 700, 50), ("q_conv2d", 700, 60)) == 30
+    assert exposed(norm, ("q_conv2d", 300, 50), ("q_conv2d", 700, 50)) == 60
+    # What runs beside the products of the layer before is in that one's window.
+    assert exposed(("q_conv2d", 700, 90), ("q_layer_norm", 0, 8)) == 8
