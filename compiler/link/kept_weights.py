@@ -55,6 +55,8 @@ def keep_weights(parts: Sequence[Stretch], constants: Collection[str], rows: int
     Of every layer, it keeps the first ones: a layer begins with what is on chip, and loads the rest
     meanwhile.
     """
+    if not rows:
+        return KeptWeights(tuple(parts), (), ())
     chosen = _chosen([_tiles(part, constants) for part in parts], rows)
     setup: list[tuple[int, SegmentInstruction]] = []
     rest: list[Stretch] = []
