@@ -9,10 +9,11 @@ known configuration is measured again first, and where its cycles differ, all re
 workload are left out. The best one of the table is measured again, too, so that no refresh forgets
 it.
 
-With ``--drawn``, so many configurations of each workload are also drawn uniformly from those with
-at most `DRAWN_INSTRUCTIONS` instructions by the estimate, and built, verified, run and compared
-with the integer reference (Y13). Larger programs take minutes each. With ``--inside``, so many are
-drawn from those that the bounds do not exclude from being within 1 % of the optimum.
+With ``--drawn``, so many configurations of each workload are also drawn uniformly from its whole
+space, and built, verified, run and compared with the integer reference (Y13). The largest programs
+take a minute each. With ``--trials 0``, nothing else is measured: a row keeps its optimum, and has
+a new number of programs and of draws. With ``--inside``, so many are drawn from those that the
+bounds do not exclude from being within 1 % of the optimum.
 """
 
 import argparse
@@ -48,8 +49,6 @@ RECORDS = ROOT / ".daedal" / "tuning_truth.db"
 MEMORY = "ddr"
 NEAR = 1.01
 """A configuration is near the optimum if its cycles are at most so many times the optimum's."""
-
-DRAWN_INSTRUCTIONS = 4000
 
 
 class Cache:
@@ -104,11 +103,30 @@ class Cache:
 
 
 def drawn(space: Space, count: int, seed: int = 0) -> list[Config]:
-    """Configurations drawn uniformly from those of at most `DRAWN_INSTRUCTIONS` instructions."""
-    table = space.all()
-    small = np.flatnonzero(space.features(table)["instructions"] <= DRAWN_INSTRUCTIONS)
-    rows = np.random.default_rng(seed).permutation(small)[:count]
-    return space.configs({knob: column[rows] for knob, column in table.items()})
+    """Different configurations, drawn uniformly from all."""
+    return space.sample(np.random.default_rng(seed), count)
+
+
+def redrawn(workload: TuningWorkload, row: dict[str, Any], num_drawn: int) -> dict[str, Any]:
+    """`row` with the size of the space of today, and new draws; its optimum must be in it.
+
+    What a draw that is not right says is printed.
+    """
+    space = workload.space
+    assert space is not None
+    held = space.table([Config.from_json(row[name]) for name in ("config", "default")])
+    assert space.fits(held).all(), f"the optimum of {workload.name} left its space"
+    right = 0
+    configs = drawn(space, num_drawn)
+    for config in configs:
+        begin = time.monotonic()
+        (result,) = workload.runner.results([config])
+        right += result.cycles is not None
+        if result.cycles is None:
+            print(f"  {config}: {result.failure}: {result.reason}", flush=True)
+        print(f"  {config}: {result.cycles} cycles, {time.monotonic() - begin:.1f} s", flush=True)
+    programs = len(space.configs(space.all()))
+    return {**row, "programs": programs, "drawn": len(configs), "drawn_right": right}
 
 
 def inside(space: Space, bounds: Reals, most: float, count: int, seed: int = 1) -> list[Config]:
@@ -206,7 +224,10 @@ def main() -> int:
                 print(f"{name}: no space", flush=True)
                 continue
             known = [Config.from_json(rows[name]["config"])] if name in rows else []
-            row = find(workload, database, options.trials, options.drawn, options.inside, known)
+            if options.trials == 0 and known:
+                row = redrawn(workload, rows[name], options.drawn)
+            else:
+                row = find(workload, database, options.trials, options.drawn, options.inside, known)
             rows[name] = row
             text = json.dumps(dict(sorted(rows.items())), indent=1) + "\n"
             write_atomically(TABLE, text)

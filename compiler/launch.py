@@ -105,8 +105,8 @@ def _link(
         for name, (group, begin) in aliases_of(graph).items()
     }
     constants: dict[str, bytes] = {}
-    # A launch for one token: its layers are small, and wait for each other more than for data.
-    prefetches = has_states(graph)
+    # A launch for one token: there is another for the next, and its layers are small.
+    repeats = has_states(graph)
 
     def build() -> LinkedCode:
         segments = _segments(graph, nodes, code, dump, say)
@@ -119,7 +119,7 @@ def _link(
             inputs=inputs,
             outputs=outputs,
             aliases=aliases,
-            prefetches=prefetches,
+            repeats=repeats,
         )
 
     # The type of a constant, which is part of its layer's key, says how many bytes it takes.

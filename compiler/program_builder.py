@@ -55,7 +55,7 @@ class ProgramBuilder:
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
         aliases: Mapping[str, Alias] | None = None,
-        prefetches: bool = False,
+        repeats: bool = False,
     ) -> LinkedCode:
         """The program of all layers without its constants, as `link_code`."""
         return link_code(
@@ -66,7 +66,7 @@ class ProgramBuilder:
             outputs=outputs,
             aliases=aliases,
             renaming=self.renaming,
-            prefetches=prefetches,
+            repeats=repeats,
         )
 
     def link(

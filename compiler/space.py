@@ -20,7 +20,10 @@ from daedal.isa.errors import ScheduleError
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
-__all__ = ["Column", "Config", "Space", "Table"]
+__all__ = ["UNBOUNDED", "Column", "Config", "Space", "Table"]
+
+UNBOUNDED = 1 << 40
+"""More instructions than any program has."""
 
 Column = npt.NDArray[np.int64]
 """The values of one knob, one for each configuration."""
@@ -112,6 +115,15 @@ class Space(abc.ABC):
         """
         del memory
         return np.zeros(_length(table))
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        """(functions, configurations): the least and the most instructions of each function that a
+        configuration is built of, proved and not fitted.
+
+        Where nothing is proved, 0 and `UNBOUNDED`.
+        """
+        least = np.zeros((1, _length(table)), dtype=np.int64)
+        return least, np.full_like(least, UNBOUNDED)
 
     @abc.abstractmethod
     def features(self, table: Table) -> dict[str, npt.NDArray[np.float64]]:

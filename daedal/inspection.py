@@ -113,6 +113,8 @@ def inspect(
 ) -> Inspection:
     """Inspect an artifact, with cycles from the cycle model and measured host times.
 
+    A program's cycles are those of every run but the first, without its setup.
+
     Parameters
     ----------
     memory : behind the accelerator's bus.
@@ -134,7 +136,7 @@ def inspect(
 
 
 def _launch_report(launch: Launch, memory: MemoryModel, mhz: float) -> LaunchReport:
-    program = launch.program
+    program = launch.program.repeated
     loaded = LoadedProgram.place(program, TimingDevice(program.variant, timing=memory))
     profile = loaded.device.launch(program, loaded.bases)
     assert profile.cycles is not None, "the cycle model counts cycles"

@@ -107,6 +107,17 @@ class Artifact:
         return tuple(part for part in self.parts if isinstance(part, HostPart))
 
     @property
+    def repeated(self) -> "Artifact":
+        """What a run costs that follows another: the same artifact, its programs without setup."""
+        parts = (
+            dataclasses.replace(part, program=part.program.repeated)
+            if isinstance(part, Launch)
+            else part
+            for part in self.parts
+        )
+        return dataclasses.replace(self, parts=tuple(parts))
+
+    @property
     def variant(self) -> Variant:
         """The variant of all its programs. Raises ArtifactError for an artifact without one."""
         if not self.launches:

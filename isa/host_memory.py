@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from daedal.isa.last_launch import LastLaunch
 from daedal.isa.protocols import next_page
 from daedal.isa.variant import Variant
 
@@ -9,7 +10,9 @@ __all__ = ["HostMemory"]
 
 
 class HostMemory:
-    """Memory of a simulated machine, growing in whole pages; a base class of devices.
+    """Memory of a simulated machine, growing in whole pages, and what it has launched last.
+
+    A base class of devices.
 
     Parameters
     ----------
@@ -23,6 +26,7 @@ class HostMemory:
         self._variant = variant
         self._next = 0
         self._memory = np.zeros(next_page(memory_bytes), dtype=np.uint8)
+        self._last = LastLaunch()
 
     @property
     def variant(self) -> Variant:

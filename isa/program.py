@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from daedal.isa.files import write_atomically
 from daedal.isa.inputs import read_input
 from daedal.isa.instruction import Instruction, decode_all, encode_all
 from daedal.isa.row_stream import RowStream
-from daedal.isa.table import BASES, instruction_bytes
+from daedal.isa.table import BASES, Opcode, instruction_bytes
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
 
@@ -37,7 +38,7 @@ __all__ = [
     "tensor_specs",
 ]
 
-FORMAT = "daedal program 2"
+FORMAT = "daedal program 3"
 MAX_FILE_BYTES = 1 << 30
 MAX_MEMORY_BYTES = 1 << 30
 MAX_INSTRUCTIONS = 1 << 20
@@ -71,6 +72,10 @@ class Program:
 
     `marks` names the tags of marked instructions (a layer each). `region_bytes` has one size per
     base address register, in the order of `isa.table.BASES`; the constants fill the first.
+
+    The first `setup` instructions load what stays on chip: a launch that follows one of the same
+    program leaves them out (`repeated`). They are LOADs without tokens, and no other instruction
+    writes their rows.
     """
 
     variant: Variant
@@ -80,6 +85,7 @@ class Program:
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
     marks: Mapping[int, str] = field(default_factory=dict)
+    setup: int = 0
 
     def __post_init__(self) -> None:
         if len(self.constants) > self.region_bytes[0]:
@@ -90,6 +96,19 @@ class Program:
     def region_words(self) -> tuple[int, ...]:
         """Sizes of the regions in bus words: the limits for LOAD and STORE."""
         return tuple(-(-size // self.variant.bus_bytes) for size in self.region_bytes)
+
+    @cached_property
+    def repeated(self) -> "Program":
+        """The program of a launch that follows one of this program: without its setup."""
+        if not self.setup:
+            return self
+        return dataclasses.replace(self, instructions=self.instructions[self.setup :], setup=0)
+
+    @property
+    def setup_alone(self) -> "Program":
+        """A program that only loads what stays on chip."""
+        instructions = (*self.instructions[: self.setup], Instruction.of(Opcode.FINISH))
+        return dataclasses.replace(self, instructions=instructions, marks={}, setup=0)
 
     def encode(self) -> bytes:
         """The instruction stream as the machine fetches it."""
@@ -106,6 +125,7 @@ class Program:
             "inputs": [dataclasses.asdict(spec) for spec in self.inputs],
             "outputs": [dataclasses.asdict(spec) for spec in self.outputs],
             "marks": {str(tag): name for tag, name in sorted(self.marks.items())},
+            "setup": self.setup,
             "sha256": hashlib.sha256(code + self.constants).hexdigest(),
         }
         head = json.dumps(manifest, indent=1).encode()
@@ -147,6 +167,7 @@ class Program:
                 inputs=tensor_specs(manifest["inputs"]),
                 outputs=tensor_specs(manifest["outputs"]),
                 marks={int(tag): text(name) for tag, name in manifest["marks"].items()},
+                setup=whole(manifest["setup"], 0, MAX_INSTRUCTIONS),
             )
             program.check_bounds()
             return program
@@ -181,6 +202,11 @@ class Program:
                     f"tensors must lie within their region of {self.region_bytes[spec.base]} "
                     f"bytes, and {spec.name!r} ends at {end}; compile the model again"
                 )
+        if not 0 <= self.setup <= len(self.instructions):
+            raise ProgramError(
+                f"the setup of a program must be some of its {len(self.instructions)} "
+                f"instructions, not {self.setup}; compile the model again"
+            )
         steps = sum(item.steps for item in self.instructions)
         if steps > MAX_STEPS:
             raise ProgramError(

@@ -25,7 +25,8 @@ class Device(Protocol):
     """A machine of one variant with external memory. Addresses are bytes.
 
     `launch` runs a program whose four regions the caller has placed (`bases`) and filled; the
-    device places the instructions itself. It raises ArtifactError for a program of another
+    device places the instructions itself. Scratchpads keep their contents, so a launch that follows
+    one of the same program leaves out its setup. It raises ArtifactError for a program of another
     variant and DeviceError when the machine ends in an error status.
     """
 

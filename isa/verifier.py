@@ -9,6 +9,8 @@ Rules, each with its own message:
    memory, one of them a write, are ordered by tokens.
 5. Micro-ops are loaded before use, from the constants, which no instruction writes, so that the
    rows they address are known here.
+6. The setup loads constants into rows that no other instruction writes, and uses no tokens, so that
+   a launch behind one of the same program can leave it out.
 
 Tokens between two units are matched first-in first-out. An instruction's token means that it and
 all earlier instructions of its unit are done; an instruction that takes the token starts after
@@ -30,7 +32,7 @@ from daedal.isa.footprints import Footprints, Touch
 from daedal.isa.instruction import Instruction, encode, units_of
 from daedal.isa.loop_rows import Places
 from daedal.isa.program import Program
-from daedal.isa.table import BASES, Opcode, Unit, instruction_layout
+from daedal.isa.table import BASES, LoadMemory, Opcode, Unit, instruction_layout
 from daedal.isa.variant import Variant
 
 __all__ = ["VerificationReport", "verify"]
@@ -154,6 +156,8 @@ class _Verifier:
         self._channels = {(a, b): _Channel() for a in _QUEUES for b in _QUEUES if a is not b}
         self._limit = (1 << program.variant.units.token_bits) - 1
         self._most = 0
+        # Where the setup has written: all places of each space.
+        self._kept: dict[str, npt.NDArray[np.bool_]] = {}
 
     def run(self) -> VerificationReport:
         instructions = self._program.instructions
@@ -188,13 +192,38 @@ class _Verifier:
         for source in _UNITS_OF[values.get("pop", 0)]:
             self._pop(number, source, unit)
         clock[unit] = number
+        if number < self._program.setup:
+            self._check_setup(number, instruction)
         for touch in self._footprints.of(instruction):
+            if touch.write:
+                self._check_kept(number, unit, touch)
             if touch.space in self._spaces:
                 self._check(number, unit, touch)
             elif touch.write:
                 raise ProgramError(f"STORE must not write {touch.space}")
         for target in _UNITS_OF[values.get("push", 0)]:
             self._push(number, unit, target)
+
+    def _check_setup(self, number: int, instruction: Instruction) -> None:
+        values = instruction.values
+        fills = instruction.opcode is Opcode.LOAD and not values.get("base", 0)
+        micro_ops = values.get("memory", 0) in (LoadMemory.UOP_GEMM, LoadMemory.UOP_ALU)
+        if not fills or micro_ops or values.get("pop", 0) or values.get("push", 0):
+            raise VerificationError(
+                f"the setup of a program must be LOADs of constants without tokens; instruction "
+                f"{number} ({instruction.opcode.name}) is none"
+            )
+
+    def _check_kept(self, number: int, unit: Unit, touch: Touch) -> None:
+        """Record what the setup writes; nothing else may write there."""
+        if number < self._program.setup:
+            size = self._footprints.sizes[touch.space]
+            self._kept.setdefault(touch.space, np.zeros(size, dtype=np.bool_))[touch.places] = True
+        elif touch.space in self._kept and self._kept[touch.space][touch.places].any():
+            raise VerificationError(
+                f"what the setup loads must stay as it is; instruction {number} ({unit.name}) "
+                f"writes rows of scratchpad {touch.space!r} that it has filled"
+            )
 
     def _pop(self, number: int, source: Unit, unit: Unit) -> None:
         channel = self._channels[source, unit]

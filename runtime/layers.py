@@ -152,9 +152,9 @@ def layer_profiles(launch: Launch, profile: Profile) -> list[LayerProfile]:
     """Profiles in the order of the layers; empty where the device leaves no marks."""
     if not profile.marks:
         return []
-    variant = launch.program.variant
+    variant, program = launch.program.variant, launch.program.repeated
     counters, cycles = _counters(profile.marks), layer_cycles(profile.marks)
-    moved, rates = _bytes_moved(launch.program), _mode_rates(launch.program)
+    moved, rates = _bytes_moved(program), _mode_rates(program)
     return [
         LayerProfile(
             layer=layer,

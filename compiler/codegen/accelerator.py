@@ -35,7 +35,7 @@ from daedal.isa.errors import ScheduleError
 from daedal.isa.table import AluOp
 from daedal.isa.variant import Variant
 
-__all__ = ["emit_segment"]
+__all__ = ["COPIES", "MAX_LAYER_INSTRUCTIONS", "Emitter", "Thread", "emit_segment"]
 
 MAX_LAYER_INSTRUCTIONS = 1 << 17
 """Bound on one layer: the outer loops of a map as large as a model may claim run for hours."""
@@ -71,33 +71,35 @@ def emit_segment(
     tensors = {buffer: given.get(buffer.name, buffer.name) for buffer in func.params}
     known = views or {}
     strided = {buffer: known[buffer.name] for buffer in func.params if buffer.name in known}
-    emitter = _Emitter(func, variant, TransferBuilder(variant, tensors, strided))
-    emitter.visit(func.body, [_Thread((), {}, {})])
+    emitter = Emitter(func, variant, TransferBuilder(variant, tensors, strided))
+    emitter.visit(func.body, [Thread((), {}, {})])
     return Segment(
         name or func.name, tuple(emitter.instructions), dict(emitter.transfers.tensor_bytes)
     )
 
 
 @dataclass(frozen=True)
-class _Thread:
+class Thread:
     """State of a virtual thread: its index in each thread loop, its loop values, its buffers."""
 
     number: tuple[int, ...]
     env: Env
     live: dict[Buffer, LiveBuffer]
 
-    def at(self, var: Var, value: int) -> "_Thread":
-        return _Thread(self.number, {**self.env, var: value}, self.live)
+    def at(self, var: Var, value: int) -> "Thread":
+        return Thread(self.number, {**self.env, var: value}, self.live)
 
-    def split(self, var: Var, extent: int) -> "list[_Thread]":
+    def split(self, var: Var, extent: int) -> "list[Thread]":
         """The threads of a loop; they share the buffers that are live now."""
         return [
-            _Thread((*self.number, value), {**self.env, var: value}, dict(self.live))
+            Thread((*self.number, value), {**self.env, var: value}, dict(self.live))
             for value in range(extent)
         ]
 
 
-class _Emitter:
+class Emitter:
+    """Emits a function, statement by statement; `count_instructions` walks it the same way."""
+
     def __init__(self, func: PrimFunc, variant: Variant, transfers: TransferBuilder) -> None:
         self.variant = variant
         self.transfers = transfers
@@ -110,8 +112,8 @@ class _Emitter:
             for operation in (AluOp.ADD, AluOp.MAX)
         }
         windows = window_interiors(self.embeddings, neutral)
-        builder = OperationBuilder(variant, interiors(func), windows)
-        self.operations = Repeats(builder)
+        self.builder = OperationBuilder(variant, interiors(func), windows)
+        self.operations = Repeats(self.builder)
         self.name = func.name
         self.instructions: list[SegmentInstruction] = []
         self.forms: dict[int, tuple[BlockRealize, BlockForm]] = {}
@@ -119,7 +121,7 @@ class _Emitter:
         self.nests: dict[int, PureNest | None] = {}
         self.windows: dict[int, tuple[tuple[Form, ...], LiveBuffer]] = {}
 
-    def visit(self, stmt: Stmt, threads: list[_Thread]) -> None:
+    def visit(self, stmt: Stmt, threads: list[Thread]) -> None:
         """Emit a statement for each of `threads`, interleaved as finely as nests allow."""
         nest = self.nest(stmt)
         if nest is not None:
@@ -156,7 +158,7 @@ class _Emitter:
             self.nests[id(stmt)] = nest
         return self.nests[id(stmt)]
 
-    def emit(self, loops: tuple[For, ...], realize: BlockRealize, thread: _Thread) -> None:
+    def emit(self, loops: tuple[For, ...], realize: BlockRealize, thread: Thread) -> None:
         intrin = realize.block.annotations.get("intrin")
         if intrin is None:
             raise ScheduleError(
@@ -168,7 +170,7 @@ class _Emitter:
         form = self.prepared(realize, lambda: block_form(loops, realize))
         self.append(self.operations.build(form, thread.env, thread.live))
 
-    def emit_copy(self, loops: tuple[For, ...], realize: BlockRealize, thread: _Thread) -> None:
+    def emit_copy(self, loops: tuple[For, ...], realize: BlockRealize, thread: Thread) -> None:
         """Emit a box for each iteration of the loops outside the copy's block."""
         if loops:
             for value in range(loops[0].extent):
@@ -198,7 +200,7 @@ class _Emitter:
             return 1 + self.depth(self.embeddings[buffer].owner)
         return int(buffer in self.owners)
 
-    def allocate(self, item: Allocation, thread: _Thread) -> None:
+    def allocate(self, item: Allocation, thread: Thread) -> None:
         held = self.window(item, thread)
         buffer = item.buffer
         owner = self.owners.get(buffer)
@@ -208,7 +210,7 @@ class _Emitter:
             held = held._replace(instance=thread.live[owner].instance)
         thread.live[buffer] = held
 
-    def window(self, item: Allocation, thread: _Thread) -> LiveBuffer:
+    def window(self, item: Allocation, thread: Thread) -> LiveBuffer:
         """The window of an allocation in an instance of its own."""
         known = self.windows.get(id(item))
         if known is None:
@@ -232,9 +234,7 @@ class _Emitter:
             held.pitches,
         )
 
-    def first_window(
-        self, item: Allocation, thread: _Thread
-    ) -> tuple[tuple[Form, ...], LiveBuffer]:
+    def first_window(self, item: Allocation, thread: Thread) -> tuple[tuple[Form, ...], LiveBuffer]:
         """The forms of the window's origin, and the window now."""
         buffer = item.buffer
         if buffer.scope not in MEMORIES:
@@ -246,7 +246,7 @@ class _Emitter:
         origin = tuple(form.value(thread.env) for form in forms)
         return forms, live_buffer(self.variant, buffer, origin, item.shape, item.annotations)
 
-    def embed(self, item: Allocation, held: LiveBuffer, thread: _Thread) -> LiveBuffer:
+    def embed(self, item: Allocation, held: LiveBuffer, thread: Thread) -> LiveBuffer:
         """The rows of a reduction over sliding windows, among those of its operand."""
         embedding = self.embeddings[item.buffer]
         sliding = embedding.sliding

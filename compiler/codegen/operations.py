@@ -39,9 +39,17 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import IMMEDIATE_BITS, AluOp, GemmMode, Opcode, OutMemory, instruction_layout
 from daedal.isa.variant import Variant
 
-__all__ = ["OperationBuilder"]
+__all__ = ["OperationBuilder", "fold_limits"]
 
 _COMMUTATIVE = (AluOp.ADD, AluOp.MUL, AluOp.MIN, AluOp.MAX)
+
+
+def fold_limits(variant: Variant, opcode: Opcode) -> tuple[int, int]:
+    """Most micro-ops of an instruction, and most iterations of a hardware loop."""
+    pad = scratchpad(variant, Memory.UOP_GEMM if opcode is Opcode.GEMM else Memory.UOP_ALU)
+    width = instruction_layout(variant, opcode)["extent0"].width
+    # Half of the memory, so that the next sequence fits in the other half.
+    return max(1, pad.depth_rows * pad.elements // 2), (1 << width) - 1
 
 
 class OperationBuilder:
@@ -63,12 +71,8 @@ class OperationBuilder:
         self._window_interiors = window_interiors
         self._max_uops = {}
         self._max_extent = {}
-        for opcode, memory in ((Opcode.GEMM, Memory.UOP_GEMM), (Opcode.ALU, Memory.UOP_ALU)):
-            pad = scratchpad(variant, memory)
-            # Half of the memory, so that the next sequence fits in the other half.
-            self._max_uops[opcode] = max(1, pad.depth_rows * pad.elements // 2)
-            width = instruction_layout(variant, opcode)["extent0"].width
-            self._max_extent[opcode] = (1 << width) - 1
+        for opcode in (Opcode.GEMM, Opcode.ALU):
+            self._max_uops[opcode], self._max_extent[opcode] = fold_limits(variant, opcode)
 
     def build(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
         """Instructions for one execution of a tensorized block and the loops directly around it."""

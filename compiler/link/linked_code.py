@@ -60,12 +60,14 @@ class LinkedCode:
     instructions : of the whole program, FINISH included.
     tables : micro-ops, as constants of the program, by name.
     plan : the places of all tensors.
+    setup : the number of leading instructions that load what stays on chip.
     """
 
     instructions: tuple[Instruction, ...]
     tables: Mapping[str, bytes]
     plan: MemoryPlan
     report: LinkReport
+    setup: int = 0
 
     def program(
         self,
@@ -88,6 +90,7 @@ class LinkedCode:
             tuple(_placed_spec(spec, plan) for spec in inputs),
             tuple(_placed_spec(spec, plan) for spec in outputs),
             dict(enumerate(layers)),
+            self.setup,
         )
         program.check_bounds()
         return LinkedProgram(program, plan.places, self.report)

@@ -50,6 +50,7 @@ def linked_to_bytes(code: LinkedCode) -> bytes:
         ],
         "region_bytes": code.plan.region_bytes,
         "counts": [getattr(code.report, name) for name in _COUNTS],
+        "setup": code.setup,
         "rows": [(_MEMORIES.index(pad), rows) for pad, rows in code.report.high_water_rows.items()],
     }
     numbers = np.array(shapes + values, dtype="<i8").tobytes()
@@ -75,7 +76,8 @@ def linked_from(data: bytes) -> LinkedCode:
         }
         report = _report(head, (first, second, third, fourth))
         plan = MemoryPlan(places, report.region_bytes, report.workspace_bound_bytes)
-        return LinkedCode(_instructions(head, numbers), tables, plan, report)
+        setup = int(head["setup"])
+        return LinkedCode(_instructions(head, numbers), tables, plan, report, setup)
 
 
 def _instructions(head: dict[str, Any], numbers: list[int]) -> tuple[Instruction, ...]:

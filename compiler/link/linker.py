@@ -5,12 +5,14 @@ micro-ops, plans memory, dispatches LOADs early, and inserts dependency tokens a
 order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.link.early_loads import early_loads
 from daedal.compiler.link.interleave import Stretch, stretches
 from daedal.compiler.link.keep_tables import keep_tables
+from daedal.compiler.link.kept_weights import keep_weights
 from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.memory_plan import Alias, plan_memory
 from daedal.compiler.link.place import Placement, table_name
@@ -21,12 +23,17 @@ from daedal.compiler.link.tokens import insert_tokens
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import MAX_INSTRUCTIONS
+from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.tokens import Waits
 from daedal.isa.variant import Variant
 
 __all__ = ["link", "link_code"]
+
+KEPT_SHARES = (7 / 8, 3 / 4, 1 / 2, 1 / 4)
+"""Shares of the weights' rows that are kept between launches, the first that leaves enough for the
+other weights."""
 
 
 def link(
@@ -80,12 +87,13 @@ def link_code(
     outputs: Sequence[TensorSpec],
     aliases: Mapping[str, Alias] | None = None,
     renaming: bool = True,
-    prefetches: bool = False,
+    repeats: bool = False,
 ) -> LinkedCode:
     """All of the program but its constants, which are given by their sizes in bytes.
 
-    With `prefetches`, LOADs move before others that wait (`prefetch`). The other parameters, and
-    the ScheduleErrors, are those of `link`.
+    With `repeats`, it is launched again and again: weights stay on chip (`keep_weights`), and LOADs
+    move before others that wait (`prefetch`). The other parameters, and the ScheduleErrors, are
+    those of `link`.
     """
     count = sum(len(segment.instructions) for segment in segments) + 1
     if count > MAX_INSTRUCTIONS:
@@ -93,21 +101,24 @@ def link_code(
             f"a program must have at most {MAX_INSTRUCTIONS} instructions, not {count}; compile "
             "parts of the model with --from and --to, or use a larger variant"
         )
-    placement, parts, items = _placed(segments, constants, variant, aliases or {}, renaming)
+    placed = _placed(segments, constants, variant, aliases or {}, renaming, repeats)
+    placement = placed.placement
     tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
     plan = plan_memory(
-        [[segments[layer] for layer in part.layers] for part in parts],
+        [[segments[layer] for layer in part.layers] for part in placed.parts],
         {**{name: len(table) for name, table in tables.items()}, **constants},
         {spec.name: spec.size_bytes for spec in inputs},
         {spec.name: spec.size_bytes for spec in outputs},
         aliases,
     )
-    resolved = keep_tables(variant, list(map(Resolver(variant, plan), items)))
-    items = early_loads(resolved, variant.units.queue_depth // 2)
-    if prefetches:
+    resolve = Resolver(variant, plan)
+    items = keep_tables(variant, list(map(resolve, placed.items)))
+    items = early_loads(items, variant.units.queue_depth // 2)
+    if repeats:
         items = prefetch(variant, plan.region_bytes, items)
-    waits = insert_tokens(variant, plan.region_bytes, items)
-    instructions = tuple(_finished(items, waits))
+    setup = list(map(resolve, placed.setup))
+    waits = insert_tokens(variant, plan.region_bytes, [*setup, *items])
+    instructions = tuple(_finished(setup, items, waits))
     report = LinkReport(
         num_instructions=len(instructions),
         num_tokens=waits.num_tokens,
@@ -120,7 +131,16 @@ def link_code(
         region_bytes=plan.region_bytes,
         workspace_bound_bytes=plan.workspace_bound_bytes,
     )
-    return LinkedCode(instructions, tables, plan, report)
+    return LinkedCode(instructions, tables, plan, report, len(setup))
+
+
+class _Placed(NamedTuple):
+    """All instructions with their rows: those of `setup`, then `items`."""
+
+    placement: Placement
+    parts: Sequence[Stretch]
+    setup: Sequence[PlacedInstruction]
+    items: Sequence[PlacedInstruction]
 
 
 def _placed(
@@ -129,27 +149,46 @@ def _placed(
     variant: Variant,
     aliases: Mapping[str, Alias],
     renaming: bool,
-) -> tuple[Placement, list[Stretch], list[PlacedInstruction]]:
-    """All instructions with their rows. Tensors that stay on chip, and two layers at once, may need
-    more rows than there are; then they are left out, in this order."""
+    repeats: bool,
+) -> _Placed:
+    """All instructions with their rows. Weights and tensors that stay on chip, and two layers at
+    once, may need more rows than there are; then they are left out, in this order."""
     for resident, interleave in ((True, True), (False, True)) if renaming else ():
         parts = stretches(
             segments, constants, variant, aliases, interleave=interleave, resident=resident
         )
-        placement = Placement(variant, renaming)
-        try:
-            return placement, parts, placement.run(parts, segments)
-        except ScheduleError:
-            continue
+        for share in (*KEPT_SHARES, 0.0) if repeats else (0.0,):
+            try:
+                return _with_weights(parts, segments, constants, variant, share)
+            except ScheduleError:
+                continue
     parts = stretches(segments, constants, variant, aliases, interleave=False)
     placement = Placement(variant, renaming)
-    return placement, parts, placement.run(parts, segments)
+    return _Placed(placement, parts, (), placement.run(parts, segments))
 
 
-def _finished(items: Sequence[PlacedInstruction], waits: Waits) -> list[Instruction]:
+def _with_weights(
+    parts: Sequence[Stretch],
+    segments: Sequence[Segment],
+    constants: Collection[str],
+    variant: Variant,
+    share: float,
+) -> _Placed:
+    """All instructions with their rows, where a share of the rows of weights is kept."""
+    rows = int(share * scratchpad(variant, Memory.WGT).depth_rows)
+    kept = keep_weights(parts, constants, rows)
+    placement = Placement(variant)
+    setup = placement.keep(kept.instances, kept.setup)
+    return _Placed(placement, parts, setup, placement.run(kept.parts, segments))
+
+
+def _finished(
+    setup: Sequence[PlacedInstruction], items: Sequence[PlacedInstruction], waits: Waits
+) -> list[Instruction]:
     """Add tokens, marks and FINISH.
 
-    A unit's instruction has a mark if the next one of that unit is of another layer.
+    A unit's instruction has a mark if the next one of that unit is of another layer. Instructions
+    of the setup have none.
     """
     marks: list[bool] = []
     following: dict[Unit, int] = {}
@@ -157,7 +196,8 @@ def _finished(items: Sequence[PlacedInstruction], waits: Waits) -> list[Instruct
         marks.append(following.get(item.unit) != item.layer)
         following[item.unit] = item.layer
     result = []
-    masks = zip(items, waits.masks(), reversed(marks), strict=True)
+    marks += [False] * len(setup)
+    masks = zip([*setup, *items], waits.masks(), reversed(marks), strict=True)
     for (instruction, layer, _, _, _), (pop, push), marked in masks:
         values = dict(instruction.values)
         # As in `Instruction.of`, fields of value 0 are left out.

@@ -1,6 +1,6 @@
 """Turns segments into one stream of instructions with scratchpad rows and micro-ops assigned."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from daedal.compiler.codegen.segment import (
@@ -50,6 +50,16 @@ class Placement:
             if memory in self._pads
         }
         self._lasting: dict[Instance, int] = {}
+        self._kept: dict[Instance, int] = {}
+
+    def keep(
+        self, instances: Iterable[Instance], loads: Sequence[tuple[int, SegmentInstruction]]
+    ) -> list[PlacedInstruction]:
+        """Give `instances` rows that they keep, and place the `loads` that fill them."""
+        for instance in instances:
+            self._kept[instance] = self.allocators[instance.memory].keep(instance)
+        self._lasting.update(self._kept)
+        return [self._relocate(item, layer, self._kept) for layer, item in loads]
 
     def run(self, parts: Sequence[Stretch], segments: Sequence[Segment]) -> list[PlacedInstruction]:
         """All instructions with their rows; memory offsets are still relative to tensors."""
@@ -58,6 +68,7 @@ class Placement:
         for number, part in enumerate(parts):
             name = " and ".join(segments[layer].name for layer in part.layers)
             lasting = {instance for instance, end in ends.items() if end > number}
+            lasting.update(self._kept)
             result += self._stretch(part, name, lasting)
             for allocator in self.allocators.values():
                 allocator.end_layer()

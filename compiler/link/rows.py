@@ -92,6 +92,14 @@ class RowAllocator:
             twin[0]._keep(twin[1], row)
         return row
 
+    def keep(self, instance: Instance) -> int:
+        """Allocate `instance` from the top, for good, and return its first row."""
+        row = min((row for row in self._live.values()), default=self._depth) - instance.rows
+        assert row >= 0, f"{instance} fits"
+        self._keep(instance, row)
+        self._most_before = self.high_water_rows
+        return row
+
     def free(self, instance: Instance) -> None:
         """The rows of `instance` may be used again."""
         del self._live[instance]

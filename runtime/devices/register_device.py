@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from daedal.isa.errors import DeviceError, UserError
+from daedal.isa.last_launch import LastLaunch
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.protocols import next_page
@@ -111,6 +112,7 @@ class RegisterDevice:
         self._timeout_seconds = timeout_seconds
         self._limits = (watchdog_cycles, drain_limit_cycles)
         self._placed: list[_Placed] = []
+        self._last = LastLaunch()
         check_identity(self._read(_IDENTITY), variant)
         if self._read(("control",))["control"] & _RUNNING:
             self._abort()  # the process that started this run is gone
@@ -154,6 +156,10 @@ class RegisterDevice:
         machine.
         """
         program.check_variant(self._variant, f"the {self._name} device")
+        with self._last.then(program) as running:
+            return self._run(running, bases)
+
+    def _run(self, program: Program, bases: Sequence[int]) -> Profile:
         placed = self._place(program)
         placement = RunPlacement(placed.address, bases, placed.marks_address, placed.num_marks)
         # A pending interrupt of an earlier run would look like the end of this one.

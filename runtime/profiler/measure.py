@@ -1,7 +1,8 @@
 """`measure`: launches each program once for its profile, and once fully marked for a timeline.
 
 The host computes nothing and no result is read, so devices that compute no data also work. The
-machine's cycles do not depend on values, so inputs are not written.
+machine's cycles do not depend on values, so inputs are not written. Programs with a setup are
+measured without it, as in every run but the first.
 """
 
 from daedal.isa.artifact import Artifact
@@ -33,6 +34,7 @@ def measure(
     DeviceError
         The machine fails.
     """
+    artifact = artifact.repeated
     loaded = [LoadedProgram.place(launch.program, device) for launch in artifact.launches]
     profiles = [device.launch(item.program, item.bases) for item in loaded]
     result = network_profile(artifact, profiles, memory=memory, name=name)

@@ -71,6 +71,11 @@ class FunctionalDevice(HostMemory):
         """
         program.check_variant(self._variant, "the functional simulator")
         begin = time.perf_counter()
+        with self._last.then(program) as running:
+            self._run(running, bases)
+        return Profile(device=self.name, wall_seconds=time.perf_counter() - begin)
+
+    def _run(self, program: Program, bases: Sequence[int]) -> None:
         if self._engine is not None:
             counts = self._engine.launch(program, self._memory, bases, stale=self._exposed)
             tokens = {
@@ -82,7 +87,6 @@ class FunctionalDevice(HostMemory):
         left = [f"{a.name} to {b.name}" for (a, b), count in sorted(tokens.items()) if count]
         if left:
             raise DeviceError(f"no token may be left at FINISH, but some are: {', '.join(left)}")
-        return Profile(device=self.name, wall_seconds=time.perf_counter() - begin)
 
     def _interpret(self, program: Program, bases: Sequence[int]) -> dict[tuple[Unit, Unit], int]:
         """Run the definition; returns the tokens left over."""

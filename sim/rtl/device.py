@@ -96,13 +96,20 @@ class RtlDevice(HostMemory):
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Run to the interrupt. Raises DeviceError when the machine reports an error."""
         program.check_variant(self._variant, "the RTL simulation")
-        launch = Launch(
-            program, tuple(bases), self._memory.tobytes(), timing=self._timing, wave=self._wave
-        )
-        (outcome,) = self.launch_each([launch])
-        outcome.check()
-        self.write(0, outcome.memory)
-        return outcome.profile
+        memory = self._memory.tobytes()
+        with self._last.then(program) as running:
+            # A simulation begins with empty scratchpads: what the last launch left is loaded again.
+            before = [program.setup_alone] if running is not program else []
+            outcomes = self.launch_each(
+                [
+                    Launch(item, tuple(bases), memory, timing=self._timing, wave=self._wave)
+                    for item in (*before, running)
+                ]
+            )
+            for outcome in outcomes:
+                outcome.check()
+        self.write(0, outcomes[-1].memory)
+        return outcomes[-1].profile
 
     def launch_each(self, launches: Sequence[Launch]) -> list[Outcome]:
         """Run launches, each with its own memory, one after the other in one simulation.

@@ -75,7 +75,8 @@ class TimingDevice(HostMemory):
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Count the cycles to the interrupt. Raises DeviceError as `count_cycles` does."""
         program.check_variant(self._variant, "the timing device")
-        profile = count_cycles(program, bases, self._memory, self._timing).profile
+        with self._last.then(program) as running:
+            profile = count_cycles(running, bases, self._memory, self._timing).profile
         if self._values is not None:
             self._values.launch(program, bases)
         return profile

@@ -71,8 +71,9 @@ def test_timing_counts_and_computes() -> None:
         steps = list(generate(executor, Decoder(GROUPED.tables()), [3]))
         outputs[name] = [step.token for step in steps]
         if name == "timing":
-            cycles = {step.profile.cycles for step in steps}
-            assert len(cycles) == 1, "no token takes longer than another"
+            first, *others = [step.profile.cycles or 0 for step in steps]
+            assert len(set(others)) == 1, "no token takes longer than another"
+            assert first > others[0], "but the first, for which weights are loaded that stay"
     assert outputs["functional"] == outputs["timing"]
 
 

@@ -59,6 +59,19 @@ def test_steps_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_a_setup_is_a_part_of_the_program() -> None:
+    program = Program(TINY, (Instruction.of(Opcode.LOAD), FINISH), setup=1)
+    assert Program.from_bytes(program.to_bytes()) == program
+    assert program.repeated.instructions == (FINISH,) and program.repeated.setup == 0
+    assert program.setup_alone == Program(TINY, program.instructions)
+    assert program.repeated.repeated is program.repeated
+    for setup in (-1, 3):
+        assert refusal(dataclasses.replace(program, setup=setup)) == (
+            f"the setup of a program must be some of its 2 instructions, not {setup}; compile the "
+            "model again"
+        )
+
+
 def test_instructions_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     program = Program(TINY, (FINISH, FINISH, FINISH))
     assert Program.from_bytes(program.to_bytes()) == program and MAX_INSTRUCTIONS > 3

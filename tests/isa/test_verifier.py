@@ -1,6 +1,7 @@
 """The verifier: hand-written violations, and every token of random programs taken away in turn."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -124,6 +125,37 @@ def test_three_taps_read_three_rows_and_no_more() -> None:
     for place in (("INP", 5), ("INP", 6), ("INP", 7), ("WGT", 1)):
         with pytest.raises(VerificationError, match="must be ordered by tokens"):
             verify(program(taps + load.format(*place) + "FINISH"))
+
+
+SETUP = "LOAD memory=WGT row=2 blocks=1 rows=1 cols=2"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (f"{SETUP} base=inputs", "", "must be LOADs of constants without tokens; instruction 0"),
+        (f"{SETUP} push=GEMM", "GEMM pop=LOAD", "LOADs of constants without tokens; instruction 0"),
+        ("LOAD memory=UOP_ALU blocks=1 rows=1 cols=1", "", "LOADs of constants without tokens"),
+        (STORE, "", "must be LOADs of constants without tokens; instruction 0 (STORE) is none"),
+        (
+            SETUP,
+            "LOAD memory=WGT row=3 blocks=1 rows=1 cols=1",
+            "instruction 1 (LOAD) writes rows of scratchpad 'wgt' that it has filled",
+        ),
+    ],
+)
+def test_a_setup_loads_what_stays(first: str, second: str, message: str) -> None:
+    whole = program(f"{first}\n{second}\nFINISH")
+    with pytest.raises(VerificationError) as caught:
+        verify(replace(whole, setup=1))
+    assert message in str(caught.value)
+    if first == SETUP:
+        verify(whole)
+
+
+def test_rows_beside_those_of_the_setup_may_be_written() -> None:
+    near = [f"LOAD memory={where} blocks=1 rows=1 cols=1" for where in ("WGT row=1", "INP row=2")]
+    verify(replace(program("\n".join([SETUP, *near, "FINISH"])), setup=1))
 
 
 def test_counter_overflow_needs_no_unlucky_timing() -> None:

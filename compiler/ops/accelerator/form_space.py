@@ -13,7 +13,7 @@ import numpy.typing as npt
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, chosen
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Config, Space, Table
+from daedal.compiler.space import Column, Config, Space, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
@@ -91,6 +91,13 @@ class FormSpace(Space):
         for form, rows, tiles in self._parts(table):
             found[rows] = form.bound(tiles, memory)
         return found
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        found = [np.zeros((1, len(table[self._knob])), dtype=np.int64) for _ in range(2)]
+        for form, rows, tiles in self._parts(table):
+            for column, part in zip(found, form.instructions(tiles), strict=True):
+                column[:, rows] = part
+        return found[0], found[1]
 
     def features(self, table: Table) -> dict[str, Floats]:
         """Those of all forms; 0 where a form does not have one."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from daedal.compiler import te
+from daedal.compiler.codegen.instruction_count import count_instructions
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
@@ -18,6 +19,7 @@ from daedal.compiler.graph.ops.registry import get_op, ints, whole
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.ops.accelerator.buildable_space import BuildableSpace
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of
 from daedal.compiler.ops.accelerator.conv.builders import conv2d_template, depthwise_template
 from daedal.compiler.ops.accelerator.conv.lower_stream import stream_conv2d_template
@@ -33,7 +35,14 @@ from daedal.compiler.space import Config, Space
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
 
-__all__ = ["any_space_of", "keeps_values", "lower_node", "multiplications", "space_of"]
+__all__ = [
+    "any_space_of",
+    "buildable_space_of",
+    "keeps_values",
+    "lower_node",
+    "multiplications",
+    "space_of",
+]
 
 
 def lower_node(
@@ -66,17 +75,30 @@ def lower_node(
 
 
 def space_of(graph: Graph, node: Node, variant: Variant) -> Space | None:
-    """The configurations of a layer; None if it has only one schedule.
+    """The configurations of a layer that the compiler can build; None if it has only one schedule.
 
     Raises ScheduleError where the variant's array cannot hold its operands.
     """
-    space = any_space_of(graph, node, variant)
+    space = buildable_space_of(graph, node, variant)
     rows = len(next(iter(space.all().values())))
     return space if rows > 1 else None
 
 
+def buildable_space_of(graph: Graph, node: Node, variant: Variant) -> BuildableSpace:
+    """As `any_space_of`, without the configurations that take too many instructions."""
+
+    def counts(variant: Variant, config: Config) -> list[int]:
+        functions = lower_node(graph, node, variant, config)
+        return [count_instructions(item.schedule.func, variant, item.views) for item in functions]
+
+    return BuildableSpace(any_space_of(graph, node, variant), variant, counts)
+
+
 def any_space_of(graph: Graph, node: Node, variant: Variant) -> Space:
-    """The configurations of a layer, if only one or none. Raises ScheduleError as `space_of`."""
+    """The configurations of a layer that fit the scratchpads, if only one or none.
+
+    Raises ScheduleError as `space_of`.
+    """
     if node.op == _TRANSPOSED:
         return _transposed(graph, node, variant).space
     template, _ = _template(graph, node, variant)

@@ -58,7 +58,9 @@ class TransposedTemplate:
     @cached_property
     def space(self) -> PartsSpace:
         """Its configurations. Raises ScheduleError if no tile of a part fits the scratchpads."""
-        return PartsSpace([ConvSpace([part.shape], self._variant) for part in self._parts])
+        return PartsSpace(
+            [ConvSpace([part.shape], self._variant, strided=True) for part in self._parts]
+        )
 
     def schedules(
         self, config: Config | None = None

@@ -6,12 +6,13 @@ then by estimated cycles. The lists are so long that there are at most `MOST` co
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
-from daedal.compiler.space import Config, Space, Table
+from daedal.compiler.space import Column, Config, Space, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
@@ -20,6 +21,7 @@ __all__ = ["PartsSpace"]
 MOST = 4096
 
 _Floats = npt.NDArray[np.float64]
+_Number = TypeVar("_Number", np.int64, np.float64)
 
 
 class PartsSpace(Space):
@@ -50,6 +52,11 @@ class PartsSpace(Space):
         bounds = [part.bound(rows, memory) for part, rows in self._tables]
         return np.asarray(np.max(self._each(table, bounds), axis=0), np.float64)
 
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        found = [part.instructions(rows) for part, rows in self._tables]
+        least, most = (self._each(table, [item[end][0] for item in found]) for end in (0, 1))
+        return least, most
+
     def features(self, table: Table) -> dict[str, _Floats]:
         """The sums over the parts."""
         found = [part.features(rows) for part, rows in self._tables]
@@ -73,7 +80,7 @@ class PartsSpace(Space):
         pairs = zip(self._parts, self._choices, strict=True)
         return [(part, part.table(items)) for part, items in pairs]
 
-    def _each(self, table: Table, values: Sequence[_Floats]) -> _Floats:
+    def _each(self, table: Table, values: Sequence[npt.NDArray[_Number]]) -> npt.NDArray[_Number]:
         """(parts, rows): the value of the schedule that each row gives a part."""
         rows = [column[table[knob]] for knob, column in zip(self.knobs, values, strict=True)]
         return np.array(rows)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from daedal.compiler.lower_bound import least_cycles
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
+from daedal.compiler.ops.accelerator.conv.instructions import ConvInstructions
 from daedal.compiler.ops.accelerator.conv.layers import (
     GATHERS,
     ORDERS,
@@ -27,7 +28,7 @@ from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.tile_space import Mask, chosen
 from daedal.compiler.ops.conv2d import Gather
-from daedal.compiler.space import Config, Space, Table
+from daedal.compiler.space import Column, Config, Space, Table
 from daedal.isa.errors import ScheduleError
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
@@ -50,10 +51,16 @@ class ConvSpace(Space):
     ----------
     shapes : the convolution with each useful `Gather`.
     overlap : whether units work at the same time. Without it, a tile may take whole scratchpads.
+    strided : whether the result's pixels may lie apart in memory.
     """
 
     def __init__(
-        self, shapes: Sequence[ConvShape], variant: Variant, *, overlap: bool = True
+        self,
+        shapes: Sequence[ConvShape],
+        variant: Variant,
+        *,
+        overlap: bool = True,
+        strided: bool = False,
     ) -> None:
         self._shapes = {GATHERS.index(shape.gather): shape for shape in shapes}
         self._shape = shapes[0]
@@ -62,6 +69,7 @@ class ConvSpace(Space):
             number: ConvCost(shape, variant, overlap) for number, shape in self._shapes.items()
         }
         self._overlap = overlap
+        self._strided = strided
 
     def all(self) -> Table:
         return self._ordered
@@ -95,7 +103,7 @@ class ConvSpace(Space):
         return list(self._shapes.values())
 
     def on(self, variant: Variant) -> "ConvSpace":
-        return ConvSpace(self.shapes, variant, overlap=self._overlap)
+        return ConvSpace(self.shapes, variant, overlap=self._overlap, strided=self._strided)
 
     def shape_of(self, config: Config) -> ConvShape:
         """The convolution with the `Gather` of `config`."""
@@ -133,6 +141,16 @@ class ConvSpace(Space):
             return least_cycles(work, self.variant, memory)
 
         return self._evaluate(least, table, np.float64)
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        found = [np.zeros((1, len(table["gather"])), dtype=np.int64) for _ in range(2)]
+        tiles = columns_of_tiles(table)
+        for number, shape in self._shapes.items():
+            rows = table["gather"] == number
+            bounds = ConvInstructions(shape, self.variant, strided=self._strided)
+            for column, part in zip(found, bounds.bounds(chosen(tiles, rows)), strict=True):
+                column[0, rows] = part
+        return found[0], found[1]
 
     def features(self, table: Table) -> dict[str, npt.NDArray[np.float64]]:
         tiles = columns_of_tiles(table)

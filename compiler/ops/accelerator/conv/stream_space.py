@@ -11,6 +11,7 @@ import numpy as np
 
 from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tiles.fold_limits import FoldLimits
 from daedal.compiler.ops.accelerator.tiles.tile_space import (
     Floats,
     Mask,
@@ -22,7 +23,7 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
 from daedal.compiler.ops.accelerator.wide_results import result_rows
 from daedal.compiler.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
-from daedal.isa.table import instruction_bytes
+from daedal.isa.table import Opcode, instruction_bytes
 from daedal.isa.variant import Variant
 
 __all__ = ["StreamSpace"]
@@ -91,6 +92,27 @@ class StreamSpace(TileSpace):
         )
         cycles = np.max(units, axis=0) + last + TILE_CYCLES * self._tiles(table)
         return np.asarray(cycles, np.float64)
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        """A tile has a product, an operation and a STORE at least."""
+        shape, tiles = self._shape, self._tiles(table)
+        height, width = table["height"], table["width"]
+        vectors = self._tile_vectors(table)
+        outputs = (table["out_blocks"] * shape.out_parts, height, width)
+        products = shape.period * FoldLimits(self._variant, Opcode.GEMM).most(
+            outputs, (shape.groups, shape.vectors)
+        )
+        tail = 2 + shape.tail.requantizes + shape.tail.operations
+        operations = tail * FoldLimits(self._variant, Opcode.ALU).most(outputs)
+        # Whole rows of the stream, the result, and the tail's operands.
+        groups = (height - 1) * shape.window.groups_down + shape.groups
+        results = np.minimum(vectors, outputs[0] * height)
+        copies = shape.planes * groups + (1 + shape.tail.rows) * results
+        # Weights, by phase, and parameters are loaded for all tiles of their channels.
+        channels = ceil_div(shape.out_blocks, table["out_blocks"])
+        constants = channels * (shape.period * outputs[0] + 1 + shape.tail.requantizes)
+        most = tiles * (products + operations + copies) + constants + 2
+        return (3 * tiles)[np.newaxis], np.asarray(most, np.int64)[np.newaxis]
 
     def features(self, table: Table) -> dict[str, Floats]:
         """What a learned cost model sees: cycles of every unit, and sizes of a tile."""

@@ -11,11 +11,12 @@ import numpy as np
 from daedal.compiler.lower_bound import least_cycles
 from daedal.compiler.ops.accelerator.depthwise.bound import DepthwiseBound
 from daedal.compiler.ops.accelerator.depthwise.cost import DepthwiseCost
+from daedal.compiler.ops.accelerator.depthwise.instructions import DepthwiseInstructions
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, DepthwiseTile
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, TileSpace, chosen
 from daedal.compiler.ops.accelerator.wide_results import result_rows
-from daedal.compiler.space import Config, Table
+from daedal.compiler.space import Column, Config, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
@@ -95,6 +96,10 @@ class DepthwiseSpace(TileSpace):
     def bound(self, table: Table, memory: MemoryModel) -> Floats:
         work = DepthwiseBound(self.shape, self._variant).work(table)
         return least_cycles(work, self._variant, memory)
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        least, most = DepthwiseInstructions(self.shape, self._variant).bounds(table)
+        return least[np.newaxis], most[np.newaxis]
 
     def features(self, table: Table) -> dict[str, Floats]:
         return self._cost.features(table)

@@ -10,6 +10,7 @@ import numpy as np
 
 from daedal.compiler.lower_bound import Work, least_cycles
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tiles.site_limits import SiteLimits
 from daedal.compiler.ops.accelerator.tiles.tile_space import (
     Floats,
     Mask,
@@ -122,6 +123,18 @@ class MatmulSpace(TileSpace):
             last_written=last * out,
         )
         return least_cycles(work, self._variant, memory)
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        tiles, blocks, pixels = self._tiles(table), self._rows(table), self._pixels(table)
+        widest = np.maximum(self._depth, blocks)
+        rows = widest * np.maximum(table["height"], blocks)
+        most = SiteLimits(self._func, self._variant).most(
+            widest * np.maximum(pixels, blocks),
+            rows,
+            (blocks, table["height"], table["width"]),
+            (self._depth,),
+        )
+        return (2 * tiles)[np.newaxis], (tiles * most)[np.newaxis]
 
     def features(self, table: Table) -> dict[str, Floats]:
         """What a learned cost model sees: cycles of every unit, and sizes of a tile."""

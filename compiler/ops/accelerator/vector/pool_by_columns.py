@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tiles.site_limits import SiteLimits
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.tiles.tile_space import (
     Floats,
@@ -107,6 +108,16 @@ class ColumnSpace(TileSpace):
         bus, alu, last = self._bus(table), self._alu(table), self._last(table)
         steps = self._steps(table) * (np.maximum(bus, alu) + TILE_CYCLES)
         return np.asarray(self._count(table) * (steps + last) + np.minimum(bus, alu), np.float64)
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        """A step has a LOAD and an operation at least."""
+        steps, blocks = self._count(table) * self._steps(table), self._parts * table["blocks"]
+        rows = blocks * table["height"]
+        loops = (blocks, table["width"])
+        most = SiteLimits(self._func, self._variant).most(
+            rows * table["width"], rows, loops, (table["height"], self._kernel[1])
+        )
+        return (2 * steps)[np.newaxis], (steps * most)[np.newaxis]
 
     def features(self, table: Table) -> dict[str, Floats]:
         """Cycles of bus and ALU, numbers of tiles and steps, and sizes of a step."""

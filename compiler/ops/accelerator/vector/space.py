@@ -11,6 +11,7 @@ import numpy as np
 
 from daedal.compiler.lower_bound import Work, least_cycles
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
+from daedal.compiler.ops.accelerator.tiles.site_limits import SiteLimits
 from daedal.compiler.ops.accelerator.tiles.tile_space import (
     Floats,
     Mask,
@@ -177,6 +178,18 @@ class VectorSpace(TileSpace):
             last_written=0,
         )
         return least_cycles(work, self._variant, memory)
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        """A tile has an operation and a STORE at least."""
+        tiles, width = self._count(table), table["width"]
+        held = self._parts * np.max(self._work(table).held, axis=0)
+        results = self._vectors(table)
+        vectors = np.maximum(held, results)
+        # An operand's rows are at least as wide as those of the result, but where it is repeated.
+        rows = np.maximum(ceil_div(held, width), ceil_div(results, width))
+        limits = SiteLimits(self._func, self._variant, windows=self._alu_cycles is not None)
+        most = limits.most(vectors, rows, (rows, width))
+        return (2 * tiles)[np.newaxis], (tiles * most)[np.newaxis]
 
     def features(self, table: Table) -> dict[str, Floats]:
         """Cycles of bus and ALU, numbers of tiles, and sizes of one."""

@@ -1,0 +1,129 @@
+"""`BuildableSpace`: the schedules of a layer that do not take too many instructions.
+
+The spaces of the templates hold whatever fits the scratchpads. A layer of a large map has schedules
+of so small tiles that their programs exceed the compiler's limits. The bounds that the template's
+space proves (`Space.instructions`) decide on nearly all of them; where they differ, the schedule is
+made and its instructions are counted.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.codegen.accelerator import MAX_LAYER_INSTRUCTIONS
+from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, chosen
+from daedal.compiler.space import Column, Config, Space, Table
+from daedal.isa.memory_model import MemoryModel
+from daedal.isa.program import MAX_INSTRUCTIONS
+from daedal.isa.variant import Variant
+
+__all__ = ["BuildableSpace"]
+
+
+class BuildableSpace(Space):
+    """The configurations of `space` whose programs are within the limits.
+
+    Parameters
+    ----------
+    counts : the instructions of each function of a configuration on a variant.
+    """
+
+    def __init__(
+        self, space: Space, variant: Variant, counts: Callable[[Variant, Config], Sequence[int]]
+    ) -> None:
+        self._space = space
+        self._variant = variant
+        self._counts = counts
+        self._counted: dict[Config, bool] = {}
+
+    def __str__(self) -> str:
+        return str(self._space)
+
+    @property
+    def template(self) -> Space:
+        """The template's space: whatever fits the scratchpads."""
+        return self._space
+
+    def on(self, variant: Variant) -> "BuildableSpace | None":
+        moved = self._space.on(variant)
+        return None if moved is None else BuildableSpace(moved, variant, self._counts)
+
+    @cached_property
+    def knobs(self) -> Mapping[str, Sequence[int]]:
+        return self._space.knobs
+
+    @property
+    def added(self) -> Mapping[str, int]:
+        return self._space.added
+
+    def possible(self, table: Table) -> Mask:
+        return self._space.possible(table)
+
+    def fits(self, table: Table) -> Mask:
+        fitting = self._space.fits(table)
+        fitting[fitting] = self._builds(chosen(table, fitting))
+        return fitting
+
+    def all(self) -> Table:
+        return self._all
+
+    @cached_property
+    def _all(self) -> Table:
+        table = self._space.all()
+        return chosen(table, self._builds(table))
+
+    def combinations(self) -> Table:
+        return self._space.combinations()
+
+    def cycles(self, table: Table) -> Floats:
+        return self._space.cycles(table)
+
+    def bound(self, table: Table, memory: MemoryModel) -> Floats:
+        return self._space.bound(table, memory)
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        return self._space.instructions(table)
+
+    def features(self, table: Table) -> dict[str, Floats]:
+        return self._space.features(table)
+
+    @property
+    def default(self) -> Config:
+        """That of the template, which is what the compiler builds by default.
+
+        If it takes too many instructions, the one of the others with the fewest estimated cycles;
+        if all do, that of the template, whose error tells it. Raises ScheduleError where nothing
+        fits the scratchpads.
+        """
+        usual = self._space.default
+        if self._builds(self.table([usual])).all():
+            return usual
+        table = self.all()
+        cycles = self.cycles(table)
+        if not len(cycles):
+            return usual
+        best = int(np.argmin(cycles))
+        (config,) = self.configs(chosen(table, np.array([best])))
+        return config
+
+    def _builds(self, table: Table) -> npt.NDArray[np.bool_]:
+        """Whether each configuration, which fits, is within the limits."""
+        least, most = self._space.instructions(table)
+        found = _within(most)
+        unknown = np.flatnonzero(~found & _within(least))
+        for row, config in zip(unknown, self.configs(chosen(table, unknown)), strict=True):
+            if config not in self._counted:
+                counts = np.array(self._counts(self._variant, config))
+                self._counted[config] = bool(_within(counts))
+            found[row] = self._counted[config]
+        return found
+
+
+def _within(counts: Column) -> npt.NDArray[np.bool_]:
+    """Whether functions are within the limit of a layer's code, and all together within that of a
+    program, which has one instruction more."""
+    within: npt.NDArray[np.bool_] = np.all(counts <= MAX_LAYER_INSTRUCTIONS, axis=0)
+    within &= np.sum(counts, axis=0) < MAX_INSTRUCTIONS
+    return within

@@ -1,0 +1,137 @@
+"""`PaddingRuns`: into how many pieces tiles of windows cut a product that leaves out padding.
+
+In one dimension: outputs whose windows lie inside the map take all taps, those at the border only
+some. Taps with the same outputs are one piece (`daedal.compiler.codegen.padding`).
+"""
+
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.ops.accelerator.tiles.window_axis import by_pair
+from daedal.compiler.space import Column
+from daedal.compiler.windows import window_span
+
+__all__ = ["Loads", "PaddingRuns", "sizes"]
+
+
+class Loads(NamedTuple):
+    """What tiles load in one dimension: how often as much as a tile holds, how often less; the
+    elements of the latter, and of all; whether something is only padding."""
+
+    whole: Column
+    cut: Column
+    cut_elements: Column
+    elements: Column
+    outside: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class PaddingRuns:
+    """Where the windows of the outputs lie, in one dimension; parameters as of `WindowAxis`."""
+
+    size: int
+    outputs: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+    skips: bool
+
+    @property
+    def past(self) -> int:
+        """Elements of padding at the wider end."""
+        last = (self.outputs - 1) * self.stride + (self.kernel - 1) * self.dilation - self.pad
+        return max(self.pad, last - self.size + 1, 0)
+
+    def all(self, tile: Column, taps: Column) -> Column:
+        """Pieces of all tiles and all parts of the window, where no sum begins."""
+        return by_pair(self._all, tile, taps)
+
+    def first(self, tile: Column, taps: Column) -> Column:
+        """Those of the first part of the window."""
+        return by_pair(self._first, tile, taps)
+
+    def begins(self, tile: Column, taps: Column) -> tuple[Column, Column]:
+        """The least and most pieces of the first part of the window, where sums begin: one has all
+        outputs."""
+        found = [by_pair(partial(self._begins, spare), tile, taps) for spare in (0, 1)]
+        return found[0], found[1]
+
+    def loads(self, tile: Column, taps: Column) -> Loads:
+        """What all tiles load for all parts of the window."""
+        known = cache(self._loads)
+        pairs = [known(*pair) for pair in zip(tile.tolist(), taps.tolist(), strict=True)]
+        columns = np.array(pairs, dtype=np.int64).reshape(-1, 5).T
+        whole, cut, cut_elements, elements, outside = columns
+        return Loads(whole, cut, cut_elements, elements, outside > 0)
+
+    def _loads(self, tile: int, taps: int) -> tuple[int, int, int, int, int]:
+        held = window_span(tile, taps, self.stride, self.dilation)
+        end = window_span(self.outputs, self.kernel, self.stride, self.dilation)
+        places = [
+            (place, min(held, end - place))
+            for begin in range(0, self.outputs, tile)
+            for tap in range(0, self.kernel, taps)
+            for place in [begin * self.stride + tap * self.dilation]
+        ]
+        cut = [length for _, length in places if length < held]
+        outside = any(
+            place + length <= self.pad or place - self.pad >= self.size for place, length in places
+        )
+        total = sum(length for _, length in places)
+        return len(places) - len(cut), len(cut), sum(cut), total, int(outside)
+
+    def _all(self, tile: int, taps: int) -> int:
+        return sum(
+            self._pieces(begin, tile, tap, taps)
+            for begin in range(0, self.outputs, tile)
+            for tap in range(0, self.kernel, taps)
+        )
+
+    def _first(self, tile: int, taps: int) -> int:
+        return sum(self._pieces(begin, tile, 0, taps) for begin in range(0, self.outputs, tile))
+
+    def _begins(self, spare: int, tile: int, taps: int) -> int:
+        """`spare`: pieces more where another loop than that of the taps is cut."""
+        total = 0
+        for begin in range(0, self.outputs, tile):
+            whole = min(tile, self.outputs - begin)
+            spans = self._spans(begin, whole, 0, min(taps, self.kernel))
+            if (0, whole) not in spans:
+                # The tap that reads the least padding has all outputs.
+                longest = max(range(len(spans)), key=lambda tap: spans[tap][1] - spans[tap][0])
+                spans[longest] = (0, whole)
+                total += spare * (len(spans) == 1)
+            total += sum(1 for (low, high), _ in groupby(spans) if high > low)
+        return total
+
+    def _pieces(self, begin: int, tile: int, tap: int, taps: int) -> int:
+        """Of one tile and one part of the window."""
+        spans = self._spans(
+            begin, min(tile, self.outputs - begin), tap, min(taps, self.kernel - tap)
+        )
+        return sum(1 for (low, high), _ in groupby(spans) if high > low)
+
+    def _spans(self, begin: int, tile: int, tap: int, taps: int) -> list[tuple[int, int]]:
+        """The outputs that each tap has; all where padding is multiplied, too."""
+        if not self.skips:
+            return [(0, tile)] * taps
+        found = []
+        for number in range(tap, tap + taps):
+            base = begin * self.stride + number * self.dilation - self.pad
+            low = max(0, -(base // self.stride))
+            high = min(tile, -((base - self.size) // self.stride))
+            found.append((low, high) if high > low else (0, 0))
+        return found
+
+
+def sizes(extent: int, size: Column) -> list[tuple[Column, Column]]:
+    """(size, count) of the tiles of one dimension: whole ones, and the remainder."""
+    whole = np.asarray(extent // size)
+    rest = extent - whole * size
+    return [(size, whole), (rest, np.minimum(rest, 1))]
