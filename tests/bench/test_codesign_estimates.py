@@ -90,6 +90,14 @@ def test_the_least_known_part_is_one_that_is_missing(table) -> None:
     assert number in CANDIDATES and name in built_parts(drawn(number, Family.ECP5))
 
 
+def test_no_machine_is_small_enough(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(area_data, "WHOLES", range(100, 103))
+    arguments = ["area_data.py", "--whole", "--best", "1", "--most", "10000"]
+    monkeypatch.setattr("sys.argv", arguments)
+    assert area_data.main() == 2
+    assert capsys.readouterr().out == "no machine of at most 10,000 LUTs is left to synthesize\n"
+
+
 def test_routes_of_other_gateware_are_marked(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(clock_data, "emitted", lambda variant, *_: variant.fingerprint)
     variant = load_variant("tiny")
