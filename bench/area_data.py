@@ -225,8 +225,13 @@ def main() -> int:
     machines = small_machines(table, options.most)
     for _ in range(options.best):
         number, name = (
-            (next(machines), TOP_MODULE) if options.whole else least_known(table, options.most)
+            (next(machines, None), TOP_MODULE)
+            if options.whole
+            else least_known(table, options.most)
         )
+        if number is None:
+            print(f"no machine of at most {options.most:,.0f} LUTs is left to synthesize")
+            return 2
         table.add(number, drawn(number, options.family), name)
     return 0
 

@@ -42,6 +42,8 @@ FOLDER = Path(__file__).resolve().parent
 FAMILY = Family.ECP5
 SEED = 2027
 """Of the draws; those of the tables have 2026."""
+FIRST = 14
+"""Draws with lower numbers showed what the model lacked: they are in the tables now."""
 AREA_BARS = (0.05, 0.10)
 CLOCK_BARS = (0.10, 0.20)
 """The mean of the errors, and the worst."""
@@ -108,7 +110,7 @@ def held_out(number: int) -> Variant:
 
 def measure_areas(table: Table, count: int, most_lut: float) -> None:
     """Synthesize the first `count` variants that are small enough and not measured yet."""
-    number = 0
+    number = FIRST
     while count > 0:
         variant = held_out(number)
         (used,) = area_model(FAMILY)([variant])

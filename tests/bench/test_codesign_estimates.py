@@ -11,7 +11,14 @@ import bench.clock_data as clock_data
 import bench.codesign_estimates
 from bench.area_data import CANDIDATES, WHOLES, Table, digest_of, drawn, least_known
 from bench.clock_data import Routes
-from bench.codesign_estimates import AREA_BARS, Errors, area_errors, held_out, relative
+from bench.codesign_estimates import (
+    AREA_BARS,
+    FIRST,
+    Errors,
+    area_errors,
+    held_out,
+    relative,
+)
 from daedal.codesign.hardware.area import area_model, read_rows
 from daedal.codesign.hardware.clock import clock_model, read_routes
 from daedal.codesign.hardware.parts import built_parts
@@ -43,7 +50,7 @@ def test_held_out_variants_are_in_no_table() -> None:
              read_rows(kind, Family.ECP5)}  # fmt: skip
     known |= {route.variant.fingerprint for route in read_routes(Family.ECP5)}
     known |= {drawn(number, Family.ECP5).fingerprint for number in (*CANDIDATES, *WHOLES[:60])}
-    assert known.isdisjoint(held_out(number).fingerprint for number in range(60))
+    assert known.isdisjoint(held_out(number).fingerprint for number in range(FIRST, FIRST + 60))
 
 
 def test_a_draw_never_changes() -> None:
@@ -81,6 +88,14 @@ def test_rows_of_other_gateware_are_marked_and_made_again(table) -> None:
 def test_the_least_known_part_is_one_that_is_missing(table) -> None:
     number, name = least_known(table, 9_000)
     assert number in CANDIDATES and name in built_parts(drawn(number, Family.ECP5))
+
+
+def test_no_machine_is_small_enough(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(area_data, "WHOLES", range(100, 103))
+    arguments = ["area_data.py", "--whole", "--best", "1", "--most", "10000"]
+    monkeypatch.setattr("sys.argv", arguments)
+    assert area_data.main() == 2
+    assert capsys.readouterr().out == "no machine of at most 10,000 LUTs is left to synthesize\n"
 
 
 def test_routes_of_other_gateware_are_marked(tmp_path, monkeypatch) -> None:

@@ -4,11 +4,11 @@ A machine is the sum of its parts (`hw.machine.machine_parts`), and each part is
 sizes (`parts.sizes_of`). `data/parts_<family>.json` has parts of drawn variants, each synthesized
 alone (`bench/area_data.py`), from which a `NonnegativeFit` for each part learns the cells that each
 size takes. Synthesis of a whole machine removes what the parts do not use of each other:
-`data/wholes_<family>.json` has some, and their ratios to the sums correct it.
+`data/wholes_<family>.json` has some, and ratios of groups of parts, learned from their totals,
+correct the sums.
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -53,6 +53,9 @@ _DATAPATH = ("gemm", "alu", "accumulators", "inp")
 Each alone would say little: what lies between two parts is counted in either of them. The others,
 which control them, have a ratio in common, too; it depends on the counters, which they serve.
 """
+
+_TOLD = 0.02
+"""What machines tell of ratios counts if it is at least this share of what they tell best."""
 
 
 @dataclass(frozen=True)
@@ -173,14 +176,9 @@ class AreaModel:
                     for variant, each in zip(variants, composed, strict=True)
                 ]
             )
-            measured = np.array(
-                [
-                    _measured(found, resource, each)
-                    for (_, found), each in zip(wholes, alone, strict=True)
-                ]
-            )
-            ratios[resource] = _ratios(alone, measured)
-            deviation[resource] = _left_out(alone, measured)
+            totals = np.array([found[TOP_MODULE][resource] for _, found in wholes], np.float64)
+            ratios[resource] = _ratios(alone, totals)
+            deviation[resource] = _left_out(alone, totals)
         return cls(family, fitted, ratios, deviation)
 
     def __call__(self, variants: Sequence[Variant]) -> list[dict[str, float]]:
@@ -233,43 +231,29 @@ def _by_group(variant: Variant, parts: Mapping[str, Resources], resource: str) -
     return found
 
 
-def _measured(found: Mapping[str, Resources], resource: str, alone: Reals) -> list[float]:
-    """The same of a whole machine; if its parts are not known, in the proportion of those alone."""
-    total = found[TOP_MODULE][resource]
-    if all(name in found for name in _DATAPATH):
-        datapath = sum(found[name][resource] for name in _DATAPATH)
-    else:
-        datapath = total * float(alone[0] / max(alone.sum(), 1e-9))
-    rest = total - datapath
-    return [datapath, rest * (alone[1] > 0), rest * (alone[2] > 0)]
+def _ratios(alone: Reals, totals: Reals) -> tuple[float, float, float]:
+    """Of each group, those with the least relative errors of the machines' totals.
 
-
-def _ratios(alone: Reals, measured: Reals) -> tuple[float, float, float]:
-    """Of each group, the geometric mean over the machines that have it.
-
-    Of machines with counters if none is without, and the other way round; 1 where there is nothing.
+    A ratio that the machines do not tell stays close to 1, and those with and without counters
+    close to each other.
     """
-    found: list[float | None] = []
-    for group in range(3):
-        some = (alone[:, group] > 0) & (measured[:, group] > 0)
-        logs = np.log(measured[some, group] / alone[some, group])
-        found.append(math.exp(float(logs.mean())) if some.any() else None)
-    datapath, without, counting = found
-    return (
-        1.0 if datapath is None else datapath,
-        (1.0 if counting is None else counting) if without is None else without,
-        (1.0 if without is None else without) if counting is None else counting,
-    )
+    some = totals > 0
+    if not some.any():
+        return 1.0, 1.0, 1.0
+    datapath, without, counting = alone[some].T
+    shares = np.stack([datapath, without + counting, without]) / totals[some]
+    change, *_ = np.linalg.lstsq(shares.T, 1 - shares[:2].sum(axis=0), rcond=_TOLD)
+    first, rest, less = change.tolist()
+    return 1 + first, 1 + rest + less, 1 + rest
 
 
-def _left_out(alone: Reals, measured: Reals) -> float:
+def _left_out(alone: Reals, totals: Reals) -> float:
     errors = []
-    for row in range(len(measured)) if len(measured) > 1 else ():
-        others = np.arange(len(measured)) != row
-        total = float(measured[row].sum())
-        if total > 0:
-            predicted = float(alone[row] @ np.array(_ratios(alone[others], measured[others])))
-            errors.append(predicted / total - 1)
+    for row in range(len(totals)) if len(totals) > 1 else ():
+        others = np.arange(len(totals)) != row
+        if totals[row] > 0:
+            predicted = float(alone[row] @ np.array(_ratios(alone[others], totals[others])))
+            errors.append(predicted / totals[row] - 1)
     return float(np.sqrt(np.mean(np.square(errors)))) if errors else 0.0
 
 

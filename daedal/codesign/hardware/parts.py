@@ -26,6 +26,7 @@ __all__ = [
     "Geometry",
     "alu_option_amounts",
     "built_parts",
+    "fits_tables",
     "is_tables",
     "known_amounts",
     "lanes_of",
@@ -38,12 +39,12 @@ Sizes = list[float]
 _SCRATCHPADS = {"wgt": "wgt", "inp": "inp", "par": "par", "out": "out", "accumulators": "acc"}
 """Parts that are RAMs and little else, with the names of their scratchpads."""
 
-MOST_TABLE_ROWS = 32
-MOST_TABLE_BITS = 512
-"""A RAM with so few rows, or bits, is made of look-up tables."""
-
 _TABLE_ROWS, _TABLE_BITS = 16, 4
 """One cell of an ECP5's distributed memory."""
+_TABLES_PER_BLOCK = 32
+"""Cells that a block must replace (`hw.primitives.block_ram`); otherwise RAMs are made of cells."""
+_BLOCK_WIDTHS = ((512, 36), (1_024, 18), (2_048, 9), (4_096, 4), (8_192, 2))
+"""Rows of a block, and the width that it then has; 1 with more rows."""
 _SLICE_BITS = 128
 """Bits of an accumulator row that share their control registers (`hw.memory.accumulator_bank`)."""
 
@@ -69,7 +70,7 @@ class _Ram:
     def cells(self) -> int:
         if not self.in_tables:
             return 0
-        return self.count * -(-self.depth // _TABLE_ROWS) * -(-self.width // _TABLE_BITS)
+        return self.count * _table_cells(self.depth, self.width)
 
     @property
     def extra_bits(self) -> int:
@@ -104,7 +105,7 @@ class Geometry:
     def ram(self, name: str) -> _Ram:
         """The RAMs of a scratchpad."""
         depth, width = ram_form(self.variant, name)
-        tables = _fits_tables(depth, width)
+        tables = fits_tables(depth, width)
         return _Ram(depth, width, ram_count(self.variant, name), tables)
 
     def index(self, *memories: Memory) -> int:
@@ -339,7 +340,7 @@ def sizes_of(part: str, geometry: Geometry) -> tuple[Sizes, Sizes]:
 
 def is_tables(part: str, variant: Variant) -> bool:
     """Whether a part's scratchpad is made of look-up tables on ECP5."""
-    return part in _SCRATCHPADS and _fits_tables(*ram_form(variant, _SCRATCHPADS[part]))
+    return part in _SCRATCHPADS and fits_tables(*ram_form(variant, _SCRATCHPADS[part]))
 
 
 def known_amounts(part: str, variant: Variant) -> dict[str, float]:
@@ -366,5 +367,12 @@ def lanes_of(variant: Variant) -> Sizes:
     return [1.0, float(variant.units.alu_lanes), float(variant.units.requantize_lanes)]
 
 
-def _fits_tables(depth: int, width: int) -> bool:
-    return depth <= MOST_TABLE_ROWS or depth * width <= MOST_TABLE_BITS
+def _table_cells(depth: int, width: int) -> int:
+    """Cells of distributed memory for one RAM."""
+    return -(-depth // _TABLE_ROWS) * -(-width // _TABLE_BITS)
+
+
+def fits_tables(depth: int, width: int) -> bool:
+    """Whether a RAM is made of look-up tables, because they are fewer than blocks would replace."""
+    block = next((bits for rows, bits in _BLOCK_WIDTHS if depth <= rows), 1)
+    return _table_cells(depth, width) < _TABLES_PER_BLOCK * -(-width // block)

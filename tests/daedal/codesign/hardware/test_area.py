@@ -10,12 +10,14 @@ from daedal.codesign.hardware.area import AreaModel, area_model, read_rows
 from daedal.codesign.hardware.parts import (
     alu_option_amounts,
     built_parts,
+    fits_tables,
     is_tables,
     known_amounts,
     table_amounts,
 )
-from daedal.hw.emit import TOP_MODULE
+from daedal.hw.emit import TOP_MODULE, emit_component
 from daedal.hw.machine import machine_parts
+from daedal.hw.primitives.block_ram import BlockRam
 from daedal.hw.synth.families import RESOURCES, CellReport, Family
 from daedal.isa.errors import ExploreError
 from daedal.isa.variant import Variant, load_variant
@@ -66,6 +68,13 @@ def test_known_amounts_are_those_of_the_table() -> None:
                     assert abs(used[resource] - amount) <= 1, (name, variant.name)
                 else:
                     assert used[resource] == amount, (name, resource, variant.name)
+
+
+@pytest.mark.parametrize("depth", [16, 32, 64, 128, 256, 512, 4_096, 16_384])
+@pytest.mark.parametrize("width", [4, 8, 16, 32, 40, 64])
+def test_memories_are_tables_where_the_hardware_takes_no_blocks(depth: int, width: int) -> None:
+    verilog = emit_component(BlockRam(depth=depth, width=width), "ram", "ram", Family.ECP5)
+    assert fits_tables(depth, width) is ("DP16KD" not in verilog)
 
 
 @pytest.mark.parametrize("name", ["tiny", "ecp5", "wide"])
