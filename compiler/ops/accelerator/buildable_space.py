@@ -123,9 +123,9 @@ class BuildableSpace(Space):
         """Whether the instructions of a configuration, counted, are within the limits."""
         if config not in self._counted:
             _, most = self._space.instructions(self.table([config]))
-            known = _within(most).all()
-            counts = () if known else np.array(self._counts(self._variant, config))
-            self._counted[config] = bool(known or _within(counts))
+            if not _within(most).all():
+                most = np.array([self._counts(self._variant, config)]).T
+            self._counted[config] = bool(_within(most).all())
         return self._counted[config]
 
 

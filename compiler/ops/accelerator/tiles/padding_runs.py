@@ -13,7 +13,7 @@ import numpy as np
 
 from daedal.compiler.ops.accelerator.tiles.window_axis import by_pair
 from daedal.compiler.space import Column
-from daedal.compiler.windows import window_span
+from daedal.compiler.windows import Extent, window_span
 
 __all__ = ["Loads", "PaddingRuns", "sizes"]
 
@@ -28,7 +28,7 @@ class Loads(NamedTuple):
     elements: Column
     outside: Column
 
-    def only_padding(self, columns: "Loads", held: Column) -> Column:
+    def only_padding(self, columns: "Loads", held: Extent) -> Column:
         """Most LOADs, for a block of channels, that move only padding: these are the rows, of which
         a tile has `held`. Where columns are cut, each row is a LOAD."""
         places = self.whole + self.cut
