@@ -10,7 +10,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM
-from daedal.compiler.ops.accelerator.lowering import buildable_space_of
+from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.space import Config
 from daedal.isa.errors import ScheduleError
 from daedal.isa.table import Unit
@@ -40,7 +40,7 @@ def matching_tile(graph: Graph, node: Node, before: Segment, variant: Variant) -
     rows, columns = (pixels // width, width) if pixels >= width else (1, pixels)
     config = Config.of(blocks=blocks, height=rows, width=columns)
     try:
-        space = buildable_space_of(graph, node, variant)
+        space = any_space_of(graph, node, variant)
         both = space.table([config, space.default])
         if not space.fits(both).all():
             return None
