@@ -1,6 +1,7 @@
 """How good the tuner is, against known optima: ``python bench/tuner.py [--json F] [--curves SVG]``.
 
-`bench.tuning_truth` finds the optima first. Bars:
+`bench.tuning_truth` finds the optima first; what it measures teaches the transferred model, which
+has to see bad schedules, too (``--drawn 10 --inside 8``). Bars:
 
 - zero measurements: the analytic choice above the optimum, median and worst;
 - Y12: measured candidates until one is within 1 % of the optimum, against uniform draws (their
