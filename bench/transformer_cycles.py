@@ -168,7 +168,7 @@ def exposed_cycles(windows: Mapping[int, int], layers: Sequence[LayerProfile], p
     A layer's window, in the order of `windows`, ends with its last STORE, and begins with that of
     the layer before. A layer with more products than its window has cycles has computed the rest
     before, in the last windows that have cycles left. So attention counts with what it takes beyond
-    its products, and a norm with what it takes beyond those of the layers that run beside it.
+    its products, and a norm with what it takes beyond those of the layers that overlap with it.
     """
     found = ahead = 0
     known = {item.layer.tag: item.layer for item in layers}

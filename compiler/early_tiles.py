@@ -1,6 +1,6 @@
 """`early_tile`: the tile of a convolution that can begin before the layers in front have ended.
 
-The linker runs the last tiles of a norm beside the products of the convolution that reads it
+The linker overlaps the last tiles of a norm with the products of the convolution that reads it
 (`daedal.compiler.link.begin_early`). For that, the convolution has to go through the map in several
 tiles, although its weights are then loaded several times. Input: a node and the code of the layers
 before. Output: a `Config`.
@@ -67,7 +67,7 @@ def early_tile(
     cycles, beats = features["estimate"][useful], features["beats"][useful]
     alone, words = max(front.values()), front["bus"]
     late = (maps - 1) / maps
-    # The products of the first tile of the map run beside all but the first part in front.
+    # The products of the map's first tile overlap with all but the first part in front.
     first = np.maximum.reduce([cycles / maps, beats / maps + words * late, alone * late])
     together = alone / maps + first + cycles * late
     best = int(np.argmin(together))

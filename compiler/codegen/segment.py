@@ -26,6 +26,7 @@ __all__ = [
     "joined",
     "overlap",
     "relabeled",
+    "renamed",
 ]
 
 UopSequence = tuple[tuple[int, ...], ...]
@@ -144,6 +145,17 @@ def overlap(some: Runs, others: Runs, distance: int = 0) -> bool:
         for begin, end in some
         for start, stop in others
     )
+
+
+def renamed(item: SegmentInstruction, names: Mapping[Instance, Instance]) -> SegmentInstruction:
+    """An instruction with other instances for those among `names`."""
+    if not any(access.instance in names for access in item.rows):
+        return item
+    rows = tuple(
+        access._replace(instance=names.get(access.instance, access.instance))
+        for access in item.rows
+    )
+    return item._replace(rows=rows)
 
 
 def relabeled(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segment:

@@ -2,7 +2,7 @@
 
 A norm waits for the bus while the multipliers have nothing to do, and the convolutions behind it
 have words of the bus to spare. Where a tile of a convolution reads only what the first tiles of the
-norm have stored, the remaining ones run beside its products.
+norm have stored, its products overlap with the remaining ones.
 
 Before::
 
@@ -16,12 +16,12 @@ After, where C0 and C1 read what N0 and N1 stored, and C2 and C3 the rest::
 Input: the instructions of the layers in program order. Output: those of all, mixed.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from daedal.compiler.codegen.segment import Instance, SegmentInstruction
+from daedal.compiler.codegen.segment import Instance, SegmentInstruction, renamed
 from daedal.compiler.link.follow_tiles import all_fit
 from daedal.compiler.link.side_by_side import num_steps
 from daedal.compiler.link.tiles import Touched, Words, tiles_of
@@ -33,7 +33,7 @@ __all__ = ["LATEST", "Early", "begin_early"]
 
 LATEST = 3 / 4
 """Of the tiles in front, those that the first tile of a layer behind may need. With more, little is
-left to run beside products."""
+left to overlap with products."""
 
 LAG = 1
 """Tiles of the layers behind between the last tile in front that one of them reads, and this one.
@@ -85,7 +85,8 @@ def begin_early(
         if shared & kept or any(_conflict(items, layer, words) for layer in seen):
             break
         seen.append(items)
-        own = _renamed(items, shared)
+        names = {instance: replace(instance) for instance in shared}
+        own = [renamed(item, names) for item in items]
         taken |= _instances(own)
         others.append([(number, item) for item in own])
         found = _mixed(front, others, words)
@@ -131,14 +132,14 @@ def _in_order(
         after = next((k for k in range(number, len(later)) if bounds[k] > done), len(later))
         goal = bounds[after] if after < len(later) else len(front)
         most = max(after - LAG, number + 1)
-        beside = [item for tile in later[number:most] for item in tile]
-        yield from _woven(beside, front[done:goal])
+        overlapping = [item for tile in later[number:most] for item in tile]
+        yield from _interleaved(overlapping, front[done:goal])
         yield from (item for tile in later[most:after] for item in tile)
         done, number = goal, after
     yield from front[done:]
 
 
-def _woven(items: Sequence[Item], others: Sequence[Item]) -> Iterator[Item]:
+def _interleaved(items: Sequence[Item], others: Sequence[Item]) -> Iterator[Item]:
     """Both, the work of the ALU in `others` in proportion to the products in `items`.
 
     FETCH hands instructions to the units in program order: a tile that fills the ALU's queue would
@@ -182,16 +183,3 @@ def _conflict(items: Items, others: Items, words: Words) -> bool:
 
 def _instances(items: Iterable[SegmentInstruction]) -> set[Instance]:
     return {access.instance for item in items for access in item.rows}
-
-
-def _renamed(items: Items, shared: Collection[Instance]) -> Items:
-    """The same with other instances for those that are `shared` with a layer of the same code."""
-    names = {instance: replace(instance) for instance in shared}
-    if not names:
-        return items
-    return [
-        item._replace(
-            rows=tuple(a._replace(instance=names.get(a.instance, a.instance)) for a in item.rows)
-        )
-        for item in items
-    ]

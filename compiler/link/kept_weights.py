@@ -22,10 +22,10 @@ After::
 Input and output: the instructions of all layers in program order.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from daedal.compiler.codegen.segment import Instance, SegmentInstruction
+from daedal.compiler.codegen.segment import Instance, SegmentInstruction, renamed
 from daedal.compiler.link.interleave import Stretch
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Unit
@@ -64,7 +64,7 @@ def keep_weights(parts: Sequence[Stretch], constants: Collection[str], rows: int
         left: list[tuple[int, SegmentInstruction]] = []
         for layer, item in part.items:
             fills = item.unit is Unit.LOAD and item.rows[0].instance in tiles
-            (setup if fills else left).append((layer, _renamed(item, tiles)))
+            (setup if fills else left).append((layer, renamed(item, tiles)))
         rest.append(replace(part, items=tuple(left)))
     instances = (instance for tiles in chosen for instance in tiles.values())
     return KeptWeights(tuple(rest), tuple(setup), tuple(instances))
@@ -98,13 +98,3 @@ def _chosen(parts: Sequence[Sequence[Instance]], rows: int) -> list[dict[Instanc
             rows -= instance.rows
             chosen[number][instance] = replace(instance)
     return chosen
-
-
-def _renamed(item: SegmentInstruction, tiles: Mapping[Instance, Instance]) -> SegmentInstruction:
-    if not any(access.instance in tiles for access in item.rows):
-        return item
-    rows = tuple(
-        access._replace(instance=tiles.get(access.instance, access.instance))
-        for access in item.rows
-    )
-    return item._replace(rows=rows)

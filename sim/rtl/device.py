@@ -102,8 +102,8 @@ class RtlDevice(HostMemory):
             before = [program.setup_alone] if running is not program else []
             outcomes = self.launch_each(
                 [
-                    Launch(item, tuple(bases), memory, timing=self._timing, wave=self._wave)
-                    for item in (*before, running)
+                    Launch(item, tuple(bases), memory, timing=self._timing, wave=wave)
+                    for item, wave in (*((item, None) for item in before), (running, self._wave))
                 ]
             )
             for outcome in outcomes:

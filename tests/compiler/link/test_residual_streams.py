@@ -94,7 +94,7 @@ def test_norms_find_large_streams_in_the_accumulators(feeds) -> None:
     _, launch = compiled(model)
     with mock.patch.object(follow_tiles, "forward_rows", return_value=None):
         _, apart = compiled(model)
-    assert wide_loads(launch) <= wide_loads(apart)
+    assert wide_loads(launch) < wide_loads(apart)
 
 
 def test_the_same_under_any_interleaving(feeds) -> None:
