@@ -49,6 +49,7 @@ from daedal.compiler.tune.guided import Guided
 from daedal.compiler.tune.samples import Samples
 from daedal.compiler.tune.search import Search
 from daedal.compiler.tune.transfer import Transfer
+from daedal.compiler.version import compiler_version
 
 __all__ = ["main"]
 
@@ -65,6 +66,8 @@ PREDICTION_BAR_SECONDS = 1e-4
 COLD_BATCH = 64
 OWN_BATCH = 2
 MOST_TRIALS = 256
+RUNS = RECORDS.with_name(f"tuner_runs_{compiler_version().rpartition('+')[2]}.db")
+"""What the searches here measured."""
 SEEDS = 3
 
 Say = Callable[[str], None]
@@ -133,7 +136,7 @@ def guided(
 
     model = transfer_without(oracles, leaves_out, prior=prior, seed=seed)
     oracle = oracles[name]
-    return Guided(oracle.space, oracle.columns, model.warm(), seed=seed)
+    return Guided(oracle.space, model.warm(oracle.columns), seed=seed)
 
 
 def needed(
@@ -241,7 +244,7 @@ def unseen_variant(oracles: Mapping[str, Oracle], name: str) -> dict[str, Any]:
         return oracles[other].workload.variant_name == variant or layer_of(other) == layer_of(name)
 
     model = transfer_without(oracles, leaves_out, prior=True, seed=0)
-    search = Guided(oracle.space, oracle.columns, model.warm(), seed=0)
+    search = Guided(oracle.space, model.warm(oracle.columns), seed=0)
     search.observe([oracle.space.default], [default])
     curve = oracle.trials(search, batch=OWN_BATCH, most=UNSEEN_TRIALS - 1, exact=True)
     above = min(default, curve[-1]) / oracle.best - 1
@@ -251,12 +254,14 @@ def unseen_variant(oracles: Mapping[str, Oracle], name: str) -> dict[str, Any]:
 def prediction_seconds(oracles: Mapping[str, Oracle]) -> float:
     """Processor time to predict one candidate of a batch of a thousand, the best of five times."""
     largest = max(oracles.values(), key=lambda oracle: len(oracle.candidates))
-    model = transfer_without(oracles, lambda _: False, prior=True, seed=0).warm()
+    model = transfer_without(oracles, lambda _: False, prior=True, seed=0)
     thousand = {name: column[:1000] for name, column in largest.columns.items()}
+    rows = np.arange(1000)
+    model.warm(thousand)
     times = []
     for _ in range(5):
         begin = time.process_time()
-        model.predict(thousand)
+        model.warm(thousand).predict(rows)
         times.append(time.process_time() - begin)
     return min(times) / 1000
 
@@ -334,9 +339,9 @@ def main() -> int:
     options = parser.parse_args()
     console = Console(stderr=True)
     known = load_truth()
-    with Database(RECORDS) as database:
+    with Database(RECORDS) as truth, Database(RUNS) as runs:
         oracles = {
-            name: Oracle(WORKLOADS[name], database)
+            name: Oracle(WORKLOADS[name], truth, runs)
             for name in options.only or WORKLOADS
             if name in known
         }

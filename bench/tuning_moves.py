@@ -334,7 +334,7 @@ def measure(oracles: Mapping[str, Counted], say: Say) -> dict[str, Any]:
 
         def guided(name: str, seed: int, models: Mapping[str, Transfer] = models) -> Guided:
             oracle = oracles[name]
-            return Guided(oracle.space, oracle.columns, models[name].warm(), seed=seed)
+            return Guided(oracle.space, models[name].warm(oracle.columns), seed=seed)
 
         def both(policies: Mapping[str, MovePolicy] | None, name: str, seed: int) -> Both:
             policy = None if policies is None else policies[name]

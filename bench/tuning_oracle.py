@@ -1,6 +1,6 @@
 """`Oracle`: what is known of one workload's optimum, and the measurements of searches on it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -23,15 +23,16 @@ class Oracle:
 
     A configuration whose proved bound is above `NEAR` times the best known is not near. Where a
     search need not know more than that, it is not measured, and the search is told the larger of
-    bound and estimate.
+    bound and estimate. What searches measure goes to `runs`, so that what `truth` teaches does not
+    depend on them.
     """
 
-    def __init__(self, workload: TuningWorkload, database: Database) -> None:
+    def __init__(self, workload: TuningWorkload, truth: Database, runs: Database) -> None:
         space = workload.space
         assert space is not None
         self.workload = workload
         self.space = space
-        self._cache = Cache(workload, database)
+        self._cache = Cache(workload, runs, truth)
 
     @cached_property
     def candidates(self) -> Candidates:
@@ -52,12 +53,7 @@ class Oracle:
     @property
     def cycles(self) -> Reals:
         """By rows: what was measured, infinity for what failed, NaN for the rest."""
-        found = np.full(len(self.candidates), np.nan)
-        known = self._cache.known
-        if known:
-            values = [np.inf if cycles is None else cycles for cycles in known.values()]
-            found[self.candidates.rows(list(known))] = values
-        return found
+        return self._by_rows(self._cache.known)
 
     @property
     def best(self) -> float:
@@ -82,8 +78,8 @@ class Oracle:
         return cycles
 
     def samples(self) -> tuple[Columns, Reals]:
-        """Features and cycles of what is measured."""
-        cycles = self.cycles
+        """Features and cycles of what `bench.tuning_truth` measured."""
+        cycles = self._by_rows(self._cache.given)
         rows = np.flatnonzero(np.isfinite(cycles))
         return {name: column[rows] for name, column in self.columns.items()}, cycles[rows]
 
@@ -132,6 +128,13 @@ class Oracle:
                 if value <= NEAR * self.best:
                     return curve
         return curve
+
+    def _by_rows(self, known: Mapping[Config, int | None]) -> Reals:
+        found = np.full(len(self.candidates), np.nan)
+        if known:
+            values = [np.inf if cycles is None else cycles for cycles in known.values()]
+            found[self.candidates.rows(list(known))] = values
+        return found
 
     def _answer(self, configs: Sequence[Config], exact: bool) -> Reals:
         rows = self.candidates.rows(configs)

@@ -52,9 +52,14 @@ NEAR = 1.01
 
 
 class Cache:
-    """Measures configurations of one workload, each once, in whatever run."""
+    """Measures configurations of one workload, each once, in whatever run.
 
-    def __init__(self, workload: TuningWorkload, database: Database) -> None:
+    Records go to `database`; those of `given` are known, too.
+    """
+
+    def __init__(
+        self, workload: TuningWorkload, database: Database, given: Database | None = None
+    ) -> None:
         self._workload = workload
         self._database = database
         self._checked = False
@@ -63,12 +68,14 @@ class Cache:
         space = workload.space
         assert space is not None
         fitting = set(space.enumerate())
-        recorded = {
-            space.complete(config): cycles for config, cycles in database.measured(*setting).items()
-        }
-        self.known: dict[Config, int | None] = {
-            config: cycles for config, cycles in recorded.items() if config in fitting
-        }
+
+        def recorded(source: Database) -> dict[Config, int | None]:
+            found = source.measured(*setting).items()
+            complete = {space.complete(config): cycles for config, cycles in found}
+            return {config: cycles for config, cycles in complete.items() if config in fitting}
+
+        self.given: dict[Config, int | None] = recorded(given) if given is not None else {}
+        self.known: dict[Config, int | None] = {**recorded(database), **self.given}
 
     def check(self) -> bool:
         """Measure the best one known again; forget all if it takes other cycles."""

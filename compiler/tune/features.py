@@ -13,7 +13,7 @@ from daedal.compiler.tune.cost_model import Columns, Reals
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
-__all__ = ["BOUND", "OVERHEAD", "REFERENCE", "seen_by_model", "shared_columns"]
+__all__ = ["ANALYTIC", "REFERENCE", "analytic", "seen_by_model", "shared_columns"]
 
 _BUSY = ("product_cycles", "vector_cycles", "beats")
 """Features that are the cycles that a unit works at least."""
@@ -22,6 +22,8 @@ REFERENCE = "reference_cycles"
 
 OVERHEAD = "log estimate/busiest"
 BOUND = "log bound/busiest"
+ANALYTIC = (REFERENCE, OVERHEAD, BOUND)
+"""What estimate and bound say: `shared_columns` has all of them."""
 
 
 def shared_columns(space: Space, table: Table, variant: Variant, memory: MemoryModel) -> Columns:
@@ -30,7 +32,7 @@ def shared_columns(space: Space, table: Table, variant: Variant, memory: MemoryM
     Cycles of units are shares of those of the busiest unit, other amounts are logarithms, alone and
     per cycle of the busiest unit. The parameters of the variant are the same for each
     configuration. `REFERENCE` is among them, in cycles: the proved bound, or where nothing is
-    proved, the estimate. Trees learn how far the cycles are from it.
+    proved, the estimate.
     """
     raw = space.features(table)
     estimate = space.cycles(table)
@@ -54,10 +56,17 @@ def shared_columns(space: Space, table: Table, variant: Variant, memory: MemoryM
     return columns
 
 
+def analytic(columns: Columns) -> Reals:
+    """The logarithm of the estimated cycles, or of the bound where that is more."""
+    above = np.maximum(columns[OVERHEAD] - columns[BOUND], 0)
+    found: Reals = np.log(columns[REFERENCE]) + above
+    return found
+
+
 def seen_by_model(names: Iterable[str], *, prior: bool) -> tuple[str, ...]:
-    """The features that trees are fitted to; without `prior`, nothing of what
+    """The features that models are fitted to; without `prior`, nothing of what
     estimate and bound say."""
-    hidden = (REFERENCE,) if prior else (REFERENCE, OVERHEAD, BOUND)
+    hidden = (REFERENCE,) if prior else ANALYTIC
     return tuple(sorted(set(names) - set(hidden)))
 
 

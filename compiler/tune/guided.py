@@ -4,15 +4,26 @@ Where annealing visits a part of a space, this search scores all of it before ea
 scores thousands of configurations in the time of one measurement.
 """
 
+from typing import Protocol
+
 import numpy as np
-import numpy.typing as npt
 
 from daedal.compiler.space import Space
 from daedal.compiler.tune.candidates import Rows, diverse
-from daedal.compiler.tune.cost_model import Columns, CostModel
+from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.search import NumberedSearch, StopRule
 
-__all__ = ["Guided"]
+__all__ = ["Guided", "SearchModel"]
+
+
+class SearchModel(Protocol):
+    """Scores the configurations of one space, which are rows of `Space.all()`."""
+
+    def fit(self, rows: Rows, cycles: Reals) -> None:
+        """Forget what was learned, and learn from measured configurations."""
+
+    def predict(self, rows: Rows) -> Reals:
+        """Scores, finite: the lower, the sooner a configuration should be measured."""
 
 
 class Guided(NumberedSearch):
@@ -20,8 +31,7 @@ class Guided(NumberedSearch):
 
     Parameters
     ----------
-    columns : features of all candidates, as `model` expects them.
-    model : fitted before each batch to what was measured.
+    model : of `space`; fitted before each batch to what was measured.
     diversity : as in `daedal.compiler.tune.annealing.Annealing`.
     most_scored : candidates that are scored before a batch; of larger spaces, some drawn at random.
     """
@@ -29,8 +39,7 @@ class Guided(NumberedSearch):
     def __init__(
         self,
         space: Space,
-        columns: Columns,
-        model: CostModel,
+        model: SearchModel,
         *,
         seed: int = 0,
         stop: StopRule | None = None,
@@ -38,7 +47,6 @@ class Guided(NumberedSearch):
         most_scored: int = 20_000,
     ) -> None:
         super().__init__(space, seed=seed, stop=stop)
-        self._columns = columns
         self._model = model
         self._diversity = diversity
         self._most_scored = most_scored
@@ -47,12 +55,9 @@ class Guided(NumberedSearch):
         """Open rows with low scores, no two of a batch alike if it can be avoided."""
         self._fit()
         rows = self.draw(self._most_scored)
-        scores = self._model.predict(self._features(rows))
+        scores = self._model.predict(rows)
         best = np.argsort(scores, kind="stable")[: 8 * count]
         return diverse(self.candidates, rows[best], scores[best], count, self._diversity)
-
-    def _features(self, rows: Rows) -> dict[str, npt.NDArray[np.float64]]:
-        return {name: column[rows] for name, column in self._columns.items()}
 
     def _fit(self) -> None:
         """Fit the model; a failed candidate counts as twice the most cycles measured."""
@@ -60,5 +65,4 @@ class Guided(NumberedSearch):
         cycles = self.cycles[rows]
         measured = np.isfinite(cycles)
         if measured.any():
-            cycles = np.where(measured, cycles, 2 * cycles[measured].max())
-            self._model.fit(self._features(rows), cycles)
+            self._model.fit(rows, np.where(measured, cycles, 2 * cycles[measured].max()))

@@ -1,5 +1,6 @@
 """`Samples`: measured configurations as features, a bounded number of every task, in a file."""
 
+import dataclasses
 import io
 import json
 import zipfile
@@ -12,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.tune.cost_model import Columns, Reals
-from daedal.compiler.tune.features import REFERENCE, seen_by_model
+from daedal.compiler.tune.features import ANALYTIC, analytic, seen_by_model
 from daedal.isa.errors import TuningError
 from daedal.isa.files import write_atomically
 from daedal.isa.inputs import read_input
 
-__all__ = ["Samples", "Training", "matrix_of"]
+__all__ = ["Matrix", "Samples", "Training", "matrix_of"]
 
 PER_TASK = 256
 """Samples kept of one task: half of them the fastest, the others spread over the rest."""
@@ -26,16 +27,31 @@ MAX_TASKS = 4096
 MAX_FILE_BYTES = 1 << 28
 
 
+Matrix = npt.NDArray[np.float32]
+"""(configurations, features); NaN for a feature that a configuration does not have."""
+
+
 @dataclass(frozen=True)
 class Training:
     """What trees are fitted to."""
 
     names: tuple[str, ...]
     """Features, the columns of `matrix`."""
-    matrix: npt.NDArray[np.float32]
+    matrix: Matrix
     """(samples, features); NaN for a feature that a task does not have."""
     targets: Reals
     weights: Reals
+    tasks: npt.NDArray[np.int64]
+    """(samples,): the number of each sample's task."""
+
+    def centered(self, values: Reals) -> Reals:
+        """`values` (samples, ...) less their weighted mean over each task."""
+        shape = (-1, *[1] * (values.ndim - 1))
+        sums = np.zeros((int(self.tasks.max()) + 1, *values.shape[1:]))
+        np.add.at(sums, self.tasks, self.weights.reshape(shape) * values)
+        totals = np.bincount(self.tasks, self.weights).reshape(shape)
+        found: Reals = values - (sums / totals)[self.tasks]
+        return found
 
 
 _DAMAGED = (
@@ -80,37 +96,27 @@ class Samples:
         spread = np.linspace(0, len(rest) - 1, count).astype(np.int64)
         self._tasks[task] = _rows((features, cycles), np.concatenate([fastest, rest[spread]]))
 
-    def training(self, *, prior: bool, own: _Task | None = None, most: int = 1 << 30) -> Training:
+    def training(self, *, prior: bool) -> Training:
         """Targets and weights of the samples.
 
-        A target is the logarithm of cycles per cycle of `REFERENCE`, or without `prior`, of the
-        cycles; either less the task's mean. The closer a sample is to the best one of its task,
+        A target is the logarithm of the cycles, with `prior` of those per cycle of the `analytic`
+        estimate; either less the task's mean. The closer a sample is to the best one of its task,
         the more it weighs: only the order near the optimum matters.
-
-        Parameters
-        ----------
-        own : the samples of a search. Together they weigh as much as all others.
-        most : of the others, drawn at random.
         """
-        rng = np.random.default_rng(self._seed)
-        share = min(1.0, most / max(len(self), 1))
-        parts = []
-        for columns, cycles in self._tasks.values():
-            count = int(np.ceil(share * len(cycles)))
-            parts.append(_rows((columns, cycles), np.sort(rng.permutation(len(cycles))[:count])))
-        targets = [_targets(part, prior) for part in parts]
-        if own is not None:
-            values, weights = _targets(own, prior)
-            others = sum(float(part[1].sum()) for part in targets)
-            parts.append(own)
-            targets.append((values, weights * max(others / float(weights.sum()), 1.0)))
+        parts = list(self._tasks.values())
         names = seen_by_model((name for columns, _ in parts for name in columns), prior=prior)
-        return Training(
+        values = [np.log(cycles) for _, cycles in parts]
+        if prior:
+            expected = [analytic(columns) for columns, _ in parts]
+            values = [value - known for value, known in zip(values, expected, strict=True)]
+        data = Training(
             names,
             np.concatenate([matrix_of(columns, names) for columns, _ in parts]),
-            np.concatenate([values for values, _ in targets]),
-            np.concatenate([weights for _, weights in targets]),
+            np.concatenate(values),
+            np.concatenate([(cycles.min() / cycles) ** 2 for _, cycles in parts]),
+            np.repeat(np.arange(len(parts)), [len(cycles) for _, cycles in parts]),
         )
+        return dataclasses.replace(data, targets=data.centered(data.targets))
 
     def save(self, path: str | Path) -> None:
         """Write all samples to the file `path`. Raises UserError as `write_atomically`."""
@@ -159,20 +165,10 @@ class Samples:
         return samples
 
 
-def matrix_of(columns: Columns, names: Sequence[str]) -> npt.NDArray[np.float32]:
+def matrix_of(columns: Columns, names: Sequence[str]) -> Matrix:
     """(configurations, features), NaN for those that are missing."""
     missing = np.full(len(next(iter(columns.values()))), np.nan)
     return np.stack([columns.get(name, missing) for name in names], axis=1).astype(np.float32)
-
-
-def _targets(part: _Task, prior: bool) -> tuple[Reals, Reals]:
-    """Targets and weights of one task."""
-    columns, cycles = part
-    values = np.log(cycles)
-    if prior:
-        values = values - np.log(np.maximum(columns[REFERENCE], 1.0))
-    weights = (cycles.min() / cycles) ** 2
-    return values - np.average(values, weights=weights), weights
 
 
 def _rows(part: _Task, rows: npt.NDArray[np.int64]) -> _Task:
@@ -191,10 +187,12 @@ def _check(head: Mapping[str, object], matrix: Reals, cycles: Reals) -> None:
     real = matrix.dtype == np.float32 and cycles.dtype == np.float64
     if not (texts and numbers and fits and real and len(tasks) == len(counts) == len(set(tasks))):
         raise ValueError("of other shapes")
-    if not (
-        np.isfinite(cycles).all() and (cycles > 0).all() and (REFERENCE in names or not counts)
-    ):
+    if not (np.isfinite(cycles).all() and (cycles > 0).all()):
         raise ValueError("no cycles")
+    if counts:
+        known = matrix[:, [names.index(name) for name in ANALYTIC]]
+        if not (np.isfinite(known).all() and (known[:, 0] >= 1).all()):
+            raise ValueError("no estimates")
 
 
 def _present(column: Reals) -> bool:

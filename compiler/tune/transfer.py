@@ -1,8 +1,8 @@
-"""`Transfer`: one model that learns from all layers and variants, and starts every new one warm.
+"""`Transfer`: one model that learns from all layers and variants, and starts every new search warm.
 
 Its memory is a bounded number of samples of every task (`Samples`): whatever is learned next, the
-trees are fitted to all of them, so nothing is forgotten. `Warm` is the model of one search: the
-shared trees, and further ones that are fitted to what this search measured.
+model is fitted to all of them, so nothing is forgotten. `warm` makes the model of one search, a
+`Surrogate` that begins with what all others taught.
 
 Source: T. Chen et al., "Learning to Optimize Tensor Programs", NeurIPS 2018, section 4 (a global
 model for all workloads, and a local one); D. Rolnick et al., "Experience Replay for Continual
@@ -15,41 +15,61 @@ from typing import Any
 import numpy as np
 
 from daedal.compiler.tune.cost_model import Columns, Reals, import_xgboost
-from daedal.compiler.tune.features import BOUND, OVERHEAD, REFERENCE
-from daedal.compiler.tune.samples import Samples, Training, matrix_of
+from daedal.compiler.tune.features import REFERENCE, analytic, seen_by_model
+from daedal.compiler.tune.samples import Matrix, Samples, Training, matrix_of
+from daedal.compiler.tune.surrogate import Surrogate
 
-__all__ = ["Transfer", "Warm"]
+__all__ = ["Transfer"]
 
-SHARED_TREES = 200
-OWN_TREES = 40
-REPLAYED = 512
-"""Samples of other tasks among which a search's own are learned."""
-PRIOR_SAMPLES = 2.0
-"""What all others taught is trusted as if so many measurements of the search had confirmed it."""
+TREES = 200
+RIDGE = 5.0
+"""Weight of the coefficients' squares, times that of the samples of one task."""
 
 
 @dataclass(frozen=True)
-class _Trees:
-    """A booster and the features that it was fitted to."""
+class _Linear:
+    """A linear model of differences within tasks."""
+
+    means: Reals
+    """(features,): what stands for a missing feature."""
+    coefficients: Reals
+    """(features,)"""
+
+    def __call__(self, matrix: Matrix) -> Reals:
+        """(configurations,) from (configurations, features)."""
+        found: Reals = np.where(np.isnan(matrix), self.means, matrix) @ self.coefficients
+        return found
+
+
+@dataclass(frozen=True)
+class _Taught:
+    """A linear model of features, and trees that add what it misses.
+
+    Trees alone approximate by steps what is proportional to a feature, and order few of the
+    configurations that no task has come near; linear models alone miss what features do together.
+    """
 
     names: tuple[str, ...]
+    linear: _Linear
     booster: Any
 
-    def predict(self, columns: Columns) -> Reals:
-        """What the trees add to the score of each configuration."""
-        found: Reals = self.booster.inplace_predict(matrix_of(columns, self.names))
-        return found.astype(np.float64)
+    def __call__(self, columns: Columns) -> Reals:
+        """Logarithms, of which only differences within a task mean something."""
+        matrix = matrix_of(columns, self.names)
+        found: Reals = self.linear(matrix) + self.booster.inplace_predict(matrix)
+        return found
 
 
 class Transfer:
-    """Gradient boosted trees over the samples of all tasks.
+    """Learns from the samples of all tasks.
 
     Parameters
     ----------
     samples : what earlier runs learned from.
     seed : of the trees. One thread and a seed make the results reproducible.
-    prior : whether the trees predict how far the cycles are from `REFERENCE`; otherwise they
-        predict the cycles, up to a factor for each task, and see neither estimate nor bound.
+    prior : whether the model predicts how far the cycles are from the `analytic` estimate;
+        otherwise it predicts the cycles, up to a factor for each task, and sees neither estimate
+        nor bound.
 
     Raises
     ------
@@ -61,10 +81,10 @@ class Transfer:
         self, samples: Samples | None = None, *, seed: int = 0, prior: bool = True
     ) -> None:
         self.samples = Samples() if samples is None else samples
-        self.prior = prior
+        self._prior = prior
         self._xgboost = import_xgboost()
         self._seed = seed
-        self._trees: _Trees | None = None
+        self._taught: _Taught | None = None
         self._stale = len(self.samples) > 0
 
     def learn(self, task: str, features: Columns, cycles: Reals) -> None:
@@ -73,15 +93,24 @@ class Transfer:
         self.samples.add(task, features, cycles)
         self._stale = True
 
-    def warm(self) -> "Warm":
-        """A model for one search, with what was learned so far."""
-        if self._stale:
-            self._trees = self.train(self.samples.training(prior=self.prior), SHARED_TREES)
-            self._stale = False
-        return Warm(self, self._trees)
+    def warm(self, columns: Columns) -> Surrogate:
+        """A model of the configurations with these features, with what was learned so far.
 
-    def train(self, data: Training, trees: int, margins: Reals | None = None) -> _Trees:
-        """`trees` trees; with `margins`, of what is left of the targets above these."""
+        While nothing was learned, it expects the `analytic` estimate.
+        """
+        if self._stale:
+            self._taught = self._train(self.samples.training(prior=self._prior))
+            self._stale = False
+        nothing = np.zeros(len(columns[REFERENCE]))
+        reference = analytic(columns) if self._prior else nothing
+        taught = nothing if self._taught is None else self._taught(columns)
+        names = seen_by_model(columns, prior=self._prior)
+        return Surrogate(reference, taught, matrix_of(columns, names))
+
+    def _train(self, data: Training) -> _Taught:
+        """The linear model first, and trees of what is left."""
+        linear = _linear(data)
+        left = data.centered(data.targets - linear(data.matrix))
         parameters = {
             "objective": "reg:squarederror",
             "base_score": 0.0,
@@ -95,73 +124,23 @@ class Transfer:
             "seed": self._seed,
             "verbosity": 0,
         }
-        matrix = self._xgboost.DMatrix(
-            data.matrix,
-            label=data.targets,
-            weight=data.weights,
-            base_margin=margins,
-            nthread=1,
-        )
-        booster = self._xgboost.train(parameters, matrix, num_boost_round=trees)
-        return _Trees(data.names, booster)
+        matrix = self._xgboost.DMatrix(data.matrix, label=left, weight=data.weights, nthread=1)
+        booster = self._xgboost.train(parameters, matrix, num_boost_round=TREES)
+        return _Taught(data.names, linear, booster)
 
 
-class Warm:
-    """A `CostModel` for one search that begins with the trees of `transfer`.
-
-    The measurements of the search decide how far these are trusted: `trust` is the factor of their
-    predictions that fits best, from 0, where only the prior is left, to 1. Trees of the search's
-    own learn what remains. While nothing was learned at all, it predicts the estimate, or the bound
-    where that is more.
-    """
-
-    def __init__(self, transfer: Transfer, base: _Trees | None) -> None:
-        self._transfer = transfer
-        self._base = base
-        self._own: _Trees | None = None
-        self.trust = 1.0
-
-    def fit(self, features: Columns, cycles: Reals) -> None:
-        """Forget what this search taught, and learn from its measured configurations; at least
-        two, or nothing changes."""
-        transfer, count = self._transfer, len(cycles)
-        if count < 2:
-            return
-        data = transfer.samples.training(
-            prior=transfer.prior, own=(features, cycles), most=REPLAYED
-        )
-        margins = None
-        if self._base is not None:
-            columns = dict(zip(data.names, data.matrix.T, strict=True))
-            margins = self._base.predict(columns)
-            weights = data.weights[-count:]
-            # Only differences between configurations are predicted.
-            taught = margins[-count:] - np.average(margins[-count:], weights=weights)
-            # Without a prior, nothing else would order what was not measured.
-            if transfer.prior:
-                self.trust = _trust(taught, data.targets[-count:], weights)
-            margins[-count:] = self.trust * taught
-        self._own = transfer.train(data, OWN_TREES, margins)
-
-    def predict(self, features: Columns) -> Reals:
-        """Logarithms of cycles, up to a constant."""
-        scores = np.zeros(len(features[REFERENCE]))
-        if self._transfer.prior:
-            scores = np.log(np.maximum(features[REFERENCE], 1.0))
-            if self._base is None and self._own is None:
-                scores = scores + np.maximum(features[OVERHEAD] - features[BOUND], 0)
-        if self._base is not None:
-            scores = scores + self.trust * self._base.predict(features)
-        if self._own is not None:
-            scores = scores + self._own.predict(features)
-        return scores
-
-
-def _trust(taught: Reals, found: Reals, weights: Reals) -> float:
-    """The factor of `taught`, from 0 to 1, that fits `found` best, by least squares, after
-    `PRIOR_SAMPLES` samples that it fits exactly."""
-    size = float(np.average(taught**2, weights=weights))
-    if size <= 0:
-        return 1.0
-    factor = float(np.average(taught * found, weights=weights)) / size
-    return float(np.clip(np.average([1, factor], weights=[PRIOR_SAMPLES, len(found)]), 0, 1))
+def _linear(data: Training) -> _Linear:
+    """A ridge regression, in which each feature has the same spread."""
+    known = ~np.isnan(data.matrix)
+    filled = np.where(known, data.matrix, 0).astype(np.float64)
+    means = filled.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    inputs = data.centered(np.where(known, filled, means))
+    total, num_tasks = float(data.weights.sum()), int(data.tasks.max()) + 1
+    spread = np.sqrt(data.weights @ inputs**2 / total)
+    scale = np.where(spread > 1e-6, 1 / np.maximum(spread, 1e-6), 0)
+    scaled = inputs * scale
+    gram = scaled.T @ (data.weights[:, None] * scaled) + RIDGE * total / num_tasks * np.eye(
+        len(scale)
+    )
+    coefficients = np.linalg.solve(gram, scaled.T @ (data.weights * data.targets))
+    return _Linear(means, np.asarray(scale * coefficients, np.float64))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from daedal.compiler.tune.cost_model import CostModel
+from daedal.compiler.tune.cost_model import Columns
 from daedal.compiler.tune.features import shared_columns
+from daedal.compiler.tune.guided import SearchModel
 from daedal.compiler.tune.samples import Samples
 from daedal.compiler.tune.transfer import Transfer
 from daedal.isa.memory_model import PRESETS
@@ -38,9 +39,9 @@ class Experience:
         samples = Samples.load(path) if path is not None and path.is_file() else None
         self._transfer = Transfer(samples, seed=seed)
 
-    def model(self) -> CostModel:
-        """A model for one search."""
-        return self._transfer.warm()
+    def model(self, columns: Columns) -> SearchModel:
+        """A model for one search among configurations with these features."""
+        return self._transfer.warm(columns)
 
     def learn(self, tasks: Sequence[Task], setting: Setting) -> None:
         """Add what was measured of `tasks`, and write the file."""

@@ -12,10 +12,10 @@ import numpy as np
 
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.space import Config, Space
-from daedal.compiler.tune.cost_model import CostModel
+from daedal.compiler.tune.cost_model import Columns
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.features import shared_columns
-from daedal.compiler.tune.guided import Guided
+from daedal.compiler.tune.guided import Guided, SearchModel
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.search import Search
 from daedal.compiler.tune.workload import Workload
@@ -183,12 +183,12 @@ class Task:
 
 
 def make_tasks(
-    network: WholeNetwork, setting: Setting, seed: int, make_model: Callable[[], CostModel]
+    network: WholeNetwork, setting: Setting, seed: int, make_model: Callable[[Columns], SearchModel]
 ) -> list[Task]:
     """The kinds of layers that have more than one schedule, in the order of the network.
 
-    `make_model` makes the model that guides one search, over the features of
-    `daedal.compiler.tune.features`.
+    `make_model` makes the model that guides one search, from the features that all configurations
+    of its space have by `daedal.compiler.tune.features`.
     """
     variant = setting.variant
     names: dict[str, list[str]] = {}
@@ -203,7 +203,7 @@ def make_tasks(
             continue
         runner = setting.make_runner(graph, node, variant, setting.memory)
         columns = shared_columns(space, space.all(), variant, PRESETS[setting.memory])
-        search = Guided(space, columns, make_model(), seed=seed)
+        search = Guided(space, make_model(columns), seed=seed)
         known = _known(runner.workload, space, setting)
         bound = _bound(space, setting.memory)
         tasks[key] = Task(names[key], space, runner, search, runner.workload, known, bound)

@@ -47,8 +47,8 @@ def oracle(tmp_path):
     workload = SimpleNamespace(
         space=SPACE, variant=load_variant("tiny"), variant_name="tiny", runner=Runner()
     )
-    with Database(tmp_path / "records.db") as database:
-        found = Oracle(workload, database)
+    with Database(tmp_path / "truth.db") as truth, Database(tmp_path / "runs.db") as runs:
+        found = Oracle(workload, truth, runs)
         (best,) = SPACE.configs(
             {knob: column[[CYCLES.argmin()]] for knob, column in SPACE.all().items()}
         )

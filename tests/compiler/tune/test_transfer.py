@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from daedal.compiler.tune.features import REFERENCE, shared_columns
+from daedal.compiler.tune.features import ANALYTIC, REFERENCE, shared_columns
 from daedal.compiler.tune.guided import Guided
 from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.samples import Samples
@@ -20,9 +20,6 @@ pytest.importorskip("xgboost", reason="xgboost is missing; install daedal[tune]"
 VARIANT, MEMORY = load_variant("tiny"), PRESETS["ddr"]
 
 
-_ANALYTIC = (REFERENCE, "log estimate/busiest", "log bound/busiest")
-
-
 def rugged(height: int, width: int, depth: int) -> Rugged:
     """A matrix product of another shape."""
     space = Rugged()
@@ -34,19 +31,28 @@ KNOWN = [rugged(*shape) for shape in ((64, 300, 500), (200, 100, 256), (150, 250
 NEW = rugged(113, 210, 390)
 
 
+def columns_of(space: Rugged):
+    """Features of all configurations."""
+    return shared_columns(space, space.all(), VARIANT, MEMORY)
+
+
 def measured(space: Rugged, count: int, seed: int):
-    """Features and cycles of configurations drawn at random."""
+    """Rows of configurations drawn at random, and their cycles."""
     table = space.all()
     rows = np.random.default_rng(seed).permutation(len(table["height"]))[:count]
-    columns = shared_columns(space, table, VARIANT, MEMORY)
-    cycles = space.true_cycles(table).astype(float)
-    return {name: column[rows] for name, column in columns.items()}, cycles[rows]
+    return rows, space.true_cycles(table)[rows].astype(float)
+
+
+def samples_of(space: Rugged, count: int, seed: int):
+    """The features of such configurations, and their cycles."""
+    rows, cycles = measured(space, count, seed)
+    return {name: column[rows] for name, column in columns_of(space).items()}, cycles
 
 
 def learned(spaces, *, prior: bool = True, per_task: int = 256) -> Transfer:
     transfer = Transfer(Samples(per_task=per_task), prior=prior)
     for number, space in enumerate(spaces):
-        transfer.learn(f"task {number}", *measured(space, 300, number))
+        transfer.learn(f"task {number}", *samples_of(space, 300, number))
     return transfer
 
 
@@ -60,84 +66,89 @@ def share_in_order(scores, cycles) -> float:
 
 @pytest.mark.parametrize("prior", [True, False])
 def test_a_new_task_starts_with_what_others_taught(prior):
-    features, cycles = measured(NEW, 2000, 9)
-    warm = learned(KNOWN, prior=prior).warm().predict(features)
-    analytic = share_in_order(features[REFERENCE], cycles)
+    columns, (rows, cycles) = columns_of(NEW), measured(NEW, 2000, 9)
+    warm = learned(KNOWN, prior=prior).warm(columns).predict(rows)
+    analytic = share_in_order(columns[REFERENCE][rows], cycles)
     assert share_in_order(warm, cycles) > max(analytic + 0.02, 0.85)
 
 
 def test_without_the_prior_nothing_of_the_estimate_is_seen():
-    features, _ = measured(NEW, 100, 9)
-    hidden = {name: column * 3 for name, column in features.items() if name in _ANALYTIC}
-    assert len(hidden) == len(_ANALYTIC)
-    for prior, same in ((False, True), (True, False)):
-        model = learned(KNOWN, prior=prior).warm()
-        scores = model.predict(features), model.predict({**features, **hidden})
-        assert np.array_equal(*scores) == same
+    columns, (rows, cycles) = columns_of(NEW), measured(NEW, 100, 9)
+    rng = np.random.default_rng(3)
+    hidden = {name: column * rng.uniform(1, 3, len(column)) for name, column in columns.items()}
+    changed = {**columns, **{name: hidden[name] for name in ANALYTIC}}
+    for prior in (True, False):
+        scores = []
+        for seen in (columns, changed):
+            model = learned(KNOWN, prior=prior).warm(seen)
+            model.fit(rows[:20], cycles[:20])
+            scores.append(model.predict(rows))
+        assert np.array_equal(*scores) == (not prior)
 
 
 def test_a_search_adds_to_the_shared_model_and_leaves_it_as_it_is():
-    transfer = learned(KNOWN)
-    features, cycles = measured(NEW, 2000, 9)
-    own, own_cycles = measured(NEW, 64, 8)
-    before, warm = transfer.warm().predict(features), transfer.warm()
-    warm.fit(own, own_cycles)
-    assert share_in_order(warm.predict(features), cycles) > share_in_order(before, cycles)
-    assert np.array_equal(transfer.warm().predict(features), before)
+    transfer, columns = learned(KNOWN), columns_of(NEW)
+    rows, cycles = measured(NEW, 2000, 9)
+    warm = transfer.warm(columns)
+    before = warm.predict(rows)
+    warm.fit(*measured(NEW, 64, 8))
+    assert share_in_order(warm.expect(rows), cycles) > share_in_order(before, cycles)
+    assert np.array_equal(transfer.warm(columns).predict(rows), before)
 
 
 def test_a_search_whose_measurements_contradict_what_others_taught_trusts_it_less():
     """The others deviate from the estimate in the opposite direction."""
     misleading = Transfer()
     for number, space in enumerate(KNOWN):
-        others, taken = measured(space, 300, number)
+        others, taken = samples_of(space, 300, number)
         misleading.learn(f"task {number}", others, others[REFERENCE] ** 2 / taken)
-    features, cycles = measured(NEW, 2000, 9)
+    columns, (rows, cycles) = columns_of(NEW), measured(NEW, 2000, 9)
     own = measured(NEW, 16, 8)
-    misled, right = misleading.warm(), learned(KNOWN).warm()
-    analytic = share_in_order(features[REFERENCE], cycles)
-    assert share_in_order(misled.predict(features), cycles) < analytic - 0.02
+    misled, right = misleading.warm(columns), learned(KNOWN).warm(columns)
+    analytic = share_in_order(columns[REFERENCE][rows], cycles)
+    assert share_in_order(misled.predict(rows), cycles) < analytic - 0.02
     misled.fit(*own)
     right.fit(*own)
-    assert share_in_order(misled.predict(features), cycles) > analytic - 0.01
+    assert share_in_order(misled.expect(rows), cycles) > analytic - 0.01
     assert misled.trust < 0.25
     assert right.trust > 0.75
 
 
 def test_a_model_without_samples_is_the_estimate_until_it_is_fitted():
-    features, cycles = measured(NEW, 500, 9)
-    model = Transfer().warm()
-    assert (np.argsort(model.predict(features)) == np.argsort(np.log(features[REFERENCE]))).all()
+    columns, (rows, cycles) = columns_of(NEW), measured(NEW, 500, 9)
+    model, estimates = Transfer().warm(columns), columns[REFERENCE][rows]
+    assert (np.argsort(model.predict(rows)) == np.argsort(np.log(estimates))).all()
     model.fit(*measured(NEW, 100, 8))
-    analytic = share_in_order(features[REFERENCE], cycles)
-    assert share_in_order(model.predict(features), cycles) > analytic
+    assert share_in_order(model.expect(rows), cycles) > share_in_order(estimates, cycles)
 
 
 def test_what_was_learned_first_is_kept():
-    """The same trees, with samples of the first task and without them."""
-    features, cycles = measured(NEW, 2000, 9)
+    """The same model, with samples of the first task and without them."""
+    columns, (rows, cycles) = columns_of(NEW), measured(NEW, 2000, 9)
     others = [rugged(*np.random.default_rng(seed).integers(20, 400, 3)) for seed in range(8)]
-    keeps, forgets = learned([NEW, *others]), learned(others)
-    kept = share_in_order(keeps.warm().predict(features), cycles)
-    alone = share_in_order(learned([NEW]).warm().predict(features), cycles)
-    assert kept > alone - 0.02
-    assert kept > share_in_order(forgets.warm().predict(features), cycles)
+
+    def order(spaces) -> float:
+        return share_in_order(learned(spaces).warm(columns).predict(rows), cycles)
+
+    kept = order([NEW, *others])
+    assert kept > order([NEW]) - 0.02
+    assert kept > order(others)
 
 
 def test_equal_seeds_give_equal_scores():
-    features, _ = measured(NEW, 100, 9)
-    scores = [learned(KNOWN).warm().predict(features) for _ in range(2)]
+    rows, _ = measured(NEW, 100, 9)
+    scores = [learned(KNOWN).warm(columns_of(NEW)).predict(rows) for _ in range(2)]
     assert np.array_equal(*scores)
 
 
 def test_models_of_one_process_learn_the_same():
-    transfer = learned(KNOWN[:2])
-    features, cycles = measured(NEW, 60, 9)
+    transfer, columns = learned(KNOWN[:2]), columns_of(NEW)
+    rows, cycles = measured(NEW, 60, 9)
     scores = []
     for _ in range(3):
-        model = transfer.warm()
-        model.fit(features, cycles)
-        scores.append(model.predict(features))
+        model = transfer.warm(columns)
+        model.fit(rows, cycles)
+        scores.append(model.predict(rows))
     assert (scores[0] == scores[1]).all()
     assert (scores[0] == scores[2]).all()
 
@@ -145,12 +156,11 @@ def test_models_of_one_process_learn_the_same():
 def test_tasks_with_other_features_share_a_model():
     transfer = learned(KNOWN)
     table = Small().all()
+    small = shared_columns(Small(), table, VARIANT, MEMORY)
     cycles = np.array(Small().measure(Small().configs(table)), dtype=float)
-    transfer.learn("small", shared_columns(Small(), table, VARIANT, MEMORY), cycles)
-    assert np.isfinite(
-        transfer.warm().predict(shared_columns(Small(), table, VARIANT, MEMORY))
-    ).all()
-    assert np.isfinite(transfer.warm().predict(measured(NEW, 10, 1)[0])).all()
+    transfer.learn("small", small, cycles)
+    for columns in (small, columns_of(NEW)):
+        assert np.isfinite(transfer.warm(columns).predict(np.arange(9))).all()
 
 
 def trials_needed(search, limit: int = 400) -> int:
@@ -165,11 +175,11 @@ def trials_needed(search, limit: int = 400) -> int:
 
 
 def test_a_warm_search_needs_a_fraction_of_the_measurements():
-    columns = shared_columns(NEW, NEW.all(), VARIANT, MEMORY)
-    warm = [
-        trials_needed(Guided(NEW, columns, learned(KNOWN).warm(), seed=seed)) for seed in range(3)
-    ]
-    cold = [trials_needed(Guided(NEW, columns, Transfer().warm(), seed=seed)) for seed in range(3)]
+    columns = columns_of(NEW)
+    warm, cold = (
+        [trials_needed(Guided(NEW, model.warm(columns), seed=seed)) for seed in range(3)]
+        for model in (learned(KNOWN), Transfer())
+    )
     random = [trials_needed(Random(NEW, seed=seed)) for seed in range(3)]
     assert sum(warm) < sum(cold) and 5 * sum(warm) < sum(random), (warm, cold, random)
 
@@ -178,7 +188,7 @@ def test_a_task_keeps_its_fastest_and_a_spread_of_the_others():
     samples = Samples(per_task=10)
     cycles = np.random.default_rng(0).permutation(np.arange(1.0, 101.0))
     samples.add("task", {REFERENCE: cycles, "x": cycles}, cycles)
-    kept = samples.training(prior=True)
+    kept = samples.training(prior=False)
     assert len(samples) == 10 and kept.names == ("x",)
     assert sorted(kept.matrix[:, 0]) == [1, 2, 3, 4, 5, 6, 29, 53, 76, 100]
 
@@ -188,9 +198,9 @@ def test_samples_survive_in_a_file(tmp_path):
     transfer.samples.save(tmp_path / "samples.npz")
     found = Samples.load(tmp_path / "samples.npz")
     assert found.tasks == ["task 0", "task 1", "task 2"] and len(found) == len(transfer.samples)
-    features, _ = measured(NEW, 200, 9)
-    again = Transfer(found).warm().predict(features)
-    assert np.allclose(again, transfer.warm().predict(features), atol=0.01)
+    columns, (rows, _) = columns_of(NEW), measured(NEW, 200, 9)
+    again = Transfer(found).warm(columns).predict(rows)
+    assert np.allclose(again, transfer.warm(columns).predict(rows), atol=0.01)
     Samples().save(tmp_path / "empty.npz")
     assert len(Samples.load(tmp_path / "empty.npz")) == 0
 
