@@ -13,6 +13,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.space import Space, Table
+from daedal.isa.errors import ScheduleError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.program import Program
 from daedal.isa.variant import Variant, load_variant
@@ -93,7 +94,10 @@ def layers(
             streams = isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout)
             if streams != (name == STREAM):
                 continue
-            space = space_of(graph, node, variant)
+            try:
+                space = space_of(graph, node, variant)
+            except ScheduleError:
+                continue  # No schedule fits the variant: the host computes the layer.
             if space is not None and num_rows(space.all()) > 1:
                 yield f"seed {seed}, layer {number} on {key}", variant, graph, node, space, pick.rng
                 found += 1

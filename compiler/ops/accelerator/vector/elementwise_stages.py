@@ -1,15 +1,21 @@
 """The stages of elementwise operators (`daedal.compiler.ops.elementwise`), and their intrinsics."""
 
+from collections.abc import Sequence
+
 from daedal.compiler.graph.ops.looked_up import TABLE
 from daedal.compiler.ops.accelerator.wide_results import result_intrin
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.errors import ScheduleError
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.variant import Variant
 
 __all__ = [
     "MAP_RANK",
     "OWN_ROWS",
+    "check_parameters",
     "has_input",
     "load_table",
     "params_reader",
@@ -59,6 +65,18 @@ def tensorize_stages(sch: Schedule, stages: dict[str, str]) -> None:
             sch.tensorize(sch.get_loops(block)[-MAP_RANK], intrin)
         else:
             tensorize_rows(sch, block, intrin)
+
+
+def check_parameters(func: PrimFunc, variant: Variant, names: Sequence[str]) -> None:
+    """Raise ScheduleError unless all rows of the operands `names` fit the scratchpad of
+    parameters."""
+    needed = sum(buffer.shape[0] for buffer in func.inputs if buffer.name in names)
+    available = scratchpad(variant, Memory.PAR).depth_rows
+    if needed > available:
+        raise ScheduleError(
+            f"parameters of {func.name!r} must fit scratchpad 'par' of {available} rows, and take "
+            f"{needed}; use a variant with a larger one"
+        )
 
 
 def params_reader(sch: Schedule) -> BlockRef:

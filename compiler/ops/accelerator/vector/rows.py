@@ -12,7 +12,11 @@ import numpy as np
 
 from daedal.compiler.codegen.intrinsics import SQUARE, accelerator_intrinsics
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
-from daedal.compiler.ops.accelerator.vector.elementwise_stages import MAP_RANK, tensorize_rows
+from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
+    MAP_RANK,
+    check_parameters,
+    tensorize_rows,
+)
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
 from daedal.compiler.ops.accelerator.vector.tile import TileWork, accumulation
 from daedal.compiler.ops.accelerator.wide_results import result_intrin, result_scope
@@ -23,9 +27,7 @@ from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.errors import ScheduleError
 from daedal.isa.latencies import alu_latency_cycles
-from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
 __all__ = ["computes_rows", "rows_template", "tensorize_row_stage"]
@@ -99,13 +101,7 @@ def rows_template(func: PrimFunc, variant: Variant) -> TileTemplate:
 
     Raises ScheduleError for more parameters than the scratchpad has rows.
     """
-    needed = sum(buffer.shape[0] for buffer in func.inputs if buffer.name in ("params", "steps"))
-    available = scratchpad(variant, Memory.PAR).depth_rows
-    if needed > available:
-        raise ScheduleError(
-            f"parameters of {func.name!r} must fit scratchpad 'par' of {available} rows, and take "
-            f"{needed}; use a variant with a larger one"
-        )
+    check_parameters(func, variant, ("params", "steps"))
     sites, _ = collect(func.body)
     stages = _stages(func, sites)
     blocks, parts = func.outputs[0].shape[1], func.outputs[0].shape[4]

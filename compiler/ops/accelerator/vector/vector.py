@@ -13,6 +13,7 @@ from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,
+    check_parameters,
     params_reader,
     stages_of,
     tensorize_result,
@@ -91,10 +92,15 @@ def pool_template(
     func: PrimFunc, kernel: Sequence[int], strides: Sequence[int], reduction: str, variant: Variant
 ) -> TileTemplate:
     """The schedules of a function of `daedal.compiler.ops.pooling` that reduce windows in place;
-    `reduction` is "add" or "max"."""
+    `reduction` is "add" or "max".
+
+    Raises ScheduleError for more divisors than the scratchpad of parameters has rows.
+    """
     cost = PoolCost(func, kernel, strides, SLIDING[f"alu_{reduction}_windows"], variant)
     overlapping = kernel[0] > strides[0] or kernel[1] > strides[1]
     moves = not any(region.buffer.name == "params" for region in _reads(func, "y"))
+    if reduction == "add":
+        check_parameters(func, variant, ["params"])
 
     def build(config: Config) -> Schedule:
         tile = VectorSpace.tile(config)
