@@ -79,8 +79,10 @@ class ConvInstructions:
             requantize = vectors * np.minimum(pixels, tiles["height"] * shape.classes)
         skips = shape.tail.rows
         least = count * (2 + shape.tail.instructions)
+        # Parameters that all channels share are loaded for tiles past the last block, too.
         most = (
-            count * (params + requantize + stages * operation + skips * vectors * tiles["height"])
+            loops.maps * loops.padded_outs * params
+            + count * (requantize + stages * operation + skips * vectors * tiles["height"])
             + _TABLES
             + skips * vectors
         )
