@@ -36,6 +36,7 @@ from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import clock_model
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import DEVICES, RESOURCES, Family
+from daedal.isa.errors import ExploreError
 from daedal.isa.variant import Variant
 
 FOLDER = Path(__file__).resolve().parent
@@ -44,6 +45,7 @@ SEED = 2027
 """Of the draws; those of the tables have 2026."""
 FIRST = 14
 """Draws with lower numbers showed what the model lacked: they are in the tables now."""
+LAST = 1_000
 AREA_BARS = (0.05, 0.10)
 CLOCK_BARS = (0.10, 0.20)
 """The mean of the errors, and the worst."""
@@ -109,16 +111,24 @@ def held_out(number: int) -> Variant:
 
 
 def measure_areas(table: Table, count: int, most_lut: float) -> None:
-    """Synthesize the first `count` variants that are small enough and not measured yet."""
-    number = FIRST
-    while count > 0:
+    """Synthesize the first `count` variants that are small enough and not measured yet.
+
+    Raises ExploreError where too few of the numbers up to `LAST` are.
+    """
+    for number in range(FIRST, LAST + 1):
+        if count == 0:
+            return
         variant = held_out(number)
         (used,) = area_model(FAMILY)([variant])
         fits = all(used[name] <= getattr(DEVICES[FAMILY], name) for name in RESOURCES)
         if fits and used["lut"] <= most_lut:
             table.add(number, variant, TOP_MODULE)
             count -= 1
-        number += 1
+    if count:
+        raise ExploreError(
+            f"--most must admit {count} more of the machines {FIRST} to {LAST}, and {most_lut:.0f} "
+            "LUT do not; choose more"
+        )
 
 
 def measure_clocks(table: Table, routes: Routes, count: int, seeds: int) -> None:
@@ -158,7 +168,10 @@ def main() -> int:
     console = Console()
     table = Table("held_out", FAMILY, FOLDER)
     routes = Routes(FOLDER / f"held_out_routes_{FAMILY.value}.json")
-    measure_areas(table, options.area, options.most)
+    try:
+        measure_areas(table, options.area, options.most)
+    except ExploreError as error:
+        parser.error(str(error))
     measure_clocks(table, routes, options.clock, options.seeds)
 
     variants = [table.variant(number) for number in table.rows]
