@@ -24,7 +24,7 @@ from daedal.isa.variant import Variant
 __all__ = ["Clock", "ClockModel", "Route", "clock_model", "read_routes"]
 
 _RIDGES = (0.3, 1.0, 3.0, 10.0, 100.0)
-_LEAST_ROWS = 4
+_LEAST_ROWS = 8
 """Routed variants of today's gateware; with fewer, stale ones count too."""
 _NORMAL = 1.96
 """Of a normal distribution, 95 % lie within so many standard deviations."""
