@@ -34,6 +34,8 @@ class Guided(NumberedSearch):
     model : of `space`; fitted before each batch to what was measured.
     diversity : as in `daedal.compiler.tune.annealing.Annealing`.
     most_scored : candidates that are scored before a batch; of larger spaces, some drawn at random.
+    most_fitted : measurements that the model is fitted to: the fastest half of so many, and a
+        spread of the others.
     """
 
     def __init__(
@@ -45,11 +47,13 @@ class Guided(NumberedSearch):
         stop: StopRule | None = None,
         diversity: float = 0.1,
         most_scored: int = 20_000,
+        most_fitted: int = 512,
     ) -> None:
         super().__init__(space, seed=seed, stop=stop)
         self._model = model
         self._diversity = diversity
         self._most_scored = most_scored
+        self._most_fitted = most_fitted
 
     def choose(self, count: int) -> Rows:
         """Open rows with low scores, no two of a batch alike if it can be avoided."""
@@ -62,6 +66,10 @@ class Guided(NumberedSearch):
     def _fit(self) -> None:
         """Fit the model; a failed candidate counts as twice the most cycles measured."""
         rows = self.observed()
+        if len(rows) > self._most_fitted:
+            fastest = self._most_fitted // 2
+            spread = np.linspace(fastest, len(rows) - 1, self._most_fitted - fastest)
+            rows = np.concatenate([rows[:fastest], rows[spread.astype(np.int64)]])
         cycles = self.cycles[rows]
         measured = np.isfinite(cycles)
         if measured.any():

@@ -15,8 +15,8 @@ __all__ = ["Surrogate"]
 
 TRUST = 0.5
 TRUST_DEVIATION = 0.5
-"""The factor of what was taught that is expected before anything is measured: in some spaces,
-others mislead."""
+"""The factor of what was taught, as expected before anything is measured, and its standard
+deviation: in some spaces, others mislead."""
 DEVIATION = 0.1
 """How far, as a logarithm, cycles are expected to be from everything else that is known."""
 NOISE = 0.02
@@ -74,17 +74,20 @@ class Surrogate:
 
     def expect(self, rows: Rows) -> Reals:
         """Logarithms of cycles; before anything was measured, up to a constant."""
-        found: Reals = self._constant + self._reference[rows] + self.trust * self._taught[rows]
-        found += self._alike(rows) @ self._weights
-        return found
+        return self._expect(rows, self._alike(rows))
 
     def predict(self, rows: Rows) -> Reals:
         """What is expected, less `OPTIMISM` standard deviations of the fourth term."""
         alike = self._alike(rows)
         explained = np.einsum("ij,ij->i", alike @ self._inverse, alike)
         deviation = np.sqrt(np.maximum(DEVIATION**2 - explained, 0))
-        score: Reals = self.expect(rows) - OPTIMISM * deviation
+        score: Reals = self._expect(rows, alike) - OPTIMISM * deviation
         return score
+
+    def _expect(self, rows: Rows, alike: Reals) -> Reals:
+        found: Reals = self._constant + self._reference[rows] + self.trust * self._taught[rows]
+        found += alike @ self._weights
+        return found
 
     def _alike(self, rows: Rows) -> Reals:
         """(rows, measured rows): covariances of the fourth term, a squared exponential."""
