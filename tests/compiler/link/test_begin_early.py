@@ -9,29 +9,23 @@ import pytest
 import daedal
 from daedal.checking import check_layers
 from daedal.compiler.codegen.segment import (
-    Instance,
-    RowAccess,
     Segment,
-    SegmentInstruction,
     relabeled,
 )
 from daedal.compiler.link import interleave, linker
 from daedal.compiler.link.begin_early import LATEST
 from daedal.compiler.link.interleave import SHORTEST_TILE, Stretch, stretches
 from daedal.isa.artifact import Artifact, Launch
-from daedal.isa.instruction import Instruction
-from daedal.isa.scratchpad import Memory
-from daedal.isa.table import LoadMemory, Opcode, Unit
+from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
 from daedal.runtime.layers import layer_tags
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
+from tests.support.tile_segments import layer_of_tiles, loading
 
 TINY = load_variant("tiny")
 ROWS = load_variant("vta").replace("rows", tables=4, lane_reductions=True, wide_requantize=True)
-SIZE = 64
-"""Bus words of the tensors of `layer`."""
 
 
 def layer(
@@ -45,36 +39,8 @@ def layer(
     rows: int = 4,
 ) -> Segment:
     """A tile for each word that is loaded; the results are stored one after the other."""
-    items = []
-    for store, load in enumerate(loads):
-        own, out = (
-            Instance(f"{name} rows", Memory.ACC, rows),
-            Instance(f"{name} out", Memory.OUT, 1),
-        )
-        move = {"blocks": 1, "rows": 1, "cols": 1}
-        memory = LoadMemory.ACC_NARROW
-        base = "acc_base" if products else "src_base"
-        items += [
-            SegmentInstruction(
-                Instruction.of(Opcode.LOAD, memory=memory, offset_beats=load, **move),
-                (RowAccess(own, "row", ((0, 1),), writes=True),),
-                source,
-            ),
-            SegmentInstruction(
-                Instruction.of(Opcode.GEMM if products else Opcode.ALU, extent0=steps),
-                (
-                    RowAccess(own, base, ((0, 1),), reads=True),
-                    RowAccess(out, "dst_base", ((0, 1),), writes=True),
-                ),
-                uops=((0, 0, 0, 1),) if products else ((0, 0, 0),),
-            ),
-            SegmentInstruction(
-                Instruction.of(Opcode.STORE, offset_beats=store, **move),
-                (RowAccess(out, "row", ((0, 1),), reads=True),),
-                result,
-            ),
-        ]
-    return Segment(name, tuple(items), {source: SIZE * 8, result: SIZE * 8})
+    tiles = loading(*loads)
+    return layer_of_tiles(name, source, result, tiles, products=products, steps=steps, rows=rows)
 
 
 def front(count: int = 6) -> Segment:

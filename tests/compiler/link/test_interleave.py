@@ -3,68 +3,22 @@
 import numpy as np
 import pytest
 
-from daedal.compiler.codegen.segment import Instance, RowAccess, Segment, SegmentInstruction
+from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.link import interleave
 from daedal.compiler.link.interleave import SHORTEST_TILE, stretches
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
-from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LoadMemory, Opcode, Unit
+from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
 from tests.support.accelerator import memory_of, micro_variant, run_blocked
 from tests.support.accelerator_operators import conv_case, pool_case
 from tests.support.blocked_network import BlockedNetwork
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
+from tests.support.tile_segments import layer_of_tiles, loading
 
 TINY = load_variant("tiny")
-SIZE = 64
-"""Bus words of the tensors of `_layer`."""
-
-
-def _layer(
-    name: str,
-    source: str,
-    result: str,
-    tiles: list[tuple[int, int]],
-    *,
-    products: bool,
-    shared: bool = False,
-    rows: int = 4,
-    steps: int = SHORTEST_TILE,
-) -> Segment:
-    """A tile of so many `steps` for each pair of words, the one that it loads and the one that it
-    stores. It works in `rows` accumulators; with `shared`, all tiles do in the same ones."""
-    items = []
-    common = Instance(f"{name} rows", Memory.ACC, rows)
-    for load, store in tiles:
-        own = common if shared else Instance(f"{name} rows", Memory.ACC, rows)
-        out = Instance(f"{name} out", Memory.OUT, 1)
-        move = {"blocks": 1, "rows": 1, "cols": 1}
-        items += [
-            SegmentInstruction(
-                Instruction.of(
-                    Opcode.LOAD, memory=LoadMemory.ACC_NARROW, offset_beats=load, **move
-                ),
-                (RowAccess(own, "row", ((0, 1),), writes=True),),
-                source,
-            ),
-            SegmentInstruction(
-                Instruction.of(Opcode.GEMM if products else Opcode.ALU, extent0=steps),
-                (
-                    RowAccess(own, "acc_base" if products else "src_base", ((0, 1),), reads=True),
-                    RowAccess(out, "dst_base", ((0, 1),), writes=True),
-                ),
-                uops=((0, 0, 0, 1),) if products else ((0, 0, 0),),
-            ),
-            SegmentInstruction(
-                Instruction.of(Opcode.STORE, offset_beats=store, **move),
-                (RowAccess(out, "row", ((0, 1),), reads=True),),
-                result,
-            ),
-        ]
-    return Segment(name, tuple(items), {source: SIZE * 8, result: SIZE * 8})
 
 
 def _order(segments: list[Segment], aliases: dict[str, Alias] | None = None) -> str:
@@ -75,26 +29,22 @@ def _order(segments: list[Segment], aliases: dict[str, Alias] | None = None) -> 
     )
 
 
-def _tiles(*loads: int) -> list[tuple[int, int]]:
-    return [(load, number) for number, load in enumerate(loads)]
-
-
 def test_a_tile_follows_those_that_it_reads_and_one_more():
-    first = _layer("first", "x", "t", _tiles(*range(6)), products=True)
-    second = _layer("second", "t", "y", _tiles(*range(6)), products=False)
+    first = layer_of_tiles("first", "x", "t", loading(*range(6)), products=True)
+    second = layer_of_tiles("second", "t", "y", loading(*range(6)), products=False)
     assert _order([first, second]) == "001010101011"
 
 
 def test_tiles_of_the_second_layer_are_spread_over_those_of_the_first():
     """Both of its first tiles can run after two of eight."""
-    first = _layer("first", "x", "t", _tiles(*range(8)), products=True)
-    second = _layer("second", "t", "y", _tiles(0, 0), products=False)
+    first = layer_of_tiles("first", "x", "t", loading(*range(8)), products=True)
+    second = layer_of_tiles("second", "t", "y", loading(0, 0), products=False)
     assert _order([first, second]) == "0000100010"
 
 
 def test_independent_tiles_come_in_the_order_in_which_they_can():
-    first = _layer("first", "x", "t", _tiles(*range(4)), products=True)
-    second = _layer("second", "t", "y", _tiles(0, 3, 1), products=False)
+    first = layer_of_tiles("first", "x", "t", loading(*range(4)), products=True)
+    second = layer_of_tiles("second", "t", "y", loading(0, 3, 1), products=False)
     parts = stretches([first, second], (), TINY)
     (part,) = parts
     stored = [
@@ -106,8 +56,8 @@ def test_independent_tiles_come_in_the_order_in_which_they_can():
 
 
 def test_tiles_in_the_same_rows_keep_their_order():
-    first = _layer("first", "x", "t", _tiles(*range(4)), products=True)
-    second = _layer("second", "t", "y", _tiles(0, 3, 1), products=False, shared=True)
+    first = layer_of_tiles("first", "x", "t", loading(*range(4)), products=True)
+    second = layer_of_tiles("second", "t", "y", loading(0, 3, 1), products=False, shared=True)
     # The second tile needs the last one of the first layer, and the third waits for it.
     assert _order([first, second]) == "0010011"
 
@@ -121,8 +71,8 @@ def test_tiles_in_the_same_rows_keep_their_order():
 )
 def test_only_layers_of_different_units_are_interleaved(case, first, second):
     segments = [
-        _layer("first", "x", "t", _tiles(*range(4)), **first),
-        _layer("second", "t", "y", _tiles(*range(4)), **second),
+        layer_of_tiles("first", "x", "t", loading(*range(4)), **first),
+        layer_of_tiles("second", "t", "y", loading(*range(4)), **second),
     ]
     assert len(stretches(segments, (), TINY)) == 2, case
 
@@ -130,34 +80,34 @@ def test_only_layers_of_different_units_are_interleaved(case, first, second):
 def test_layers_that_do_not_fit_the_accumulators_together_take_turns():
     half = scratchpad(TINY, Memory.ACC).depth_rows // 2
     for rows, count in ((half - 4, 1), (half - 3, 2)):
-        first = _layer("first", "x", "t", _tiles(*range(4)), products=True, rows=rows)
-        second = _layer("second", "t", "y", _tiles(*range(4)), products=False)
+        first = layer_of_tiles("first", "x", "t", loading(*range(4)), products=True, rows=rows)
+        second = layer_of_tiles("second", "t", "y", loading(*range(4)), products=False)
         assert len(stretches([first, second], (), TINY)) == count
 
 
 def test_tiles_with_few_products_hide_nothing():
     for steps, count in ((SHORTEST_TILE, 1), (SHORTEST_TILE - 1, 2)):
-        first = _layer("first", "x", "t", _tiles(*range(4)), products=True, steps=steps)
-        second = _layer("second", "t", "y", _tiles(*range(4)), products=False)
+        first = layer_of_tiles("first", "x", "t", loading(*range(4)), products=True, steps=steps)
+        second = layer_of_tiles("second", "t", "y", loading(*range(4)), products=False)
         assert len(stretches([first, second], (), TINY)) == count
 
 
 def test_a_layer_that_reads_something_else_stays_apart():
-    first = _layer("first", "x", "t", _tiles(*range(4)), products=True)
-    second = _layer("second", "other", "y", _tiles(*range(4)), products=False)
+    first = layer_of_tiles("first", "x", "t", loading(*range(4)), products=True)
+    second = layer_of_tiles("second", "other", "y", loading(*range(4)), products=False)
     assert len(stretches([first, second], (), TINY)) == 2
 
 
 def test_a_layer_that_needs_all_of_the_first_stays_apart():
-    first = _layer("first", "x", "t", _tiles(*range(4)), products=True)
-    second = _layer("second", "t", "y", _tiles(3, 3), products=False)
+    first = layer_of_tiles("first", "x", "t", loading(*range(4)), products=True)
+    second = layer_of_tiles("second", "t", "y", loading(3, 3), products=False)
     assert len(stretches([first, second], (), TINY)) == 2
 
 
 def test_tensors_in_one_group_conflict_where_their_bytes_overlap():
     """`t` is the upper half of a group whose lower half the second layer reads by another name."""
-    first = _layer("first", "x", "t", _tiles(*range(6)), products=True)
-    second = _layer("second", "all", "y", [(32 + k, k) for k in range(6)], products=False)
+    first = layer_of_tiles("first", "x", "t", loading(*range(6)), products=True)
+    second = layer_of_tiles("second", "all", "y", [(32 + k, k) for k in range(6)], products=False)
     word = TINY.bus_bytes
     aliases = {"all": Alias("all", 0), "t": Alias("all", 32 * word)}
     assert _order([first, second], aliases) == "001010101011"
@@ -165,8 +115,8 @@ def test_tensors_in_one_group_conflict_where_their_bytes_overlap():
 
 def test_a_store_follows_the_loads_that_read_the_old_bytes():
     """The second layer's results lie where the first one's operands were."""
-    first = _layer("first", "x", "t", [(5 - k, k) for k in range(6)], products=True)
-    second = _layer("second", "t", "y", _tiles(*range(6)), products=False)
+    first = layer_of_tiles("first", "x", "t", [(5 - k, k) for k in range(6)], products=True)
+    second = layer_of_tiles("second", "t", "y", loading(*range(6)), products=False)
     aliases = {"x": Alias("x", 0), "y": Alias("x", 0)}
     # Word 0 of `x` is read by the last tile.
     assert len(stretches([first, second], (), TINY, aliases)) == 2
