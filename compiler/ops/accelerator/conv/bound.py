@@ -11,8 +11,7 @@ import numpy as np
 from daedal.compiler.lower_bound import Work
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div, last_size
-from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, by_pair
-from daedal.compiler.ops.conv2d import Gather
+from daedal.compiler.ops.accelerator.tiles.window_axis import by_pair
 from daedal.compiler.space import Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import Variant
@@ -31,19 +30,7 @@ class ConvBound:
         )
         self._out *= shape.tail.stored
         self._vector_cycles = shape.tail.vector_cycles(variant)
-        self._rows, self._columns = (
-            WindowAxis(
-                shape.size[axis],
-                (shape.height, shape.width)[axis],
-                shape.kernel[axis],
-                shape.strides[axis],
-                shape.dilations[axis],
-                shape.pads[axis],
-                skips=shape.skips_padding,
-                gathers=axis == 0 and shape.gather is not Gather.NOTHING,
-            )
-            for axis in range(2)
-        )
+        self._rows, self._columns = shape.axes
 
     def work(self, tiles: Table) -> Work:
         """The least work of each schedule."""

@@ -42,18 +42,7 @@ class ConvInstructions:
         self._strided = strided
         self._max_pad = (1 << instruction_layout(variant, Opcode.LOAD)["pad_top"].width) - 1
         self._gemm, self._alu = (FoldLimits(variant, unit) for unit in (Opcode.GEMM, Opcode.ALU))
-        self._rows, self._columns = (
-            PaddingRuns(
-                shape.size[axis],
-                (shape.height, shape.width)[axis],
-                shape.kernel[axis],
-                shape.strides[axis],
-                shape.dilations[axis],
-                shape.pads[axis],
-                skips=shape.skips_padding,
-            )
-            for axis in range(2)
-        )
+        self._rows, self._columns = (PaddingRuns(axis) for axis in shape.axes)
 
     def bounds(self, tiles: Table) -> Bounds:
         """The least and the most instructions of each schedule."""

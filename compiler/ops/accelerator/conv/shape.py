@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from daedal.compiler import te
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
+from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis
 from daedal.compiler.ops.conv2d import Gather
 from daedal.compiler.windows import Extent, window_span
 
@@ -64,6 +65,24 @@ class ConvShape:
     def gathers_rows(self) -> bool:
         """Whether only rows that windows read are on chip."""
         return self.gather is not Gather.NOTHING
+
+    @property
+    def axes(self) -> tuple[WindowAxis, WindowAxis]:
+        """Rows and columns."""
+        rows, columns = (
+            WindowAxis(
+                self.size[axis],
+                (self.height, self.width)[axis],
+                self.kernel[axis],
+                self.strides[axis],
+                self.dilations[axis],
+                self.pads[axis],
+                skips=self.skips_padding,
+                gathers=axis == 0 and self.gathers_rows,
+            )
+            for axis in range(2)
+        )
+        return rows, columns
 
     @property
     def skips_columns(self) -> bool:

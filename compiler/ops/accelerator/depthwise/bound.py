@@ -5,6 +5,7 @@ Input: shape, variant, and tiles as columns, one for each field of `DepthwiseTil
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -36,19 +37,7 @@ class DepthwiseBound:
         self._vector_cycles = shape.tail.vector_cycles(variant)
         # Products with padding, computed and left out.
         self._axes = [
-            [
-                WindowAxis(
-                    (shape.input_height, shape.input_width)[axis],
-                    (shape.height, shape.width)[axis],
-                    shape.window[axis],
-                    shape.strides[axis],
-                    shape.dilations[axis],
-                    shape.pads[axis],
-                    skips=skips,
-                    gathers=False,
-                )
-                for axis in range(2)
-            ]
+            [replace(axis, skips=skips) for axis in shape.axes]
             for skips in (False, shape.skips_padding)
         ]
 

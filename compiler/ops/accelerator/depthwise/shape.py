@@ -8,6 +8,7 @@ from daedal.compiler import te
 from daedal.compiler.codegen.vectors import group_pitch
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div
+from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis
 from daedal.compiler.space import Column
 from daedal.compiler.windows import Extent, window_span
 
@@ -36,6 +37,24 @@ class DepthwiseShape:
     pads: tuple[int, int]
     tail: FusedTail = NO_TAIL
     skips_padding: bool = True
+
+    @property
+    def axes(self) -> tuple[WindowAxis, WindowAxis]:
+        """Rows and columns."""
+        rows, columns = (
+            WindowAxis(
+                (self.input_height, self.input_width)[axis],
+                (self.height, self.width)[axis],
+                self.window[axis],
+                self.strides[axis],
+                self.dilations[axis],
+                self.pads[axis],
+                skips=self.skips_padding,
+                gathers=False,
+            )
+            for axis in range(2)
+        )
+        return rows, columns
 
     @classmethod
     def of(

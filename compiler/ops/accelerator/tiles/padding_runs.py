@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from daedal.compiler.ops.accelerator.tiles.window_axis import by_pair
+from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, by_pair
 from daedal.compiler.space import Column
 from daedal.compiler.windows import Extent, window_span
 
@@ -40,21 +40,16 @@ class Loads(NamedTuple):
 
 @dataclass(frozen=True)
 class PaddingRuns:
-    """Where the windows of the outputs lie, in one dimension; parameters as of `WindowAxis`."""
+    """The pieces and LOADs of one dimension."""
 
-    size: int
-    outputs: int
-    kernel: int
-    stride: int
-    dilation: int
-    pad: int
-    skips: bool
+    axis: WindowAxis
 
     @property
     def past(self) -> int:
         """Elements of padding at the wider end."""
-        last = (self.outputs - 1) * self.stride + (self.kernel - 1) * self.dilation - self.pad
-        return max(self.pad, last - self.size + 1, 0)
+        axis = self.axis
+        end = window_span(axis.outputs, axis.kernel, axis.stride, axis.dilation)
+        return max(axis.pad, end - axis.pad - axis.size, 0)
 
     def all(self, tile: Column, taps: Column) -> Column:
         """Pieces of all tiles and all parts of the window, where no sum begins."""
@@ -77,17 +72,18 @@ class PaddingRuns:
         return Loads(*np.array(pairs, dtype=np.int64).reshape(-1, 5).T)
 
     def _loads(self, tile: int, taps: int) -> tuple[int, int, int, int, int]:
-        held = window_span(tile, taps, self.stride, self.dilation)
-        end = window_span(self.outputs, self.kernel, self.stride, self.dilation)
+        held = window_span(tile, taps, self.axis.stride, self.axis.dilation)
+        end = window_span(self.axis.outputs, self.axis.kernel, self.axis.stride, self.axis.dilation)
         places = [
             (place, min(held, end - place))
-            for begin in range(0, self.outputs, tile)
-            for tap in range(0, self.kernel, taps)
-            for place in [begin * self.stride + tap * self.dilation]
+            for begin in range(0, self.axis.outputs, tile)
+            for tap in range(0, self.axis.kernel, taps)
+            for place in [begin * self.axis.stride + tap * self.axis.dilation]
         ]
         cut = [length for _, length in places if length < held]
         outside = sum(
-            place + length <= self.pad or place - self.pad >= self.size for place, length in places
+            place + length <= self.axis.pad or place - self.axis.pad >= self.axis.size
+            for place, length in places
         )
         total = sum(length for _, length in places)
         return len(places) - len(cut), len(cut), sum(cut), total, outside
@@ -95,19 +91,21 @@ class PaddingRuns:
     def _all(self, tile: int, taps: int) -> int:
         return sum(
             self._pieces(begin, tile, tap, taps)
-            for begin in range(0, self.outputs, tile)
-            for tap in range(0, self.kernel, taps)
+            for begin in range(0, self.axis.outputs, tile)
+            for tap in range(0, self.axis.kernel, taps)
         )
 
     def _first(self, tile: int, taps: int) -> int:
-        return sum(self._pieces(begin, tile, 0, taps) for begin in range(0, self.outputs, tile))
+        return sum(
+            self._pieces(begin, tile, 0, taps) for begin in range(0, self.axis.outputs, tile)
+        )
 
     def _begins(self, spare: int, tile: int, taps: int) -> int:
         """`spare`: pieces more where another loop than that of the taps is cut."""
         total = 0
-        for begin in range(0, self.outputs, tile):
-            whole = min(tile, self.outputs - begin)
-            spans = self._spans(begin, whole, 0, min(taps, self.kernel))
+        for begin in range(0, self.axis.outputs, tile):
+            whole = min(tile, self.axis.outputs - begin)
+            spans = self._spans(begin, whole, 0, min(taps, self.axis.kernel))
             if (0, whole) not in spans:
                 # The tap that reads the least padding has all outputs.
                 longest = max(range(len(spans)), key=lambda tap: spans[tap][1] - spans[tap][0])
@@ -119,19 +117,19 @@ class PaddingRuns:
     def _pieces(self, begin: int, tile: int, tap: int, taps: int) -> int:
         """Of one tile and one part of the window."""
         spans = self._spans(
-            begin, min(tile, self.outputs - begin), tap, min(taps, self.kernel - tap)
+            begin, min(tile, self.axis.outputs - begin), tap, min(taps, self.axis.kernel - tap)
         )
         return sum(1 for (low, high), _ in groupby(spans) if high > low)
 
     def _spans(self, begin: int, tile: int, tap: int, taps: int) -> list[tuple[int, int]]:
         """The outputs that each tap has; all where padding is multiplied, too."""
-        if not self.skips:
+        if not self.axis.skips:
             return [(0, tile)] * taps
         found = []
         for number in range(tap, tap + taps):
-            base = begin * self.stride + number * self.dilation - self.pad
-            low = max(0, -(base // self.stride))
-            high = min(tile, -((base - self.size) // self.stride))
+            base = begin * self.axis.stride + number * self.axis.dilation - self.axis.pad
+            low = max(0, -(base // self.axis.stride))
+            high = min(tile, -((base - self.axis.size) // self.axis.stride))
             found.append((low, high) if high > low else (0, 0))
         return found
 
