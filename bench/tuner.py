@@ -114,7 +114,7 @@ def transfer_without(
     oracles: Mapping[str, Oracle], leaves_out: Callable[[str], bool], *, prior: bool, seed: int
 ) -> Transfer:
     """A model that learned from all workloads but those that are left out."""
-    samples = Samples(seed=seed)
+    samples = Samples()
     for name, oracle in oracles.items():
         if not leaves_out(name):
             samples.add(name, *oracle.samples())

@@ -13,7 +13,7 @@ from daedal.compiler.space import Config, Space
 from daedal.compiler.tune.cost_model import Columns, feature_columns
 from daedal.isa.errors import ScheduleError
 
-__all__ = ["Candidates", "Rows", "diverse"]
+__all__ = ["Candidates", "Rows", "diverse", "fastest_and_spread"]
 
 Rows = npt.NDArray[np.int64]
 """Numbers of configurations."""
@@ -117,3 +117,12 @@ def diverse(
         left[pick] = np.inf
         batch.append(int(rows[pick]))
     return np.array(batch, dtype=np.int64)
+
+
+def fastest_and_spread(rows: Rows, most: int) -> Rows:
+    """At most `most` of `rows`, which are sorted by cycles: the first ones for half of these, and a
+    spread of the others."""
+    if len(rows) <= most:
+        return rows
+    spread = np.linspace(most // 2, len(rows) - 1, most - most // 2).astype(np.int64)
+    return np.concatenate([rows[: most // 2], rows[spread]])

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from daedal.compiler.space import Space
-from daedal.compiler.tune.candidates import Rows, diverse
+from daedal.compiler.tune.candidates import Rows, diverse, fastest_and_spread
 from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.search import NumberedSearch, StopRule
 
@@ -34,8 +34,7 @@ class Guided(NumberedSearch):
     model : of `space`; fitted before each batch to what was measured.
     diversity : as in `daedal.compiler.tune.annealing.Annealing`.
     most_scored : candidates that are scored before a batch; of larger spaces, some drawn at random.
-    most_fitted : measurements that the model is fitted to: the fastest half of so many, and a
-        spread of the others.
+    most_fitted : measurements that the model is fitted to, as `fastest_and_spread` chooses them.
     """
 
     def __init__(
@@ -65,11 +64,7 @@ class Guided(NumberedSearch):
 
     def _fit(self) -> None:
         """Fit the model; a failed candidate counts as twice the most cycles measured."""
-        rows = self.observed()
-        if len(rows) > self._most_fitted:
-            fastest = self._most_fitted // 2
-            spread = np.linspace(fastest, len(rows) - 1, self._most_fitted - fastest)
-            rows = np.concatenate([rows[:fastest], rows[spread.astype(np.int64)]])
+        rows = fastest_and_spread(self.observed(), self._most_fitted)
         cycles = self.cycles[rows]
         measured = np.isfinite(cycles)
         if measured.any():

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.tune.candidates import fastest_and_spread
 from daedal.compiler.tune.cost_model import Columns, Reals
 from daedal.compiler.tune.features import ANALYTIC, analytic, seen_by_model
 from daedal.isa.errors import TuningError
@@ -33,7 +34,7 @@ Matrix = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Training:
-    """What trees are fitted to."""
+    """What models are fitted to."""
 
     names: tuple[str, ...]
     """Features, the columns of `matrix`."""
@@ -67,9 +68,8 @@ _Task = tuple[Columns, Reals]
 class Samples:
     """Features and cycles by task, at most `per_task` of each."""
 
-    def __init__(self, *, per_task: int = PER_TASK, seed: int = 0) -> None:
+    def __init__(self, *, per_task: int = PER_TASK) -> None:
         self._per_task = per_task
-        self._seed = seed
         self._tasks: dict[str, _Task] = {}
 
     def __len__(self) -> int:
@@ -91,10 +91,7 @@ class Samples:
                 f"a model must have at most {MAX_TASKS} tasks; begin another file for {task!r:.80}"
             )
         order = np.argsort(cycles, kind="stable")
-        fastest, rest = np.split(order, [self._per_task // 2])
-        count = min(self._per_task - len(fastest), len(rest))
-        spread = np.linspace(0, len(rest) - 1, count).astype(np.int64)
-        self._tasks[task] = _rows((features, cycles), np.concatenate([fastest, rest[spread]]))
+        self._tasks[task] = _rows((features, cycles), fastest_and_spread(order, self._per_task))
 
     def training(self, *, prior: bool) -> Training:
         """Targets and weights of the samples.
@@ -135,7 +132,7 @@ class Samples:
         write_atomically(Path(path), file.getvalue())
 
     @classmethod
-    def load(cls, path: str | Path, *, per_task: int = PER_TASK, seed: int = 0) -> "Samples":
+    def load(cls, path: str | Path, *, per_task: int = PER_TASK) -> "Samples":
         """The samples that `save` wrote.
 
         Raises
@@ -154,7 +151,7 @@ class Samples:
                 f"a model's samples must be a file that Daedal wrote, and {str(path)!r} is none; "
                 "remove it, or choose another path"
             ) from e
-        samples = cls(per_task=per_task, seed=seed)
+        samples = cls(per_task=per_task)
         begin = 0
         for task, count in zip(head["tasks"], head["counts"], strict=True):
             part = matrix[begin : begin + count].astype(np.float64)

@@ -54,7 +54,7 @@ class Surrogate:
         """The factor of what was taught."""
 
     def fit(self, rows: Rows, cycles: Reals) -> None:
-        """Forget what was measured, and learn the cycles of `rows`, of which there may be none."""
+        """Forget what was measured, and learn the cycles of `rows`, one at least."""
         self._rows = rows
         covariance = self._alike(rows) + NOISE**2 * np.eye(len(rows))
         self._inverse = np.asarray(np.linalg.inv(covariance), np.float64)
@@ -62,13 +62,10 @@ class Surrogate:
         basis = np.stack([np.ones(len(rows)), self._taught[rows]], axis=1)
         # Generalized least squares; only the factor has an expectation of its own.
         precision = np.diag([0.0, TRUST_DEVIATION**-2])
-        if len(rows):
-            coefficients = np.linalg.solve(
-                basis.T @ self._inverse @ basis + precision,
-                basis.T @ self._inverse @ found + precision @ np.array([0.0, TRUST]),
-            )
-        else:
-            coefficients = np.array([0.0, TRUST])
+        coefficients = np.linalg.solve(
+            basis.T @ self._inverse @ basis + precision,
+            basis.T @ self._inverse @ found + precision @ np.array([0.0, TRUST]),
+        )
         self._constant, self.trust = coefficients.tolist()
         self._weights = self._inverse @ (found - basis @ coefficients)
 

@@ -44,13 +44,13 @@ def test_what_was_learned_orders_the_configurations_of_another_variant(tmp_path:
     columns = shared_columns(task.space, table, vta, PRESETS["ddr"])
     high = table["height"] > 4
     rows = np.arange(len(high))
+    # Of what was taught, a search that has measured nothing believes the share `TRUST`.
     learned, nothing = (
-        np.exp(item.model(columns).predict(rows)) / np.exp(analytic(columns))
+        np.exp((item.model(columns).predict(rows) - analytic(columns)) / TRUST)
         for item in (Experience(path), Experience())
     )
-    assert learned[high].min() > 1.1 * learned[~high].max()
-    expected = 2**TRUST * np.median(learned[~high])
-    assert np.median(learned[high]) > 0.9 * expected, "twice as many were measured"
+    assert learned[high].min() > 1.2 * learned[~high].max()
+    assert np.median(learned[high]) > 1.8 * np.median(learned[~high]), "twice as many were measured"
     assert nothing[high].min() < 1.2 * nothing[~high].max(), "nothing was learned without the file"
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from daedal.compiler import te
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
-from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis
+from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, window_axes
 from daedal.compiler.ops.conv2d import Gather
 from daedal.compiler.windows import Extent, window_span
 
@@ -69,20 +69,13 @@ class ConvShape:
     @property
     def axes(self) -> tuple[WindowAxis, WindowAxis]:
         """Rows and columns."""
-        rows, columns = (
-            WindowAxis(
-                self.size[axis],
-                (self.height, self.width)[axis],
-                self.kernel[axis],
-                self.strides[axis],
-                self.dilations[axis],
-                self.pads[axis],
-                skips=self.skips_padding,
-                gathers=axis == 0 and self.gathers_rows,
-            )
-            for axis in range(2)
+        return window_axes(
+            self.size,
+            (self.height, self.width),
+            (self.kernel, self.strides, self.dilations, self.pads),
+            skips=self.skips_padding,
+            gathers_rows=self.gathers_rows,
         )
-        return rows, columns
 
     @property
     def skips_columns(self) -> bool:

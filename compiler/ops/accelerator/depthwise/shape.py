@@ -8,7 +8,7 @@ from daedal.compiler import te
 from daedal.compiler.codegen.vectors import group_pitch
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div
-from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis
+from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, window_axes
 from daedal.compiler.space import Column
 from daedal.compiler.windows import Extent, window_span
 
@@ -41,20 +41,12 @@ class DepthwiseShape:
     @property
     def axes(self) -> tuple[WindowAxis, WindowAxis]:
         """Rows and columns."""
-        rows, columns = (
-            WindowAxis(
-                (self.input_height, self.input_width)[axis],
-                (self.height, self.width)[axis],
-                self.window[axis],
-                self.strides[axis],
-                self.dilations[axis],
-                self.pads[axis],
-                skips=self.skips_padding,
-                gathers=False,
-            )
-            for axis in range(2)
+        return window_axes(
+            (self.input_height, self.input_width),
+            (self.height, self.width),
+            (self.window, self.strides, self.dilations, self.pads),
+            skips=self.skips_padding,
         )
-        return rows, columns
 
     @classmethod
     def of(

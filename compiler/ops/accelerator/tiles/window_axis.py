@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from daedal.compiler.space import Column
 
-__all__ = ["WindowAxis", "by_pair"]
+__all__ = ["WindowAxis", "by_pair", "window_axes"]
+
+Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,24 @@ class WindowAxis:
     def _places(self, begin: int, end: int, tap: int, tap_end: int) -> npt.NDArray[np.int64]:
         outputs, taps = np.arange(begin, end) * self.stride, np.arange(tap, tap_end) * self.dilation
         return np.add.outer(outputs, taps) - self.pad
+
+
+def window_axes(
+    sizes: Pair,
+    outputs: Pair,
+    windows: tuple[Pair, Pair, Pair, Pair],
+    *,
+    skips: bool,
+    gathers_rows: bool = False,
+) -> tuple[WindowAxis, WindowAxis]:
+    """Rows and columns; `windows` are kernel, strides, dilations and padding before the input."""
+    rows, columns = (
+        WindowAxis(size, count, kernel, stride, dilation, pad, skips, gathers)
+        for size, count, kernel, stride, dilation, pad, gathers in zip(
+            sizes, outputs, *windows, (gathers_rows, False), strict=True
+        )
+    )
+    return rows, columns
 
 
 def by_pair(function: Callable[[int, int], int], a: Column, b: Column) -> Column:
