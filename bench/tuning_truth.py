@@ -91,10 +91,14 @@ class Cache:
         """Cycles of each configuration."""
         for config in configs:
             if config not in self.known:
-                cycles = self._workload.runner.measure(config)
-                self.known[config] = cycles
-                self._database.add([self._record(config, cycles)])
+                self.add([config], [self._workload.runner.measure(config)])
         return [self.known[config] for config in configs]
+
+    def add(self, configs: Sequence[Config], cycles: Sequence[int | None]) -> None:
+        """Keep what was measured elsewhere."""
+        found = dict(zip(configs, cycles, strict=True))
+        self.known |= found
+        self._database.add(self._record(config, value) for config, value in found.items())
 
     def _record(self, config: Config, cycles: int | None) -> Record:
         workload = self._workload
@@ -235,7 +239,7 @@ def main() -> int:
                 row = redrawn(workload, rows[name], options.drawn)
             else:
                 row = find(workload, database, options.trials, options.drawn, options.inside, known)
-            rows[name] = row
+            rows[name] = row = {**rows.get(name, {}), **row}
             text = json.dumps(dict(sorted(rows.items())), indent=1) + "\n"
             write_atomically(TABLE, text)
             above = row["default_cycles"] / row["cycles"] - 1
