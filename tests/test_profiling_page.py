@@ -32,7 +32,7 @@ def check_story(before: NetworkProfile, after: NetworkProfile) -> None:
     diff = diff_profiles(before, after)
     first = diff.changes[0]
     assert first.name == LAYER and first.cycles == pytest.approx(-384, rel=0.03)
-    assert first.bound == "ALU"
+    assert first.bound == "ALU -> tokens"
     assert diff.conditions["variant"] == ("tiny", "lanes")
 
 

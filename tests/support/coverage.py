@@ -39,11 +39,9 @@ DISTANCES = range(9)
 UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 SIDES = ("top", "bottom", "left", "right")
 AMOUNTS = ("negative", "zero", "inside", "beyond")
-_LOOKUPS = (
-    "in another table than the one before",
-    "in a table that was loaded after an earlier LOOKUP in it",
-    "beside a LOAD of another table",
-)
+_LOADED_AGAIN = "in a table that was loaded after an earlier LOOKUP in it"
+_ANOTHER_TABLE = "in another table than the one before"
+_BESIDE_LOAD = "beside a LOAD of another table"
 _SHIFTS = frozenset({"left", "right", "right_even"})
 _SLIDING = (
     *(f"from row {k} of 4" for k in range(4)),
@@ -95,7 +93,9 @@ def _instruction_goals(variant: Variant) -> Iterator[str]:
         yield f"ALU: LOOKUP in table {table}"
         yield f"ALU: LOOKUP in table {table} of which every entry was loaded"
     if variant.memory.tables > 1:
-        yield from (f"ALU: LOOKUP {text}" for text in _LOOKUPS)
+        yield from (f"ALU: LOOKUP {text}" for text in (_ANOTHER_TABLE, _BESIDE_LOAD))
+    if variant.memory.tables:
+        yield f"ALU: LOOKUP {_LOADED_AGAIN}"
     for memory in OutMemory:
         yield from (f"STORE: {memory.name} to {BASES[base]}" for base in (2, 3))
     for unit in MICRO_OPS:
@@ -370,14 +370,14 @@ class _Reader:
         if all(row in self.table_loads for row in rows):
             yield f"ALU: LOOKUP in table {table} of which every entry was loaded"
         if self.last_lookup not in (None, table):
-            yield f"ALU: LOOKUP {_LOOKUPS[0]}"
+            yield f"ALU: LOOKUP {_ANOTHER_TABLE}"
         if table in self.lookups and any(
             self.table_loads.get(row, -1) > self.lookups[table] for row in rows
         ):
-            yield f"ALU: LOOKUP {_LOOKUPS[1]}"
+            yield f"ALU: LOOKUP {_LOADED_AGAIN}"
         loads = (load for row, load in self.table_loads.items() if row not in rows)
         if any(load > self.done[Unit.ALU][Unit.LOAD] for load in loads):
-            yield f"ALU: LOOKUP {_LOOKUPS[2]}"
+            yield f"ALU: LOOKUP {_BESIDE_LOAD}"
         self.lookups[table] = index
         self.last_lookup = table
 
