@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from daedal.isa.errors import ScheduleError
@@ -144,6 +144,8 @@ def test_several_tiles(variant, rng):
 )
 def test_pools(variant, shape, kernel, strides, pads, average, seed):
     """`average` is the pad value of an average; None stands for a maximum."""
+    # The accumulators of `MICRO` hold no window of 6 x 6 with its columns; see the tests of large ones.
+    assume(variant is not MICRO or kernel != (6, 6))
     height, width = size_for_window(shape[2:], kernel, pads)
     oh = (height + pads[0] + pads[2] - kernel[0]) // strides[0] + 1
     ow = (width + pads[1] + pads[3] - kernel[1]) // strides[1] + 1
