@@ -144,7 +144,7 @@ def test_several_tiles(variant, rng):
 )
 def test_pools(variant, shape, kernel, strides, pads, average, seed):
     """`average` is the pad value of an average; None stands for a maximum."""
-    # The accumulators of `MICRO` hold no window of 6 x 6 with its columns; see the tests of large ones.
+    # `MICRO` has no room for windows of 6 x 6 with their columns; other tests have large ones.
     assume(variant is not MICRO or kernel != (6, 6))
     height, width = size_for_window(shape[2:], kernel, pads)
     oh = (height + pads[0] + pads[2] - kernel[0]) // strides[0] + 1
