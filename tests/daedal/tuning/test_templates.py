@@ -30,6 +30,9 @@ VARIANTS: dict[str, Variant] = {
     "wide_in": micro_variant(block_in=16, wgt_bytes=8192, inp_bytes=2048, depthwise_taps=0),
     "batch4": load_variant("batch4"),
     "16_bits": micro_variant(inp_bytes=1024, wide_requantize=True),
+    "attention": load_variant("tiny").replace(
+        "small_attention", tables=4, lane_reductions=True, wide_requantize=True
+    ),
 }
 
 STREAM = "conv2d on a stream"
@@ -53,6 +56,16 @@ TEMPLATES = (
     "wide_conv2d_add",
     "wide_matmul",
     "wide_requantize",
+    "channel_requantize",
+    "lookup",
+    "conv2d_lookup",
+    "softmax",
+    "attention_weights",
+    "weighted_mean",
+    "layer_norm",
+    "rms_norm",
+    "wide_layer_norm",
+    "wide_rms_norm",
     "max_pool",
     "avg_pool",
     "slice",
