@@ -40,6 +40,7 @@ from daedal.compiler.graph.passes import (
     join_columns,
     lower_qdq,
     move_transposes,
+    pads_first,
     partition,
     rescale_before_concat,
     rewrite_first_layer,
@@ -185,6 +186,7 @@ def graph_passes(
         ("eliminate_common_subexpressions", eliminate_common_subexpressions),
         ("compose_tables", compose_tables),
         *([("fuse_lookups", fuse_lookups), ("fuse_operators", fuse_operators)] if fuse else []),
+        ("pads_first", pads_first),
         ("appends_first", appends_first),
     ]  # fmt: skip
 

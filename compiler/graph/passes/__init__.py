@@ -26,6 +26,7 @@ from daedal.compiler.graph.passes.join_columns import join_columns
 from daedal.compiler.graph.passes.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.move_transposes import move_transposes
 from daedal.compiler.graph.passes.moves_to_views import moves_to_views
+from daedal.compiler.graph.passes.pads_first import pads_first
 from daedal.compiler.graph.passes.partition import Part, partition
 from daedal.compiler.graph.passes.rescale_before_concat import rescale_before_concat
 from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
@@ -65,6 +66,7 @@ __all__ = [
     "lower_qdq",
     "move_transposes",
     "moves_to_views",
+    "pads_first",
     "partition",
     "rescale_before_concat",
     "rewrite_first_layer",
