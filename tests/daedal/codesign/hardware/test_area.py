@@ -88,7 +88,7 @@ def test_parts_are_those_of_the_machine(name: str) -> None:
 def test_tables_are_added_to_the_rest() -> None:
     vta, tables = load_variant("vta"), load_variant("vta").replace("tables", tables=4)
     before, after = area_model(Family.ECP5)([vta, tables])
-    assert after["block_ram"] - before["block_ram"] == 16
+    assert after["block_ram"] - before["block_ram"] == pytest.approx(16)
     # The learned parts may grow a little with the instruction.
     assert 384 <= after["lut"] - before["lut"] < 500
     assert after["dsp"] == before["dsp"]
