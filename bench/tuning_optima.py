@@ -1,4 +1,4 @@
-"""Searches the optima of `bench.tuning_truth` as far as can be afforded:
+"""Searches the optima in the table of `bench.tuning_truth` as far as can be afforded:
 
     python bench/tuning_optima.py [--only NAME ...] [--workers N]
 
@@ -113,12 +113,12 @@ def search(
 
 def main() -> int:
     """Search, and write the table after each workload."""
+    rows = load_truth()
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--only", nargs="+", choices=sorted(WORKLOADS), metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=sorted(rows), metavar="NAME")
     parser.add_argument("--workers", type=int, default=2, metavar="N")
     options = parser.parse_args()
     make_folder(OPTIMA.parent)
-    rows = load_truth()
     with Database(OPTIMA) as database, ProcessPoolExecutor(options.workers) as processes:
         for name in options.only or rows:
             before = rows[name]["cycles"]

@@ -7,7 +7,7 @@ others exclude them, or the budget is spent; the table says which. Everything me
 database, so that an interrupted run continues. Records of another compiler are noticed: the best
 known configuration is measured again first, and where its cycles differ, all records of its
 workload are left out. The best one of the table is measured again, too, so that no refresh forgets
-it.
+it. What `bench.tuning_optima` added to a row stays.
 
 With ``--drawn``, so many configurations of each workload are also drawn uniformly from its whole
 space, and built, verified, run and compared with the integer reference (Y13). The largest programs
