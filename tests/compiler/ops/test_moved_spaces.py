@@ -37,7 +37,7 @@ CHANGES = {
     "alu_lanes": (1, 2, 4, 8),
     "requantize_lanes": (1, 2, 4, 8),
 }
-LAYERS, MOVES = 2, 4
+LAYERS, MOVES = 4, 4
 
 
 def changed(variant: Variant, rng: np.random.Generator) -> Variant:

@@ -14,7 +14,6 @@ from daedal.compiler.codegen.intrinsics import SQUARE, accelerator_intrinsics
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
-    check_parameters,
     tensorize_rows,
 )
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
@@ -101,7 +100,6 @@ def rows_template(func: PrimFunc, variant: Variant) -> TileTemplate:
 
     Raises ScheduleError for more parameters than the scratchpad has rows.
     """
-    check_parameters(func, variant, ("params", "steps"))
     sites, _ = collect(func.body)
     stages = _stages(func, sites)
     blocks, parts = func.outputs[0].shape[1], func.outputs[0].shape[4]
@@ -123,7 +121,15 @@ def rows_template(func: PrimFunc, variant: Variant) -> TileTemplate:
         return _scheduled(func, variant, VectorSpace.tile(config), sites)
 
     return TileTemplate(
-        VectorSpace(func, variant, work, alu_cycles=alu_cycles, blocks=blocks), build
+        VectorSpace(
+            func,
+            variant,
+            work,
+            alu_cycles=alu_cycles,
+            blocks=blocks,
+            parameters=("params", "steps"),
+        ),
+        build,
     )
 
 

@@ -20,6 +20,7 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
     chosen,
     whole_rows_first,
 )
+from daedal.compiler.ops.accelerator.vector.elementwise_stages import check_parameters
 from daedal.compiler.ops.accelerator.vector.tile import TILE_CYCLES, Tile, TileWork
 from daedal.compiler.ops.accelerator.wide_results import narrow_vectors, result_rows
 from daedal.compiler.space import Column, Config, Table
@@ -49,6 +50,9 @@ class VectorSpace(TileSpace):
     overlapping : whether neighbouring tiles share operands (a halo). Then the default may be a tile
         of several partial rows, because they share less.
     moves : whether the results are moved to OUT and not requantized.
+    parameters : operands whose rows must all fit the scratchpad of parameters.
+
+    Raises ScheduleError where the `parameters` do not fit.
     """
 
     def __init__(
@@ -62,8 +66,10 @@ class VectorSpace(TileSpace):
         blocks: int | None = None,
         overlapping: bool = False,
         moves: bool = False,
+        parameters: Sequence[str] = (),
     ) -> None:
         super().__init__(variant)
+        check_parameters(func, variant, parameters)
         self._func = func
         self._name = func.name
         self._batches, self._channels, *self._map, self._parts, _, _ = func.outputs[0].shape
@@ -74,6 +80,7 @@ class VectorSpace(TileSpace):
         self._blocks = blocks
         self._overlapping = overlapping
         self._moves = moves
+        self._parameters = parameters
         lanes = variant.units.alu_lanes if moves else variant.units.requantize_lanes
         self._elements = variant.array.batch * variant.array.block_out
         self._result_cycles = -(-self._elements // lanes)
@@ -88,6 +95,7 @@ class VectorSpace(TileSpace):
             blocks=self._blocks,
             overlapping=self._overlapping,
             moves=self._moves,
+            parameters=self._parameters,
         )
 
     @cached_property

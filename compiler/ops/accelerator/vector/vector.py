@@ -13,7 +13,6 @@ from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,
-    check_parameters,
     params_reader,
     stages_of,
     tensorize_result,
@@ -99,8 +98,6 @@ def pool_template(
     cost = PoolCost(func, kernel, strides, SLIDING[f"alu_{reduction}_windows"], variant)
     overlapping = kernel[0] > strides[0] or kernel[1] > strides[1]
     moves = not any(region.buffer.name == "params" for region in _reads(func, "y"))
-    if reduction == "add":
-        check_parameters(func, variant, ["params"])
 
     def build(config: Config) -> Schedule:
         tile = VectorSpace.tile(config)
@@ -123,6 +120,7 @@ def pool_template(
         alu_cycles=cost.alu_cycles,
         overlapping=overlapping,
         moves=moves,
+        parameters=["params"] if reduction == "add" else (),
     )
     return TileTemplate(space, build)
 
