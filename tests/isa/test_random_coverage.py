@@ -110,7 +110,7 @@ LOOKUP = f"ALU operation=LOOKUP destination=OUT uop_end=1 {ONCE}"
             LOAD_TABLE.format(7, 8) + f"{LOOKUP} table=1\n{LOOKUP} table=0\n",
             {
                 *("in table 0", "in table 1", "in another table than the one before"),
-                "beside a LOAD of another table",
+                "while another table is loaded",
             },
         ),
         (

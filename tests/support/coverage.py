@@ -41,7 +41,7 @@ SIDES = ("top", "bottom", "left", "right")
 AMOUNTS = ("negative", "zero", "inside", "beyond")
 _LOADED_AGAIN = "in a table that was loaded after an earlier LOOKUP in it"
 _ANOTHER_TABLE = "in another table than the one before"
-_BESIDE_LOAD = "beside a LOAD of another table"
+_DURING_LOAD = "while another table is loaded"
 _SHIFTS = frozenset({"left", "right", "right_even"})
 _SLIDING = (
     *(f"from row {k} of 4" for k in range(4)),
@@ -93,7 +93,7 @@ def _instruction_goals(variant: Variant) -> Iterator[str]:
         yield f"ALU: LOOKUP in table {table}"
         yield f"ALU: LOOKUP in table {table} of which every entry was loaded"
     if variant.memory.tables > 1:
-        yield from (f"ALU: LOOKUP {text}" for text in (_ANOTHER_TABLE, _BESIDE_LOAD))
+        yield from (f"ALU: LOOKUP {text}" for text in (_ANOTHER_TABLE, _DURING_LOAD))
     if variant.memory.tables:
         yield f"ALU: LOOKUP {_LOADED_AGAIN}"
     for memory in OutMemory:
@@ -377,7 +377,7 @@ class _Reader:
             yield f"ALU: LOOKUP {_LOADED_AGAIN}"
         loads = (load for row, load in self.table_loads.items() if row not in rows)
         if any(load > self.done[Unit.ALU][Unit.LOAD] for load in loads):
-            yield f"ALU: LOOKUP {_BESIDE_LOAD}"
+            yield f"ALU: LOOKUP {_DURING_LOAD}"
         self.lookups[table] = index
         self.last_lookup = table
 
