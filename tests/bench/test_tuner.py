@@ -14,9 +14,8 @@ from bench.tuning_workloads import WORKLOADS
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.exhaustive import Exhaustive
 from daedal.compiler.tune.random_search import Random
-from daedal.compiler.tune.workload import Workload
 from daedal.isa.variant import load_variant
-from tests.support.tuning_spaces import Rugged
+from tests.support.tuning_spaces import Rugged, ToyRunner
 
 
 class Bounded(Rugged):
@@ -30,22 +29,10 @@ SPACE = Bounded()
 CYCLES = SPACE.true_cycles(SPACE.all()).astype(float)
 
 
-class Runner:
-    """Counts what is measured."""
-
-    def __init__(self):
-        self.workload = Workload.from_json({"operator": "toy"})
-        self.measured = []
-
-    def measure(self, config):
-        self.measured.append(config)
-        return SPACE.measure([config])[0]
-
-
 @pytest.fixture
 def oracle(tmp_path):
     workload = SimpleNamespace(
-        space=SPACE, variant=load_variant("tiny"), variant_name="tiny", runner=Runner()
+        space=SPACE, variant=load_variant("tiny"), variant_name="tiny", runner=ToyRunner(SPACE)
     )
     with Database(tmp_path / "truth.db") as truth, Database(tmp_path / "runs.db") as runs:
         found = Oracle(workload, truth, runs)

@@ -8,9 +8,8 @@ from bench import tuning_optima
 from bench.tuning_optima import NUM_DRAWN, NUM_ESTIMATED, WHOLE, search, wanted
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.workload import Workload
 from daedal.isa.variant import load_variant
-from tests.support.tuning_spaces import Rugged, Small
+from tests.support.tuning_spaces import Rugged, Small, ToyRunner
 
 
 class BoundedRugged(Rugged):
@@ -27,22 +26,9 @@ class BoundedSmall(Small):
         return np.zeros(len(table["height"]))
 
 
-class Runner:
-    """Counts what is measured."""
-
-    def __init__(self, space):
-        self.workload = Workload.from_json({"operator": "toy"})
-        self.space = space
-        self.measured = []
-
-    def measure(self, config):
-        self.measured.append(config)
-        return self.space.measure([config])[0]
-
-
 def searched(space, folder, monkeypatch):
     """The row after a search that began with the default, and what was measured."""
-    runner = Runner(space)
+    runner = ToyRunner(space)
     toy = SimpleNamespace(space=space, variant=load_variant("tiny"), runner=runner)
     monkeypatch.setattr(tuning_optima, "WORKLOADS", {"toy": toy})
     row = {"config": space.default.to_json(), "cycles": runner.measure(space.default), "kept": 1}

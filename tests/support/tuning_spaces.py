@@ -4,8 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.space import Config, Space, Table
+from daedal.compiler.tune.workload import Workload
 
-__all__ = ["Rugged", "Small"]
+__all__ = ["Rugged", "Small", "ToyRunner"]
 
 
 class Small(Space):
@@ -117,3 +118,17 @@ class Rugged(Space):
 
     def __str__(self) -> str:
         return "rugged"
+
+
+class ToyRunner:
+    """Measures a toy space, and keeps what was asked for."""
+
+    def __init__(self, space: Small | Rugged) -> None:
+        self.workload = Workload.from_json({"operator": "toy"})
+        self.space = space
+        self.measured: list[Config] = []
+
+    def measure(self, config: Config) -> int | None:
+        """Cycles of a configuration."""
+        self.measured.append(config)
+        return self.space.measure([config])[0]
