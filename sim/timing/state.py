@@ -331,10 +331,14 @@ class Mover:
     read_left: i64 = 0
     read_done: i64 = 0
     rows_read: i64 = 0
-    rows_cut: i64 = 0
     rows_popped: i64 = 0
-    """Rows whose last word was cut, which frees their buffer entries."""
-    cut_word: i64 = 0
+    """Rows whose last word left the row buffer, which frees their entries."""
+    row_word: i64 = 0
+    words_held: i64 = 0
+    """Words that entered the register before the FIFO; the latest did so in cycle `held_at`, and
+    ends its instruction if `held_ends` is 1. `words_cut` of them have entered the FIFO."""
+    held_at: i64 = 0
+    held_ends: i64 = 0
     words_cut: i64 = 0
     words_moved: i64 = 0
 

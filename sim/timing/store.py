@@ -68,33 +68,53 @@ def read_rows(p: Plan, m: Mover, c: Core) -> None:
 
 
 @kernel
-def cut_word(f: Front, m: Mover) -> bool:
-    """Push the next word of the oldest row into the FIFO before the write master, unless full."""
-    if m.words_cut - m.words_moved >= STORE_WORDS or m.rows_cut == m.rows_read:
+def _hold_word(m: Mover) -> bool:
+    """The next word of the oldest row enters the register before the FIFO, once it is empty.
+
+    The last word removes its row, however long it then waits in that register.
+    """
+    if m.words_held > m.words_cut or m.rows_popped == m.rows_read:
         return False
-    place = m.rows_cut & (RING - 1)
-    number = m.words_cut
+    place = m.rows_popped & (RING - 1)
+    number = m.words_held
     at = m.row_ready[place]
     if number > 0:
         at = max(at, m.word_at[(number - 1) & (RING - 1)])
-    if m.cut_word == m.row_size[place] - 1:
+    m.held_at = at
+    m.held_ends = 0
+    m.words_held += 1
+    m.row_word += 1
+    if m.row_word == m.row_size[place]:
+        m.row_word = 0
         m.row_pop[place] = at
+        m.held_ends = m.row_ends[place]
         m.rows_popped += 1
-    at += 1
+    return True
+
+
+@kernel
+def _push_word(f: Front, m: Mover) -> bool:
+    """The held word enters the FIFO before the write master, unless that is full."""
+    number = m.words_cut
+    if m.words_held == number or number - m.words_moved >= STORE_WORDS:
+        return False
+    at = m.held_at + 1
     if number >= STORE_WORDS:
         at = max(at, m.word_left[(number - STORE_WORDS) & (RING - 1)] + 1)
     m.word_at[number & (RING - 1)] = at
     m.words_cut += 1
     f.busy[STORE] += 1
     f.work[STORE] += 1
-    m.cut_word += 1
-    if m.cut_word == m.row_size[place]:
-        m.cut_word = 0
-        m.rows_cut += 1
-        if m.row_ends[place]:
-            f.done[STORE] += 1
-            f.done_at[STORE] = max(f.done_at[STORE], at)
+    if m.held_ends:
+        f.done[STORE] += 1
+        f.done_at[STORE] = max(f.done_at[STORE], at)
     return True
+
+
+@kernel
+def cut_word(f: Front, m: Mover) -> bool:
+    """Move the next word of the oldest row a step further; returns whether it could."""
+    return _hold_word(m) or _push_word(f, m)
 
 
 @kernel

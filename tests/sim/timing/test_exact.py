@@ -48,6 +48,14 @@ def test_a_mark_on_every_instruction(preset: str) -> None:
 
 
 @pytest.mark.parametrize("every", [False, True])
+def test_stores_behind_a_slow_bus(every: bool) -> None:
+    """STORE asks for the next row when its buffer has room, while the row that made room is a word
+    that waits for the bus. In this program the ALU wants the same bank in those cycles."""
+    case = random_program(TINY, 11420, length=24)
+    check([placed(marked(case) if every else case, memory_model("slow"))])
+
+
+@pytest.mark.parametrize("every", [False, True])
 def test_a_machine_without_counters(every: bool) -> None:
     """Its marks are not written: they take no cycles, and no words on the bus."""
     variant = EXTRA_VARIANTS["bare"]
