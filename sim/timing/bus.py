@@ -59,7 +59,7 @@ def _write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
     b.word_held -= 1
     if b.word_held > 0:
         b.word_from = max(b.spare_from, t + 1)
-        b.word_room = t + 1
+        b.word_room = max(b.word_room, t + 1)
     b.write_beat += 1
     b.beats_written += 1
     b.write_free = t + p.beat
