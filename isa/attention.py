@@ -1,7 +1,8 @@
 """Attention of integers, composed of ALU operations: weights of scores, and means by these weights.
 
 ``y[c] = sum over k of p[k] * v[k, c]`` with ``p = softmax(s * x)``, in two steps. The scores x are
-accumulators: products with scale s, to which a mask may have been added. The *weights* are the
+accumulators: products with scale s, to which a mask may have been added: a multiple of `HIDDEN`
+that hides scores, or a bias of its own for each (`mask_of_biases`). The *weights* are the
 numerators of softmax; the *mean* divides by their sum. For each query::
 
     d = x - max(x)                                          MAX, MAX_LANES, SUB
@@ -26,6 +27,7 @@ Error.
 - The reciprocal's table has steps of 1/255 of its lowest argument, so r is wrong by at most the
   factor ``1 + 1/510 + 2**-14``, and Z by 1/2 of at least 2**8: together ``|y| * (1/510 + 2**-14) +
   2**-9`` steps of v.
+- Biases are rounded to integers: ``h = exp(0.502 * step + s / 2) - 1``.
 
 `error_bound` is their sum in units of the result, with 1/2 for rounding.
 
@@ -65,6 +67,7 @@ __all__ = [
     "error_bound",
     "hiding_factor",
     "index_step",
+    "mask_of_biases",
     "mean_shift",
     "result_unit",
     "weight_step",
@@ -132,6 +135,29 @@ def hiding_factor(scale: float, largest: int) -> int | None:
     needed = 2 * largest + (_LAST + 1) * weight_step(scale) / scale
     factor = math.ceil(needed / -HIDDEN)
     return factor if factor <= FACTOR_LIMIT else None
+
+
+def mask_of_biases(
+    biases: npt.ArrayLike, scale: float, largest: int
+) -> tuple[npt.NDArray[np.int32], int] | None:
+    """What is added to scores instead of `biases`, and what is added to keys that only fill a
+    block; None if sums could leave 32 bits.
+
+    The largest bias of each query becomes 0, which changes no probability. Lower ones than any
+    weight needs are raised to where it is 0, so that infinite ones have integers, too.
+
+    Parameters
+    ----------
+    biases : (..., keys), real numbers; a query may have -infinity for some of its keys.
+    scale : of the scores.
+    largest : absolute value of scores that may occur.
+    """
+    lowest = -(2 * largest + math.ceil((_LAST + 1) * weight_step(scale) / scale))
+    if largest - lowest >= 1 << 31:
+        return None
+    real = np.maximum(np.asarray(biases, dtype=np.float64), np.finfo(np.float32).min)
+    below = (real - real.max(axis=-1, keepdims=True)) / scale
+    return np.rint(np.maximum(below, lowest)).astype(np.int32), lowest
 
 
 def attention_weights(
@@ -219,6 +245,8 @@ def error_bound(
     value_scale: float,
     result_scale: float,
     zero_point: int = 0,
+    *,
+    biased: bool = False,
 ) -> npt.NDArray[np.float64]:
     """Largest difference of a result (C,) from the real one over `result_scale`.
 
@@ -227,12 +255,13 @@ def error_bound(
     p : (K,) probabilities of the keys.
     values : (K, C) integers with `value_scale` and `zero_point`.
     scale : of the scores.
+    biased : whether the mask is one of `mask_of_biases`.
     """
     weights = np.asarray(p, dtype=np.float64)
     v = np.asarray(values, dtype=np.float64)
     mean = weights @ v
     w = LARGEST_WEIGHT * weights / weights.max()
-    h = math.expm1(0.502 * weight_step(scale))
+    h = math.expm1(0.502 * weight_step(scale) + (scale / 2 if biased else 0.0))
     lowest = w.sum() * (1 - h) - len(w) / 2
     moved = ((h * w + 0.5)[:, None] * np.abs(v - mean)).sum(axis=0)
     from_weights = moved / lowest if lowest > 0 else np.full(v.shape[1], np.inf)

@@ -41,15 +41,17 @@ def attention_weights(
     a, b, num_blocks, column, parts : see `daedal.compiler.ops.matmul.products`: queries and keys.
     table : of the weights (`daedal.compiler.graph.table_layout`), int8.
     params : (1, block_out, 3), the index into it.
-    mask : int8, in the result's shape, with an extent of 1 for images, or for both H and W, that
-        have the same; it counts `mask_factor` times.
+    mask : in the result's shape, with an extent of 1 for images, or for both H and W, that have
+        the same: int8, which counts `mask_factor` times, or int32.
     """
     _, scores = products(
         a, b, num_blocks=num_blocks, column=column, parts=parts, accumulator=accumulator
     )
     if mask is not None:
-        wide = widen(mask, accumulator, "wide_mask")
-        scores = combine("+", scores, with_immediate("*", wide, mask_factor, "low_mask"), "masked")
+        added = widen(mask, accumulator, "wide_mask")
+        if mask.dtype == "int8":
+            added = with_immediate("*", added, mask_factor, "low_mask")
+        scores = combine("+", scores, added, "masked")
     top = over_lanes(te.max, over_row(te.max, scores, "tops"), "top")
     distance = combine("-", scores, top, "distance")
     return requantized(distance, params, Bounds(*INDEX_BOUNDS), "int8", table=table)

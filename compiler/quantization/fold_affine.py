@@ -1,5 +1,6 @@
 """Folds per-channel affine operators (batch norms, Mul and Add with constants) into layers."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,25 +19,40 @@ __all__ = ["fold_affine"]
 _CHANNELS = 1
 """Axis of the channels, in ONNX."""
 
+_VIEWS = ("Reshape", "Transpose")
+
 _NORM = "BatchNormalization"
 
 
 @dataclass(frozen=True)
 class _Affine:
-    """``y = gain * x + offset``, per channel: the tensor `x`, gain and offset (C,) float64."""
+    """``y = gain * x + offset``, per channel: the tensor `x`, gain and offset (C,) float64, and the
+    axis of the channels."""
 
     x: str
     gain: Array
     offset: Array
+    axis: int = _CHANNELS
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What a layer gives, or a view of it: the layer, the axis of its channels, and the node whose
+    output it is."""
+
+    layer: onnx.NodeProto
+    axis: int
+    last: onnx.NodeProto
 
 
 def fold_affine(network: Network) -> None:
     """Fold BatchNormalization, and Mul and Add by constants per channel, into the layer before.
 
-    One without a layer before it becomes a 1x1 depthwise convolution. Quantized per channel, its
-    weights are +-127 and its bias is exact. The following affine operators are folded into it. A
-    batch norm of tensors that are not maps becomes Mul and Add. Those of an input of the network
-    stay: the host computes them in float, exactly, before it quantizes.
+    Reshapes and Transposes may lie between, as behind a product of tokens. One without a layer
+    before it becomes a 1x1 depthwise convolution. Quantized per channel, its weights are +-127 and
+    its bias is exact. The following affine operators are folded into it. A batch norm of tensors
+    that are not maps becomes Mul and Add. Those of an input of the network stay: the host computes
+    them in float, exactly, before it quantizes.
 
     Before::
 
@@ -54,22 +70,29 @@ def fold_affine(network: Network) -> None:
     """
     shapes = {name: shape for name, (_, shape) in network.types().items()}
     users = network.users()
-    layers: dict[str, onnx.NodeProto] = {}
+    results: dict[str, _Result] = {}
     on_host = {item.name for item in network.inputs}
     kept: list[onnx.NodeProto] = []
     for node in network.nodes:
-        affine = _match(network, node, shapes)
-        layer = layers.get(affine.x) if affine is not None else None
         target = node.output[0]
+        affine = _match(network, node, shapes, results)
+        result = results.get(affine.x) if affine is not None else None
         if affine is None:
             kept.append(node)
         elif affine.x in on_host:
             on_host.add(target)
             kept.append(node)
-        elif layer is not None and network.has_one_user(affine.x, users):
-            _scale_layer(network, layer, affine)
-            layer.output[0] = target
-            node = layer
+        elif (
+            result is not None
+            and result.axis == affine.axis
+            and network.has_one_user(affine.x, users)
+        ):
+            _scale_layer(network, result.layer, affine)
+            result.last.output[0] = target
+            results[target] = result
+            continue
+        elif affine.axis != _CHANNELS:
+            kept.append(node)
         elif len(shapes[affine.x]) in (MAP_RANK - 1, MAP_RANK) and (
             len(affine.gain) > 1 or node.op_type == _NORM
         ):
@@ -80,12 +103,39 @@ def fold_affine(network: Network) -> None:
         else:
             kept.append(node)
         if _is_layer(network, node):
-            layers[target] = node
+            results[target] = _Result(node, _CHANNELS, node)
+        elif node.op_type in _VIEWS and network.has_one_user(node.input[0], users):
+            _follow(node, shapes, results)
     network.nodes = kept
 
 
+def _follow(
+    node: onnx.NodeProto,
+    shapes: Mapping[str, tuple[int, ...]],
+    results: dict[str, _Result],
+) -> None:
+    """Note where the channels are behind a view, if they stay an axis."""
+    before, after = node.input[0], node.output[0]
+    result = results.get(before)
+    if result is None or before not in shapes or after not in shapes:
+        return
+    axis = result.axis
+    if node.op_type == "Transpose":
+        order = attribute(node, "perm", list(range(len(shapes[before])))[::-1])
+        results[after] = _Result(result.layer, list(order).index(axis), node)
+        return
+    outer, extent = math.prod(shapes[before][:axis]), shapes[before][axis]
+    for place, found in enumerate(shapes[after]):
+        if found == extent and math.prod(shapes[after][:place]) == outer:
+            results[after] = _Result(result.layer, place, node)
+            return
+
+
 def _match(
-    network: Network, node: onnx.NodeProto, shapes: Mapping[str, tuple[int, ...]]
+    network: Network,
+    node: onnx.NodeProto,
+    shapes: Mapping[str, tuple[int, ...]],
+    results: Mapping[str, _Result],
 ) -> _Affine | None:
     """`node` as an affine map per channel, or None."""
     if node.op_type == _NORM:
@@ -96,12 +146,14 @@ def _match(
         value = network.constants.get(name)
         if value is None or value.dtype.kind != "f" or x not in shapes or x in network.constants:
             continue
-        vector = _per_channel(value, shapes[x])
-        if vector is None:
-            continue
-        if node.op_type == "Mul":
-            return _Affine(x, vector, np.zeros_like(vector))
-        return _Affine(x, np.ones_like(vector), vector)
+        axes = [results[x].axis] if x in results else []
+        for axis in dict.fromkeys([*axes, _CHANNELS]):
+            vector = _per_channel(value, shapes[x], axis)
+            if vector is None:
+                continue
+            if node.op_type == "Mul":
+                return _Affine(x, vector, np.zeros_like(vector), axis)
+            return _Affine(x, np.ones_like(vector), vector, axis)
     return None
 
 
@@ -130,13 +182,13 @@ def _match_norm(
     return _Affine(node.input[0], gain, bias - mean * gain)
 
 
-def _per_channel(value: Array, shape: Sequence[int]) -> Array | None:
-    """The constant as (C,) if it varies only along channels and does not broadcast the result, else
-    None."""
-    if value.ndim > len(shape) or len(shape) <= _CHANNELS:
+def _per_channel(value: Array, shape: Sequence[int], axis: int) -> Array | None:
+    """The constant as (C,) if it varies only along the channels, `axis`, and does not broadcast the
+    result, else None."""
+    if value.ndim > len(shape) or len(shape) <= axis:
         return None
     full = (1,) * (len(shape) - value.ndim) + value.shape
-    wanted = [extent if axis == _CHANNELS else 1 for axis, extent in enumerate(shape)]
+    wanted = [extent if place == axis else 1 for place, extent in enumerate(shape)]
     if value.size != 1 and list(full) != wanted:
         return None
     return np.broadcast_to(value.astype(np.float64).ravel(), (max(value.size, 1),))

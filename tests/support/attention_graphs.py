@@ -9,11 +9,13 @@ from daedal.compiler.graph.ops.integer_rows import step_rows
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.attention import (
+    FILLER,
     HIDDEN,
     INDEX_BOUNDS,
     MeanConstants,
     hiding_factor,
     index_step,
+    mask_of_biases,
     result_unit,
     weight_table,
 )
@@ -36,13 +38,16 @@ def _maps(pick: Pick, images: int, depth: int) -> tuple[GraphBuilder, list[str],
 
 
 def attention_weights(pick: Pick, variant: Variant) -> Graph:
-    """Weights without a mask, or with one for each image, for each pixel, or for all."""
+    """Weights without a mask, or with one for each image, for each pixel, or for all, which hides
+    scores or has a bias for each."""
     images, depth = pick.integer(1, 2), pick.channels(variant)
     builder, operands, keys = _maps(pick, images, depth)
     scale = pick.one_of((0.0005, 0.01, 0.5))
     zero = pick.one_of((-128, 0, 5))
-    factor = hiding_factor(scale, depth * (128 + abs(zero)) * 128)
-    assert factor is not None
+    largest = depth * (128 + abs(zero)) * 128
+    hiding, filler = hiding_factor(scale, largest), FILLER
+    assert hiding is not None
+    factor = hiding
     rows = step_rows([index_step(scale, variant.units.multiplier_bits)])
     constants = {
         "factor": np.array([correction(0)[0]], dtype=np.int8),
@@ -52,15 +57,21 @@ def attention_weights(pick: Pick, variant: Variant) -> Graph:
     queries = builder.types[operands[0]].shape
     if pick.integer(0, 2):
         count, pixels = pick.one_of((1, queries[0])), pick.one_of(((1, 1), queries[2:]))
-        mask = np.where(pick.int8((count, keys, *pixels)) < 0, HIDDEN, 0)
-        constants["mask"] = mask.astype(np.int8)
+        drawn = pick.int8((count, keys, *pixels))
+        if pick.integer(0, 1):
+            found = mask_of_biases(np.moveaxis(drawn, 1, -1) / 20, scale, largest)
+            assert found is not None
+            factor, filler = 1, found[1]
+            constants["mask"] = np.ascontiguousarray(np.moveaxis(found[0], -1, 1))
+        else:
+            constants["mask"] = np.where(drawn < 0, HIDDEN, 0).astype(np.int8)
     operands += [builder.constant(name, value) for name, value in constants.items()]
     attrs: dict[str, AttrValue] = {
         "zero_point_a": zero,
         "zero_point_b": 0,
         "columns": keys,
         "mask_factor": factor,
-        "hides": 1,
+        "filler": filler,
         **dict(zip(FINISH, INDEX_BOUNDS, strict=True)),
     }
     return builder.finish([builder.add(ATTENTION_WEIGHTS.name, operands, attrs, output="y")])

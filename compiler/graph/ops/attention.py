@@ -59,9 +59,12 @@ def _infer_weights(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
         mask = operands[_MASK]
         fits = mask.shape[0] in (1, shape[0]) and mask.shape[2:] in ((1, 1), shape[2:])
         require(
-            mask.rank == 4 and mask.dtype == "int8" and mask.shape[1] == shape[1] and fits,
-            f"a mask of attention must be int8 and broadcast to its scores {shape}, not {mask}; "
-            "repair the model",
+            mask.rank == 4
+            and mask.dtype in ("int8", "int32")
+            and mask.shape[1] == shape[1]
+            and fits,
+            f"a mask of attention must be int8 or int32 and broadcast to its scores {shape}, not "
+            f"{mask}; repair the model",
         )
     elif isinstance(a.layout, ActivationLayout):
         assert shape[1] % a.layout.block == 0, "keys that fill up a block need a mask"
@@ -118,15 +121,15 @@ ATTENTION_WEIGHTS = register(
     OpDef(
         "q_attention_weights",
         (*_MAPS, "table", "params", "mask"),
-        {**_ZERO_POINTS, "mask_factor": "int", "hides": "int", **REQUANTIZE_ATTRS},
+        {**_ZERO_POINTS, "mask_factor": "int", "filler": "int", **REQUANTIZE_ATTRS},
         _infer_weights,
         _evaluate_weights,
         num_optional=1,
         targets=(ACCELERATOR,),
         op_class=OpClass.COMPLEX,
         doc="table of the differences of products of a and b, plus mask_factor times mask, from "
-        "their maximum over the channels; params is the index's row; hides says whether HIDDEN "
-        "in the mask certainly leads to a weight of 0",
+        "their maximum over the channels; params is the index's row; filler is what certainly "
+        "leads to a weight of 0 in the mask, or 0",
     )
 )
 WEIGHTED_MEAN = register(

@@ -19,6 +19,7 @@ from daedal.compiler.graph.passes.matmul_rule import reshaped, turned
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor, check_sums
 from daedal.isa.attention import (
     FACTOR_LIMIT,
+    FILLER,
     HIDDEN,
     INDEX_BOUNDS,
     LARGEST_WEIGHT,
@@ -26,6 +27,7 @@ from daedal.isa.attention import (
     MeanConstants,
     hiding_factor,
     index_step,
+    mask_of_biases,
     result_unit,
     weight_table,
 )
@@ -50,11 +52,11 @@ class _Scores:
 @dataclass(frozen=True)
 class _Mask:
     """Integers (images, keys, pixels, 1) by name, "" for none; how much one of them is in scores;
-    and whether `HIDDEN` certainly hides a score."""
+    and the integer of keys that must have no weight, or 0."""
 
     name: str
     factor: int
-    hides: bool
+    filler: int
 
 
 def lower_attention(
@@ -179,7 +181,7 @@ class _Lowering:
             "zero_point_b": 0,
             "columns": self._keys,
             "mask_factor": mask.factor,
-            "hides": int(mask.hides),
+            "filler": mask.filler,
             "zero_point": zero_point,
             "low": low,
             "high": high,
@@ -221,31 +223,44 @@ class _Lowering:
         hiding = hiding_factor(self._scores.scale, largest)
         name = self._scores.mask
         if name is None:
-            return None if hiding is None else _Mask("", hiding, True)
+            return None if hiding is None else _Mask("", hiding, FILLER)
         shape = self._context.graph.types[name].shape
         *outer, rows, keys = (1,) * (2 - len(shape)) + shape
-        if any(extent != 1 for extent in outer) or rows not in (1, self._queries):
-            return None
-        if keys != self._keys:
+        if rows not in (1, self._queries) or keys != self._keys:
             return None
         if self._context.graph.is_constant(name):
-            return self._constant_mask(self._context.graph.constant(name), rows, hiding)
+            mask = self._context.graph.constant(name).reshape(*outer, rows, keys)
+            if any(extent != 1 for extent in outer):
+                mask = np.broadcast_to(mask, (*self._batch, rows, keys))
+            mask = mask.reshape(-1, rows, keys)
+            return self._hiding_mask(mask, hiding) or self._biases(mask, largest)
+        if any(extent != 1 for extent in outer):
+            return None
         return self._computed_mask(name, rows)
 
-    def _constant_mask(self, mask: Array, rows: int, hiding: int | None) -> _Mask | None:
-        """A constant of 0 and one number below."""
+    def _hiding_mask(self, mask: Array, hiding: int | None) -> _Mask | None:
+        """A constant of 0 and one number that certainly hides a score, in 8 bits."""
         values = np.unique(mask)
-        if len(values) > 2 or values[-1] != 0 or values[0] >= 0:
+        if hiding is None or len(values) > 2 or values[-1] != 0:
             return None
-        real = -float(max(values[0], np.finfo(np.float32).min))
-        factor = round(real / (self._scores.scale * -HIDDEN))
-        if hiding is not None and factor >= hiding:
-            factor = hiding
-        elif factor > FACTOR_LIMIT or factor * _LARGEST_ERROR < 0.5:
+        if len(values) == 2 and -values[0] < hiding * self._scores.scale * -HIDDEN:
             return None
-        integers = np.where(mask < 0, HIDDEN, 0).astype(np.int8).reshape(1, rows, self._keys, 1)
-        name = self._constant("mask", integers.transpose(0, 2, 1, 3))
-        return _Mask(name, factor, factor == hiding)
+        integers = np.where(mask < 0, HIDDEN, 0).astype(np.int8)
+        return _Mask(self._mask_map(integers), hiding, FILLER)
+
+    def _biases(self, mask: Array, largest: int) -> _Mask | None:
+        """A constant of any numbers, in the accumulators' bits."""
+        found = mask_of_biases(mask, self._scores.scale, largest)
+        if found is None or self._context.accumulator_bits < found[0].itemsize * 8:
+            return None
+        integers, filler = found
+        return _Mask(self._mask_map(integers), 1, filler)
+
+    def _mask_map(self, integers: Array) -> str:
+        """A constant (images, queries, keys) as a map of keys."""
+        if (integers == integers[:1]).all():
+            integers = integers[:1]
+        return self._constant("mask", np.ascontiguousarray(integers.transpose(0, 2, 1)[..., None]))
 
     def _computed_mask(self, name: str, rows: int) -> _Mask | None:
         x = self._context.resolve(name)
@@ -257,7 +272,7 @@ class _Lowering:
             return None
         flat = turned(self._builder, reshaped(self._builder, x.name, (1, rows, self._keys)))
         maps = reshaped(self._builder, flat, (1, self._keys, rows, 1))
-        return _Mask(maps, factor, False)
+        return _Mask(maps, factor, 0)
 
     def _map(self, name: str) -> str:
         """A tensor (..., M, N) as a map (images, M, N, 1)."""

@@ -30,7 +30,6 @@ from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.target import ACCELERATOR
-from daedal.isa.attention import FILLER
 from daedal.isa.errors import UnsupportedError
 
 __all__ = ["to_blocked"]
@@ -197,19 +196,22 @@ class _Blocking:
         operands.append(self._block_params(node, params))
         channels = whole(node.attrs, "columns")
         padding = -channels % self._activations.block
-        if padding and not (whole(node.attrs, "hides") and all(map(self._graph.is_constant, mask))):
+        filler = whole(node.attrs, "filler")
+        if padding and not filler:
             raise UnsupportedError(
-                "attention with a mask that is computed, or whose values hide little, needs whole "
-                f"blocks of {self._activations.block} keys, not {channels} ({node}); pad the keys",
+                "attention with a mask that is computed needs whole blocks of "
+                f"{self._activations.block} keys, not {channels} ({node}); pad the keys",
                 node.output,
             )
-        if mask and not padding:
+        if mask and not self._graph.is_constant(mask[0]):
             operands.append(self._as_blocked(mask[0]))
-        elif padding:
-            values = self._graph.constant(mask[0]) if mask else np.zeros((1, channels, 1, 1))
+        elif mask or padding:
+            plain = np.zeros((1, channels, 1, 1), dtype=np.int8)
+            values = self._graph.constant(mask[0]) if mask else plain
             margins = ((0, 0), (0, padding), (0, 0), (0, 0))
-            filled = np.pad(values, margins, constant_values=FILLER).astype(np.int8)
-            kind = TensorType((len(filled), channels, *filled.shape[2:]), "int8", self._activations)
+            filled = np.pad(values, margins, constant_values=filler)
+            shape = (len(filled), channels, *filled.shape[2:])
+            kind = TensorType(shape, str(filled.dtype), self._activations)
             name = f"{node.output}.mask"
             operands.append(self._define(name, self._activations.pack(filled), kind))
         return operands

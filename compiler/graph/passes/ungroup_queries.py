@@ -97,7 +97,7 @@ def _ungroup(graph: Graph, builder: GraphBuilder, node: Node, share: int) -> Non
     split = builder.fresh_name(f"{a}.heads")
     is_split = add_moved(builder, a, order.reshape(-1, channels, rows, 1), split)
     for mask in masks_of(node):
-        others[others.index(mask)] = _mask_of_heads(graph, builder, mask, rows)
+        others[others.index(mask)] = _mask_of_heads(graph, builder, mask, images, rows)
     heads = builder.fresh_name(f"{node.output}.heads")
     builder.add(node.op, [split, *others], node.attrs, output=heads, name=node.name)
     shape = graph.types[node.output].shape
@@ -111,15 +111,16 @@ def _is_for_heads(graph: Graph, mask: str) -> bool:
     return graph.types[mask].shape[2:] == (1, 1) or graph.is_constant(mask)
 
 
-def _mask_of_heads(graph: Graph, builder: GraphBuilder, mask: str, rows: int) -> str:
-    """The mask of queries that are split into heads of `rows`."""
-    images, keys, *pixels = graph.types[mask].shape
+def _mask_of_heads(graph: Graph, builder: GraphBuilder, mask: str, images: int, rows: int) -> str:
+    """The mask of queries of so many images that are split into heads of `rows`."""
+    count, keys, *pixels = graph.types[mask].shape
     if pixels == [1, 1]:
         return mask
-    values = graph.constant(mask).reshape(images, keys, -1, rows)
-    if images == 1 and np.array_equal(values, np.broadcast_to(values[:, :, :1], values.shape)):
+    values = graph.constant(mask).reshape(count, keys, -1, rows)
+    if count == 1 and np.array_equal(values, np.broadcast_to(values[:, :, :1], values.shape)):
         heads = values[:, :, 0]
     else:
-        heads = values.transpose(0, 2, 1, 3).reshape(-1, keys, rows)
+        each = np.broadcast_to(values, (images, *values.shape[1:]))
+        heads = each.transpose(0, 2, 1, 3).reshape(-1, keys, rows)
     name = builder.fresh_name(f"{mask}.heads")
     return builder.constant(name, np.ascontiguousarray(heads[..., None]))

@@ -30,7 +30,8 @@ class Case:
     ----------
     zeros : zero points of queries, keys and values.
     factor : what the scores are multiplied by; 0 for nothing.
-    mask : "causal" or "keys" of -10000 as a constant, "few" of -3, "input" as an input.
+    mask : "causal" or "keys" of -10000 as a constant, "few" of -3, "input" as an input; "biases"
+        are normal numbers, "each" different ones for each of the batch, some of them -infinity.
     """
 
     batch: tuple[int, ...] = (3,)
@@ -44,8 +45,17 @@ class Case:
 
     @property
     def mask_shape(self) -> tuple[int, ...]:
-        rows = self.rows if self.mask == "causal" else 1
-        return (*(1 for _ in self.batch), rows, self.keys)
+        rows = self.rows if self.mask in ("causal", "biases", "each") else 1
+        batch = self.batch if self.mask == "each" else tuple(1 for _ in self.batch)
+        return (*batch, rows, self.keys)
+
+    def added(self, rng: np.random.Generator) -> np.ndarray:
+        """A constant mask."""
+        if self.mask not in ("biases", "each"):
+            low = -3 if self.mask == "few" else HIDDEN
+            return np.where(self.hidden(rng), low, 0).astype(np.float32)
+        biases = rng.normal(0, 2, self.mask_shape).astype(np.float32)
+        return np.where(self.hidden(rng), -np.inf, biases) if self.mask == "each" else biases
 
     def hidden(self, rng: np.random.Generator) -> np.ndarray:
         """Which scores a mask hides."""
@@ -70,9 +80,7 @@ class Case:
         if self.mask == "input":
             scores = m.op("Add", scores, m.requantized(m.input("m", self.mask_shape), 0.5, 0))
         elif self.mask:
-            value = -3 if self.mask == "few" else HIDDEN
-            mask = np.where(self.hidden(rng), value, 0).astype(np.float32)
-            scores = m.op("Add", scores, m.constant(mask))
+            scores = m.op("Add", scores, m.constant(self.added(rng)))
         y = m.op("MatMul", m.op("Softmax", scores, axis=-1), v)
         return m.model(m.requantized(y, RESULT, RESULT_ZERO, output="y_q"))
 
@@ -102,6 +110,11 @@ CASES = {
     "one key": Case(keys=1),
     "long": Case(batch=(1,), rows=70, keys=300, depth=64, width=64),
     "many rows": Case(batch=(1,), rows=150, keys=16, mask="causal"),
+    "a mask that hides little": Case(mask="few"),
+    "biases of positions": Case(mask="biases", batch=(1, 4)),
+    "biases of heads": Case(mask="each", batch=(1, 4), rows=33),
+    "biases of windows": Case(mask="each", batch=(3, 2), rows=16, keys=16),
+    "many biases": Case(mask="each", batch=(1, 2), rows=130, keys=130, depth=8, width=8),
 }
 
 
@@ -125,7 +138,7 @@ def test_near_the_real_one(name: str) -> None:
     if case.mask == "input":
         mask = inputs["m"]
     elif case.mask:
-        mask = np.where(case.hidden(np.random.default_rng(0)), HIDDEN, 0)
+        mask = case.added(np.random.default_rng(0))
     scale = QUERY * KEY * (case.factor or 1)
     scores = scale * ((q - case.zeros[0]) @ (k - case.zeros[1])) + mask
     p = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -136,7 +149,8 @@ def test_near_the_real_one(name: str) -> None:
     for image, weights in enumerate(p.reshape(-1, case.rows, case.keys)):
         keys = v.reshape(-1, case.keys, case.width)[image] - case.zeros[2]
         for query, row in enumerate(weights):
-            bound = error_bound(row, keys, scale, VALUE, RESULT) + 1e-6
+            biased = case.mask in ("few", "biases", "each")
+            bound = error_bound(row, keys, scale, VALUE, RESULT, biased=biased) + 1e-6
             errors = np.abs(found[image, query] - np.clip(rows[image, query], -128, 127))
             assert (errors <= bound).all(), (name, image, query)
 
@@ -159,7 +173,6 @@ def layers(artifact: Artifact) -> list[str]:
 @pytest.mark.parametrize(
     "case",
     [
-        Case(mask="few"),  # hides nothing, and has no exact multiple of the scores' scale
         Case(mask="input", keys=33),  # keys fill up a block, and may count as much as others
     ],
 )

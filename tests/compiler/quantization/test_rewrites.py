@@ -160,6 +160,34 @@ def test_fold_affine_scales_the_layer_before(rng: np.random.Generator, kind: str
     assert node.output[0] == "y" and len(node.input) == 3
 
 
+@pytest.mark.parametrize("channels_first", [False, True])
+def test_fold_affine_reaches_layers_through_views(
+    rng: np.random.Generator, channels_first: bool
+) -> None:
+    """As in networks whose residual branches have a scale for each channel."""
+    net = FloatNetwork(rng)
+    x = net.op("Neg", net.input("x", (12, 5)))
+    y = net.op("Gemm", x, net.normal(5, 7), net.normal(7))
+    y = net.op("Reshape", y, net.constant(np.array([1, 3, 4, 7])))
+    if channels_first:
+        y = net.op("Transpose", y, perm=[0, 3, 1, 2])
+    scale = net.positive(7, 1, 1) if channels_first else net.positive(7)
+    net.op("Add", net.op("Mul", y, scale), net.normal(1), output="y")
+    views = ["Reshape", "Transpose"] if channels_first else ["Reshape"]
+    assert ops(rewritten(net, fold_affine, "y")) == ["Neg", "Gemm", *views]
+
+
+def test_fold_affine_keeps_scales_of_other_axes(rng: np.random.Generator) -> None:
+    """Of rows of tokens, and of a view that others read."""
+    net = FloatNetwork(rng)
+    x = net.op("Neg", net.input("x", (12, 5)))
+    y = net.op("Reshape", net.op("Gemm", x, net.normal(5, 7)), net.constant(np.array([3, 4, 7])))
+    net.op("Mul", y, net.positive(3, 1, 1), output="rows")
+    net.op("Mul", y, net.positive(7), output="channels")
+    found = ops(rewritten(net, fold_affine, "rows", "channels"))
+    assert found == ["Neg", "Gemm", "Reshape", "Mul", "Mul"]
+
+
 @pytest.mark.parametrize("extents", [(1,), (1, 1)])
 def test_fold_affine_makes_a_depthwise_layer_where_none_precedes(
     rng: np.random.Generator, extents: tuple[int, ...]

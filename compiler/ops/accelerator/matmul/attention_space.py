@@ -51,6 +51,12 @@ def _mask_rows(func: PrimFunc) -> int:
     return next((int(np.prod(x.shape[:-2])) for x in func.inputs if x.name == "mask"), 0)
 
 
+def _mask_words(func: PrimFunc, variant: Variant) -> int:
+    """Bus words of one of these rows."""
+    bits = next((8 * np.dtype(x.dtype).itemsize for x in func.inputs if x.name == "mask"), 0)
+    return scratchpad(variant, Memory.ACC).elements * bits // variant.bus.data_bits
+
+
 class AttentionSpace(MatmulSpace):
     """All tiles of a function of `daedal.compiler.ops.attention` that fit the scratchpads."""
 
@@ -75,7 +81,7 @@ class AttentionSpace(MatmulSpace):
         self._own_rows = sum(
             shapes[name][0] if name == "bytes" else 1 for name in _OWN_ROWS if name in shapes
         )
-        self._mask_rows = _mask_rows(func)
+        self._mask_rows, self._mask_words = _mask_rows(func), _mask_words(func, variant)
         self._keeps_mask = keeps_mask(func, variant)
 
     def on(self, variant: Variant) -> "AttentionSpace":
@@ -99,6 +105,10 @@ class AttentionSpace(MatmulSpace):
         if self._mask_rows and not self._keeps_mask:
             rows = rows + pixels * self._blocks
         return rows
+
+    def _beats(self, table: Table) -> Column:
+        vectors = self._mask_rows if self._keeps_mask else self._vectors
+        return super()._beats(table) + self._mask_words * vectors
 
     def _tile_alu(self, table: Table) -> Column:
         pixels = self._pixels(table)
