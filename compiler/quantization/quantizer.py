@@ -1,7 +1,7 @@
 """Quantization on one page: a float ONNX model and samples become an int8 QDQ model.
 
 model -> clean -> normalize -> fold_affine -> hoist_bounds -> plan -> calibrate -> insert -> model.
-A transformer's norms are recognized after clean; its tokens, its attention and a
+A transformer's norms are recognized after clean; its tokens, its attention with its masks, and a
 decoder's caches are normalized, too.
 """
 
@@ -21,6 +21,7 @@ from daedal.compiler.quantization.fold_affine import fold_affine
 from daedal.compiler.quantization.given import spread_given
 from daedal.compiler.quantization.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.insert import insert_qdq
+from daedal.compiler.quantization.join_masks import join_masks
 from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
 from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
 from daedal.compiler.quantization.network import Network
@@ -83,6 +84,7 @@ def quantize_model(
         if wide:
             normalize_tokens(network)
             multiply_rotations(network)
+            join_masks(network)
             normalize_attention(network)
             align_caches(network)
             spread_given(network)

@@ -5,7 +5,7 @@ import onnx
 
 from tests.compiler.quantization.float_networks import FloatNetwork
 
-__all__ = ["DEPTH", "TOKENS", "FloatTransformer"]
+__all__ = ["DEPTH", "HEADS", "TOKENS", "WIDTH", "FloatTransformer"]
 
 TOKENS, DEPTH, HEADS = 6, 16, 2
 WIDTH = DEPTH // HEADS

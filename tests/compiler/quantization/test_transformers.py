@@ -13,13 +13,20 @@ from daedal.compiler.quantization.attention import normalize_attention
 from daedal.compiler.quantization.balance import balance_norms
 from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.float_runner import make_runner
+from daedal.compiler.quantization.join_masks import join_masks
 from daedal.compiler.quantization.network import Array
 from daedal.compiler.quantization.normalize import normalize
 from daedal.compiler.quantization.ranges import Range
 from daedal.compiler.quantization.tokens import normalize_tokens
 from daedal.compiler.quantization.transformer import as_transformer
 from tests.compiler.quantization.float_networks import FloatNetwork, evaluate, signal_to_noise_db
-from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
+from tests.compiler.quantization.float_transformers import (
+    DEPTH,
+    HEADS,
+    TOKENS,
+    WIDTH,
+    FloatTransformer,
+)
 
 MIN_SNR_DB = 25
 
@@ -84,6 +91,63 @@ def test_rewrites_are_exact(kind: str, rng: np.random.Generator) -> None:
     assert ops.count("Gather") == {"vision": 0, "language": 1}[kind]
     norms = {"vision": "LayerNormalization", "language": "RMSNormalization"}
     assert ops.count(norms[kind]) == 3
+
+
+def scores_of(net: FloatTransformer) -> str:
+    """Scores of three windows with two heads each."""
+    query, key = (net.input(name, (3, HEADS, TOKENS, WIDTH)) for name in ("q", "k"))
+    return net.op("MatMul", query, net.op("Transpose", key, perm=[0, 1, 3, 2]))
+
+
+def biased(net: FloatTransformer, scores: str) -> str:
+    """As in Swin: a bias for each head, then a mask for each window, on a view."""
+    scores = net.op("Add", scores, net.normal(1, HEADS, TOKENS, TOKENS))
+    view = net.op("Reshape", scores, net.whole(1, 3, HEADS, TOKENS, TOKENS))
+    view = net.op("Add", net.normal(1, 3, 1, TOKENS, TOKENS), view)
+    return net.op("Reshape", view, net.whole(3, HEADS, TOKENS, TOKENS))
+
+
+def hidden(net: FloatTransformer, scores: str, turned: bool) -> str:
+    """As in GPT-2: a Where of the scores that count."""
+    later = np.triu(np.ones((1, 1, TOKENS, TOKENS), bool), 1)
+    low = net.number(-3e38)
+    condition = net.constant(later if turned else ~later)
+    return net.op("Where", condition, *((low, scores) if turned else (scores, low)))
+
+
+@pytest.mark.parametrize("kind", ["biased", "hidden", "turned", "both"])
+def test_constants_added_to_scores_become_one(kind: str, rng: np.random.Generator) -> None:
+    net = FloatTransformer(rng)
+    scores = scores_of(net)
+    if kind in ("biased", "both"):
+        scores = biased(net, scores)
+    if kind != "biased":
+        scores = hidden(net, scores, turned=kind == "turned")
+    model = net.model(net.op("Softmax", scores, axis=-1, output="y"))
+    network = clean(model)
+    join_masks(network)
+    assert [node.op_type for node in network.nodes] == ["Transpose", "MatMul", "Add", "Softmax"]
+    shape = (3, HEADS, TOKENS, WIDTH)
+    feeds = {name: rng.normal(size=shape).astype(np.float32) for name in ("q", "k")}
+    expected, found = evaluate(model, feeds)["y"], evaluate(network.to_model(), feeds)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_what_is_no_mask_stays(rng: np.random.Generator) -> None:
+    """A Where of numbers that do not hide, and a sum that something else reads."""
+    net = FloatTransformer(rng)
+    scores = net.op("Add", scores_of(net), net.normal(1, HEADS, TOKENS, TOKENS), output="z")
+    biases = net.op("Add", scores, net.normal(1))
+    condition = net.constant(np.arange(TOKENS) < 2)
+    model = net.model(
+        "z",
+        net.op("Softmax", biases, axis=-1, output="y"),
+        net.op("Softmax", net.op("Where", condition, scores, net.number(-5)), output="w"),
+    )
+    network = clean(model)
+    before = [node.op_type for node in network.nodes]
+    join_masks(network)
+    assert [node.op_type for node in network.nodes] == before
 
 
 @pytest.mark.parametrize("kind", ["encoder", "vision", "language"])
