@@ -13,7 +13,7 @@ from daedal.compiler.dump import Dump
 from daedal.compiler.fallback import UnfitLayers
 from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.graph import Array, Graph, Node
-from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.layout import ActivationLayout, PixelLayout
 from daedal.compiler.graph.ops.append import has_states
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, element_bits
 from daedal.compiler.graph.ops.registry import get_op
@@ -203,4 +203,7 @@ def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:
         stream = kind.layout.stream
         return TensorSpec(name, 0, 0, (n, c, h, w), bits, stream.batch, stream.lanes, stream)
     assert isinstance(kind.layout, ActivationLayout), f"{name!r} is {kind}"
-    return TensorSpec(name, 0, 0, (n, c, h, w), bits, kind.layout.batch, kind.layout.block)
+    by_pixel = isinstance(kind.layout, PixelLayout)
+    return TensorSpec(
+        name, 0, 0, (n, c, h, w), bits, kind.layout.batch, kind.layout.block, by_pixel=by_pixel
+    )

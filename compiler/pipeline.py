@@ -130,6 +130,15 @@ def graph_passes(
     is a layer of its own, which shows what fusion gains.
     """
     array = variant.array
+    # With a batch, the host arranges the operands of matrix products, and fills up their blocks.
+    products: list[GraphPass] = [
+        ("turn_projections", lambda graph: turn_projections(graph, block=variant.block)),
+        ("transposes_to_products", transposes_to_products),
+    ]
+    aligned: list[GraphPass] = [
+        ("align_heads", lambda graph: align_heads(graph, block=variant.block)),
+        ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
+    ]
     return [
         ("fold_constants", fold_constants),
         ("simplify_reshapes", simplify_reshapes),
@@ -163,11 +172,9 @@ def graph_passes(
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
         ("split_wide_weights", lambda graph: split_wide_weights(graph, block=variant.block)),
         ("split_projections", split_projections),
-        ("turn_projections", lambda graph: turn_projections(graph, block=variant.block)),
-        ("transposes_to_products", transposes_to_products),
+        *(products if array.batch == 1 else []),
         ("shuffles_to_selections", shuffles_to_selections),
-        ("align_heads", lambda graph: align_heads(graph, block=variant.block)),
-        ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
+        *(aligned if array.batch == 1 else []),
         ("align_channels", lambda graph: align_channels(graph, block=variant.block)),
         ("fold_selections", lambda graph: fold_selections(
             graph, block_in=array.block_in, block_out=array.block_out

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from daedal.isa.errors import ArtifactError, ProgramError
-from daedal.isa.fields import text, whole, wholes
+from daedal.isa.fields import flag, text, whole, wholes
 from daedal.isa.files import write_atomically
 from daedal.isa.inputs import read_input
 from daedal.isa.instruction import Instruction, decode_all, encode_all
@@ -268,7 +268,13 @@ def tensor_specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
             "block": whole(item["block"], 1, _MAX_LANES),
         }
         stream = None if item["stream"] is None else _stream(item["stream"], numbers)
-        spec = TensorSpec(name=text(item["name"]), shape=(n, c, h, w), stream=stream, **numbers)
+        spec = TensorSpec(
+            name=text(item["name"]),
+            shape=(n, c, h, w),
+            stream=stream,
+            by_pixel=flag(item["by_pixel"]),
+            **numbers,
+        )
         if spec.size_bytes > MAX_MEMORY_BYTES or spec.batch * spec.block * spec.element_bits % 8:
             raise ValueError("a tensor's size is out of range")
         result.append(spec)

@@ -22,7 +22,8 @@ class TensorSpec:
     """Address and layout of a tensor: `shape` is the logical (N, C, H, W).
 
     `base` is the number of a base address register, `offset_bytes` the offset from it. A `stream`
-    replaces the blocked layout; `batch` and `block` are then its batch and lanes.
+    replaces the blocked layout; `batch` and `block` are then its batch and lanes. With `by_pixel`,
+    the batch of a row is consecutive pixels of one image instead of images.
     """
 
     name: str
@@ -33,13 +34,18 @@ class TensorSpec:
     batch: int
     block: int
     stream: RowStream | None = None
+    by_pixel: bool = False
 
     @property
     def physical_shape(self) -> tuple[int, ...]:
-        """(N/batch, C/block, H, W, batch, block), or the shape of the stream."""
+        """(N/batch, C/block, H, W, batch, block), or the shape of the stream. By pixel: (N,
+        C/block, HW/batch, 1, batch, block), where HW is filled up to whole blocks."""
         if self.stream is not None:
             return self.stream.physical_shape(self.shape)
         n, c, h, w = self.shape
+        if self.by_pixel:
+            pixels = filled_pixels(h * w, self.batch, self.block)
+            return (n, -(-c // self.block), pixels // self.batch, 1, self.batch, self.block)
         return (-(-n // self.batch), -(-c // self.block), h, w, self.batch, self.block)
 
     @property
@@ -53,7 +59,15 @@ class TensorSpec:
             return self.stream.element_at(index, self.shape)
         place = np.unravel_index(index, self.physical_shape)
         nb, cb, h, w, image, channel = (int(k) for k in place)
+        if self.by_pixel:
+            pixel = h * self.batch + image
+            return nb, cb * self.block + channel, *divmod(pixel, self.shape[3])
         return nb * self.batch + image, cb * self.block + channel, h, w
+
+
+def filled_pixels(count: int, batch: int, block: int) -> int:
+    """The pixels of an image in a tensor `by_pixel`."""
+    return -(-count // max(batch, block)) * max(batch, block)
 
 
 def pack_tensor(spec: TensorSpec, values: npt.ArrayLike) -> bytes:
@@ -66,6 +80,11 @@ def pack_tensor(spec: TensorSpec, values: npt.ArrayLike) -> bytes:
         raise ProgramError(f"tensor {spec.name!r} must have shape {spec.shape}, not {array.shape}")
     if spec.stream is not None:
         rows = spec.stream.pack(array.astype(np.int64))
+    elif spec.by_pixel:
+        n, cb, h, _, batch, block = spec.physical_shape
+        full = np.zeros((n, cb * block, h * batch), dtype=np.int64)
+        full[:, : spec.shape[1], : math.prod(spec.shape[2:])] = array.reshape(*spec.shape[:2], -1)
+        rows = full.reshape(n, cb, block, h, batch).transpose(0, 1, 3, 4, 2)
     else:
         nb, cb, h, w, batch, block = spec.physical_shape
         full = np.zeros((nb * batch, cb * block, h, w), dtype=np.int64)
@@ -87,6 +106,10 @@ def unpack_tensor(spec: TensorSpec, data: bytes) -> npt.NDArray[np.int64]:
     blocked = from_memory(raw, spec.element_bits, signed=True).reshape(spec.physical_shape)
     if spec.stream is not None:
         return spec.stream.unpack(blocked, spec.shape)
+    if spec.by_pixel:
+        n, cb, h, _, batch, block = spec.physical_shape
+        rows = blocked.transpose(0, 1, 5, 2, 3, 4).reshape(n, cb * block, h * batch)
+        return rows[:, : spec.shape[1], : math.prod(spec.shape[2:])].reshape(spec.shape)
     nb, cb, h, w, batch, block = spec.physical_shape
     full = blocked.transpose(0, 4, 1, 5, 2, 3).reshape(nb * batch, cb * block, h, w)
     return full[: spec.shape[0], : spec.shape[1]].copy()

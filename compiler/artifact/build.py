@@ -41,6 +41,7 @@ __all__ = ["build_artifact"]
 
 _HOST_LAYOUT = {
     "pack": "permute and pad",
+    "pack_pixels": "permute and pad",
     "pack_stream": "permute and pad",
     "unpack": "permute and crop",
 }

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.isa.tensor import filled_pixels
+
 __all__ = [
     "MAP_RANK",
     "PLAIN",
     "ActivationLayout",
     "DepthwiseLayout",
     "Layout",
+    "PixelLayout",
     "PlainLayout",
     "WeightLayout",
 ]
@@ -90,6 +93,30 @@ class ActivationLayout(Layout):
 
     def __str__(self) -> str:
         return f"NCHW{self.batch}n{self.block}c"
+
+
+@dataclass(frozen=True)
+class PixelLayout(ActivationLayout):
+    """Logical (N, C, P, 1) held as (N, C/block, P/batch, 1, batch, block): consecutive pixels of
+    an image share a row. P is filled up to whole blocks."""
+
+    def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        n, c, h, w = shape
+        pixels = filled_pixels(h * w, self.batch, self.block)
+        return (n, -(-c // self.block), pixels // self.batch, 1, self.batch, self.block)
+
+    def pack(self, array: Array) -> Array:
+        n, cb, rows, _, batch, block = self.physical_shape(array.shape)
+        padded = _pad_to(array, (n, cb * block, rows * batch, 1))
+        split = padded.reshape(n, cb, block, rows, 1, batch)
+        return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 5, 2))
+
+    def unpack(self, array: Array) -> Array:
+        n, cb, rows, _, batch, block = array.shape
+        return array.transpose(0, 1, 5, 2, 4, 3).reshape(n, cb * block, rows * batch, 1)
+
+    def __str__(self) -> str:
+        return f"NCP{self.batch}p{self.block}c"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from daedal.compiler.graph.layout import (
     ActivationLayout,
     DepthwiseLayout,
     Layout,
+    PixelLayout,
     PlainLayout,
     WeightLayout,
 )
@@ -35,6 +36,7 @@ __all__ = ["LAYOUTS", "graph_from_json", "graph_to_json"]
 LAYOUTS: tuple[type, ...] = (
     PlainLayout,
     ActivationLayout,
+    PixelLayout,
     WeightLayout,
     DepthwiseLayout,
     GroupedWeightLayout,

@@ -16,7 +16,10 @@ from daedal.isa.artifact import Move
 
 __all__ = ["SameElements", "is_host_view"]
 
-_SAME_ORDER = ("flip_sign", "pack", "pack_stream", "reshape", "reshape_view", "unpack")
+_SAME_ORDER = (
+    *("flip_sign", "pack", "pack_pixels", "pack_stream"),
+    *("reshape", "reshape_view", "unpack"),
+)
 """Operators that keep the order of the elements. They may change shape, layout and sign."""
 
 _HOST_VIEWS = frozenset({*_SAME_ORDER, "transpose"} - {"reshape_view"})

@@ -538,8 +538,7 @@ def resize(pick: Pick, variant: Variant) -> Graph:
 
 
 def _is_square(variant: Variant) -> bool:
-    array = variant.array
-    return array.batch == 1 and array.block_in == array.block_out
+    return variant.array.block_in == variant.array.block_out
 
 
 def _is_any(variant: Variant) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from daedal.compiler.graph.layout import PLAIN, ActivationLayout
+from daedal.compiler.graph.layout import PLAIN, ActivationLayout, PixelLayout
 from daedal.compiler.graph.ops.integer import dtype_in, is_wide
 from daedal.compiler.graph.ops.registry import (
     Array,
@@ -20,7 +20,7 @@ from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.row_stream import RowStream
 
-__all__ = ["PACK", "PACK_STREAM", "UNPACK"]
+__all__ = ["PACK", "PACK_PIXELS", "PACK_STREAM", "UNPACK"]
 
 
 def _infer_pack(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -45,6 +45,18 @@ def _evaluate_pack(arrays: Sequence[Array], types: Sequence[TensorType], attrs: 
     return layout.pack(arrays[0])
 
 
+def _infer_pack_pixels(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    x = operands[0]
+    assert x.rank == 4 and x.is_plain and x.shape[3] == 1, f"{x} has no single column"
+    return x.with_layout(PixelLayout(whole(attrs, "batch"), whole(attrs, "block")))
+
+
+def _evaluate_pack_pixels(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    return PixelLayout(whole(attrs, "batch"), whole(attrs, "block")).pack(arrays[0])
+
+
 def _stream_layout(attrs: Attrs) -> RowStreamLayout:
     return RowStreamLayout(RowStream(**{name: whole(attrs, name) for name in _STREAM_ATTRS}))
 
@@ -62,8 +74,8 @@ def _evaluate_pack_stream(
 
 
 def _evaluate_unpack(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
-    n, c = types[0].shape[:2]
-    return np.ascontiguousarray(types[0].layout.unpack(arrays[0])[:n, :c])
+    n, c, h, _ = types[0].shape
+    return np.ascontiguousarray(types[0].layout.unpack(arrays[0])[:n, :c, :h])
 
 
 _STREAM_ATTRS = tuple(field.name for field in fields(RowStream))
@@ -77,6 +89,17 @@ PACK = register(
         _evaluate_pack,
         op_class=OpClass.INJECTIVE,
         doc="(N, C, H, W) into blocks of batch x block; lanes beyond N and C are zero",
+    )
+)
+PACK_PIXELS = register(
+    OpDef(
+        "pack_pixels",
+        ("x",),
+        {"batch": "int", "block": "int"},
+        _infer_pack_pixels,
+        _evaluate_pack_pixels,
+        op_class=OpClass.INJECTIVE,
+        doc="(N, C, P, 1) into blocks of batch pixels x block; lanes beyond P and C are zero",
     )
 )
 PACK_STREAM = register(

@@ -13,6 +13,7 @@ from daedal.compiler.graph.layout import (
     ActivationLayout,
     DepthwiseLayout,
     Layout,
+    PixelLayout,
     WeightLayout,
 )
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, WEIGHTED_MEAN
@@ -130,6 +131,9 @@ class _Blocking:
             operands = [self._as_blocked(data[0]), self._block_weights(node)]
         elif node.op == "q_conv_transpose2d":
             operands = [self._as_blocked(data[0]), self._block_sub_kernels(node)]
+        elif node.op == "q_matmul" and self._activations.batch > 1:
+            self._compute_by_pixel(node)
+            return
         elif node.op == "q_matmul":
             operands = self._block_matmul(node)
         elif node.op == "q_requantize_lookup":
@@ -176,18 +180,53 @@ class _Blocking:
 
     def _block_matmul(self, node: Node) -> list[str]:
         """Both maps, and a weight row of factors; `align_matmul` has filled up the blocks."""
-        a, b, factor, *_ = node.inputs
-        row, batch = (self._block_out, self._weights.block_in), self._activations.batch
-        if row[0] > row[1] or batch > 1:
+        if self._activations.batch > 1:
             raise UnsupportedError(
-                "a product of two computed matrices needs an array without batch, and block_in not "
-                "below block_out, "
-                f"not {batch}x{row[1]}x{row[0]} ({node}); choose another variant, or compile a "
-                "part of the model with --from and --to",
+                f"attention needs an array without batch, not one of {self._activations.batch} "
+                f"({node}); choose another variant, or quantize with --separate-attention",
                 node.output,
             )
-        values = np.broadcast_to(self._graph.constant(factor), (1, *row))
-        return [self._as_blocked(a), self._as_blocked(b), self._define(factor, values)]
+        a, b, factor, *_ = node.inputs
+        return [self._as_blocked(a), self._as_blocked(b), self._block_factor(node, factor)]
+
+    def _block_factor(self, node: Node, name: str) -> str:
+        row = (self._block_out, self._weights.block_in)
+        if row[0] > row[1]:
+            raise UnsupportedError(
+                "a product of two computed matrices needs block_in not below block_out, not "
+                f"{row[1]} and {row[0]} ({node}); choose another variant, or compile a part of the "
+                "model with --from and --to",
+                node.output,
+            )
+        return self._define(name, np.broadcast_to(self._graph.constant(name), (1, *row)))
+
+    def _compute_by_pixel(self, node: Node) -> None:
+        """Add a matrix product for an array with a batch: its rows are pixels of one image, as
+        those of different images have no weights in common. The host arranges the maps so."""
+        a, b, factor, params = node.inputs
+        operands = [self._by_pixel(a), self._by_pixel(b), self._block_factor(node, factor)]
+        operands.append(self._block_params(node, params))
+        rows = self._builder.fresh_name(f"{node.output}.rows")
+        self._builder.add(node.op, operands, node.attrs, output=rows, name=node.name)
+        plain = self._builder.fresh_name(f"{rows}.plain")
+        shape = self._graph.types[node.output].shape
+        self._builder.add("unpack", [rows], output=plain)
+        self._builder.add("reshape", [plain], {"shape": shape}, output=node.output)
+
+    def _by_pixel(self, name: str) -> str:
+        images, channels, height, width = self._graph.types[name].shape
+        attrs = {"batch": self._activations.batch, "block": self._activations.block}
+        shape = (images, channels, height * width, 1)
+        if self._graph.is_constant(name):
+            layout = PixelLayout(**attrs)
+            packed = layout.pack(self._graph.constant(name).reshape(shape))
+            return self._define(name, packed, TensorType(shape, "int8", layout))
+        column = self._as_plain(name)
+        if width > 1:
+            view = self._builder.fresh_name(f"{name}.column")
+            column = self._builder.add("reshape", [column], {"shape": shape}, output=view)
+        output = self._builder.fresh_name(f"{name}.pixels")
+        return self._builder.add("pack_pixels", [column], attrs, output=output)
 
     def _block_weights_of_attention(self, node: Node) -> list[str]:
         """Operands of attention's weights; keys that fill up a block are masked."""
@@ -321,8 +360,9 @@ class _Blocking:
         """(rows, 3) as (rows / block_out, block_out, 3); a row that is not for channels is repeated
         in all lanes."""
         rows, lanes = self._graph.constant(name), self._block_out
-        if node.op == "q_matmul":
-            # The channels that fill up the blocks are summed over, too.
+        if node.op == "q_matmul" and self._activations.batch == 1:
+            # The channels that fill up the blocks are summed over, too; one operand has its zero
+            # point there (`align_matmul`). By pixel, both have 0, which adds nothing.
             zeros = [whole(node.attrs, f"zero_point_{role}") for role in "ab"]
             depth = self._graph.types[node.inputs[0]].shape[1]
             filled = -depth % self._activations.block * zeros[0] * zeros[1]

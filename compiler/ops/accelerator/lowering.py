@@ -230,8 +230,8 @@ def matmul_rows(shape: tuple[int, ...], variant: Variant) -> tuple[int, ...]:
             f"{array.weight_bits} and {array.input_bits} bits (variant {variant.name!r}); choose "
             "another one"
         )
-    images, blocks, height, width, _, _, lanes = shape
-    return (images, blocks, height * width // array.block_out, array.block_out, lanes)
+    images, blocks, height, width, _, batch, lanes = shape
+    return (images, blocks, height * width * batch // array.block_out, array.block_out, lanes)
 
 
 def _matmul(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:

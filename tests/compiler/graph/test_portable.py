@@ -50,7 +50,9 @@ def _graphs() -> list[Graph]:
         for name, graph in zip(OPERATORS, found, strict=True)
         if name not in CHANNEL_MOVES
     ]
-    return [*found, *blocked, _image()]
+    product = OPERATORS["matmul"].graph(Pick.seeded([7, 1]), TINY)
+    by_pixel = to_blocked(product, block_in=8, block_out=8, batch=4)
+    return [*found, *blocked, by_pixel, _image()]
 
 
 def _sent(graph: Graph) -> Graph:

@@ -303,15 +303,29 @@ def test_partial_blocks(sizes, zero_points, rng):
     np.testing.assert_array_equal(found, run_all(graph, x)[output])
 
 
-def test_an_array_with_a_batch_is_refused(rng):
-    model = product_model(rng, (), (9, 16, 32), True, "int8", (0, 0))
-    with pytest.raises(
-        ModelError,
-        match=r"a product of two computed matrices needs an array without batch, and block_in not "
-        r"below block_out, not 4x8x8 \(.*\); choose another variant, or compile a part of the "
-        r"model with --from",
-    ):
-        daedal.compile(model.SerializeToString(), "batch4")
+@pytest.mark.parametrize("zero_points", [(0, 0), (-128, 5)])
+@pytest.mark.parametrize("sizes", [(9, 16, 24), (50, 21, 33), (1, 1, 1), (7, 37, 19)])
+@pytest.mark.parametrize("variant", ["batch4", "smallest"])
+def test_rows_fill_the_batch(variant, sizes, zero_points, rng):
+    """An array with a batch takes several rows of one matrix at a time, which the host arranges."""
+    model = product_model(rng, (2,), sizes, sizes[0] > 7, "int8", zero_points).SerializeToString()
+    artifact = daedal.compile(model, variant, host=None, cpu_levels=())
+    assert [layer.op for layer in artifact.layers] == ["q_matmul"]
+    verify(artifact.program)
+    x = {
+        item.name: rng.uniform(-2, 2, [dim.dim_value for dim in item.type.tensor_type.shape.dim])
+        for item in onnx.load_from_string(model).graph.input
+    }
+    x = {name: value.astype(np.float32) for name, value in x.items()}
+    graph = integer_graph(model, artifact.program.variant)
+    assert all(
+        item.largest <= 1 for item in compare_operators(onnx.load_from_string(model), graph, x)
+    )
+    (output,) = graph.outputs
+    expected = run_all(graph, x)[output]
+    for device in ("functional", "rtl") if sizes[0] == 9 else ("functional",):
+        found = daedal.simulate(artifact, x, device=device).outputs[output]
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_sums_that_leave_the_accumulators_are_refused(rng):

@@ -50,12 +50,12 @@ class MatmulSpace(TileSpace):
         )
         self._stored = narrow_vectors(func.outputs[0])
         self._out *= self._stored
-        self._images, self._outer, *self._map, self._parts, _, lanes = func.outputs[0].shape
+        self._images, self._outer, *self._map, self._parts, batch, lanes = func.outputs[0].shape
         self._blocks = self._outer * self._parts
         self._depth = func.params[0].shape[1]
         self._others = func.params[1].shape[0]
         self._has_rows = func.params[-1].shape[0] > 1
-        self._result_cycles = lanes // variant.units.requantize_lanes
+        self._result_cycles = batch * lanes // variant.units.requantize_lanes
         self._vector_cycles = 2 + self._result_cycles
 
     def on(self, variant: Variant) -> "MatmulSpace":
