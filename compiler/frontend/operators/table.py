@@ -106,7 +106,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "MatMul": ImportedOperator(
         convolution.import_matmul,
         _ACCELERATOR,
-        "by constant quantized weights, or of two quantized tensors with equal batches",
+        "by constant quantized weights, or of two quantized tensors",
     ),
     "Max": ImportedOperator(elementwise.import_bound, _ACCELERATOR, _BOUND),
     "MaxPool": ImportedOperator(

@@ -303,6 +303,45 @@ def test_partial_blocks(sizes, zero_points, rng):
     np.testing.assert_array_equal(found, run_all(graph, x)[output])
 
 
+@pytest.mark.parametrize("variant", ["vta", "batch4"])
+@pytest.mark.parametrize(
+    "batches",
+    [
+        ((2, 3), ()),
+        ((), (3,)),
+        ((2, 3), (2, 1)),
+        ((1, 3), (2, 3)),
+        ((3, 1, 2), (2, 1)),
+        ((2, 1, 3), (1, 4, 1)),
+        ((1, 2), (3, 2)),
+    ],
+    ids=str,
+)
+def test_batches_that_broadcast(variant, batches, rng):
+    """Axes of one operand alone are rows or columns of the product."""
+    model = QdqModel()
+    shapes = {"a": (*batches[0], 5, 24), "b": (*batches[1], 24, 7)}
+    scales = {"a": 0.02, "b": 0.03}
+    operands = [
+        model.requantized(model.input(name, shape), scales[name], 3, output=f"{name}_q")
+        for name, shape in shapes.items()
+    ]
+    y = model.requantized(model.op("MatMul", *operands), 0.4, -5, output="y_q")
+    data = model.model(y).SerializeToString()
+    artifact = daedal.compile(data, variant, host=None, cpu_levels=())
+    # On `vta`, others fill up the blocks.
+    assert [layer.op for layer in artifact.layers].count("q_matmul") == 1
+    x = {name: rng.uniform(-2, 2, shape).astype(np.float32) for name, shape in shapes.items()}
+    graph = integer_graph(data, artifact.program.variant)
+    (output,) = graph.outputs
+    expected = run_all(graph, x)[output]
+    (real,) = run_onnxruntime(data, x)
+    assert expected.shape == real.shape
+    assert np.abs(expected - real).max() <= 0.4 * 1.01
+    found = daedal.simulate(artifact, x).outputs[output]
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("zero_points", [(0, 0), (-128, 5)])
 @pytest.mark.parametrize("sizes", [(9, 16, 24), (50, 21, 33), (1, 1, 1), (7, 37, 19)])
 @pytest.mark.parametrize("variant", ["batch4", "smallest"])
