@@ -80,8 +80,8 @@ def lower_attention(
     if scores is None:
         return None
     values = context.resolve(node.inputs[1])
-    shapes = [context.graph.types[name].shape for name in node.inputs]
-    if values is None or shapes[0][:-2] != shapes[1][:-2]:
+    batches = [context.graph.types[name].shape[:-2] for name in node.inputs]
+    if values is None or not _serves(batches[1], batches[0]):
         return None
     try:
         return _Lowering(context, node, scores, values, output).run(q)
@@ -128,14 +128,27 @@ def _product(
     if node is None or node.op != "matmul":
         return None
     a, b = (context.resolve(operand) for operand in node.inputs)
-    shapes = [graph.types[operand].shape for operand in node.inputs]
-    if a is None or b is None or shapes[0][:-2] != shapes[1][:-2]:
+    batches = [graph.types[operand].shape[:-2] for operand in node.inputs]
+    if a is None or b is None or not _serves(batches[1], batches[0]):
         return None
     return (a, b), a.scale * b.scale * factor
 
 
+def _serves(batch: tuple[int, ...], of: tuple[int, ...]) -> bool:
+    """Whether each matrix of a batch belongs to equally many consecutive ones of another batch."""
+    full = (1,) * (len(of) - len(batch)) + batch
+    same = next(
+        (axis for axis, pair in enumerate(zip(full, of, strict=False)) if pair[0] != pair[1]),
+        len(of),
+    )
+    return len(full) == len(of) and all(extent == 1 for extent in full[same:])
+
+
 class _Lowering:
-    """Of queries (..., queries, depth), keys (..., depth, keys), and values (..., keys, width)."""
+    """Of queries (..., queries, depth), keys (..., depth, keys), and values (..., keys, width).
+
+    A matrix of keys or values may serve several consecutive ones of queries.
+    """
 
     def __init__(
         self,
@@ -276,7 +289,8 @@ class _Lowering:
 
     def _map(self, name: str) -> str:
         """A tensor (..., M, N) as a map (images, M, N, 1)."""
-        return reshaped(self._builder, name, (self._images, *self._shape(name), 1))
+        *batch, rows, columns = self._builder.types[name].shape
+        return reshaped(self._builder, name, (math.prod(batch), rows, columns, 1))
 
     def _turned_map(self, name: str) -> str:
         """The same as a map (images, N, M, 1)."""

@@ -28,6 +28,7 @@ class Case:
 
     Parameters
     ----------
+    shared : trailing axes of the batch that keys and values have once.
     zeros : zero points of queries, keys and values.
     factor : what the scores are multiplied by; 0 for nothing.
     mask : "causal" or "keys" of -10000 as a constant, "few" of -3, "input" as an input; "biases"
@@ -35,6 +36,7 @@ class Case:
     """
 
     batch: tuple[int, ...] = (3,)
+    shared: int = 0
     rows: int = 20
     keys: int = 33
     depth: int = 24
@@ -42,6 +44,17 @@ class Case:
     zeros: tuple[int, int, int] = (0, 0, 0)
     factor: float = 0.0
     mask: str = ""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of queries, keys and values."""
+        kept = len(self.batch) - self.shared
+        once = (*self.batch[:kept], *(1 for _ in self.batch[kept:]))
+        return {
+            "q": (*self.batch, self.rows, self.depth),
+            "k": (*once, self.depth, self.keys),
+            "v": (*once, self.keys, self.width),
+        }
 
     @property
     def mask_shape(self) -> tuple[int, ...]:
@@ -67,11 +80,10 @@ class Case:
 
     def model(self, rng: np.random.Generator) -> onnx.ModelProto:
         m = QdqModel(21)
-        shapes = ((self.rows, self.depth), (self.depth, self.keys), (self.keys, self.width))
         q, k, v = (
-            m.requantized(m.input(name, (*self.batch, *shape)), scale, zero, output=f"{name}_q")
-            for name, shape, scale, zero in zip(
-                "qkv", shapes, (QUERY, KEY, VALUE), self.zeros, strict=True
+            m.requantized(m.input(name, shape), scale, zero, output=f"{name}_q")
+            for (name, shape), scale, zero in zip(
+                self.shapes.items(), (QUERY, KEY, VALUE), self.zeros, strict=True
             )
         )
         scores = m.op("MatMul", q, k)
@@ -85,11 +97,8 @@ class Case:
         return m.model(m.requantized(y, RESULT, RESULT_ZERO, output="y_q"))
 
     def inputs(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        shapes = {"q": (self.rows, self.depth), "k": (self.depth, self.keys)}
-        shapes["v"] = (self.keys, self.width)
         found = {
-            name: rng.normal(0, 1, (*self.batch, *shape)).astype(np.float32)
-            for name, shape in shapes.items()
+            name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in self.shapes.items()
         }
         if self.mask == "input":
             found["m"] = np.where(self.hidden(rng), -60, 0).astype(np.float32)
@@ -99,6 +108,8 @@ class Case:
 CASES = {
     "plain": Case(),
     "batches": Case(batch=(2, 3)),
+    "one head of keys": Case(batch=(2, 3), shared=1, mask="each"),
+    "keys for all": Case(batch=(2, 2), shared=2),
     "no batch": Case(batch=()),
     "zero points": Case(zeros=(5, -7, 100)),
     "lowest zero point": Case(zeros=(-128, 127, -128)),
@@ -145,9 +156,10 @@ def test_near_the_real_one(name: str) -> None:
     p /= p.sum(axis=-1, keepdims=True)
     real = (p @ (v - case.zeros[2])) * VALUE / RESULT + RESULT_ZERO
     rows = real.reshape(-1, case.rows, case.width)
+    every = np.broadcast_to(v, (*case.batch, *v.shape[-2:]))
     found = values["y_q"].reshape(rows.shape)
     for image, weights in enumerate(p.reshape(-1, case.rows, case.keys)):
-        keys = v.reshape(-1, case.keys, case.width)[image] - case.zeros[2]
+        keys = every.reshape(-1, case.keys, case.width)[image] - case.zeros[2]
         for query, row in enumerate(weights):
             biased = case.mask in ("few", "biases", "each")
             bound = error_bound(row, keys, scale, VALUE, RESULT, biased=biased) + 1e-6
