@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from daedal.isa.variant import Variant, load_variant
 from tests.support.accelerator import micro_variant
 from tests.support.levels import check_levels
-from tests.support.operator_graphs import OPERATORS, inputs_of
+from tests.support.operator_graphs.layer_graph import inputs_of
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 
 VARIANTS: dict[str, Variant] = {

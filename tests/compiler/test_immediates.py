@@ -21,7 +21,7 @@ from daedal.isa.numerics import wide_bounds
 from daedal.isa.table import IMMEDIATE_BITS
 from tests.support.accelerator import micro_variant
 from tests.support.levels import Compiled
-from tests.support.operator_graphs import OPERATORS
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 
 MICRO = micro_variant(inp_bytes=1024, tables=2, wide_requantize=True)

@@ -13,7 +13,8 @@ from daedal.isa.variant import load_variant
 from tests.support.accelerator import check_operator
 from tests.support.accelerator_operators import conv_case
 from tests.support.levels import Compiled, Layer, check_layer
-from tests.support.operator_graphs import OPERATORS, inputs_of
+from tests.support.operator_graphs.layer_graph import inputs_of
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 from tests.support.random_schedule import random_schedule
 

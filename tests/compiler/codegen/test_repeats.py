@@ -14,7 +14,7 @@ from daedal.isa.variant import load_variant
 from tests.support.accelerator import micro_variant
 from tests.support.accelerator_operators import conv_case
 from tests.support.levels import Compiled
-from tests.support.operator_graphs import OPERATORS
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 
 TINY = load_variant("tiny")

@@ -12,7 +12,7 @@ from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.errors import ArtifactError
 from tests.support.accelerator import micro_variant
 from tests.support.levels import Compiled
-from tests.support.operator_graphs import OPERATORS
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 
 MICRO = micro_variant(inp_bytes=1024)

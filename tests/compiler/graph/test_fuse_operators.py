@@ -12,7 +12,8 @@ from daedal.compiler.pipeline import compile_graph, graph_passes
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
-from tests.support.operator_graphs import OPERATORS, inputs_of
+from tests.support.operator_graphs.layer_graph import inputs_of
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 
 TINY = load_variant("tiny")

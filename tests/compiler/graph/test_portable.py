@@ -15,7 +15,7 @@ from daedal.compiler.pipeline import graph_passes
 from daedal.isa.errors import ModelError
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
-from tests.support.operator_graphs import OPERATORS
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 
 TINY = load_variant("tiny")

@@ -12,7 +12,7 @@ from daedal.compiler.space import Config
 from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import load_variant
 from tests.support.blocked_layer import blocked_layers
-from tests.support.operator_graphs import OPERATORS
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 
 TINY = load_variant("tiny")

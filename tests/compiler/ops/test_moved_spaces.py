@@ -23,7 +23,7 @@ from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant
 from tests.daedal.tuning.test_templates import STREAM, TEMPLATES, VARIANTS, FewChannels
 from tests.support.blocked_layer import blocked_layers
-from tests.support.operator_graphs import OPERATORS
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 
 CHANGES = {

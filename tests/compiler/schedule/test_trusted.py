@@ -14,7 +14,7 @@ from daedal.compiler.tir.stmt import For, PrimFunc
 from daedal.isa.errors import ScheduleError
 from tests.support.accelerator import micro_variant
 from tests.support.levels import Compiled
-from tests.support.operator_graphs import OPERATORS
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 
 MICRO = micro_variant(inp_bytes=1024)

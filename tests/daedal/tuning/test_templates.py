@@ -20,7 +20,7 @@ from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.layer_runner import LayerRunner, build
 from tests.support.accelerator import micro_variant
 from tests.support.blocked_layer import blocked_layers
-from tests.support.operator_graphs import OPERATORS
+from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 
 VARIANTS: dict[str, Variant] = {

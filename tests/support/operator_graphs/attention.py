@@ -1,4 +1,4 @@
-"""The layers of attention as graphs of one layer, for `tests.support.operator_graphs`."""
+"""The layers of attention as graphs of one layer."""
 
 import numpy as np
 

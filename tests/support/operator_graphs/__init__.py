@@ -1,0 +1,1 @@
+"""Every operator of the accelerator as a graph of one layer."""
