@@ -56,7 +56,7 @@ __all__ = [
     "Value",
 ]
 
-FORMAT = "daedal artifact 8"
+FORMAT = "daedal artifact 9"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
 

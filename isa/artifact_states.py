@@ -55,6 +55,7 @@ def check_states(states: tuple[State, ...], programs: tuple[Program, ...]) -> No
         if (
             len(found) != 1
             or found[0].stream is not None
+            or found[0].by_pixel
             or not state.rows <= state.begin < found[0].shape[state.axis]
         ):
             raise ArtifactError(

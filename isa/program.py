@@ -38,7 +38,7 @@ __all__ = [
     "tensor_specs",
 ]
 
-FORMAT = "daedal program 3"
+FORMAT = "daedal program 4"
 MAX_FILE_BYTES = 1 << 30
 MAX_MEMORY_BYTES = 1 << 30
 MAX_INSTRUCTIONS = 1 << 20
@@ -275,6 +275,8 @@ def tensor_specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
             by_pixel=flag(item["by_pixel"]),
             **numbers,
         )
+        if stream is not None and spec.by_pixel:
+            raise ValueError("a stream must not be by pixel")
         if spec.size_bytes > MAX_MEMORY_BYTES or spec.batch * spec.block * spec.element_bits % 8:
             raise ValueError("a tensor's size is out of range")
         result.append(spec)
