@@ -141,14 +141,14 @@ def mask_of_biases(
     biases: npt.ArrayLike, scale: float, largest: int
 ) -> tuple[npt.NDArray[np.int32], int] | None:
     """What is added to scores instead of `biases`, and what is added to keys that only fill a
-    block; None if sums could leave 32 bits.
+    block; None if sums could leave 32 bits, or a bias is infinite or no number.
 
     The largest bias of each query becomes 0, which changes no probability. Lower ones than any
     weight needs are raised to where it is 0, so that infinite ones have integers, too.
 
     Parameters
     ----------
-    biases : (..., keys), real numbers; a query may have -infinity for some of its keys.
+    biases : (..., keys), real numbers; -infinity hides a key.
     scale : of the scores.
     largest : absolute value of scores that may occur.
     """
@@ -156,6 +156,8 @@ def mask_of_biases(
     if largest - lowest >= 1 << 31:
         return None
     real = np.maximum(np.asarray(biases, dtype=np.float64), np.finfo(np.float32).min)
+    if not np.isfinite(real).all():
+        return None
     below = (real - real.max(axis=-1, keepdims=True)) / scale
     return np.rint(np.maximum(below, lowest)).astype(np.int32), lowest
 

@@ -12,6 +12,7 @@ from daedal.isa.attention import (
     error_bound,
     hiding_factor,
     index_step,
+    mask_of_biases,
     result_unit,
     weight_step,
     weight_table,
@@ -88,6 +89,24 @@ def test_a_hidden_score_has_no_weight_however_large_it_is(scale: float) -> None:
     scores = np.array([[-largest], [largest + HIDDEN * factor], [-largest]])
     weights = attention_weights(scores, index_step(scale, 17), weight_table(scale))
     np.testing.assert_array_equal(weights[:, 0], [127, 0, 127])
+
+
+def test_biases_are_less_the_largest_of_their_query() -> None:
+    """In steps of the scores; what hides certainly leads to a weight of 0."""
+    scale, largest = 0.01, 5_000
+    biases = np.array([[0.5, -0.25, -np.inf], [3.0, 3.0, 2.0], [-1e9, -1e9, -1e9]])
+    found = mask_of_biases(biases, scale, largest)
+    assert found is not None
+    integers, filler = found
+    assert integers.tolist() == [[0, -75, filler], [0, 0, -100], [0, 0, 0]]
+    scores = np.array([-largest, 0, largest]) + integers[0]
+    weights = attention_weights(scores[:, None], index_step(scale, 17), weight_table(scale))
+    assert weights[2, 0] == 0
+
+
+@pytest.mark.parametrize("bias", [np.inf, np.nan])
+def test_biases_that_are_no_numbers_have_no_integers(bias: float) -> None:
+    assert mask_of_biases([0.0, bias], 0.01, 100) is None
 
 
 def test_nothing_hides_scores_that_are_too_large() -> None:
