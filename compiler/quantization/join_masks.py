@@ -75,7 +75,8 @@ def _sum(edges: Edges, name: str) -> tuple[str, Array] | None:
 
 
 def _hidden(edges: Edges, node: onnx.NodeProto) -> tuple[str, Array] | None:
-    """A Where whose condition is constant, and one of whose operands is a constant that hides."""
+    """A Where whose condition is constant, and one of whose operands is a constant that hides. Some
+    score of each query must count: of a query without one, all weights are equal."""
     constants = edges.network.constants
     condition, *operands = node.input
     if condition not in constants:
@@ -87,7 +88,8 @@ def _hidden(edges: Edges, node: onnx.NodeProto) -> tuple[str, Array] | None:
         value = constants.get(other)
         if value is None or edges.shapes.get(x) != edges.shapes.get(node.output[0]):
             continue
-        if value.dtype == np.float32 and (value <= _HIDES).all():
+        counts = np.atleast_1d(keeps).any(axis=-1).all()
+        if value.dtype == np.float32 and (value <= _HIDES).all() and counts:
             return x, np.where(keeps, np.float32(0), value)
     return None
 

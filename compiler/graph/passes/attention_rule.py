@@ -137,11 +137,7 @@ def _product(
 def _serves(batch: tuple[int, ...], of: tuple[int, ...]) -> bool:
     """Whether each matrix of a batch belongs to equally many consecutive ones of another batch."""
     full = (1,) * (len(of) - len(batch)) + batch
-    same = next(
-        (axis for axis, pair in enumerate(zip(full, of, strict=False)) if pair[0] != pair[1]),
-        len(of),
-    )
-    return len(full) == len(of) and all(extent == 1 for extent in full[same:])
+    return any(full == (*of[:count], *(1 for _ in of[count:])) for count in range(len(of) + 1))
 
 
 class _Lowering:

@@ -77,7 +77,8 @@ def add_matmul(
 
     The reduction axis becomes the channels of both maps, so the first operand is transposed. The
     channels of the result are the columns of the second operand, so the result is transposed, too.
-    A batch axis that only one operand has becomes part of that one's rows or columns.
+    A batch axis over which the second operand broadcasts becomes rows of the product; one over
+    which the first operand does becomes columns.
 
     Parameters
     ----------

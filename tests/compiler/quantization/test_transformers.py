@@ -134,15 +134,18 @@ def test_constants_added_to_scores_become_one(kind: str, rng: np.random.Generato
 
 
 def test_what_is_no_mask_stays(rng: np.random.Generator) -> None:
-    """A Where of numbers that do not hide, and a sum that something else reads."""
+    """A Where of numbers that do not hide, or of whole queries, and a sum that something else
+    reads."""
     net = FloatTransformer(rng)
     scores = net.op("Add", scores_of(net), net.normal(1, HEADS, TOKENS, TOKENS), output="z")
     biases = net.op("Add", scores, net.normal(1))
     condition = net.constant(np.arange(TOKENS) < 2)
+    queries = net.constant(np.arange(TOKENS)[:, None] < 2)
     model = net.model(
         "z",
         net.op("Softmax", biases, axis=-1, output="y"),
         net.op("Softmax", net.op("Where", condition, scores, net.number(-5)), output="w"),
+        net.op("Softmax", net.op("Where", queries, scores, net.number(-1e9)), output="v"),
     )
     network = clean(model)
     before = [node.op_type for node in network.nodes]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from daedal.isa.memory_model import memory_model
+from daedal.isa.memory_model import MemoryModel, memory_model
 from daedal.isa.table import Opcode
 from daedal.isa.variant import load_variant, shipped_variants
 from daedal.sim.rtl.launch import Launch
@@ -25,6 +25,11 @@ def marked(case: RandomProgram) -> RandomProgram:
         for index, item in enumerate(case.program.instructions)
     )
     return replace(case, program=replace(case.program, instructions=instructions))
+
+
+def with_bursts(timing: MemoryModel, reads: int, writes: int) -> MemoryModel:
+    """A memory that takes so many bursts at a time."""
+    return replace(timing, name="few", max_read_bursts=reads, max_write_bursts=writes)
 
 
 def check(launches: list[Launch]) -> None:
@@ -81,7 +86,7 @@ def test_a_machine_without_counters(every: bool) -> None:
 
 @pytest.mark.parametrize("bursts", [1, 3])
 def test_a_memory_that_takes_fewer_bursts_than_the_machine_asks_for(bursts: int) -> None:
-    few = replace(memory_model("ddr"), name="few", max_read_bursts=bursts, max_write_bursts=bursts)
+    few = with_bursts(memory_model("ddr"), bursts, bursts)
     cases = [random_program(TINY, seed, length=24) for seed in rotating_seeds(10)]
     check([placed(case, few) for case in cases])
 
@@ -103,19 +108,20 @@ def test_every_shipped_variant(name: str) -> None:
         case = random_program(variant, seed, length=24)
         timing = memory_model(("ideal", "ddr", "slow")[seed // 3 % 3])
         if seed % 5 == 0:
-            few = {"max_read_bursts": 1 + seed % 3, "max_write_bursts": 1 + seed // 5 % 3}
-            timing = replace(timing, name="few", **few)
+            timing = with_bursts(timing, 1 + seed % 3, 1 + seed // 5 % 3)
         launches.append(placed(marked(case) if seed % 3 == 0 else case, timing))
     check(launches)
 
 
 @pytest.mark.parametrize(
-    ("seed", "preset", "cycles"), [(300_368, "ddr", 1_739), (300_375, "ideal", 1_266)]
+    ("seed", "timing", "cycles"),
+    [
+        (300_368, memory_model("ddr"), 1_739),
+        (300_375, with_bursts(memory_model("ideal"), 1, 1), 1_266),
+    ],
+    ids=["ddr", "ideal"],
 )
-def test_marks_of_two_words(seed: int, preset: str, cycles: int) -> None:
+def test_marks_of_two_words(seed: int, timing: MemoryModel, cycles: int) -> None:
     """On a bus of 256 bits. `cycles` are the RTL's, which takes long to build."""
     case = random_program(load_variant("wide"), seed, length=24)
-    timing = memory_model(preset)
-    if seed % 5 == 0:
-        timing = replace(timing, name="few", max_read_bursts=1, max_write_bursts=1)
     assert model_profile(placed(marked(case), timing)).cycles == cycles
