@@ -23,6 +23,7 @@ from daedal.compiler.graph.passes import (
     append_to_maps,
     appends_first,
     compose_tables,
+    compute_used_parts,
     diagonal_to_groups,
     eliminate_common_subexpressions,
     eliminate_dead_code,
@@ -66,7 +67,15 @@ from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
 
-__all__ = ["CompiledGraph", "CompiledPart", "accelerator_graphs", "compile_graph", "graph_passes"]
+__all__ = [
+    "CompiledGraph",
+    "CompiledPart",
+    "accelerator_graphs",
+    "compile_graph",
+    "graph_passes",
+    "layout_passes",
+    "lowering_passes",
+]
 
 GraphPass = tuple[str, Callable[[Graph], Graph]]
 
@@ -87,13 +96,15 @@ class CompiledGraph:
     Attributes
     ----------
     imported : the graph before all passes.
-    graph : the graph after them.
+    lowered : the graph after `lowering_passes`.
+    graph : the graph after all passes.
     parts : the parts in the order in which they run: each after all that it needs.
     reasons : why the host computes some quantized tensors, by their names.
     same : which tensors have the same elements, over all graphs from `imported` to `graph`.
     """
 
     imported: Graph
+    lowered: Graph
     graph: Graph
     parts: tuple[CompiledPart, ...]
     reasons: Mapping[str, str]
@@ -124,10 +135,49 @@ def graph_passes(
     on_host: Collection[str] = (),
     fuse: bool = True,
 ) -> list[GraphPass]:
-    """The passes in order, each with its name in dumps.
+    """All passes in order: `lowering_passes`, then `layout_passes`."""
+    return [
+        *lowering_passes(variant, on_host=on_host),
+        *layout_passes(variant, from_tensors, to_tensors, fuse=fuse),
+    ]
 
-    `on_host` are the quantized tensors that the host has to compute. Without `fuse`, every operator
-    is a layer of its own, which shows what fusion gains.
+
+def lowering_passes(variant: Variant, *, on_host: Collection[str] = ()) -> list[GraphPass]:
+    """The first passes, in order, each with its name in dumps: to integer operators on the model's
+    own tensors. Their result is the reference that layers are compared with (`daedal.check`).
+
+    `on_host` are the quantized tensors that the host has to compute.
+    """
+    return [
+        ("fold_constants", fold_constants),
+        ("simplify_reshapes", simplify_reshapes),
+        ("eliminate_dead_code", eliminate_dead_code),
+        ("fold_bias", fold_bias),
+        ("fold_batch_norm", fold_batch_norm),
+        ("lower_qdq", lambda graph: lower_qdq(
+            graph,
+            multiplier_bits=variant.units.multiplier_bits,
+            accumulator_bits=variant.array.accumulator_bits,
+            on_host=on_host,
+            tables=variant.memory.tables > 0,
+            wide=variant.units.wide_requantize and variant.array.accumulator_bits == 32,
+            rows=computes_rows(variant),
+        )),
+        ("hoist_lookups", hoist_lookups),
+        ("flatten_dense_to_conv", flatten_dense_to_conv),
+    ]  # fmt: skip
+
+
+def layout_passes(
+    variant: Variant,
+    from_tensors: Sequence[str],
+    to_tensors: Sequence[str],
+    *,
+    fuse: bool = True,
+) -> list[GraphPass]:
+    """The other passes, in order: which parts of tensors are computed, and where elements lie.
+
+    Without `fuse`, every operator is a layer of its own, which shows what fusion gains.
     """
     array = variant.array
     # With a batch, the host arranges the operands of matrix products, and fills up their blocks.
@@ -140,22 +190,8 @@ def graph_passes(
         ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
     ]
     return [
-        ("fold_constants", fold_constants),
-        ("simplify_reshapes", simplify_reshapes),
-        ("eliminate_dead_code", eliminate_dead_code),
-        ("fold_bias", fold_bias),
-        ("fold_batch_norm", fold_batch_norm),
-        ("lower_qdq", lambda graph: lower_qdq(
-            graph,
-            multiplier_bits=variant.units.multiplier_bits,
-            accumulator_bits=array.accumulator_bits,
-            on_host=on_host,
-            tables=variant.memory.tables > 0,
-            wide=variant.units.wide_requantize and array.accumulator_bits == 32,
-            rows=computes_rows(variant),
-        )),
-        ("hoist_lookups", hoist_lookups),
-        ("flatten_dense_to_conv", flatten_dense_to_conv),
+        ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
+        ("compute_used_parts", compute_used_parts),
         ("simplify_transposes", simplify_transposes),
         ("join_columns", join_columns),
         ("simplify_reshapes", simplify_reshapes),
@@ -169,7 +205,6 @@ def graph_passes(
         ("simplify_reshapes", simplify_reshapes),
         ("fold_constants", lambda graph: fold_constants(graph, keep_quantized=False)),
         ("eliminate_dead_code", eliminate_dead_code),
-        ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
         ("split_wide_weights", lambda graph: split_wide_weights(graph, block=variant.block)),
         ("split_projections", split_projections),
         *(products if array.batch == 1 else []),
@@ -247,13 +282,14 @@ def compile_graph(
     cut = bool(from_tensors or to_tensors)
     dump = Dump(dump_dir)
     while True:
-        passes = graph_passes(
-            variant, from_tensors, to_tensors, on_host=fallback.reasons, fuse=fuse
-        )
+        lowering = lowering_passes(variant, on_host=fallback.reasons)
+        layout = layout_passes(variant, from_tensors, to_tensors, fuse=fuse)
         dump.restart()
+        dump("imported", graph)
         final, same = None, SameElements([graph])
         try:
-            final = _run_passes(graph, passes, dump, say, same)
+            lowered = _run_passes(graph, lowering, dump, say, same)
+            final = _run_passes(lowered, layout, dump, say, same)
             check_borders(final, same, graph.types if names is None else names)
             parts = _partition(final, fallback)
             costly = {} if cut else _costly(parts, variant, host, fallback, same)
@@ -269,7 +305,7 @@ def compile_graph(
         except UnfitLayers as unfit:
             fallback.add(unfit, final)
         else:
-            return CompiledGraph(graph, final, compiled, fallback.reasons, same)
+            return CompiledGraph(graph, lowered, final, compiled, fallback.reasons, same)
 
 
 @without_collection
@@ -300,8 +336,7 @@ def _run_passes(
     say: Callable[[str], None],
     same: SameElements,
 ) -> Graph:
-    """The graph after all passes; the views of every intermediate graph are added to `same`."""
-    dump("imported", graph)
+    """The graph after these passes; the views of every intermediate graph are added to `same`."""
     for name, run_pass in passes:
         say(f"graph pass {name}")
         try:

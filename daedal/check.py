@@ -20,7 +20,7 @@ from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.graph import Graph, run_all
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.onnxruntime_session import open_session
-from daedal.compiler.pipeline import graph_passes
+from daedal.compiler.pipeline import lowering_passes
 from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import ToolError
 from daedal.isa.variant import Variant
@@ -62,9 +62,7 @@ def integer_graph(
     Raises ModelError for a model that cannot be read or lowered.
     """
     graph = load_onnx(model)
-    for name, run_pass in graph_passes(variant, (), (), on_host=on_host):
-        if name == "simplify_transposes":
-            break
+    for _, run_pass in lowering_passes(variant, on_host=on_host):
         graph = run_pass(graph)
     return graph
 

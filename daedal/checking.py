@@ -16,7 +16,7 @@ from daedal.api import SimulationResult, code_trust
 from daedal.check import integer_graph
 from daedal.compiler.graph import Graph, TensorType, extract, run
 from daedal.devices import open_device
-from daedal.isa.artifact import Artifact, Launch, Layer
+from daedal.isa.artifact import Artifact, Counterpart, Launch, Layer
 from daedal.isa.errors import ModelError
 from daedal.isa.protocols import Device
 from daedal.items import split_items
@@ -121,7 +121,13 @@ def check_layers(
     trust = trust or code_trust()
     plain, whole = Executor(artifact, opened, trust), Executor(kept, opened, trust)
     feeds = split_items(plain.input_shapes, inputs)
-    tally = _Tally()
+    counterparts = {
+        layer.output: layer.result.counterpart
+        for launch in artifact.launches
+        for layer in launch.layers
+        if layer.result is not None and layer.result.counterpart is not None
+    }
+    tally = _Tally(counterparts)
     for number, feed in enumerate(feeds):
         if progress is not None:
             progress(number, len(feeds))
@@ -155,7 +161,7 @@ class _Reference:
         for launch in artifact.launches:
             self._add(known, [binding.name for binding in launch.inputs])
             known += [binding.name for binding in launch.inputs]
-            self._add(known, [layer.output for layer in launch.layers])
+            self._add(known, [_in_model(layer) for layer in launch.layers])
             known += [binding.name for binding in launch.outputs]
         self._add(known, list(self._states.values()))
 
@@ -182,6 +188,21 @@ class _Reference:
         return values
 
 
+def _in_model(layer: Layer) -> str:
+    """The tensor of the model to compare the layer's result with."""
+    other = None if layer.result is None else layer.result.counterpart
+    return layer.output if other is None else other.name
+
+
+def _moved(found: Array, other: Counterpart) -> Array:
+    """The integers of a layer's result that its counterpart has."""
+    array = _integers(found)
+    for move in other.moves:
+        array = array.reshape(move.shape).transpose(move.order)
+        array = array[tuple(slice(*axis) for axis in move.box)]
+    return array
+
+
 def _typed(array: Array, kind: TensorType) -> Array:
     """An array of the model as the graph has it: floats are converted, uint8 may be int8 there."""
     if array.dtype == np.uint8 and kind.dtype == "int8":
@@ -197,7 +218,8 @@ def _integers(array: Array) -> Array:
 class _Tally:
     """Collects differences over the items of a run."""
 
-    def __init__(self) -> None:
+    def __init__(self, counterparts: Mapping[str, Counterpart]) -> None:
+        self._counterparts = counterparts
         self._differences: dict[str, TensorDifference] = {}
         self._overwritten: dict[str, TensorDifference] = {}
         self._runs: list[RunResult] = []
@@ -208,6 +230,11 @@ class _Tally:
             found = kept.values.get(name)
             if found is not None and found.size == array.size:
                 _count(self._differences, name, _integers(array), _integers(found))
+        for name, other in self._counterparts.items():
+            if name in kept.values and other.name in expected:
+                array = expected[other.name]
+                part = array[tuple(slice(*axis) for axis in other.box)] if other.box else array
+                _count(self._differences, name, _integers(part), _moved(kept.values[name], other))
         for name, array in plain.tensors.items():
             _count(self._overwritten, name, kept.tensors[name], array)
         self._runs.append(plain)

@@ -18,6 +18,7 @@ from typing import Any
 from daedal.isa.artifact_parts import (
     Binding,
     Cost,
+    Counterpart,
     HostNode,
     HostPart,
     Launch,
@@ -45,6 +46,7 @@ __all__ = [
     "Artifact",
     "Binding",
     "Cost",
+    "Counterpart",
     "HostNode",
     "HostPart",
     "Launch",
@@ -56,7 +58,7 @@ __all__ = [
     "Value",
 ]
 
-FORMAT = "daedal artifact 9"
+FORMAT = "daedal artifact 10"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
 

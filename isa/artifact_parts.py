@@ -18,7 +18,7 @@ from daedal.isa.artifact_marks import check_marks
 from daedal.isa.fields import flag, text, whole, wholes, word
 from daedal.isa.host_code import HostCode
 from daedal.isa.program import Program, tensor_specs
-from daedal.isa.tensor import TensorSpec
+from daedal.isa.tensor import Box, TensorSpec
 
 __all__ = [
     "COST_KINDS",
@@ -57,10 +57,12 @@ class Value:
 @dataclass(frozen=True)
 class Move:
     """A change of the elements' order: reshape to `shape`, then permute the axes: axis i of the
-    result is axis ``order[i]``."""
+    result is axis ``order[i]``. With `box`, of each axis of the result only the indices from the
+    first to before the second are kept."""
 
     shape: tuple[int, ...]
     order: tuple[int, ...]
+    box: Box = ()
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,29 @@ class HostNode:
 
 
 @dataclass(frozen=True)
+class Counterpart:
+    """What a tensor that the model does not have is there.
+
+    Attributes
+    ----------
+    name : of the model's tensor.
+    moves : which give it, where the tensor contains it.
+    box : of the model's tensor, where it contains this one; it is what `moves` give. Otherwise ().
+    """
+
+    name: str
+    moves: tuple[Move, ...]
+    box: Box = ()
+
+
+@dataclass(frozen=True)
 class Result:
     """The result of a layer: its place in the program, valid until its bytes are reused, and its
-    tensor in the model."""
+    tensor in the model. Where the model does not have it, `counterpart` is what can be compared."""
 
     spec: TensorSpec
     binding: Binding
+    counterpart: Counterpart | None = None
 
 
 COST_KINDS = ("depthwise", "groups", "image", "lanes", "moves", "weights")
@@ -278,8 +297,21 @@ def _binding(item: dict[str, Any]) -> Binding:
         shape=wholes(item["shape"]),
         flip_sign=flag(item["flip_sign"]),
         wide=flag(item["wide"]),
-        moves=tuple(Move(wholes(move["shape"]), wholes(move["order"])) for move in item["moves"]),
+        moves=_moves(item["moves"]),
     )
+
+
+def _moves(items: list[dict[str, Any]]) -> tuple[Move, ...]:
+    return tuple(
+        Move(wholes(item["shape"]), wholes(item["order"]), _box(item["box"])) for item in items
+    )
+
+
+def _box(items: list[list[int]]) -> Box:
+    axes = [wholes(axis) for axis in items]
+    if any(len(axis) != 2 for axis in axes):
+        raise ValueError(f"{items!r} is no box of a tensor")
+    return tuple((axis[0], axis[1]) for axis in axes)
 
 
 def _layer(item: dict[str, Any]) -> Layer:
@@ -305,7 +337,11 @@ def _cost(item: dict[str, Any]) -> Cost:
 
 def _result(item: dict[str, Any]) -> Result:
     (spec,) = tensor_specs([item["spec"]])
-    return Result(spec, _binding(item["binding"]))
+    known = item["counterpart"]
+    counterpart = known and Counterpart(
+        text(known["name"]), _moves(known["moves"]), _box(known["box"])
+    )
+    return Result(spec, _binding(item["binding"]), counterpart)
 
 
 def placement_from_json(item: dict[str, Any]) -> Placement:

@@ -14,7 +14,10 @@ from daedal.isa.elements import from_memory, to_memory
 from daedal.isa.errors import ProgramError
 from daedal.isa.row_stream import RowStream
 
-__all__ = ["TensorSpec", "pack_tensor", "unpack_tensor"]
+__all__ = ["Box", "TensorSpec", "pack_tensor", "unpack_tensor"]
+
+Box = tuple[tuple[int, int], ...]
+"""A part of an array: of each axis, the first index and the one after the last."""
 
 
 @dataclass(frozen=True)

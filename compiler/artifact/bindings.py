@@ -8,7 +8,7 @@ from daedal.compiler.frontend.cut import ModelCutter
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.same_elements import SameElements, is_host_view
-from daedal.isa.artifact import Binding
+from daedal.isa.artifact import Binding, Counterpart
 
 __all__ = ["Bindings"]
 
@@ -23,6 +23,7 @@ class Bindings:
     Parameters
     ----------
     graph : the graph after all passes; `same` has its views, and those of the graphs before it.
+    lowered : the graph whose tensors results are compared with.
     cutter : cutter of the model.
     starts : tensors from which the compiled part starts; they take precedence.
     types : types of the model's tensors, with static shapes if known.
@@ -31,12 +32,14 @@ class Bindings:
     def __init__(
         self,
         graph: Graph,
+        lowered: Graph,
         same: SameElements,
         cutter: ModelCutter,
         starts: Sequence[str],
         types: Mapping[str, onnx.ValueInfoProto],
     ) -> None:
         self._graph = graph
+        self._lowered = lowered
         self._same = same
         self._types = types
         first = {**dict.fromkeys(cutter.inputs, -1), **dict.fromkeys(starts, -2)}
@@ -46,6 +49,12 @@ class Bindings:
         """The name that a tensor of a launch has outside the launch."""
         known = [name for name in self._same.names(tensor) if name in self._places]
         return min(known, key=self._places.__getitem__) if known else self._root(tensor)
+
+    def counterpart(self, tensor: str) -> Counterpart | None:
+        """What to compare the result of a layer with, if the model does not have it."""
+        if self.name(tensor) in self._lowered.types:
+            return None
+        return self._same.counterpart(tensor, self._lowered.types)
 
     def entering(self, part: Graph, tensor: str) -> Binding:
         """The binding of the launch's input `tensor`."""

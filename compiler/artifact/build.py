@@ -96,7 +96,7 @@ class _Build:
         outputs = [name for name in self._cutter.outputs if name not in new]
         self._ends = list(to_tensors) or outputs
         self._bindings = Bindings(
-            self._graph, compiled.same, self._cutter, self._starts, self._types
+            self._graph, compiled.lowered, compiled.same, self._cutter, self._starts, self._types
         )
         self._states = states
         self._launches = [self._launch(part) for part in compiled.launches]
@@ -199,7 +199,8 @@ class _Build:
 
     def _layer(self, part: CompiledLaunch, layer: Layer, spec: TensorSpec) -> Layer:
         binding = self._bindings.leaving(part.graph, layer.output)
-        return replace(layer, output=binding.name, result=Result(spec, binding))
+        counterpart = self._bindings.counterpart(layer.output)
+        return replace(layer, output=binding.name, result=Result(spec, binding, counterpart))
 
     def _tasks(self) -> list[HostTask]:
         """One task for each host part. The last part of all computes the outputs; a part is added

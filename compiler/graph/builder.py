@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from daedal.compiler.graph.graph import Array, Attrs, AttrValue, Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.graph import Array, Attrs, AttrValue, Graph, Node, View
+from daedal.compiler.graph.ops.registry import SAME_ORDER, get_op, ints
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.errors import ModelError, UnsupportedError
+from daedal.isa.tensor import Box
 
 __all__ = ["GraphBuilder"]
 
@@ -33,6 +34,7 @@ class GraphBuilder:
         self._inputs: list[str] = []
         self._nodes: list[Node] = []
         self._constants: dict[str, Array] = {}
+        self._views: dict[View, None] = dict.fromkeys(source.views if source else ())
         self.types: dict[str, TensorType] = {}
 
     def copy_inputs(self) -> None:
@@ -96,16 +98,27 @@ class GraphBuilder:
             raise ModelError(f"{error} ({node})") from error
         self._define(output, result)
         self._nodes.append(node)
+        if op in SAME_ORDER or op == "transpose":
+            shape = self.types[node.inputs[0]].shape
+            order = ints(values, "order") if op == "transpose" else tuple(range(len(shape)))
+            self._views.setdefault(View(node.inputs[0], output, shape, order))
         return output
 
-    def mark(self) -> tuple[int, int]:
-        """The current position, for `rewind`."""
-        return len(self._nodes), len(self.types)
+    def remember_part(self, source: str, target: str, shape: Sequence[int], box: Box) -> None:
+        """Note that `target` is a part of `source`, seen in this shape; one may be gone."""
+        order = tuple(range(len(shape)))
+        self._views.setdefault(View(source, target, tuple(shape), order, box))
 
-    def rewind(self, mark: tuple[int, int]) -> None:
+    def mark(self) -> tuple[int, int, int]:
+        """The current position, for `rewind`."""
+        return len(self._nodes), len(self.types), len(self._views)
+
+    def rewind(self, mark: tuple[int, int, int]) -> None:
         """Forget the nodes and tensors that were added after `mark`."""
-        num_nodes, num_tensors = mark
+        num_nodes, num_tensors, num_views = mark
         del self._nodes[num_nodes:]
+        for view in list(self._views)[num_views:]:
+            del self._views[view]
         for name in list(self.types)[num_tensors:]:
             del self.types[name]
             self._constants.pop(name, None)
@@ -151,6 +164,7 @@ class GraphBuilder:
             constants,
             types,
             self._taken,
+            tuple(self._views),
         )
 
     def _define(self, name: str, type_: TensorType) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.graph.types import TensorType
+from daedal.isa.tensor import Box
 
-__all__ = ["Array", "AttrValue", "Attrs", "Graph", "Node"]
+__all__ = ["Array", "AttrValue", "Attrs", "Graph", "Node", "View"]
 
 Array = npt.NDArray[Any]
 AttrValue = int | float | str | bytes | tuple[int, ...]
@@ -50,6 +51,25 @@ class Node:
 
 
 @dataclass(frozen=True)
+class View:
+    """A tensor with elements of another one.
+
+    Parameters
+    ----------
+    source, target : names of the tensors.
+    shape : to which `source` is reshaped.
+    order : of the axes of `shape` in `target`, which is reshaped after that.
+    box : of the array in this order, if `target` has not all of it.
+    """
+
+    source: str
+    target: str
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    box: Box = ()
+
+
+@dataclass(frozen=True)
 class Graph:
     """Nodes in topological order, with constants and types by tensor name.
 
@@ -57,7 +77,8 @@ class Graph:
     arrays in the physical shape of their type.
 
     `taken` are the names that no pass may give to a new tensor: those of the model, and of every
-    graph from which this one was derived. A name means the same values in all of them.
+    graph from which this one was derived. A name means the same values in all of them. `views` are
+    the views of all of them, those included that a pass made and removed again.
     """
 
     name: str
@@ -67,6 +88,7 @@ class Graph:
     constants: Mapping[str, Array]
     types: Mapping[str, TensorType]
     taken: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    views: tuple[View, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for array in self.constants.values():

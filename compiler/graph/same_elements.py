@@ -2,27 +2,23 @@
 
 Passes replace tensors by views of them, so the tensors that a launch reads and writes often do not
 exist in the model. `SameElements` finds the model's tensor with the same elements, and the
-sequence of reshapes and transposes from one to the other.
+sequence of reshapes and transposes from one to the other. Where there is none, it finds one that
+contains the elements, or one that they contain.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 
 import numpy as np
 
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import ints
-from daedal.isa.artifact import Move
+from daedal.compiler.graph.ops.registry import SAME_ORDER
+from daedal.isa.artifact import Counterpart, Move
+from daedal.isa.tensor import Box
 
 __all__ = ["SameElements", "is_host_view"]
 
-_SAME_ORDER = (
-    *("flip_sign", "pack", "pack_pixels", "pack_stream"),
-    *("reshape", "reshape_view", "unpack"),
-)
-"""Operators that keep the order of the elements. They may change shape, layout and sign."""
-
-_HOST_VIEWS = frozenset({*_SAME_ORDER, "transpose"} - {"reshape_view"})
+_HOST_VIEWS = frozenset({*SAME_ORDER, "transpose"} - {"reshape_view"})
 
 
 def is_host_view(node: Node) -> bool:
@@ -39,18 +35,22 @@ class SameElements:
 
     def __init__(self, graphs: Iterable[Graph] = ()) -> None:
         self._steps: dict[str, dict[str, tuple[Move, ...]]] = {}
+        self._parts: dict[str, dict[str, Move]] = {}
+        self._origins: dict[str, dict[str, Box]] = {}
         for graph in graphs:
             self.add(graph)
 
     def add(self, graph: Graph) -> None:
         """Add the views of `graph`."""
-        for node in graph.nodes:
-            if node.op == "transpose":
-                (source,) = node.inputs
-                move = Move(graph.types[source].shape, ints(node.attrs, "order"))
-                self._connect(source, node.output, (move,), (_inverse(move),))
-            elif node.op in _SAME_ORDER:
-                self._connect(node.inputs[0], node.output, (), ())
+        for view in graph.views:
+            move = Move(view.shape, view.order, view.box)
+            if view.box:
+                self._parts.setdefault(view.source, {}).setdefault(view.target, move)
+                self._origins.setdefault(view.target, {}).setdefault(view.source, view.box)
+            elif view.order == tuple(range(len(view.order))):
+                self._connect(view.source, view.target, (), ())
+            else:
+                self._connect(view.source, view.target, (move,), (_inverse(move),))
 
     def names(self, name: str) -> tuple[str, ...]:
         """All tensors with the elements of `name`; `name` itself is the first."""
@@ -59,6 +59,23 @@ class SameElements:
     def moves(self, source: str, target: str) -> tuple[Move, ...]:
         """The moves that turn `source` into `target`, which is one of its `names`."""
         return _shortened(self._paths(source)[target])
+
+    def counterpart(self, name: str, known: Container[str]) -> Counterpart | None:
+        """A tensor in `known` with the elements of `name`, or else one that is a part of `name`, or
+        that `name` is a part of."""
+        return next((item for item in self._counterparts(name) if item.name in known), None)
+
+    def _counterparts(self, name: str) -> Iterator[Counterpart]:
+        paths = self._paths(name)
+        for equal, moves in paths.items():
+            yield Counterpart(equal, _shortened(moves))
+        for whole, moves in paths.items():
+            for part, move in self._parts.get(whole, {}).items():
+                for target, more in self._paths(part).items():
+                    yield Counterpart(target, (*_shortened(moves), move, *_shortened(more)))
+        for part, moves in paths.items():
+            for origin, box in self._origins.get(part, {}).items():
+                yield Counterpart(origin, _shortened(moves), box)
 
     def _connect(
         self, source: str, target: str, there: tuple[Move, ...], back: tuple[Move, ...]

@@ -9,6 +9,7 @@ import pytest
 
 import daedal
 from daedal.checking import LayerCheck, check_layers
+from daedal.compiler.frontend import load_onnx
 from daedal.isa.artifact import Artifact, Launch
 from daedal.isa.errors import ModelError
 from daedal.isa.instruction import Instruction
@@ -19,6 +20,7 @@ from daedal.runtime.layers import layer_tags
 from daedal.sim.functional.device import FunctionalDevice
 from examples.digits.data import demo_images
 from tests.support.small_networks import branches, island
+from tests.support.transformers import attention_block, token_feeds
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
 LAYERS = ["conv0_q", "conv1_q", "add0_q", "maxpool0_q", "conv3_q", "avgpool0_q", "fc0_q"]
@@ -211,6 +213,62 @@ def test_branches_that_are_joined(
     copied = ["joined_q"] if channels[0] % artifact.variant.block else []
     assert [item.tensor for item in check.tensors] == [*names, *copied, "last_q"]
     assert all(item.difference is not None for item in check.tensors)
+
+
+def test_results_that_the_model_does_not_have(rng: np.random.Generator) -> None:
+    """Padded keys, values that are computed turned, and the one token of the last layers that the
+    classifier reads: each is compared with the model's tensor that contains it, or is in it."""
+    feeds = token_feeds(rng, 20, 8)
+    samples = {"x": np.concatenate([feed["x"] for feed in feeds])}
+    model = daedal.quantize(attention_block(rng, 20).SerializeToString(), samples)
+    artifact = daedal.compile(model, "attention", host=None)
+    assert Artifact.from_bytes(artifact.to_bytes()) == artifact
+    check = check_layers(artifact, model, {"x": samples["x"][:3]})
+    assert check.passed
+    assert all(item.difference is not None for item in check.tensors)
+    others = [layer.result.counterpart for layer in artifact.layers if layer.result is not None]
+    known = [item for item in others if item is not None]
+    assert any(item.box for item in known)
+    assert any(move.box for item in known for move in item.moves)
+    # A wrong one is found: the last of these layers gives nothing but its largest number.
+    wrong = max(
+        layer.tag
+        for layer in artifact.launches[0].layers
+        if layer.result is not None and layer.result.counterpart is not None
+    )
+
+    def change(program: Program) -> Program:
+        items = list(program.instructions)
+        for number, (item, tag) in enumerate(zip(items, layer_tags(program), strict=True)):
+            requantizes = item.opcode is Opcode.ALU and AluOp(item.operation).requantizes
+            if tag == wrong and requantizes:
+                items[number] = item.replace(low=item.high)
+        return replace(program, instructions=tuple(items))
+
+    first = artifact.launches[0]
+    changed = replace(first, program=change(first.program))
+    parts = tuple(changed if part is first else part for part in artifact.parts)
+    found = check_layers(replace(artifact, parts=parts), model, {"x": samples["x"][:1]})
+    assert found.first_difference is not None
+    assert found.first_difference.layer is not None and found.first_difference.layer.tag == wrong
+
+
+def test_a_part_of_a_transformer(rng: np.random.Generator) -> None:
+    """It begins and ends at tensors that passes turn, and of which the rest would read a part."""
+    feeds = token_feeds(rng, 20, 8)
+    samples = {"x": np.concatenate([feed["x"] for feed in feeds])}
+    model = daedal.quantize(attention_block(rng, 20).SerializeToString(), samples)
+    graph = load_onnx(model)
+    quantized = [node.output for node in graph.nodes if node.op == "quantize"]
+    rows = [name for name in quantized if graph.types[name].shape == (1, 20, 32)]
+    artifact = daedal.compile(
+        model, "attention", from_tensors=[rows[0]], to_tensors=[rows[-1]], host=None
+    )
+    kind = np.dtype(graph.types[rows[0]].dtype)
+    values = rng.integers(-100, 100, (2, 20, 32)).astype(kind)
+    check = check_layers(artifact, model, {rows[0]: values})
+    assert check.passed and all(item.difference is not None for item in check.tensors)
+    assert check.result.outputs[rows[-1]].shape == (2, 20, 32)
 
 
 def test_another_model_is_refused(artifact: Artifact, rng: np.random.Generator) -> None:

@@ -106,12 +106,12 @@ class Compiled:
             return [layer.lowered for layer in own]
 
         def passes(*args: Any, **options: Any) -> list[pipeline.GraphPass]:
-            every = graph_passes(*args, **options)
+            every = lowering_passes(*args, **options)
             return every[[name for name, _ in every].index("lower_qdq") + 1 :]
 
-        graph_passes = pipeline.graph_passes
+        lowering_passes = pipeline.lowering_passes
         with (
-            mock.patch.object(pipeline, "graph_passes", passes),
+            mock.patch.object(pipeline, "lowering_passes", passes),
             mock.patch.object(layer_code, "lower_node", lower),
             # Every level has the values of the layer.
             mock.patch.object(layer_code, "with_placeholders", lambda node: (node, {})),

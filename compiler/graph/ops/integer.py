@@ -27,6 +27,7 @@ __all__ = [
     "PARAMETER_DTYPE",
     "REQUANTIZE_ATTRS",
     "UNCHANGED",
+    "UNCHANGED_WIDE",
     "check_activation",
     "check_params",
     "dtype_in",
@@ -48,6 +49,9 @@ IDENTITY = np.array([[0, 1, 0]], dtype=PARAMETER_DTYPE)
 
 UNCHANGED: dict[str, AttrValue] = {"zero_point": 0, "low": -128, "high": 127}
 """Attributes of a REQUANTIZE that, with the parameters `IDENTITY`, changes no int8 value."""
+
+UNCHANGED_WIDE: dict[str, AttrValue] = {"zero_point": 0, "low": -(1 << 15), "high": (1 << 15) - 1}
+"""The same for int16."""
 
 _DTYPE = "int8"
 _WIDE, _WIDE_BLOCKED = "int16", "int32"

@@ -25,7 +25,21 @@ from daedal.compiler.graph.ops.registry import (
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.target import ACCELERATOR
 
-__all__ = ["Q_ADD", "Q_LEAKY_RELU", "Q_MAX_REQUANTIZED", "Q_MUL", "Q_REQUANTIZE"]
+__all__ = [
+    "ELEMENTWISE",
+    "Q_ADD",
+    "Q_LEAKY_RELU",
+    "Q_MAX_REQUANTIZED",
+    "Q_MUL",
+    "Q_REQUANTIZE",
+    "UNARY",
+]
+
+UNARY = ("q_leaky_relu", "q_max_requantized", "q_requantize", "q_requantize_lookup")
+"""Integer operators that compute each element from the one at the same place of their operand."""
+
+ELEMENTWISE = ("q_add", "q_mul", *UNARY)
+"""Integer operators that compute each element from those at the same place of their operands."""
 
 
 def _scalar_params(params: Array) -> Array:

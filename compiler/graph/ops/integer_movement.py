@@ -35,10 +35,10 @@ def _block(x: TensorType) -> int:
     return x.layout.block if isinstance(x.layout, ActivationLayout) else 1
 
 
-def _check(operands: Sequence[TensorType], num_rows: int) -> None:
+def _check(operands: Sequence[TensorType], num_rows: int, *, wide: bool = False) -> None:
     *maps, params = operands
     for x in maps:
-        check_activation(x)
+        check_activation(x, wide=wide)
         assert x.rank == 4 and x.layout == maps[0].layout, f"{x} is no map"
     check_params(params, num_rows, maps[0], channels=False)
 
@@ -48,7 +48,7 @@ def _rescaled(x: Array, params: Array, attrs: Attrs) -> Array:
 
 
 def _infer_q_slice(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
-    _check(operands, 1)
+    _check(operands, 1, wide=True)
     x = operands[0]
     begins, ends, steps = (ints(attrs, name) for name in ("begins", "ends", "steps"))
     assert (begins[0], ends[0], steps[0]) == (0, x.shape[0], 1), "images stay"

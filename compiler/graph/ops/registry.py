@@ -15,6 +15,7 @@ from daedal.compiler.target import CPU, Target
 from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = [
+    "SAME_ORDER",
     "OpClass",
     "OpDef",
     "get_op",
@@ -33,6 +34,12 @@ Array = npt.NDArray[Any]
 Attrs = Mapping[str, Any]
 Infer = Callable[[Sequence[TensorType], Attrs], TensorType]
 Evaluate = Callable[[Sequence[Array], Sequence[TensorType], Attrs], Array]
+
+SAME_ORDER = (
+    *("flip_sign", "pack", "pack_pixels", "pack_stream"),
+    *("reshape", "reshape_view", "unpack"),
+)
+"""Operators that keep the order of the elements. They may change shape, layout and sign."""
 
 _KINDS: dict[str, type] = {
     "bytes": bytes,

@@ -6,6 +6,7 @@ from daedal.compiler.graph.passes.align_matmul import align_matmul
 from daedal.compiler.graph.passes.append_to_maps import append_to_maps
 from daedal.compiler.graph.passes.appends_first import appends_first
 from daedal.compiler.graph.passes.compose_tables import compose_tables
+from daedal.compiler.graph.passes.compute_used_parts import compute_used_parts
 from daedal.compiler.graph.passes.diagonal_to_groups import diagonal_to_groups
 from daedal.compiler.graph.passes.eliminate_common_subexpressions import (
     eliminate_common_subexpressions,
@@ -48,6 +49,7 @@ __all__ = [
     "append_to_maps",
     "appends_first",
     "compose_tables",
+    "compute_used_parts",
     "diagonal_to_groups",
     "eliminate_common_subexpressions",
     "eliminate_dead_code",

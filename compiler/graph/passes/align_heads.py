@@ -8,12 +8,13 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
+from daedal.compiler.graph.ops.integer_elementwise import UNARY
 from daedal.compiler.graph.ops.registry import get_op, runs_on, whole
 from daedal.compiler.graph.passes.align_matmul import padded_map, with_padding
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
-from daedal.compiler.graph.passes.flatten_dense_to_conv import UNARY
 from daedal.compiler.graph.selection import PIXELWISE, add_selection
 from daedal.compiler.target import ACCELERATOR
+from daedal.isa.tensor import Box
 
 __all__ = ["align_heads"]
 
@@ -110,6 +111,7 @@ class _Align:
         places = self._places(heads, width)
         wide = self._recomputed(root, places, value) or self._selected(root, places, value)
         shape = (heads, len(places) // heads, *self._graph.types[name].shape[2:])
+        self._builder.remember_part(wide, root, shape, _first_channels(shape, width))
         output = self._builder.fresh_name(f"{name}.heads")
         return self._builder.add("reshape", [wide], {"shape": shape}, output=output)
 
@@ -227,12 +229,19 @@ class _Align:
             b = padded_map(self._graph, self._builder, b, (0, rows), 0)
         attrs = {**product.attrs, "columns": columns}
         output = self._builder.fresh_name(f"{product.output}.heads")
-        return self._builder.add(
-            product.op, [a, b, *constants], attrs, output=output, name=product.name
-        )
+        self._builder.add(product.op, [a, b, *constants], attrs, output=output, name=product.name)
+        first = self._graph.types[product.output].shape[1]
+        shape = self._builder.types[output].shape
+        self._builder.remember_part(output, product.output, shape, _first_channels(shape, first))
+        return output
 
     def _constant(self, name: str, values: Array) -> str:
         return self._builder.constant(self._builder.fresh_name(name), values)
+
+
+def _first_channels(shape: Sequence[int], count: int) -> Box:
+    """The first channels of each image."""
+    return tuple((0, count if axis == 1 else extent) for axis, extent in enumerate(shape))
 
 
 def _is_dense(node: Node) -> bool:

@@ -121,7 +121,9 @@ def _more_pixels(graph: Graph, builder: GraphBuilder, name: str, count: int) -> 
     output = builder.fresh_name(f"{conv.output}.rows")
     operands = [_in_a_column(builder, x), *constants]
     builder.add(conv.op, operands, attrs, output=output, name=conv.name)
-    pixels = shape[2] * shape[3] + count
+    grown, pixels = builder.types[output].shape, shape[2] * shape[3] + count
+    box = ((0, grown[0]), (0, grown[1]), (0, pixels - count), (0, 1))
+    builder.remember_part(output, conv.output, grown, box)
     if len(chain) == 1:
         return output
     view = builder.fresh_name(f"{name}.rows")
@@ -154,4 +156,7 @@ def padded_map(
         "pad_value": value,
         **UNCHANGED,
     }
-    return builder.add("q_pad", [name, same], attrs, output=output)
+    builder.add("q_pad", [name, same], attrs, output=output)
+    box = tuple((0, extent) for extent in builder.types[name].shape)
+    builder.remember_part(output, name, builder.types[output].shape, box)
+    return output

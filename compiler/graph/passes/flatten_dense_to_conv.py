@@ -5,17 +5,12 @@ import math
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
+from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.selection import PIXELWISE
 
-__all__ = ["ELEMENTWISE", "UNARY", "flatten_dense_to_conv"]
-
-UNARY = ("q_leaky_relu", "q_max_requantized", "q_requantize", "q_requantize_lookup")
-"""Integer operators that compute each element from the one at the same place of their operand."""
-
-ELEMENTWISE = ("q_add", "q_mul", *UNARY)
-"""Integer operators that compute each element from those at the same place of their operands."""
+__all__ = ["flatten_dense_to_conv"]
 
 
 def flatten_dense_to_conv(graph: Graph) -> Graph:

@@ -3,9 +3,9 @@
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
+from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.ops.registry import runs_on
-from daedal.compiler.graph.passes.flatten_dense_to_conv import ELEMENTWISE
 from daedal.compiler.target import ACCELERATOR
 
 __all__ = ["join_columns"]

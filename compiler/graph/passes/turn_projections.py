@@ -8,8 +8,8 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
+from daedal.compiler.graph.ops.integer_elementwise import UNARY
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
-from daedal.compiler.graph.passes.flatten_dense_to_conv import UNARY
 from daedal.compiler.graph.selection import is_pixelwise
 from daedal.compiler.graph.views import view_source
 
@@ -76,6 +76,9 @@ class _Turn:
             result = self._builder.add(
                 node.op, [result, *node.inputs[1:]], node.attrs, output=output, name=node.name
             )
+        shape = self._builder.types[result].shape
+        box = ((0, self._heads), (0, self._tokens), (0, self._width), (0, 1))
+        self._builder.remember_part(result, self._name, shape, box)
         return result
 
     def _root(self) -> Node | None:
