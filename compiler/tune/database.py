@@ -41,7 +41,9 @@ FROM records LEFT JOIN workloads ON workloads.key = records.workload
 
 
 class Database:
-    """Records of one version of the kit, in the file `path`, which is made unless it exists.
+    """Records of one version of the kit, in the file `path`.
+
+    A missing file is made now, or `when_written` with the first record.
 
     A configuration has one record for each workload, variant, memory and target: one that was
     measured replaces one that failed, and a newer one replaces an older one. Use one object in one
@@ -56,10 +58,12 @@ class Database:
         No file can be made there.
     """
 
-    def __init__(self, path: str | Path, *, kit: str | None = None) -> None:
+    def __init__(
+        self, path: str | Path, *, kit: str | None = None, when_written: bool = False
+    ) -> None:
         self._path = Path(path)
         self.kit = kit_version() if kit is None else kit
-        self._file = SqliteFile(self._path, self.kit)
+        self._file = SqliteFile(self._path, self.kit, when_written=when_written)
 
     def __enter__(self) -> "Database":
         return self

@@ -38,7 +38,10 @@ _SCHEMA = (
 
 
 class SqliteFile:
-    """The tables of a tuning database of the version `kit`, in the file `path`, made if missing.
+    """The tables of a tuning database of the version `kit`, in the file `path`.
+
+    A missing file is made at once, or with `when_written` by the first transaction; until then,
+    statements find no rows.
 
     Raises
     ------
@@ -49,30 +52,34 @@ class SqliteFile:
         No file can be made there.
     """
 
-    def __init__(self, path: Path, kit: str) -> None:
+    def __init__(self, path: Path, kit: str, *, when_written: bool = False) -> None:
         self.path = path
         self._kit = kit
-        target = check_output_file(path)
-        with self._readable():
-            self._connection = sqlite3.connect(target, timeout=BUSY_SECONDS, isolation_level=None)
-        try:
-            self._open()
-        except BaseException:
-            self._connection.close()
-            raise
+        self._target = check_output_file(path)
+        self._connection: sqlite3.Connection
+        self._is_open = False
+        if not when_written or self._target.exists():
+            self._connect()
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        if self._is_open:
+            self._connection.close()
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Execute one statement, and return all its rows."""
+        if not self._is_open:
+            if not self._target.exists():
+                return []
+            self._connect()
         with self._readable():
             return self._connection.execute(statement, values).fetchall()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All changes within are made at the end, or none where an exception ends it."""
+        if not self._is_open:
+            self._connect()
         with self._readable():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -82,6 +89,19 @@ class SqliteFile:
                 with contextlib.suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
                 raise
+
+    def _connect(self) -> None:
+        with self._readable():
+            self._connection = sqlite3.connect(
+                self._target, timeout=BUSY_SECONDS, isolation_level=None
+            )
+        self._is_open = True
+        try:
+            self._open()
+        except BaseException:
+            self._is_open = False
+            self._connection.close()
+            raise
 
     def _open(self) -> None:
         """Check the file, or fill a new one, and prepare the connection."""

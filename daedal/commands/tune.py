@@ -84,7 +84,8 @@ def tune_command(
     with (
         show_progress(make_console(stderr=True)) as report,
         _measuring(workers, pool, tls, timeout, report) as make_runner,
-        Database(records, kit=compiler_version()) as database,
+        # What is refused before anything is measured leaves no empty file.
+        Database(records, kit=compiler_version(), when_written=True) as database,
     ):
         tuning = tune_network(
             model,

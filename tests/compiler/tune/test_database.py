@@ -46,6 +46,21 @@ def test_records_are_there_after_opening_again(path):
         assert database.records() == RECORDS
 
 
+def test_a_file_that_is_made_with_the_first_record(path):
+    with Database(path, kit=KIT, when_written=True) as database:
+        assert database.best(*SETTING) is None and database.records() == []
+        assert not path.exists()
+        # What another process has written meanwhile is found.
+        with Database(path, kit=KIT, when_written=True) as other:
+            other.add(RECORDS[:2])
+        assert database.records() == RECORDS[:2]
+        database.add(RECORDS)
+    with Database(path, kit=KIT) as database:
+        assert database.records() == RECORDS
+    with pytest.raises(TuningError, match="must be of Daedal"):
+        Database(path, kit="another", when_written=True)
+
+
 def test_the_best_has_the_fewest_cycles(database):
     assert database.best(*SETTING) is None
     database.add([RECORDS[2]])

@@ -157,6 +157,7 @@ def test_bad_input_ends_in_one_sentence(run: Run, model: Path) -> None:
         (("--trials", -1), "trials must be at least 1, not -1"),
         (("--seconds", 0), "seconds must be more than 0, not 0"),
         (("--seconds", -2), "seconds must be more than 0, not -2"),
+        (("--trials", 1, "--explain", "nowhere"), "'nowhere'"),
     ):
         status, _, err = run("tune", model, "-v", "tiny", "-r", records, *arguments)
         assert status == 2 and err.count("error:") == 1 and message in " ".join(err.split())
