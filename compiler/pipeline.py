@@ -305,6 +305,9 @@ def compile_graph(
         except UnfitLayers as unfit:
             fallback.add(unfit, final)
         else:
+            for item in compiled:
+                if item.launch is not None:
+                    same.add(item.launch.graph)
             return CompiledGraph(graph, lowered, final, compiled, fallback.reasons, same)
 
 

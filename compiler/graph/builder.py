@@ -104,6 +104,11 @@ class GraphBuilder:
             self._views.setdefault(View(node.inputs[0], output, shape, order))
         return output
 
+    def remember_same(self, source: str, target: str) -> None:
+        """Note that two tensors have the same elements in the same order."""
+        shape = self.types[source].shape
+        self._views.setdefault(View(source, target, shape, tuple(range(len(shape)))))
+
     def remember_part(self, source: str, target: str, shape: Sequence[int], box: Box) -> None:
         """Note that `target` is a part of `source`, seen in this shape; one may be gone."""
         order = tuple(range(len(shape)))

@@ -19,6 +19,7 @@ from daedal.isa.table import AluOp, LoadMemory, Opcode
 from daedal.runtime.layers import layer_tags
 from daedal.sim.functional.device import FunctionalDevice
 from examples.digits.data import demo_images
+from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.small_networks import branches, island
 from tests.support.transformers import attention_block, token_feeds
 
@@ -251,6 +252,26 @@ def test_results_that_the_model_does_not_have(rng: np.random.Generator) -> None:
     found = check_layers(replace(artifact, parts=parts), model, {"x": samples["x"][:1]})
     assert found.first_difference is not None
     assert found.first_difference.layer is not None and found.first_difference.layer.tag == wrong
+
+
+def test_operands_of_a_concat(rng: np.random.Generator) -> None:
+    """One is brought to the scale of the result; two are in two results, so they are copied."""
+    it = QdqModel(13)
+    x = it.requantized(it.input("x", (1, 32, 6, 6)), 0.1, 3)
+    a, b = (it.requantized(it.op("LeakyRelu", x, alpha=k), 0.1, 3) for k in (0.5, 0.25))
+    c = it.requantized(it.op("LeakyRelu", x, alpha=0.75), 0.2, -4)
+    joined = it.requantized(it.op("Concat", a, b, c, axis=1), 0.1, 3)
+    other = it.requantized(it.op("Concat", b, a, axis=1), 0.1, 3)
+    y = it.op("GlobalAveragePool", joined), it.op("GlobalAveragePool", other)
+    ends = [it.requantized(name, 0.1, 3) for name in y]
+    z = it.requantized(it.op("Concat", *ends, axis=1), 0.1, 3)
+    model = it.model(z).SerializeToString()
+    artifact = daedal.compile(model, "tiny", host=None)
+    check = check_layers(artifact, model, {"x": rng.normal(size=(2, 32, 6, 6)) * 5})
+    assert check.passed
+    assert all(item.difference is not None for item in check.tensors)
+    known = [layer.result.counterpart for layer in artifact.layers if layer.result is not None]
+    assert any(item is not None for item in known)
 
 
 def test_a_part_of_a_transformer(rng: np.random.Generator) -> None:

@@ -98,6 +98,7 @@ class _Rewrite:
         params = self._builder.constant(self._builder.fresh_name(f"{part}.params"), rows)
         attrs = {key: node.attrs[key] for key in REQUANTIZE_ATTRS}
         self._builder.add("q_requantize", [name, params], attrs, output=part, name=node.name)
+        self._builder.remember_same(name, part)
         self._aliases.add_stored(part, self._size(name))
         return part
 

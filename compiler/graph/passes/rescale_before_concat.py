@@ -5,6 +5,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.integer import IDENTITY, REQUANTIZE_ATTRS
+from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
 
 __all__ = ["rescale_before_concat"]
@@ -46,6 +47,7 @@ def _rescale(graph: Graph, builder: GraphBuilder, node: Node) -> None:
         builder.copy_node(node)
         return
     operands = []
+    ends = np.cumsum(ints(node.attrs, "channels")).tolist()
     for number, (name, unchanged) in enumerate(zip(maps, same, strict=True)):
         if unchanged:
             operands.append(name)
@@ -53,6 +55,11 @@ def _rescale(graph: Graph, builder: GraphBuilder, node: Node) -> None:
         rescaled = builder.fresh_name(f"{name}.rescaled")
         own = builder.constant(builder.fresh_name(f"{rescaled}.params"), rows[number : number + 1])
         builder.add("q_requantize", [name, own], finish, output=rescaled, name=name)
+        images, channels, *extents = graph.types[name].shape
+        begin = ends[number - 1] if number else 0
+        shape = graph.types[node.output].shape
+        box = ((0, images), (begin, begin + channels), *((0, extent) for extent in extents))
+        builder.remember_part(node.output, rescaled, shape, box)
         operands.append(rescaled)
     identity = np.broadcast_to(IDENTITY, rows.shape).copy()
     operands.append(builder.constant(builder.fresh_name(f"{node.output}.identity"), identity))
