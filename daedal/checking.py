@@ -17,7 +17,7 @@ from daedal.check import integer_graph
 from daedal.compiler.graph import Graph, TensorType, extract, run
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact, Counterpart, Launch, Layer
-from daedal.isa.errors import ModelError
+from daedal.isa.errors import ArtifactError, ModelError
 from daedal.isa.protocols import Device
 from daedal.items import split_items
 from daedal.runtime.executor import Executor, RunResult
@@ -109,6 +109,8 @@ def check_layers(
     ------
     ModelError
         For inputs that do not fit, and for another model.
+    ArtifactError
+        The artifact relates a result to the model in a way that cannot be.
     DeviceError
         Where the machine fails.
     """
@@ -194,13 +196,22 @@ def _in_model(layer: Layer) -> str:
     return layer.output if other is None else other.name
 
 
-def _moved(found: Array, other: Counterpart) -> Array:
-    """The integers of a layer's result that its counterpart has."""
+def _counterparts(
+    expected: Array, found: Array, other: Counterpart, name: str
+) -> tuple[Array, Array]:
+    """The same elements of the model's tensor and of the result `name` of a layer."""
+    wanted = _integers(expected)[tuple(slice(*axis) for axis in other.box)]
     array = _integers(found)
-    for move in other.moves:
-        array = array.reshape(move.shape).transpose(move.order)
-        array = array[tuple(slice(*axis) for axis in move.box)]
-    return array
+    try:
+        for move in other.moves:
+            array = array.reshape(move.shape).transpose(move.order)
+            array = array[tuple(slice(*axis) for axis in move.box)]
+        return wanted, array.reshape(wanted.shape)
+    except (ValueError, IndexError) as error:
+        raise ArtifactError(
+            f"an artifact must say which elements of {other.name!r} the layer of {name!r} "
+            "computes, and this one names others; compile the model again"
+        ) from error
 
 
 def _typed(array: Array, kind: TensorType) -> Array:
@@ -232,9 +243,8 @@ class _Tally:
                 _count(self._differences, name, _integers(array), _integers(found))
         for name, other in self._counterparts.items():
             if name in kept.values and other.name in expected:
-                array = expected[other.name]
-                part = array[tuple(slice(*axis) for axis in other.box)] if other.box else array
-                _count(self._differences, name, _integers(part), _moved(kept.values[name], other))
+                pair = _counterparts(expected[other.name], kept.values[name], other, name)
+                _count(self._differences, name, *pair)
         for name, array in plain.tensors.items():
             _count(self._overwritten, name, kept.tensors[name], array)
         self._runs.append(plain)

@@ -98,13 +98,13 @@ class HostNode:
 
 @dataclass(frozen=True)
 class Counterpart:
-    """What a tensor that the model does not have is there.
+    """The tensor with which a result is compared that the model does not have.
 
     Attributes
     ----------
-    name : of the model's tensor.
-    moves : which give it, where the tensor contains it.
-    box : of the model's tensor, where it contains this one; it is what `moves` give. Otherwise ().
+    name : of the tensor, in the model's integer graph.
+    moves : from the result to this tensor, or to a part of it.
+    box : this part; () for all of it.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Counterpart:
 @dataclass(frozen=True)
 class Result:
     """The result of a layer: its place in the program, valid until its bytes are reused, and its
-    tensor in the model. Where the model does not have it, `counterpart` is what can be compared."""
+    tensor in the model. Where the model has no such tensor, it is compared with `counterpart`."""
 
     spec: TensorSpec
     binding: Binding
@@ -338,10 +338,12 @@ def _cost(item: dict[str, Any]) -> Cost:
 def _result(item: dict[str, Any]) -> Result:
     (spec,) = tensor_specs([item["spec"]])
     known = item["counterpart"]
-    counterpart = known and Counterpart(
-        text(known["name"]), _moves(known["moves"]), _box(known["box"])
-    )
+    counterpart = None if known is None else _counterpart(known)
     return Result(spec, _binding(item["binding"]), counterpart)
+
+
+def _counterpart(item: dict[str, Any]) -> Counterpart:
+    return Counterpart(text(item["name"]), _moves(item["moves"]), _box(item["box"]))
 
 
 def placement_from_json(item: dict[str, Any]) -> Placement:

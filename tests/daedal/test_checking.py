@@ -10,8 +10,8 @@ import pytest
 import daedal
 from daedal.checking import LayerCheck, check_layers
 from daedal.compiler.frontend import load_onnx
-from daedal.isa.artifact import Artifact, Launch
-from daedal.isa.errors import ModelError
+from daedal.isa.artifact import Artifact, Launch, Move
+from daedal.isa.errors import ArtifactError, ModelError
 from daedal.isa.instruction import Instruction
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
@@ -252,6 +252,37 @@ def test_results_that_the_model_does_not_have(rng: np.random.Generator) -> None:
     found = check_layers(replace(artifact, parts=parts), model, {"x": samples["x"][:1]})
     assert found.first_difference is not None
     assert found.first_difference.layer is not None and found.first_difference.layer.tag == wrong
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"box": ((0, 1), (0, 1), (0, 5))},
+        {"moves": (Move((7, 11), (1, 0)),)},
+        {"moves": (Move((1, 20), (0, 1), ((0, 1), (0, 1), (0, 1))),)},
+    ],
+)
+def test_a_counterpart_that_cannot_be(rng: np.random.Generator, wrong: dict[str, object]) -> None:
+    samples = {"x": np.concatenate([feed["x"] for feed in token_feeds(rng, 20, 8)])}
+    model = daedal.quantize(attention_block(rng, 20).SerializeToString(), samples)
+    artifact = daedal.compile(model, "attention", host=None)
+    changed = False
+    parts = []
+    for part in artifact.parts:
+        if isinstance(part, Launch):
+            layers = []
+            for layer in part.layers:
+                known = layer.result and layer.result.counterpart
+                if layer.result and known:
+                    other = replace(known, **wrong)
+                    layer = replace(layer, result=replace(layer.result, counterpart=other))
+                    changed = True
+                layers.append(layer)
+            part = replace(part, layers=tuple(layers))
+        parts.append(part)
+    assert changed
+    with pytest.raises(ArtifactError, match="compile the model again"):
+        check_layers(replace(artifact, parts=tuple(parts)), model, {"x": samples["x"][:1]})
 
 
 def test_operands_of_a_concat(rng: np.random.Generator) -> None:
