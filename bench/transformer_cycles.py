@@ -41,7 +41,7 @@ class CycleRow:
     macs_on_accelerator : share.
     macs, cycles, peak : the model's multiply-accumulates in the launches, their cycles, and the
         array's multiply-accumulates in a cycle.
-    computed_macs : of them those that are computed: not of results that nothing reads.
+    computed_macs : those of the layers: without results that nothing reads, with what passes add.
     exposed : `exposed_cycles`.
     rtl_cycles, rtl_differs : on the RTL; outputs whose bytes are not the functional simulator's.
     layers_compared, layers_wrong : functional simulator against the integer reference; tensors that

@@ -129,9 +129,11 @@ class _Rewrite:
             self._constant(f"{column}.factor", np.zeros(1, dtype=np.int8)),
             self._constant(f"{column}.params", IDENTITY),
         ]
-        return self._builder.add(
-            "q_matmul", operands, attrs, output=self._fresh(f"{column}.turned")
-        )
+        output = self._fresh(f"{column}.turned")
+        self._builder.add("q_matmul", operands, attrs, output=output)
+        if is_in_order(heads.new_places):
+            self._builder.remember_same(output, column)
+        return output
 
     def _scores(self, node: Node, state: str, heads: AttentionHeads) -> None:
         """The product of queries and keys."""
