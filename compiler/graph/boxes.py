@@ -103,7 +103,8 @@ def _axes(graph: Graph, node: Node) -> tuple[int, ...]:
         kernel = graph.types[node.inputs[1]].shape[2:]
         moves = (*kernel, *ints(node.attrs, "strides"))
         return _PIXELS if set(moves) == {1} and not any(ints(node.attrs, "pads")) else ()
-    if node.op in MATMULS and not masks_of(node):
+    # Of a product of a tensor with itself, all of it is read.
+    if node.op in MATMULS and not masks_of(node) and node.inputs[0] != node.inputs[1]:
         one = graph.types[node.inputs[-1]].shape[0] == 1
         return _ROWS if one or node.op != "q_matmul" else ()
     return ()

@@ -179,6 +179,24 @@ def test_a_result_of_the_network_is_whole(rng: np.random.Generator) -> None:
     assert shapes(same_results(graph, rng), "q_conv2d") == [(1, CHANNELS, TOKENS, 1)]
 
 
+def test_a_product_of_a_tensor_with_itself(rng: np.random.Generator) -> None:
+    """One token of the result needs the products of all tokens with it."""
+    it = Network(rng, 1, CHANNELS, TOKENS, 1)
+    x = it.conv("x")
+    constants = [
+        it.constant("f", np.zeros(1, dtype=np.int8)),
+        it.constant("p", np.array([[5, 1 << 16, 26]])),
+    ]
+    attrs = {"zero_point_a": 0, "zero_point_b": 0, "columns": TOKENS, **UNCHANGED}
+    cuts = []
+    for other in (x, it.conv("x")):
+        operands = [x, other, *constants]
+        product = it.builder.add("q_matmul", operands, attrs, output=it.name("product"))
+        cuts.append(it.slice(product, 2, 3, 4))
+    found = same_results(it.finish(*cuts), rng)
+    assert shapes(found, "q_matmul") == [(1, TOKENS, TOKENS, 1), (1, TOKENS, 1, 1)]
+
+
 def test_what_a_part_is_compared_with(rng: np.random.Generator) -> None:
     it = Network(rng, 1, CHANNELS, TOKENS, 1)
     y = it.conv("x")
