@@ -200,9 +200,9 @@ def _counterparts(
     expected: Array, found: Array, other: Counterpart, name: str
 ) -> tuple[Array, Array]:
     """The same elements of the model's tensor and of the result `name` of a layer."""
-    wanted = _integers(expected)[tuple(slice(*axis) for axis in other.box)]
     array = _integers(found)
     try:
+        wanted = _integers(expected)[tuple(slice(*axis) for axis in other.box)]
         for move in other.moves:
             array = array.reshape(move.shape).transpose(move.order)
             array = array[tuple(slice(*axis) for axis in move.box)]

@@ -258,6 +258,7 @@ def test_results_that_the_model_does_not_have(rng: np.random.Generator) -> None:
     "wrong",
     [
         {"box": ((0, 1), (0, 1), (0, 5))},
+        {"box": ((0, 1),) * 7},
         {"moves": (Move((7, 11), (1, 0)),)},
         {"moves": (Move((1, 20), (0, 1), ((0, 1), (0, 1), (0, 1))),)},
     ],
