@@ -70,14 +70,12 @@ class _Used:
     ----------
     readings : of each node that computes anything, by its result.
     computed : the part of each tensor that exists, where that is not all of it.
-    names : of parts of tensors.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self.readings: dict[str, _Reading] = {}
         self.computed: dict[str, Box] = {}
-        self.names: dict[tuple[str, Box], str] = {}
         needs: dict[str, list[Box]] = defaultdict(list)
         for name in graph.outputs:
             needs[name].append(self.whole(name))
@@ -88,7 +86,6 @@ class _Used:
         for node in graph.nodes:
             if node.op in _FOLLOWING and not self.computed.keys() & set(node.inputs):
                 self._restore(node)
-        self._name()
 
     def whole(self, name: str) -> Box:
         """All of a tensor."""
@@ -145,27 +142,6 @@ class _Used:
             return True
         return len(cut) <= 1 or (len(part) == MAP_RANK and cut[0] > 0)
 
-    def _name(self) -> None:
-        taken = set(self._graph.taken) | self._graph.types.keys()
-        parts: dict[tuple[str, Box], None] = {}
-        for node in self._graph.nodes:
-            reading = self.readings.get(node.outputs[0])
-            if reading is None:
-                continue
-            for name, part in reading.operands.items() if node.op != "q_slice" else ():
-                parts.setdefault((name, part))
-            for name in node.outputs:
-                if name in self.computed:
-                    parts.setdefault((name, self.computed[name]))
-        for name, part in parts:
-            if part == self.whole(name):
-                continue
-            fresh, number = f"{name}.{_SUFFIX}", 1
-            while fresh in taken:
-                fresh, number = f"{name}.{_SUFFIX}_{number}", number + 1
-            taken.add(fresh)
-            self.names[name, part] = fresh
-
 
 class _Rewrite:
     """Builds the graph that computes what `_Used` has found."""
@@ -174,13 +150,12 @@ class _Rewrite:
         self._graph = graph
         self._used = _Used(graph)
         self._builder = GraphBuilder(graph.name, graph)
+        self._names: dict[tuple[str, Box], str] = {}
 
     def run(self) -> Graph:
-        if not self._used.names:
+        if not self._used.computed:
             return self._graph
         self._builder.copy_inputs()
-        for (name, part), alone in self._used.names.items():
-            self._builder.remember_part(name, alone, self._graph.types[name].shape, part)
         for node in self._graph.nodes:
             reading = self._used.readings.get(node.outputs[0])
             if reading is not None:
@@ -191,7 +166,7 @@ class _Rewrite:
         if len(node.outputs) > 1:
             self._builder.copy_node(node)
             return
-        output = self._used.names.get((node.output, reading.part), node.output)
+        output = self._named(node.output, reading.part)
         if node.op == "q_slice":
             self._add_slice(node, reading.operands[node.inputs[0]], output)
             return
@@ -203,7 +178,7 @@ class _Rewrite:
 
     def _operand(self, name: str, part: Box) -> str:
         """The tensor with `part` of `name`."""
-        alone = self._used.names.get((name, part), name)
+        alone = self._named(name, part)
         if self._builder.is_defined(alone) or alone == name:
             return alone
         if self._graph.is_constant(name):
@@ -215,7 +190,17 @@ class _Rewrite:
     def _source(self, name: str) -> tuple[str, Box]:
         """The tensor that has what is computed of `name`, and which part that is."""
         known = self._used.available(name)
-        return self._used.names.get((name, known), name), known
+        return self._named(name, known), known
+
+    def _named(self, name: str, part: Box) -> str:
+        """The name of a part of a tensor; what asks first defines it."""
+        if part == self._used.whole(name):
+            return name
+        if (name, part) not in self._names:
+            alone = self._builder.fresh_name(f"{name}.{_SUFFIX}")
+            self._builder.remember_part(name, alone, self._graph.types[name].shape, part)
+            self._names[name, part] = alone
+        return self._names[name, part]
 
     def _cut(self, name: str, part: Box, output: str) -> str:
         """Add ``output``: `part` of the tensor `name`."""
