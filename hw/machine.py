@@ -217,6 +217,8 @@ class _Blocks:
         connect(m, self.alu.par_read, self.par.read)
         connect(m, self.alu.out_write, self.out.write)
         connect(m, self.store.out_read, self.out.read)
+        if self.variant.units.gemm_reads_out:
+            connect(m, self.gemm.out_read, self.out.operand)
         m.d.comb += self.gemm.gemm_hold.eq(self.accumulators.gemm_hold)
         for name in ("gemm_read", "gemm_write"):
             connect(m, getattr(self.gemm, name), getattr(self.accumulators, name))

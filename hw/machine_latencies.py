@@ -19,7 +19,8 @@ def check_latencies() -> None:
     """Check the latencies that units and scratchpads rely on.
 
     The earliest read after a token is that of GEMM's and ALU's micro-ops; rows of INP and WGT are
-    read four cycles later. OUT needs no such rule: its reads pass as many registers as its writes.
+    read four cycles later, and so are those of OUT by GEMM, after the ALU's token. STORE's reads of
+    OUT need no such rule: they pass as many registers as the ALU's writes.
     """
     first_read = FILL_TO_RETIRE_CYCLES + TOKEN_TO_ISSUE_CYCLES + ISSUE_TO_MICRO_OP_CYCLES
     require_at_elaboration(

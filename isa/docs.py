@@ -97,6 +97,11 @@ def _absent_parts(variant: Variant) -> list[str]:
             "`units.wide_requantize`",
             "results of REQUANTIZE that have 16 bits, with field `wide`",
         ),
+        (
+            variant.units.gemm_reads_out,
+            "`units.gemm_reads_out`",
+            "mode DENSE_OUT of GEMM; `inp` has as many bits as the rows of INP or OUT need",
+        ),
     )
     absent = [(option, gives) for has, option, gives in options if not has]
     if not absent:

@@ -53,12 +53,13 @@ def effects(variant: Variant, instruction: Instruction, uops: UopArray | None) -
     slots = np.arange(instruction.uop_begin, instruction.uop_end, dtype=np.int64)
     if instruction.unit is Unit.GEMM:
         inputs, weights = rows_of["inp"], rows_of["wgt"]
-        if taps := GemmMode(instruction.mode).taps:
+        mode = GemmMode(instruction.mode)
+        if taps := mode.taps:
             inputs = np.unique(inputs[:, None] + np.arange(taps))
             weights = np.unique(weights // variant.array.block_out)
         return [
             Access(Memory.UOP_GEMM, slots, False),
-            Access(Memory.INP, inputs, False),
+            Access(mode.operand, inputs, False),
             Access(Memory.WGT, weights, False),
             Access(Memory.ACC, rows_of["acc"], False),
             Access(Memory.ACC, rows_of["acc"], True),

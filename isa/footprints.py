@@ -175,16 +175,17 @@ class Footprints:
         if nest is None:
             return []
         depth, rows = self._depth_rows, self._loop_rows.rows
-        taps = GemmMode(values.get("mode", 0)).taps
+        mode = GemmMode(values.get("mode", 0))
+        taps = mode.taps
         vectors = self._variant.array.block_out if taps else 1
         acc = rows(nest, values, "acc", depth[Memory.ACC])
-        inp = rows(nest, values, "inp", depth[Memory.INP], max(1, taps))
+        inp = rows(nest, values, "inp", depth[mode.operand], max(1, taps))
         wgt = rows(nest, values, "wgt", depth[Memory.WGT] * vectors)
         if taps:
             wgt = weight_rows(wgt, vectors, taps)
         return [
             Touch("uop_gemm", slice(values.get("uop_begin", 0), values["uop_end"]), False),
-            Touch("inp", inp, False),
+            Touch(mode.operand.value, inp, False),
             Touch("wgt", wgt, False),
             Touch("acc", acc, False),
             Touch("acc", acc, True),

@@ -75,11 +75,12 @@ def row_limits(variant: Variant, instruction: Instruction) -> dict[str, int]:
     A field that names the first of several rows has a lower limit, so that the last row exists.
     """
     if instruction.unit is Unit.GEMM:
-        taps = GemmMode(instruction.mode).taps
+        mode = GemmMode(instruction.mode)
+        taps = mode.taps
         vectors = variant.array.block_out if taps else 1
         return {
             "acc": scratchpad(variant, Memory.ACC).depth_rows,
-            "inp": scratchpad(variant, Memory.INP).depth_rows - max(0, taps - 1),
+            "inp": scratchpad(variant, mode.operand).depth_rows - max(0, taps - 1),
             "wgt": scratchpad(variant, Memory.WGT).depth_rows * vectors,
         }
     # The register form reads ACC[dst], whichever memory it writes.

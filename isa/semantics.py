@@ -177,16 +177,17 @@ def _gemm(state: State, instruction: Instruction) -> None:
     np.maximum.at(last_restart, slot[steps.restart], order[steps.restart])
     total = np.where((last_restart < 0)[:, None, None], state.acc[touched], 0)
     counts = order >= last_restart[slot]
-    taps = GemmMode(instruction.mode).taps
+    mode = GemmMode(instruction.mode)
+    taps, operand = mode.taps, state.out if mode.operand is Memory.OUT else state.inp
     for chunk in np.array_split(np.flatnonzero(counts), max(1, len(steps) // 4096)):
         if not taps:
-            product = np.einsum("nbi,noi->nbo", state.inp[inp[chunk]], state.wgt[wgt[chunk]])
+            product = np.einsum("nbi,noi->nbo", operand[inp[chunk]], state.wgt[wgt[chunk]])
             np.add.at(total, slot[chunk], product)
             continue
         rows, vectors = np.divmod(wgt[chunk], variant.array.block_out)
         for tap in range(taps):
             weights = state.wgt[rows, vectors + tap][:, None, :]
-            np.add.at(total, slot[chunk], state.inp[inp[chunk] + tap] * weights)
+            np.add.at(total, slot[chunk], operand[inp[chunk] + tap] * weights)
     state.acc[touched] = wrap(total, variant.array.accumulator_bits)
 
 

@@ -112,22 +112,34 @@ class GemmMode(enum.IntEnum):
     DEPTHWISE: ``ACC[acc][b][c] += INP[inp][b][c] * WGT[wgt // block_out][wgt % block_out][c]``.
     DEPTHWISE3: the same for rows ``inp + t`` and vectors ``wgt % block_out + t``, summed over
     t = 0, 1, 2; the last row must exist, and the last vector be in the same weight row.
-    A variant has the modes that take at most ``array.depthwise_taps`` taps.
+    DENSE_OUT: as DENSE, with row ``inp`` of OUT, so that results are multiplied where they are.
+    A variant has the modes that take at most ``array.depthwise_taps`` taps, and DENSE_OUT with
+    ``units.gemm_reads_out``.
     """
 
     DENSE = 0
     DEPTHWISE = 1
     DEPTHWISE3 = 2
+    DENSE_OUT = 3
 
     @property
     def taps(self) -> int:
         """Rows of INP, and channel vectors of one weight row, in a product; 0 where it is dense."""
-        return (0, 1, 3)[self]
+        return (0, 1, 3, 0)[self]
+
+    @property
+    def operand(self) -> Memory:
+        """The scratchpad whose rows are multiplied by weights."""
+        return Memory.OUT if self is GemmMode.DENSE_OUT else Memory.INP
 
     @staticmethod
     def of(variant: Variant) -> tuple["GemmMode", ...]:
         """The modes that `variant` has."""
-        return tuple(mode for mode in GemmMode if mode.taps <= variant.array.depthwise_taps)
+        return tuple(
+            mode
+            for mode in GemmMode
+            if mode.taps <= variant.array.depthwise_taps and mode.operand in _operands(variant)
+        )
 
 
 @dataclass(frozen=True)
@@ -185,6 +197,15 @@ def _index(*memories: Memory) -> Callable[[Variant], int]:
         return max(pads[memory].index_bits for memory in memories if memory in pads)
 
     return width
+
+
+def _operands(variant: Variant) -> tuple[Memory, ...]:
+    """Scratchpads with rows that GEMM multiplies by weights."""
+    return (Memory.INP, Memory.OUT) if variant.units.gemm_reads_out else (Memory.INP,)
+
+
+def _operand_index(variant: Variant) -> int:
+    return max(scratchpad(variant, memory).index_bits for memory in _operands(variant))
 
 
 def _weight_index(variant: Variant) -> int:
@@ -308,7 +329,7 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
                     _plus_one(_index(Memory.ACC)),
                     (
                         ("acc", _index(Memory.ACC), "accumulator row"),
-                        ("inp", _index(Memory.INP), "input row"),
+                        ("inp", _operand_index, "input row"),
                         ("wgt", _weight_index, "weight row (depthwise: vector)"),
                     ),
                 ),
@@ -389,7 +410,7 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
 MICRO_OPS: dict[Unit, tuple[Field, ...]] = {
     Unit.GEMM: (
         Field("acc", _index(Memory.ACC), "accumulator row"),
-        Field("inp", _index(Memory.INP), "input row"),
+        Field("inp", _operand_index, "input row"),
         Field("wgt", _weight_index, "weight row (depthwise: vector)"),
         Field("first", _fixed(1), "first product of its accumulator row, see overwrite"),
     ),

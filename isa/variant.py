@@ -39,7 +39,7 @@ about 100 MB on chip in total. Simulators and the verifier allocate memory for e
 _COUNTS = frozenset({"acc_banks", "tables"})
 """Fields of `MemoryConfig` that are no capacities."""
 
-_OPTIONS = frozenset({"tables", "lane_reductions", "wide_requantize"})
+_OPTIONS = frozenset({"tables", "lane_reductions", "wide_requantize", "gemm_reads_out"})
 """Parameters of parts that a machine has only if they are not 0 or false."""
 
 MAX_TOML_BYTES = 64 * 1024
@@ -233,7 +233,8 @@ class UnitsConfig:
     `requantize_lanes` elements are requantized per cycle, with multipliers of `multiplier_bits`
     unsigned bits; other ALU operations handle `alu_lanes` elements per cycle. `counters` builds
     the performance counters and the marks that a profile needs. `lane_reductions` builds SUM_LANES
-    and MAX_LANES, `wide_requantize` results of REQUANTIZE that have 16 bits.
+    and MAX_LANES, `wide_requantize` results of REQUANTIZE that have 16 bits, `gemm_reads_out` a
+    second read port of OUT, so that GEMM multiplies results where they are (mode DENSE_OUT).
     """
 
     queue_depth: int = 16
@@ -244,6 +245,7 @@ class UnitsConfig:
     counters: bool = True
     lane_reductions: bool = False
     wide_requantize: bool = False
+    gemm_reads_out: bool = False
 
     def check(self) -> None:
         """Raise VariantError for queues or lanes that cannot be built."""
@@ -299,6 +301,12 @@ class Variant:
             not self.units.wide_requantize or self.array.output_bits == 8,
             "units.wide_requantize needs array.output_bits of 8, because wide results have 16 "
             f"bits, not {self.array.output_bits}; set wide_requantize = false",
+        )
+        _require(
+            not self.units.gemm_reads_out or self.array.block_in == self.array.block_out,
+            "units.gemm_reads_out needs block_in equal to block_out, because a row of results is "
+            f"then a row of inputs, not {self.array.block_in} and {self.array.block_out}; "
+            "set gemm_reads_out = false",
         )
         # Imported here: both modules import Variant, and an impossible variant must not exist.
         from daedal.isa.scratchpad import check_scratchpads

@@ -1,6 +1,7 @@
 """GEMM: one (batch x block_in) by (block_in x block_out) product per cycle, added to one row.
 
-Input: GEMM instructions, micro-ops from LOAD, rows of INP and WGT. Output: accumulator rows.
+Input: GEMM instructions, micro-ops from LOAD, rows of INP (or OUT) and WGT. Output: accumulator
+rows.
 """
 
 from functools import reduce
@@ -56,18 +57,21 @@ class Gemm(wiring.Component):
 
     Members
     -------
-    fill : micro-ops. inp_read, wgt_read : operands. gemm_read, gemm_write, gemm_hold : the
-    accumulators' ports of the same names. The rest is `unit_signature`.
+    fill : micro-ops. inp_read, wgt_read : operands. out_read : operands of mode DENSE_OUT, if the
+    variant has it. gemm_read, gemm_write, gemm_hold : the accumulators' ports of the same names.
+    The rest is `unit_signature`.
     """
 
     def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
+        self._reads_out = GemmMode.DENSE_OUT in GemmMode.of(variant)
         ports = accumulator_ports(variant)
+        operands = (Memory.INP, Memory.OUT) if self._reads_out else (Memory.INP,)
         super().__init__(
             {
                 **unit_signature(variant, Opcode.GEMM),
                 "fill": In(fill_signature(variant)),
-                "inp_read": Out(read_signature(variant, Memory.INP)),
+                **{f"{mem.value}_read": Out(read_signature(variant, mem)) for mem in operands},
                 "wgt_read": Out(read_signature(variant, Memory.WGT)),
                 **{name: ports[name].flip() for name in ("gemm_read", "gemm_write", "gemm_hold")},
             }
@@ -88,8 +92,9 @@ class Gemm(wiring.Component):
             issue.eq(product & advance),
             leave.eq(valid & advance & step.last),
             self.work.eq(issue),
-            self.inp_read.enable.eq(product),
-            self.inp_read.row.eq(step.inp),
+        ]
+        inp = self._operand(m, product, step)
+        m.d.comb += [
             self.wgt_read.enable.eq(product),
             self.wgt_read.row.eq(step.wgt),
         ]
@@ -103,7 +108,7 @@ class Gemm(wiring.Component):
             ),
             self.error.index.eq(step.retire.index),
         ]
-        totals, latency = self._multiply(m, platform, step.lane, step.depthwise, step.three)
+        totals, latency = self._multiply(m, platform, inp, step.lane, step.depthwise, step.three)
 
         lead = latency - READ_TO_SUM_CYCLES
         reads = delay(m, issue, lead - AHEAD_CYCLES, name="valid", reset_less=False)
@@ -157,6 +162,7 @@ class Gemm(wiring.Component):
                 "lane": lane_bits,
                 **dict.fromkeys(("restart", "last", "depthwise", "three"), 1),
                 **dict.fromkeys(("illegal", "beyond"), 1),
+                **({"from_out": 1} if self._reads_out else {}),
                 "retire": retire_layout(),
             }
         )
@@ -170,8 +176,17 @@ class Gemm(wiring.Component):
             # Three rows or vectors that start at one of the last two run past the end.
             last_two = wgt[1:lane_bits].all() | taken.index.inp[1:].all()
             outside = outside | (three & last_two)
+        unknown = (taken.control.mode != GemmMode.DENSE) & ~depthwise
+        from_out = taken.control.mode == GemmMode.DENSE_OUT
+        if self._reads_out:
+            unknown = unknown & ~from_out
+            inp_bits, out_bits = (
+                scratchpad(variant, memory).index_bits for memory in (Memory.INP, Memory.OUT)
+            )
+            rows = taken.index.inp
+            outside = outside | Mux(from_out, rows[out_bits:].any(), rows[inp_bits:].any())
         m.d.comb += [
-            illegal.eq((taken.control.mode != GemmMode.DENSE) & ~depthwise & ~taken.skip),
+            illegal.eq(unknown & ~taken.skip),
             beyond.eq(taken.out_of_range | (outside & ~taken.skip)),
         ]
         valid, step = Signal(), Signal(layout, reset_less=True)
@@ -201,16 +216,42 @@ class Gemm(wiring.Component):
                 step.last.eq(taken.last),
                 step.retire.eq(taken.retire),
             ]
+            if self._reads_out:
+                m.d.sync += step.from_out.eq(from_out)
         return valid, product, advance, step
 
+    def _operand(self, m: Module, product: Value, step: Any) -> Value:
+        """Read the row that `step` multiplies; return it, `RAM_READ_CYCLES` later."""
+        m.d.comb += [self.inp_read.enable.eq(product), self.inp_read.row.eq(step.inp)]
+        if not self._reads_out:
+            return self.inp_read.data
+        m.d.comb += [
+            self.inp_read.enable.eq(product & ~step.from_out),
+            self.out_read.enable.eq(product & step.from_out),
+            self.out_read.row.eq(step.inp),
+        ]
+        from_out = delay(m, step.from_out, RAM_READ_CYCLES, name="from_out")
+        # With three depthwise taps, two more rows of INP follow.
+        result, row = self.out_read.data, self.inp_read.data
+        return Cat(Mux(from_out, result, row[: len(result)]), row[len(result) :])
+
     def _multiply(
-        self, m: Module, platform: Platform, lane: Value, depthwise: Value, three: Value
+        self,
+        m: Module,
+        platform: Platform,
+        inp: Value,
+        lane: Value,
+        depthwise: Value,
+        three: Value,
     ) -> tuple[list[Value], int]:
-        """Sums of all (batch, block_out) elements, and their latency from the issue in cycles."""
+        """Sums of all (batch, block_out) elements, and their latency from the issue in cycles.
+
+        `inp` has the rows to multiply, those of INP as its read port has them.
+        """
         array = self._variant.array
         inp_bits = array.block_in * array.input_bits
         wgt_bits = array.block_in * array.weight_bits  # of one vector
-        inp, weights = self.inp_read.data, self.wgt_read.data
+        weights = self.wgt_read.data
         num_taps = array.depthwise_taps
         row_words = _words(weights, wgt_bits)
         if num_taps:

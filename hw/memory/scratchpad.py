@@ -182,31 +182,41 @@ def collides_with(rows: Any) -> Value:
 
 
 class OutScratchpad(wiring.Component):
-    """OUT: written by the ALU in groups of lanes, read by STORE.
+    """OUT: written by the ALU in groups of lanes, read by STORE, and by GEMM if it multiplies
+    results (`units.gemm_reads_out`).
 
     Members
     -------
     write : some elements of a row; elements of one group of lanes share a mask bit's value.
     read : a row `ACC_READ_CYCLES` after `enable`, as in the accumulators; it sees the writes of the
         cycles before `enable`.
+    operand : for GEMM, a row two cycles after `enable`, as of INP.
 
-    `rows` is the RAM.
+    `rows` is the RAM that STORE reads, `operands` the one that GEMM reads, or None; both have all
+    rows.
     """
 
     def __init__(self, *, variant: Variant) -> None:
         self._variant = variant
+        read = scratchpad_read_signature(*read_shape(variant, Memory.OUT))
+        copied = variant.units.gemm_reads_out
         super().__init__(
             {
                 "write": In(out_write_signature(variant)),
-                "read": In(scratchpad_read_signature(*read_shape(variant, Memory.OUT))),
+                "read": In(read),
+                **({"operand": In(read)} if copied else {}),
             }
         )
         pad, group = scratchpad(variant, Memory.OUT), out_group(variant)
-        self.rows = RowMemory(
-            depth=pad.depth_rows,
-            columns=pad.elements // group,
-            column_bits=group * pad.element_bits,
+        self.rows, *copies = (
+            RowMemory(
+                depth=pad.depth_rows,
+                columns=pad.elements // group,
+                column_bits=group * pad.element_bits,
+            )
+            for _ in range(2 if copied else 1)
         )
+        self.operands = copies[0] if copies else None
 
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
@@ -216,6 +226,15 @@ class OutScratchpad(wiring.Component):
         columns = pad.elements // group
         enable = Mux(self.write.enable, Cat(self.write.mask[::group]), 0)
         data = self.write.data
+        operands = self.operands
+        if operands is not None:
+            m.submodules.operands = operands
+            wiring.connect(m, wiring.flipped(self.operand), operands.read)
+            m.d.comb += [
+                operands.write.enable.eq(rows.write.enable),
+                operands.write.row.eq(rows.write.row),
+                operands.write.data.eq(rows.write.data),
+            ]
         m.d.comb += [
             rows.write.enable.eq(delay(m, enable, late, name="write_enable", reset_less=False)),
             rows.write.row.eq(delay(m, self.write.row, late, name="write_row").replicate(columns)),
@@ -231,7 +250,8 @@ class OutScratchpad(wiring.Component):
 
     def collides(self) -> Value:
         """Whether the row being read at the RAM is written in this cycle."""
-        return collides_with(self.rows)
+        meets = collides_with(self.rows)
+        return meets if self.operands is None else meets | collides_with(self.operands)
 
 
 class MicroOpMemory(wiring.Component):

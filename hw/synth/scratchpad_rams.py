@@ -52,7 +52,8 @@ def ram_count(variant: Variant, name: str) -> int:
     depth, width = ram_form(variant, name)
     if pad.memory is Memory.TAB:
         return variant.units.requantize_lanes
-    return pad.depth_rows * pad.row_bits // (depth * width)
+    copies = 2 if pad.memory is Memory.OUT and variant.units.gemm_reads_out else 1
+    return copies * (pad.depth_rows * pad.row_bits // (depth * width))
 
 
 def ram_form(variant: Variant, name: str) -> tuple[int, int]:

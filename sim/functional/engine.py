@@ -47,7 +47,7 @@ class Engine:
         self._inp_pairs, self._wgt_pairs = (
             _aligned(np.zeros(size, dtype=np.int16))
             for size in (
-                self._shape.inp_depth * self._shape.inp_pairs,
+                self._shape.operand_depth * self._shape.inp_pairs,
                 self._shape.wgt_depth * self._shape.wgt_pairs,
             )
         )

@@ -238,8 +238,19 @@ def level_of_rows(m: Machine, at: i64, spread: i64) -> i64:
 
 
 @kernel
-def dense_loops(m: Machine, at: i64, spread: i64) -> None:
-    """The products of a legal dense GEMM; its micro-ops' accumulator rows differ by up to `spread`.
+def pair_results(m: Machine, first: i64, count: i64) -> None:
+    """Copy `count` rows of OUT behind the paired copies of INP. A row has at least two elements
+    of a vector, as the array is square and a row of weights fills a bus word."""
+    into = (Shape.inp_depth + first) * Shape.inp_pairs
+    begin = first * Shape.inp_row
+    for k in range(count * Shape.inp_row):
+        m.inp_pairs[into + k] = m.out[begin + k]
+
+
+@kernel
+def dense_loops(m: Machine, at: i64, spread: i64, operand: i64) -> None:
+    """The products of a legal dense GEMM; its micro-ops' accumulator rows differ by up to `spread`,
+    and its operands begin at row `operand` of the paired copies.
 
     The loop chosen by `level_of_rows` runs inside `dense`; the others, x outside y, keep their
     order.
@@ -260,7 +271,7 @@ def dense_loops(m: Machine, at: i64, spread: i64) -> None:
         for ky in range(t[y + GemmColumn.extent0]):
             for kz in range(0, z_extent, together):
                 acc = t[at + GemmColumn.acc_base] + kx * x_acc + ky * y_acc + kz * z_acc
-                inp = t[at + GemmColumn.inp_base] + kx * t[x + GemmColumn.inp_factor0]
+                inp = operand + t[at + GemmColumn.inp_base] + kx * t[x + GemmColumn.inp_factor0]
                 inp += ky * t[y + GemmColumn.inp_factor0] + kz * z_inp
                 wgt = t[at + GemmColumn.wgt_base] + kx * t[x + GemmColumn.wgt_factor0]
                 wgt += ky * t[y + GemmColumn.wgt_factor0] + kz * t[z + GemmColumn.wgt_factor0]
@@ -291,7 +302,10 @@ def gemm(m: Machine, at: i64) -> bool:
     t = m.table
     mode = t[at + GemmColumn.mode]
     taps = TAPS >> 4 * mode & 15
-    if taps == 0 and mode != GemmMode.DENSE:
+    from_out = mode == GemmMode.DENSE_OUT
+    if taps == 0 and mode != GemmMode.DENSE and not from_out:
+        return False
+    if from_out and Shape.operand_depth == Shape.inp_depth:
         return False
     if taps > 0 and Shape.block_in != Shape.block_out:
         return False
@@ -318,6 +332,7 @@ def gemm(m: Machine, at: i64) -> bool:
     wgt_base = t[at + GemmColumn.wgt_base]
     least_acc = Shape.acc_mask
     most_acc = 0
+    least_inp = Shape.inp_mask
     most_inp = 0
     most_wgt = 0
     for u in range(begin, end):
@@ -325,16 +340,20 @@ def gemm(m: Machine, at: i64) -> bool:
         acc_offset = word >> Shape.acc_shift & Shape.acc_mask
         least_acc = min(least_acc, acc_offset)
         most_acc = max(most_acc, acc_offset)
-        most_inp = max(most_inp, word >> Shape.inp_shift & Shape.inp_mask)
+        inp_offset = word >> Shape.inp_shift & Shape.inp_mask
+        least_inp = min(least_inp, inp_offset)
+        most_inp = max(most_inp, inp_offset)
         most_wgt = max(most_wgt, word >> Shape.wgt_shift & Shape.wgt_mask)
     last0 = extent0 - 1
     last1 = extent1 - 1
     last2 = extent2 - 1
     vectors = Shape.block_out if taps > 0 else 1
-    inp_limit = Shape.inp_depth - max(0, taps - 1)
+    depth = Shape.operand_depth - Shape.inp_depth if from_out else Shape.inp_depth
+    inp_limit = depth - max(0, taps - 1)
     if most_acc + acc_base + last0 * acc0 + last1 * acc1 + last2 * acc2 >= Shape.acc_depth:
         return False
-    if most_inp + inp_base + last0 * inp0 + last1 * inp1 + last2 * inp2 >= inp_limit:
+    most_inp += inp_base + last0 * inp0 + last1 * inp1 + last2 * inp2
+    if most_inp >= inp_limit:
         return False
     farthest = most_wgt + wgt_base + last0 * wgt0 + last1 * wgt1 + last2 * wgt2
     if farthest >= Shape.wgt_depth * vectors:
@@ -351,6 +370,10 @@ def gemm(m: Machine, at: i64) -> bool:
                             return False
     if taps > 0:
         depthwise_loops(m, at, taps)
+    elif from_out:
+        first = inp_base + least_inp
+        pair_results(m, first, most_inp + 1 - first)
+        dense_loops(m, at, most_acc - least_acc, Shape.inp_depth)
     else:
-        dense_loops(m, at, most_acc - least_acc)
+        dense_loops(m, at, most_acc - least_acc, 0)
     return True

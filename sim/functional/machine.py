@@ -12,7 +12,8 @@ class Machine:
 
     `inp`, `wgt`, `acc`, `out`, `bias`, `multiplier`, `shift`, `tab` and the micro-ops are the
     state's own arrays. `inp_pairs` (rows, batch, pairs, 2) and `wgt_pairs` (rows, parts, pairs,
-    lanes, 2) are 16-bit copies that LOAD keeps up to date: a part is `Shape.lanes` outputs.
+    lanes, 2) are 16-bit copies that LOAD keeps up to date: a part is `Shape.lanes` outputs. Rows
+    of OUT that GEMM multiplies are copied behind those of INP before their products.
     `memory8` to `memory64` view the same memory with elements of different widths. `table` is the
     program from `columns.columns`. `tokens` are counters indexed by ``source * 5 + target``.
     """

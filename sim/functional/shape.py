@@ -4,7 +4,7 @@ from typing import Any
 
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.scratchpad import TABLE_ENTRIES, TABLE_ENTRY_BITS, TABLE_ROWS, Memory, scratchpads
-from daedal.isa.table import Unit, micro_op_layout
+from daedal.isa.table import GemmMode, Unit, micro_op_layout
 from daedal.isa.variant import Variant
 
 __all__ = ["Shape", "shape_of"]
@@ -21,7 +21,8 @@ class Shape:
     """Parameters of a machine for the kernels; `shape_of` returns a subclass with the values.
 
     Row sizes are in elements; ``inp_pairs`` and ``wgt_pairs`` are those of the copies of INP and
-    WGT that hold pairs of 16-bit elements, the operands of one multiply instruction. `operations`,
+    WGT that hold pairs of 16-bit elements, the operands of one multiply instruction. Where GEMM
+    reads OUT, its rows follow those of INP: `operand_depth` is the number of both. `operations`,
     `takes_x`, `over_lanes` and `requantizes` have a bit per `AluOp`: whether it exists, and its
     properties.
     """
@@ -45,6 +46,7 @@ class Shape:
     inp_pairs: int
     wgt_pairs: int
     inp_depth: int
+    operand_depth: int
     wgt_depth: int
     acc_depth: int
     out_depth: int
@@ -110,6 +112,9 @@ def shape_of(variant: Variant) -> type[Shape]:
         "inp_pairs": array.batch * 2 * pairs,
         "wgt_pairs": array.block_out * 2 * pairs,
         "inp_depth": pads[Memory.INP].depth_rows,
+        "operand_depth": sum(
+            pads[memory].depth_rows for memory in {mode.operand for mode in GemmMode.of(variant)}
+        ),
         "wgt_depth": pads[Memory.WGT].depth_rows,
         "acc_depth": pads[Memory.ACC].depth_rows,
         "out_depth": pads[Memory.OUT].depth_rows,

@@ -19,6 +19,7 @@ VARIANTS = [
     TINY.replace(name="pair", batch=2, acc_bytes=16384, out_bytes=8192),
     TINY.replace(name="tables", batch=2, tables=4),
     TINY.replace("options", batch=2, tables=1, lane_reductions=True, wide_requantize=True),
+    TINY.replace("operands", gemm_reads_out=True),
 ]
 
 
@@ -58,13 +59,14 @@ def naive_gemm(state: State, instruction: Instruction) -> None:
         for b in range(array.batch):
             for o in range(array.block_out):
                 total = 0 if fresh else int(state.acc[step["acc"], b, o])
-                for tap in range({0: 0, 1: 1, 2: 3}[instruction.mode]):
+                for tap in range((0, 1, 3, 0)[instruction.mode]):
                     row, vector = divmod(step["wgt"] + tap, array.block_out)
                     x = int(state.inp[step["inp"] + tap, b, o])
                     total += x * int(state.wgt[row, vector, o])
-                if instruction.mode == 0:
+                if instruction.mode in (0, 3):
+                    rows = state.out if instruction.mode == 3 else state.inp
                     for i in range(array.block_in):
-                        x = int(state.inp[step["inp"], b, i])
+                        x = int(rows[step["inp"], b, i])
                         total += x * int(state.wgt[step["wgt"], o, i])
                 state.acc[step["acc"], b, o] = wrapped(total, array.accumulator_bits)
 

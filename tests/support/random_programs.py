@@ -297,12 +297,14 @@ def _gemm(draft: _Draft) -> Instruction:
     variant = draft.variant
     depthwise = variant.array.depthwise_taps > 0 and draft.chance(0.4)
     mode = GemmMode.DEPTHWISE if depthwise else GemmMode.DENSE
+    if not depthwise and variant.units.gemm_reads_out and draft.chance(0.5):
+        mode = GemmMode.DENSE_OUT
     if depthwise and variant.array.depthwise_taps > 1 and draft.chance(0.6):
         mode = GemmMode.DEPTHWISE3
     vectors = variant.array.block_out if depthwise else 1
     windows = {
         "acc": draft.windows(Memory.ACC),
-        "inp": [(a, b - max(0, mode.taps - 1)) for a, b in draft.windows(Memory.INP)],
+        "inp": [(a, b - max(0, mode.taps - 1)) for a, b in draft.windows(mode.operand)],
         "wgt": [(a * vectors, b * vectors) for a, b in draft.windows(Memory.WGT)],
     }
     # Vectors of three taps stay in their rows where most strides are whole rows.

@@ -55,6 +55,7 @@ EXTRA_VARIANTS = {
             tables=4,
             lane_reductions=True,
             wide_requantize=True,
+            gemm_reads_out=True,
         ),
         # As many tables as there can be, on a bus of 64 bits; with one, `table` has no bits.
         _TINY.replace("tables", requantize_lanes=4, tables=8),
