@@ -72,7 +72,7 @@ def begin_early(
 
     These need nothing of each other, and their first tiles not nearly all of what is in front. None
     if the first layer behind is not like that, or if a scratchpad is too small.
-    `kept` are instances that live across layers.
+    `kept` are instances that live across layers, and pass values from one to the other.
     """
     first = front[-1][0] + 1
     taken = _instances(item for _, item in front)
@@ -80,16 +80,15 @@ def begin_early(
     others: list[list[Item]] = []
     best = None
     for number, items in enumerate(behind, first):
-        # Rows that stay on chip pass values from layer to layer, too.
-        shared = taken & _instances(items)
-        if shared & kept or any(_conflict(items, layer, words) for layer in seen):
+        shared = (taken & _instances(items)) - kept
+        if any(_conflict(items, layer, words, kept) for layer in seen):
             break
         seen.append(items)
         names = {instance: replace(instance) for instance in shared}
         own = [renamed(item, names) for item in items]
         taken |= _instances(own)
         others.append([(number, item) for item in own])
-        found = _mixed(front, others, words)
+        found = _mixed(front, others, words, kept)
         if found is None or not all_fit([item for _, item in found], variant):
             break
         best = Early(len(others), found, _halves(found, first))
@@ -97,11 +96,14 @@ def begin_early(
 
 
 def _mixed(
-    front: Sequence[Item], others: Sequence[Sequence[Item]], words: Words
+    front: Sequence[Item],
+    others: Sequence[Sequence[Item]],
+    words: Words,
+    kept: frozenset[Instance],
 ) -> list[Item] | None:
     """All instructions: those in front are spread over the products that can come before them."""
     tiles = _tiles(front)
-    touched = Touched([[item for _, item in tile] for tile in tiles], words)
+    touched = Touched([[item for _, item in tile] for tile in tiles], words, kept)
     order: list[tuple[int, list[Item]]] = []
     for layer in others:
         later = _tiles(layer)
@@ -176,9 +178,10 @@ def _halves(items: Sequence[Item], first: int) -> dict[Instance, int]:
     return found
 
 
-def _conflict(items: Items, others: Items, words: Words) -> bool:
-    """Whether instructions of two layers touch the same words, and one of them stores them."""
-    return Touched([others], words).by(items)[1] != NO_INSTRUCTION
+def _conflict(items: Items, others: Items, words: Words, kept: frozenset[Instance]) -> bool:
+    """Whether instructions of two layers touch the same words or rows, and one of them writes
+    them."""
+    return Touched([others], words, kept).by(items)[1] != NO_INSTRUCTION
 
 
 def _instances(items: Iterable[SegmentInstruction]) -> set[Instance]:

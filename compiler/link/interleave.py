@@ -18,6 +18,7 @@ from daedal.compiler.codegen.segment import (
 )
 from daedal.compiler.link.begin_early import Early, begin_early
 from daedal.compiler.link.follow_tiles import all_fit, follow_tiles
+from daedal.compiler.link.kept_results import keep_results
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.link.order import ordered
 from daedal.compiler.link.resident_rows import resident_rows
@@ -83,13 +84,15 @@ def stretches(
     *,
     interleave: bool = True,
     resident: bool = False,
+    results: bool = False,
     early: bool = True,
 ) -> list[Stretch]:
     """All instructions of `segments` in the order that the program has them.
 
     `constants` are the names of the tensors that nothing writes, `aliases` those that share bytes.
     Without `interleave`, every layer is a stretch of its own. With `resident`, small tensors of
-    accumulators stay on chip (`resident_rows`). With `early`, layers begin before those in front of
+    accumulators stay on chip (`resident_rows`), with `results` those that GEMM multiplies
+    (`keep_results`). With `early`, layers begin before those in front of
     them have ended (`begin_early`), where these are interleaved.
     """
     words = Words(variant, aliases or {})
@@ -97,6 +100,9 @@ def stretches(
     kept: frozenset[Instance] = frozenset()
     if resident:
         layers, kept = resident_rows(layers, variant, words.aliases)
+    if results:
+        layers, more = keep_results(layers, variant, words.aliases)
+        kept |= more
     # The allocator places a layer's tiles in the two halves of the accumulators in turn.
     half_rows = scratchpad(variant, Memory.ACC).depth_rows // 2
     found: list[Stretch] = []
@@ -109,9 +115,9 @@ def stretches(
         if alone and not _multiplies(items):
             mixed = follow_tiles(last, items, kept, words, variant)
             if mixed is None and _is_long(last) and _fit(last, items, half_rows):
-                mixed = _interleaved(last, items, words)
+                mixed = _interleaved(last, items, words, kept)
         elif alone and _multiplies(last):
-            mixed = _beside(last, items, words, variant)
+            mixed = _beside(last, items, words, kept, variant)
         elif interleave and early and found and not found[-1].multiplies:
             behind = takewhile(_is_long, islice(layers, number, None))
             begun = begin_early(found[-1].items, behind, kept, words, variant)
@@ -166,14 +172,17 @@ def _is_long(items: Sequence[SegmentInstruction]) -> bool:
 
 
 def _interleaved(
-    first: Sequence[SegmentInstruction], second: Sequence[SegmentInstruction], words: Words
+    first: Sequence[SegmentInstruction],
+    second: Sequence[SegmentInstruction],
+    words: Words,
+    kept: Collection[Instance],
 ) -> list[tuple[int, SegmentInstruction]] | None:
     """Instructions of both layers, each with 0 or 1; None if no tile of `second` can come earlier.
 
     Instructions that access the same rows or words keep their order.
     """
     tiles, later = tiles_of(first), tiles_of(second)
-    touched = Touched(tiles, words)
+    touched = Touched(tiles, words, kept)
     found = [touched.by(tile) for tile in later]
     if _independent(later):
         # A pool may go through the channels first, the convolution before it through the rows.
@@ -218,14 +227,15 @@ def _beside(
     first: Sequence[SegmentInstruction],
     second: Sequence[SegmentInstruction],
     words: Words,
+    kept: Collection[Instance],
     variant: Variant,
 ) -> list[tuple[int, SegmentInstruction]] | None:
     """Instructions of both layers, each with 0 or 1, if they have nothing in common that one of
     them writes, fit the scratchpads together, and gain by that; else None."""
-    if _instances(first) & _instances(second):
+    if (_instances(first) & _instances(second)).difference(kept):
         return None
     tiles, later = tiles_of(first), tiles_of(second)
-    touched = Touched(tiles, words)
+    touched = Touched(tiles, words, kept)
     if any(touched.by(tile)[1] != NO_INSTRUCTION for tile in later):
         return None
     mixed = side_by_side(tiles, later, variant)

@@ -155,8 +155,16 @@ def _placed(
     """All instructions with their rows. Weights that stay on chip, layers that begin early, tensors
     that stay on chip, and two layers at once may need more rows than there are; then they are left
     out, in this order."""
-    for resident, early in product((True, False), repeat=2) if renaming else ():
-        parts = stretches(segments, constants, variant, aliases, resident=resident, early=early)
+    for resident, results, early in product((True, False), repeat=3) if renaming else ():
+        parts = stretches(
+            segments,
+            constants,
+            variant,
+            aliases,
+            resident=resident,
+            results=results,
+            early=early,
+        )
         for share in (*KEPT_SHARES, 0.0) if repeats else (0.0,):
             try:
                 return _with_weights(parts, segments, constants, variant, share)

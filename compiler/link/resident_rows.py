@@ -38,6 +38,7 @@ from daedal.compiler.link.row_parts import (
     rewritten,
     rows_accessed,
     shifted,
+    stored_rows,
 )
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -115,32 +116,10 @@ def _tensors(layers: Sequence[Items], addresses: RowAddresses) -> Iterator[tuple
         first = stores[0][0]
         later = tuple(number for number in readers.get(group, ()) if number > first)
         if later and all(number == first and is_wide_store(item) for number, item in stores):
-            places = _places(layers[first], [item for _, item in stores], addresses)
+            places = stored_rows(layers[first], [item for _, item in stores], addresses)
             if places:
                 whole = Instance(group, Memory.ACC, sum(part.rows for part in places))
                 yield group, _tensor(first, later, whole, places)
-
-
-def _places(
-    items: Items, stores: Sequence[SegmentInstruction], addresses: RowAddresses
-) -> dict[Instance, dict[int, int]] | None:
-    """By tile that is stored, the rows of its addresses; None if a tile has other rows, too, or is
-    written again."""
-    places: dict[Instance, dict[int, int]] = {}
-    for item in stores:
-        (access,) = item.rows
-        _, words = addresses.of(item)
-        rows = zip(words, LoadedRows.of(item).rows, strict=True)
-        places.setdefault(access.instance, {}).update(rows)
-    done: set[Instance] = set()
-    for item in items:
-        if any(access.writes and access.instance in done for access in item.rows):
-            return None
-        if is_wide_store(item):
-            done.update(access.instance for access in item.rows if access.instance in places)
-    touched = rows_accessed(items, places)
-    known = all(touched[part] <= set(rows.values()) for part, rows in places.items())
-    return places if known else None
 
 
 def _tensor(

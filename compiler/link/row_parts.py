@@ -1,9 +1,9 @@
-"""Buffers of accumulators as parts of larger ones, and the memory addresses of their rows.
+"""Buffers as parts of larger ones, and the memory addresses of their rows.
 
-`forward_rows` and `resident_rows` join buffers of several layers with these.
+`forward_rows`, `resident_rows` and `kept_results` join buffers of several layers with these.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ __all__ = [
     "rewritten",
     "rows_accessed",
     "shifted",
+    "stored_rows",
 ]
 
 
@@ -36,10 +37,12 @@ class Part(NamedTuple):
 
 
 class RowAddresses:
-    """The memory addresses of the rows that a transfer of accumulators moves."""
+    """The memory addresses of the rows of a scratchpad that a transfer moves."""
 
-    def __init__(self, variant: Variant, aliases: Mapping[str, Alias]) -> None:
-        self.row_beats = scratchpad(variant, Memory.ACC).row_beats(variant)
+    def __init__(
+        self, variant: Variant, aliases: Mapping[str, Alias], memory: Memory = Memory.ACC
+    ) -> None:
+        self.row_beats = scratchpad(variant, memory).row_beats(variant)
         self._bus_bytes = variant.bus_bytes
         self._aliases = aliases
 
@@ -125,6 +128,31 @@ def rows_accessed(
                 for begin, end in access.runs:
                     found[access.instance].update(range(begin, end))
     return found
+
+
+def stored_rows(
+    items: Sequence[SegmentInstruction],
+    stores: Sequence[SegmentInstruction],
+    addresses: RowAddresses,
+) -> dict[Instance, dict[int, int]] | None:
+    """By instance that some of a layer's instructions, `stores`, store, the row of each word of
+    memory; None if an instance has other rows, too, or is written again."""
+    places: dict[Instance, dict[int, int]] = {}
+    for item in stores:
+        (access,) = item.rows
+        _, words = addresses.of(item)
+        rows = zip(words, LoadedRows.of(item).rows, strict=True)
+        places.setdefault(access.instance, {}).update(rows)
+    stored = {id(item) for item in stores}
+    done: set[Instance] = set()
+    for item in items:
+        if any(access.writes and access.instance in done for access in item.rows):
+            return None
+        if id(item) in stored:
+            done.update(access.instance for access in item.rows)
+    touched = rows_accessed(items, places)
+    known = all(touched[part] <= set(rows.values()) for part, rows in places.items())
+    return places if known else None
 
 
 def is_wide_store(item: SegmentInstruction) -> bool:

@@ -1,14 +1,14 @@
-"""The tiles of layers, and the conflicts between them in memory: for layers that are interleaved.
+"""The tiles of layers, and the conflicts between them: for layers that are interleaved.
 
 Input: the instructions of layers in program order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.codegen.segment import SegmentInstruction
+from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.link.placed import BeatRange
 from daedal.compiler.link.transfer_beats import TransferBeats, entries
@@ -17,6 +17,8 @@ from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["Touched", "Words", "tiles_of"]
+
+_Rows = npt.NDArray[np.int32]
 
 
 class Words:
@@ -49,10 +51,31 @@ def tiles_of(items: Sequence[SegmentInstruction]) -> list[list[SegmentInstructio
 
 
 class Touched:
-    """For every word, the last tile of a layer that stores it, and the last that touches it."""
+    """For every word of memory and every row that layers share, the last tile of a layer that
+    writes it, and the last that touches it.
 
-    def __init__(self, tiles: Sequence[Sequence[SegmentInstruction]], words: Words) -> None:
+    Parameters
+    ----------
+    kept : instances that live across layers; others belong to one layer.
+    """
+
+    def __init__(
+        self,
+        tiles: Sequence[Sequence[SegmentInstruction]],
+        words: Words,
+        kept: Collection[Instance] = (),
+    ) -> None:
         self._words = words
+        self._rows: dict[Instance, tuple[_Rows, _Rows]] = {}
+        for number, tile in enumerate(tiles):
+            for access in _accesses(tile):
+                if access.instance not in kept:
+                    continue
+                size = access.instance.rows
+                tables = self._rows.setdefault(access.instance, (_table(size), _table(size)))
+                for begin, end in access.runs:
+                    for rows in tables if access.writes else tables[1:]:
+                        rows[begin:end] = number
         moves = [
             (number, item.unit, *found)
             for number, tile in enumerate(tiles)
@@ -69,7 +92,7 @@ class Touched:
             entries(table[group], beats)[...] = number
 
     def by(self, tile: Sequence[SegmentInstruction]) -> tuple[int, int]:
-        """The last tile that stores what `tile` of another layer loads, and the last one with which
+        """The last tile that writes what `tile` of another layer reads, and the last one with which
         it has any conflict; NO_INSTRUCTION where there is none."""
         stored = conflict = NO_INSTRUCTION
         for item in tile:
@@ -83,7 +106,20 @@ class Touched:
                 conflict = max(conflict, _last(self._loaded[group], beats))
             else:
                 stored = max(stored, stores)
+        for access in _accesses(tile):
+            if access.instance not in self._rows:
+                continue
+            written, touched = self._rows[access.instance]
+            table = touched if access.writes else written
+            last = max(int(table[begin:end].max()) for begin, end in access.runs)
+            conflict = max(conflict, last)
+            if access.reads:
+                stored = max(stored, last)
         return stored, conflict
+
+
+def _accesses(tile: Sequence[SegmentInstruction]) -> Iterator[RowAccess]:
+    return (access for item in tile for access in item.rows)
 
 
 def _table(size: int) -> npt.NDArray[np.int32]:
