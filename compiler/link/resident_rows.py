@@ -37,6 +37,7 @@ from daedal.compiler.link.row_parts import (
     is_wide_store,
     rewritten,
     rows_accessed,
+    rows_of,
     shifted,
     stored_rows,
 )
@@ -89,10 +90,10 @@ def resident_rows(
         live = [k.rows for k, (first, end) in kept.items() if first <= last and tensor.layer <= end]
         if sum(live) + whole.rows > most:
             continue
-        written = [rewritten(item, tensor.parts) for item in result[tensor.layer]]
-        if any(item is None for item in written):
+        written = _written(result[tensor.layer], tensor.parts)
+        if written is None:
             continue
-        result[tensor.layer] = [item for item in written if item is not None]
+        result[tensor.layer] = written
         for layer in tensor.readers:
             result[layer] = list(_read(result[layer], group, tensor, addresses))
         kept[whole] = tensor.layer, last
@@ -137,6 +138,53 @@ def _tensor(
         rows |= {word: offset + row for word, row in found.items()}
         offset += instance.rows
     return _Tensor(layer, readers, parts, rows)
+
+
+def _written(items: Items, parts: Mapping[Instance, Part]) -> Items | None:
+    """The layer that computes the tensor, with its tiles as parts of one instance; None if it
+    cannot.
+
+    Where a tile's last operation does nothing but write its rows, only they move. What comes before
+    is computed in rows of the tile's own: tiles take turns in the halves of the accumulators, so
+    that the ALU and GEMM do not wait for each other.
+    """
+    last = {number for tile in parts for number in _last_writes(items, tile) or ()}
+    whole = {tile: part for tile, part in parts.items() if _last_writes(items, tile) is None}
+    result: Items = []
+    for number, item in enumerate(items):
+        moved = rewritten(item, whole)
+        if moved is not None and number in last:
+            moved = rewritten(moved, parts, "row" if item.unit is Unit.STORE else "dst_base")
+        if moved is None:
+            return None
+        result.append(moved)
+    return result
+
+
+def _last_writes(items: Items, tile: Instance) -> set[int] | None:
+    """The numbers of the last operations that write a tile's rows, and of the STOREs; None if one
+    of them also reads what it writes, or if another instruction reads the result."""
+    found: set[int] = set()
+    done: set[int] = set()
+    for number in reversed(range(len(items))):
+        item = items[number]
+        mine = [access for access in item.rows if access.instance is tile]
+        if item.unit is Unit.STORE:
+            found.update([number] if mine else [])
+            continue
+        for access in mine:
+            rows = rows_of(access)
+            if not access.writes or rows <= done:
+                continue
+            shared = sum(other.field == access.field for other in item.rows) > 1
+            if rows & done or access.reads or shared or access.field != "dst_base":
+                return None
+            found.add(number)
+            done |= rows
+        # What an operation reads, it reads before it writes.
+        if any(access.reads and not rows_of(access) <= done for access in mine):
+            return None
+    return found
 
 
 def _read(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.codegen.segment import Instance, Runs, SegmentInstruction
+from daedal.compiler.codegen.segment import Instance, RowAccess, Runs, SegmentInstruction
 from daedal.compiler.link.memory_plan import Alias
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, OutMemory, Unit
@@ -24,6 +24,7 @@ __all__ = [
     "is_wide_store",
     "rewritten",
     "rows_accessed",
+    "rows_of",
     "shifted",
     "stored_rows",
 ]
@@ -117,6 +118,11 @@ def is_wide_load(item: SegmentInstruction) -> bool:
     return item.unit is Unit.LOAD and item.template.values.get("memory", 0) == LoadMemory.ACC
 
 
+def rows_of(access: RowAccess) -> set[int]:
+    """The rows of an access."""
+    return {row for begin, end in access.runs for row in range(begin, end)}
+
+
 def rows_accessed(
     items: Iterable[SegmentInstruction], among: Collection[Instance], *, reads: bool = False
 ) -> dict[Instance, set[int]]:
@@ -125,8 +131,7 @@ def rows_accessed(
     for item in items:
         for access in item.rows:
             if access.instance in found and (access.reads or not reads):
-                for begin, end in access.runs:
-                    found[access.instance].update(range(begin, end))
+                found[access.instance] |= rows_of(access)
     return found
 
 
@@ -161,11 +166,15 @@ def is_wide_store(item: SegmentInstruction) -> bool:
 
 
 def rewritten(
-    item: SegmentInstruction, parts: Mapping[Instance, Part]
+    item: SegmentInstruction, parts: Mapping[Instance, Part], only: str | None = None
 ) -> SegmentInstruction | None:
-    """`item` with parts of larger instances in the place of its own; None if one field numbers the
-    rows of two instances, which must not move apart."""
-    moved = {access.field: access.instance for access in item.rows if access.instance in parts}
+    """`item` with parts of larger instances in the place of its own, for all fields or for one;
+    None if one field numbers the rows of two instances, which must not move apart."""
+    moved = {
+        access.field: access.instance
+        for access in item.rows
+        if access.instance in parts and only in (None, access.field)
+    }
     if not moved:
         return item
     values = {}
@@ -176,7 +185,7 @@ def rewritten(
         values[field] = item.template.values.get(field, 0) + parts[instance].offset
     for access in item.rows:
         part = parts.get(access.instance)
-        if part is not None:
+        if part is not None and access.field in moved:
             access = access._replace(instance=part.whole, runs=shifted(access.runs, part.offset))
         rows.append(access)
     return item._replace(template=item.template.replace(**values), rows=tuple(rows))

@@ -4,9 +4,11 @@ Input: the instructions of a layer. Output: which instances of OUT must have the
 accumulators, and which accumulators should lie in different banks.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
+from daedal.compiler.link.side_by_side import num_steps
 from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Unit
@@ -28,7 +30,9 @@ class RowRelations:
 
     def __init__(self, items: Sequence[SegmentInstruction], variant: Variant) -> None:
         self.results: dict[Instance, Instance] = {}
-        self._apart: dict[Instance, tuple[Instance, int]] = {}
+        # By instance, those that should be in another bank: the sum of the first rows at which
+        # they meet, and how many operations would take a cycle more.
+        self._apart: dict[Instance, dict[Instance, Counter[int]]] = {}
         # With two banks, the lowest bit of a row does not choose its bank.
         low_bits = variant.memory.acc_banks > 2
         pairs: dict[Instance, tuple[Instance, Instance]] = {}
@@ -53,13 +57,17 @@ class RowRelations:
     def odd(self, instance: Instance, rows: Mapping[Instance, int]) -> bool | None:
         """Whether `instance` should begin at an odd row, from the `rows` of those placed so far.
 
-        The ALU reads both operands of an operation in one cycle if their banks differ. None if it
-        does not matter.
+        The ALU reads both operands of an operation in one cycle if their banks differ. Where an
+        instance meets several, the one that it meets more often counts. None if it does not matter.
         """
-        other, offset = self._apart.get(instance, (None, 0))
-        if other is None or other not in rows:
-            return None
-        return (rows[other] + offset) % 2 == 0
+        odd = even = 0
+        for other, meetings in self._apart.get(instance, {}).items():
+            for distance, count in meetings.items() if other in rows else ():
+                if (rows[other] + distance) % 2:
+                    even += count
+                else:
+                    odd += count
+        return None if odd == even else odd > even
 
     def _keep_apart(self, item: SegmentInstruction, x: RowAccess) -> None:
         """Remember the two operands, if their distance stays odd, or stays even."""
@@ -68,8 +76,9 @@ class RowRelations:
         steady = steady and len({(dst - src) % 2 for dst, src, _ in item.uops or ()}) == 1
         if x.reads and x.instance is not y.instance and steady:
             assert x.instance.memory is y.instance.memory is Memory.ACC, "operands are accumulators"
-            self._apart.setdefault(x.instance, (y.instance, x.begin + y.begin))
-            self._apart.setdefault(y.instance, (x.instance, x.begin + y.begin))
+            for one, other in ((x.instance, y.instance), (y.instance, x.instance)):
+                meetings = self._apart.setdefault(one, {}).setdefault(other, Counter())
+                meetings[(x.begin + y.begin) % 2] += num_steps(item)
 
 
 def _keeps_parity(values: Mapping[str, int], loop: int) -> bool:

@@ -225,3 +225,32 @@ def test_a_tensor_that_two_layers_store_is_not_resident() -> None:
     found, kept = resident_rows(layers, ROWS, {})
     assert not kept
     assert found == layers
+
+
+def test_only_the_last_operation_writes_the_rows_that_stay() -> None:
+    """The tile keeps its own rows for what comes before, so that tiles take turns in the halves."""
+    a, c = rows("a", 4), rows("c", 4)
+    before, last, store = operation(a), operation(a), transfer(Opcode.STORE, a, 0, 4)
+    layers = [[before, last, store], [transfer(Opcode.LOAD, c, 0, 4), operation(c)]]
+    found, (instance,) = resident_rows(layers, ROWS, {})
+    assert [access.instance for access in found[0][0].rows] == [a, a]
+    assert [access.instance for access in found[0][1].rows] == [instance, a]
+    assert [access.instance for access in found[0][2].rows] == [instance]
+
+
+def test_a_result_that_is_read_again_stays_with_its_tile() -> None:
+    a, b, c = rows("a", 4), rows("b", 4), rows("c", 4)
+    reader = operation(a)._replace(
+        rows=(
+            RowAccess(b, "dst_base", ((0, 4),), writes=True),
+            RowAccess(a, "src_base", ((0, 4),), reads=True),
+        )
+    )
+    second = [transfer(Opcode.LOAD, c, 0, 4), operation(c)]
+    added = operation(a)
+    added = added._replace(rows=(added.rows[0]._replace(reads=True), added.rows[1]))
+    store = transfer(Opcode.STORE, a, 0, 4)
+    for items in ([operation(a), reader, store], [operation(a), added, store]):
+        found, (instance,) = resident_rows([items, second], ROWS, {})
+        here = {access.instance for item in found[0] for access in item.rows} - {b}
+        assert here == {instance}, "the whole tile"

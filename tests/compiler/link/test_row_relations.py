@@ -104,3 +104,25 @@ def test_one_operand_has_one_result() -> None:
     items = (_operation(x, y, first), _operation(x, y, second))
     with pytest.raises(ScheduleError, match="must have one such operand, and the operand one"):
         _placed(load_variant("vta"), *items)
+
+
+def test_the_operand_that_is_met_more_often_counts() -> None:
+    """An operation over one row and one over all of them cannot both have two banks."""
+    a, b, c = (Instance(name, Memory.ACC, ROWS) for name in "abc")
+
+    def operation(x: Instance, y: Instance, count: int) -> SegmentInstruction:
+        fields = {"extent0": 1, "extent1": 1, "extent2": count, "dst_factor2": 1, "src_factor2": 1}
+        template = Instruction.of(Opcode.ALU, operation=AluOp.ADD, destination=1, **fields)
+        accesses = (
+            RowAccess(x, "dst_base", ((0, count),), reads=True, writes=True),
+            RowAccess(y, "src_base", ((0, count),), reads=True),
+        )
+        return SegmentInstruction(template, accesses, uops=((0, 0, 0),))
+
+    items = (operation(a, c, 1), operation(b, c, ROWS))
+    relations = RowRelations(items, load_variant("vta"))
+    assert relations.odd(c, {a: 0, b: 1}) is False
+    assert relations.odd(c, {a: 0}) is True
+    assert relations.odd(c, {}) is None
+    even = RowRelations((operation(a, c, 2), operation(b, c, 2)), load_variant("vta"))
+    assert even.odd(c, {a: 0, b: 1}) is None
