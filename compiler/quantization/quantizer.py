@@ -2,7 +2,7 @@
 
 model -> clean -> normalize -> fold_affine -> hoist_bounds -> plan -> calibrate -> insert -> model.
 A transformer's norms are recognized after clean; its tokens, its attention with its masks, and a
-decoder's caches are normalized, too.
+decoder's caches are normalized, too, and its residual streams lose their mean.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from daedal.compiler.quantization.attention import normalize_attention
 from daedal.compiler.quantization.balance import balance_norms
 from daedal.compiler.quantization.caches import align_caches
 from daedal.compiler.quantization.calibrate import calibrate
+from daedal.compiler.quantization.centre_streams import centre_streams
 from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.fold_affine import fold_affine
 from daedal.compiler.quantization.given import spread_given
@@ -89,6 +90,8 @@ def quantize_model(
             align_caches(network)
             spread_given(network)
         fold_affine(network)
+    if wide:
+        network = centre_streams(network)
     hoist_bounds(network)
     if wide:
         balance_norms(network, feeds)
