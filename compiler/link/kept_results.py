@@ -223,35 +223,80 @@ def _renumbered(
     its loops do not reach them in the same order."""
     name = access.field.removesuffix("_base")
     column = _COLUMNS[name]
-    get, uops = item.template.values.get, item.uops or ()
-    extents = [get(f"extent{level}", 0) for level in range(LOOPS)]
-    index = get(access.field, 0) + np.array([uop[column] for uop in uops])
-    steps = [np.arange(extent) * get(f"{name}_factor{k}", 0) for k, extent in enumerate(extents)]
-    index = steps[0][:, None, None, None] + steps[1][:, None, None] + steps[2][:, None] + index
-    moved = _looked_up(rows, index)
+    moved = _looked_up(rows, _steps(item, name, [uop[column] for uop in item.uops or ()]))
     if moved is None:
         return None
+    for level in range(LOOPS):
+        ends = _ends_of_runs(moved, level)
+        if ends and moved.shape[level] % ends == 0:
+            split = _with_split_loop(item, level, ends)
+            return None if split is None else _renumbered(split, access, rows, whole)
     first = moved[0, 0, 0]
     base = int(first.min())
-    factors = [
-        int(np.take(moved, min(1, extent - 1), axis=level).flat[0] - first[0])
-        for level, extent in enumerate(extents)
-    ]
-    steps = [np.arange(extent) * factor for extent, factor in zip(extents, factors, strict=True)]
-    expected = steps[0][:, None, None, None] + steps[1][:, None, None] + steps[2][:, None] + first
-    if min(factors) < 0 or not np.array_equal(expected, moved):
-        return None
-    values = {f"{name}_factor{level}": factor for level, factor in enumerate(factors)}
+    values = {
+        f"{name}_factor{level}": int(np.take(moved, min(1, extent - 1), level).flat[0] - first[0])
+        for level, extent in enumerate(moved.shape[:LOOPS])
+    }
     template = item.template.replace(**{access.field: base, **values})
+    offsets = [int(row) - base for row in first]
+    found = item._replace(template=template)
+    if min(values.values()) < 0 or not np.array_equal(_steps(found, name, offsets), moved):
+        return None
     accesses = tuple(
         other._replace(instance=whole, runs=_runs(moved)) if other is access else other
         for other in item.rows
     )
     sequence = tuple(
-        (*uop[:column], int(row) - base, *uop[column + 1 :])
-        for uop, row in zip(uops, first, strict=True)
+        (*uop[:column], offset, *uop[column + 1 :])
+        for uop, offset in zip(item.uops or (), offsets, strict=True)
     )
-    return item._replace(template=template, rows=accesses, uops=sequence)
+    return found._replace(rows=accesses, uops=sequence)
+
+
+def _steps(item: SegmentInstruction, name: str, offsets: Sequence[int]) -> IntArray:
+    """The rows that a field numbers: one axis for each loop, and one for the micro-ops."""
+    get = item.template.values.get
+    rows = np.array(offsets, dtype=np.int64) + get(f"{name}_base", 0)
+    for level in reversed(range(LOOPS)):
+        loop = np.arange(get(f"extent{level}", 0)) * get(f"{name}_factor{level}", 0)
+        rows = loop.reshape(-1, *[1] * rows.ndim) + rows
+    return rows
+
+
+def _ends_of_runs(rows: IntArray, level: int) -> int:
+    """After how many iterations of a loop its rows are no longer at equal distances; 0 if they
+    always are."""
+    distances = np.diff(rows, axis=level)
+    same = np.take(distances, [0], level) if distances.shape[level] else distances
+    changes = np.flatnonzero((distances != same).any(axis=(*range(level), *range(level + 1, 4))))
+    return int(changes[0]) + 1 if len(changes) else 0
+
+
+def _with_split_loop(
+    item: SegmentInstruction, level: int, extent: int
+) -> SegmentInstruction | None:
+    """The same with two loops in the place of one, the inner one of `extent` iterations; None if
+    all loops are in use."""
+    values = item.template.values
+    extents = [values.get(f"extent{k}", 0) for k in range(LOOPS)]
+    spare = next((k for k in range(LOOPS) if extents[k] == 1), None)
+    if spare is None:
+        return None
+    names = {key.removesuffix("_base") for key in values if key.endswith("_base")}
+    names |= {key[: -len("_factor0")] for key in values if key[:-1].endswith("_factor")}
+    loops = [
+        (extents[k], {name: values.get(f"{name}_factor{k}", 0) for name in names})
+        for k in range(LOOPS)
+    ]
+    count, factors = loops[level]
+    outer = count // extent, {name: factor * extent for name, factor in factors.items()}
+    loops[level : level + 1] = [outer, (extent, factors)]
+    del loops[spare if spare < level else spare + 1]
+    fields = {}
+    for k, (number, factors) in enumerate(loops):
+        fields[f"extent{k}"] = number
+        fields |= {f"{name}_factor{k}": factor for name, factor in factors.items()}
+    return item._replace(template=item.template.replace(**fields))
 
 
 def _looked_up(rows: Rows, index: IntArray) -> IntArray | None:

@@ -179,19 +179,21 @@ def stored(instance: Instance, first: int, blocks: int, cols: int, stride: int):
     return SegmentInstruction(template, (access,), "t")
 
 
-def multiplied(count: int) -> list[SegmentInstruction]:
-    """A LOAD of all rows of the tensor, and products with them in one loop."""
+def multiplied(count: int, blocks: int = 1, times: int = 1) -> list[SegmentInstruction]:
+    """A LOAD of all rows of the tensor, and products with them in one loop, for some blocks of
+    outputs in another, and again in a third."""
     x = Instance("x", Memory.INP, count)
-    a, w = Instance("a", Memory.ACC, count), Instance("w", Memory.WGT, 1)
+    a, w = Instance("a", Memory.ACC, blocks * count), Instance("w", Memory.WGT, blocks)
     load = Instruction.of(Opcode.LOAD, memory=LoadMemory.INP, blocks=1, rows=1, cols=count)
     gemm = Instruction.of(
-        Opcode.GEMM, extent0=1, extent1=1, extent2=count, inp_factor2=1, acc_factor2=1
-    )
+        Opcode.GEMM, extent0=blocks, acc_factor0=count, wgt_factor0=1, extent1=times, extent2=count,
+        inp_factor2=1, acc_factor2=1,
+    )  # fmt: skip
     runs = ((0, count),)
     accesses = (
-        RowAccess(a, "acc_base", runs, reads=True, writes=True),
+        RowAccess(a, "acc_base", ((0, a.rows),), reads=True, writes=True),
         RowAccess(x, "inp_base", runs, reads=True),
-        RowAccess(w, "wgt_base", ((0, 1),), reads=True),
+        RowAccess(w, "wgt_base", ((0, blocks),), reads=True),
     )
     return [
         SegmentInstruction(load, (RowAccess(x, "row", runs, writes=True),), "t"),
@@ -199,17 +201,34 @@ def multiplied(count: int) -> list[SegmentInstruction]:
     ]
 
 
-def test_tiles_that_lie_apart_in_memory_are_joined_in_its_order() -> None:
-    """Two tiles, each with two rows of both halves of the tensor: row by row of memory, their loops
-    advance by other distances, and each STORE becomes two."""
+def two_tiles() -> list[SegmentInstruction]:
+    """Tiles of a tensor of 8 rows, each with two rows of both halves."""
     tiles = [Instance("p", Memory.OUT, 4) for _ in range(2)]
-    first = [
+    return [
         item
         for number, tile in enumerate(tiles)
         for item in (written(tile, (2, 2), (2, 1)), stored(tile, 2 * number, 2, 2, 4))
     ]
-    (writer, reader), kept = keep_results([first, multiplied(8)], SMALL, {})
-    (whole,) = kept
+
+
+def test_products_follow_tiles_that_lie_apart_in_memory() -> None:
+    """Their loop becomes three, over halves, tiles and rows."""
+    first = two_tiles()
+    (writer, (product,)), (whole,) = keep_results([first, multiplied(8)], SMALL, {})
+    assert whole.rows == 8
+    assert [item.template.row for item in writer[1::2]] == [0, 4]
+    assert [item.template.offset_beats for item in writer[1::2]] == [0, 2 * BEATS]
+    gemm = product.template
+    assert gemm.mode == GemmMode.DENSE_OUT
+    assert [gemm.extent0, gemm.extent1, gemm.extent2] == [2, 2, 2]
+    assert [gemm.inp_factor0, gemm.inp_factor1, gemm.inp_factor2] == [2, 4, 1]
+    assert [gemm.acc_factor0, gemm.acc_factor1, gemm.acc_factor2] == [4, 2, 1]
+
+
+def test_tiles_that_lie_apart_in_memory_are_joined_in_its_order() -> None:
+    """Where products have no loop to spare: the tiles' loops advance by other distances, and each
+    STORE becomes two."""
+    (writer, reader), (whole,) = keep_results([two_tiles(), multiplied(8, blocks=3)], SMALL, {})
     assert whole.rows == 8
     operations = [item.template for item in writer if item.template.opcode is Opcode.ALU]
     assert [item.dst_base for item in operations] == [0, 2]
@@ -221,6 +240,7 @@ def test_tiles_that_lie_apart_in_memory_are_joined_in_its_order() -> None:
     (product,) = reader
     assert product.template.mode == GemmMode.DENSE_OUT
     assert product.rows[1].instance is whole and product.rows[1].runs == ((0, 8),)
+    assert product.template.extent2 == 8
 
 
 def test_not_where_a_store_would_become_many() -> None:
@@ -231,7 +251,8 @@ def test_not_where_a_store_would_become_many() -> None:
         for number, tile in enumerate(tiles)
         for item in (written(tile, (1, pieces), (0, 1)), stored(tile, number, pieces, 1, 2))
     ]
-    (writer, reader), kept = keep_results([first, multiplied(2 * pieces)], SMALL, {})
+    layers = [first, multiplied(2 * pieces, blocks=3, times=2)]
+    (writer, reader), kept = keep_results(layers, SMALL, {})
     assert not kept
     assert writer == first and len(reader) == 2
 

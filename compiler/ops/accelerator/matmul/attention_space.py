@@ -28,16 +28,22 @@ _KEPT_SHARE = 4
 
 _LOOKUPS = ("bytes", "inverse", "y")
 _OF_BLOCKS = ("masked", "tops", "distance", "normal", "divided", "y")
+_WITH_TWO_OPERANDS = ("masked", "tops", "distance", "normal", "divided")
 _WITHOUT_ALU = ("left", "right", "constant", "product", "rows", "cols", *MASK_STAGES)
 _OWN_ROWS = ("bytes", "tops", "mantissa", "amount", "rows")
 
 
 class _Stage(NamedTuple):
-    """ALU operations: how many for each pixel, of all blocks or of one row, and cycles of one."""
+    """ALU operations: how many for each pixel, of all blocks or of one row, and cycles of one.
+
+    With `two_operands`, both come from the accumulators: in every other block, from one bank, if a
+    block has an odd number of rows.
+    """
 
     of_blocks: bool
     times: int
     cycles: int
+    two_operands: bool
 
 
 def keeps_mask(func: PrimFunc, variant: Variant) -> bool:
@@ -74,6 +80,7 @@ class AttentionSpace(MatmulSpace):
                 name in _OF_BLOCKS,
                 shapes["bytes"][0] if name in ("bytes", "zeros") else 1,
                 self._result_cycles if name in _LOOKUPS else others,
+                name in _WITH_TWO_OPERANDS and variant.memory.acc_banks > 2,
             )
             for name in shapes
             if name not in _WITHOUT_ALU
@@ -90,6 +97,8 @@ class AttentionSpace(MatmulSpace):
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
         height, width = (tile_sizes(size) for size in self._map)
+        even = [size + size % 2 for size in height if size < self._map[0]]
+        height = sorted({*height, *even}, reverse=True)
         return {"out_blocks": [self._outer], "height": height, "width": width}
 
     def holds(self, table: Table, share: int) -> Mask:
@@ -112,9 +121,13 @@ class AttentionSpace(MatmulSpace):
 
     def _tile_alu(self, table: Table) -> Column:
         pixels = self._pixels(table)
+        again = np.where(pixels % 2, self._blocks // 2, 0)
         found = [
             np.maximum(
-                pixels * stage.times * stage.cycles * (self._blocks if stage.of_blocks else 1),
+                pixels
+                * stage.times
+                * stage.cycles
+                * (self._blocks + again * stage.two_operands if stage.of_blocks else 1),
                 self._result_latency,
             )
             for stage in self._stages
