@@ -170,20 +170,19 @@ class Gemm(wiring.Component):
         if variant.array.depthwise_taps:
             is_mode = [taken.control.mode == mode for mode in GemmMode.of(variant) if mode.taps]
             m.d.comb += depthwise.eq(reduce(or_, is_mode))
+        rows = taken.index.inp
+        inp_bits = scratchpad(variant, Memory.INP).index_bits
         outside = ~depthwise & wgt[row_bits:].any()
         if variant.array.depthwise_taps > 1:
             m.d.comb += three.eq(taken.control.mode == GemmMode.DEPTHWISE3)
             # Three rows or vectors that start at one of the last two run past the end.
-            last_two = wgt[1:lane_bits].all() | taken.index.inp[1:].all()
+            last_two = wgt[1:lane_bits].all() | rows[1:inp_bits].all()
             outside = outside | (three & last_two)
         unknown = (taken.control.mode != GemmMode.DENSE) & ~depthwise
         from_out = taken.control.mode == GemmMode.DENSE_OUT
         if self._reads_out:
             unknown = unknown & ~from_out
-            inp_bits, out_bits = (
-                scratchpad(variant, memory).index_bits for memory in (Memory.INP, Memory.OUT)
-            )
-            rows = taken.index.inp
+            out_bits = scratchpad(variant, Memory.OUT).index_bits
             outside = outside | Mux(from_out, rows[out_bits:].any(), rows[inp_bits:].any())
         m.d.comb += [
             illegal.eq(unknown & ~taken.skip),

@@ -13,7 +13,12 @@ from amaranth.sim import Simulator
 
 from daedal.hw.alu.alu import Alu
 from daedal.hw.gemm.gemm import Gemm
-from daedal.hw.interfaces import accumulator_ports, fill_signature, scratchpad_read_signature
+from daedal.hw.interfaces import (
+    accumulator_ports,
+    fill_signature,
+    out_write_signature,
+    scratchpad_read_signature,
+)
 from daedal.hw.interfaces import unit_signature as unit_ports
 from daedal.hw.memory.accumulators import Accumulators
 from daedal.hw.memory.scratchpad import OutScratchpad, Scratchpad, read_shape
@@ -46,17 +51,22 @@ _OTHERS = {
 
 
 class ComputeSide(wiring.Component):
-    """GEMM or the ALU with all memories; the accumulator ports of the others are the bench's."""
+    """GEMM or the ALU with all memories; the accumulator ports of the others are the bench's.
+
+    With GEMM of a variant that multiplies rows of OUT, the bench also writes them (`out_write`).
+    """
 
     def __init__(self, *, variant: Variant, opcode: Opcode) -> None:
         self.variant = variant
         self.opcode = opcode
+        self.writes_out = opcode is Opcode.GEMM and variant.units.gemm_reads_out
         ports = accumulator_ports(variant)
         super().__init__(
             {
                 **unit_ports(variant, opcode),
                 "fill": In(fill_signature(variant)),
                 "out_read": In(scratchpad_read_signature(*read_shape(variant, Memory.OUT))),
+                **({"out_write": In(out_write_signature(variant))} if self.writes_out else {}),
                 **{name: ports[name] for name in _OTHERS[opcode]},
             }
         )
@@ -71,6 +81,11 @@ class ComputeSide(wiring.Component):
             m.d.comb += unit.gemm_hold.eq(accumulators.gemm_hold)
             own = ("gemm_read", "gemm_write")
             reads = {Memory.INP: unit.inp_read, Memory.WGT: unit.wgt_read}
+            if self.writes_out:
+                m.submodules.out = out = OutScratchpad(variant=variant)
+                wiring.connect(m, wiring.flipped(self.out_write), out.write)
+                wiring.connect(m, unit.out_read, out.operand)
+                wiring.connect(m, wiring.flipped(self.out_read), out.read)
         else:
             m.submodules.unit = unit = Alu(variant=variant)
             own = (*_ALU_PORTS, "alu_data", "alu_data2")

@@ -23,8 +23,14 @@ from tests.hw.compute_bench import (
 )
 
 TINY = load_variant("tiny")
-# Micro-ops for the hazards of three modes.
+# Micro-ops for the hazards of four modes.
 BASE = TINY.replace(gemm_uop_bytes=4096)
+_RESULTS = BASE.replace(batch=2, multiplier_style="packed", acc_bytes=16384, gemm_reads_out=True)
+# 256 rows of INP, and fewer or more of OUT: row numbers have 8 or 9 bits.
+RESULTS = {
+    "few_results": _RESULTS.replace(out_bytes=2048),
+    "many_results": _RESULTS.replace(out_bytes=8192),
+}
 VARIANTS = {
     "tiny": BASE,
     "packed": BASE.replace(multiplier_style="packed"),
@@ -46,6 +52,7 @@ VARIANTS = {
     ),
     "lut4": BASE.replace(input_bits=4, weight_bits=4, output_bits=4, block_in=16, block_out=16,
         multiplier_style="lut"),
+    **RESULTS,
     "smallest": BASE.replace(block_in=4, block_out=4, batch=2, inp_bytes=32, requantize_lanes=2),
 }  # fmt: skip
 ROWS = 6
@@ -84,11 +91,25 @@ class Bench:
             *fill_words(state, LoadMemory.ACC, acc_rows),
         ]
 
+    def results(self) -> dict[int, int]:
+        """Rows of OUT by number, if GEMM multiplies them."""
+        if not self.top.writes_out:
+            return {}
+        rows = range(min(ROWS, len(self.state.out)))
+        return {row: packed_row(self.state, Memory.OUT, row) for row in rows}
+
     def run(self, program: list[int], acc_rows: list[int]) -> None:
-        words = self.words(acc_rows)
+        words, results = self.words(acc_rows), self.results()
         dut, rng = self.top, self.rng
 
         async def fill(ctx) -> None:
+            for row, value in results.items():
+                ctx.set(dut.out_write.row, row)
+                ctx.set(dut.out_write.data, value)
+                ctx.set(dut.out_write.mask, ~0)
+                ctx.set(dut.out_write.enable, 1)
+                await ctx.tick()
+                ctx.set(dut.out_write.enable, 0)
             for word in words:
                 ctx.set(dut.fill.p, word)
                 ctx.set(dut.fill.valid, 1)
@@ -157,7 +178,7 @@ def gemm_uops(variant: Variant, rng: np.random.Generator, acc: list[int], mode: 
     if mode.taps:
         vectors = variant.array.block_out
         wgt = wgt * vectors + rng.integers(0, vectors - further, len(acc))
-    rows = min(ROWS, scratchpad(variant, Memory.INP).depth_rows)
+    rows = min(ROWS, scratchpad(variant, mode.operand).depth_rows)
     return encode_uops(
         variant,
         Unit.GEMM,
@@ -206,11 +227,13 @@ def test_any_order_of_rows(name: str, gaps: float, traffic: float) -> None:
         begin = end
     words = gemm_uops(variant, rng, [0, 1, 0], GemmMode.DENSE)
     state.uops[Unit.GEMM][begin : begin + 3] = words
-    for _ in range(6):
+    dense = [mode for mode in GemmMode.of(variant) if not mode.taps]
+    for number in range(6):
         extents = rng.integers(0, 4, 3)
         program.append(
             Instruction.of(
-                Opcode.GEMM, overwrite=int(rng.integers(2)), uop_begin=begin,
+                Opcode.GEMM, mode=dense[number % len(dense)],
+                overwrite=int(rng.integers(2)), uop_begin=begin,
                 uop_end=begin + int(rng.integers(4)),
                 **{f"extent{k}": int(n) for k, n in enumerate(extents)},
                 acc_base=int(rng.integers(2)),
@@ -254,16 +277,20 @@ def test_no_bubble() -> None:
     assert busy[-1] - busy[0] == 59
 
 
-def errors_of(variant: Variant, mode: int, fields: dict[str, int]) -> set[tuple[int, int]]:
-    """What is reported for the middle one of three products: (code, index of the instruction)."""
+def errors_of(variant: Variant, mode: int, *cases: dict[str, int]) -> set[tuple[int, int]]:
+    """What is reported for the products between two legal ones: (code, index of the instruction).
+
+    Each of `cases` has the fields of a product in `mode`.
+    """
     state = random_state(variant, np.random.default_rng(2))
-    zeros = gemm_uops(variant, np.random.default_rng(0), [0], GemmMode.DENSE)
-    state.uops[Unit.GEMM][0] = zeros[0] & np.uint64(0xFF) | np.uint64(1 << 27)
+    row_zero = {"acc": [0], "inp": [0], "wgt": [0], "first": [1]}
+    state.uops[Unit.GEMM][:1] = encode_uops(variant, Unit.GEMM, row_zero)
     good = Instruction.of(Opcode.GEMM, uop_end=1, extent0=1, extent1=1, extent2=1)
-    program = (good, good.replace(**fields), good)
+    program = (good, *(good.replace(**fields) for fields in cases), good)
     words = [issue_word(variant, item, k) for k, item in enumerate(program)]
     # The encoder refuses an unknown mode.
-    words[1] |= mode << instruction_layout(variant, Opcode.GEMM)["mode"].offset
+    mode_bits = mode << instruction_layout(variant, Opcode.GEMM)["mode"].offset
+    words[1:-1] = [word | mode_bits for word in words[1:-1]]
     bench = Bench(variant, state, 1, 0.0, 0.0)
     bench.run(words, [5])
     return set(bench.errors)
@@ -311,3 +338,30 @@ def test_three_taps_are_unknown_to_a_machine_of_one() -> None:
     code = int(ErrorCode.ILLEGAL_INSTRUCTION)
     assert errors_of(one, int(GemmMode.DEPTHWISE3), {}) == {(code, 1)}
     assert errors_of(one, int(GemmMode.DEPTHWISE), {}) == set()
+
+
+@pytest.mark.parametrize("mode", GemmMode)
+@pytest.mark.parametrize("name", RESULTS)
+def test_rows_end_where_their_scratchpad_does(name: str, mode: GemmMode) -> None:
+    """INP and OUT have different depths, and one field has the row numbers of both."""
+    variant = RESULTS[name]
+    depth = scratchpad(variant, mode.operand).depth_rows
+    last = depth - max(1, mode.taps)
+    bits = instruction_layout(variant, Opcode.GEMM)["inp_base"].width
+    beyond = [
+        row for row in (*range(last + 1, depth + 1), (1 << bits) - 1) if last < row < 1 << bits
+    ]
+    cases = [
+        {"inp_base": last},
+        {"inp_base": last, "inp_factor2": 1, "extent2": 2},
+        *({"inp_base": row} for row in beyond),
+    ]
+    expected = {(int(ErrorCode.ROW_RANGE), index) for index in range(2, len(cases) + 1)}
+    assert errors_of(variant, int(mode), *cases) == expected
+
+
+def test_results_are_unknown_to_a_machine_that_stores_them_only() -> None:
+    code = int(ErrorCode.ILLEGAL_INSTRUCTION)
+    for taps in (0, 1, 3):
+        variant = TINY.replace(depthwise_taps=taps)
+        assert errors_of(variant, int(GemmMode.DENSE_OUT), {}) == {(code, 1)}
