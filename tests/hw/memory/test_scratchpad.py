@@ -12,6 +12,7 @@ from daedal.hw.memory.scratchpad import (
     read_shape,
 )
 from daedal.hw.memory.sliding_rows import SlidingRows
+from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant, load_variant
@@ -153,6 +154,54 @@ def test_out_masks(name: str) -> None:
             ctx.set(dut.read.row, row)
             await ctx.tick().repeat(ACC_READ_CYCLES)
             assert ctx.get(dut.read.data) == model[row]
+
+    simulate(dut, run)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_two_readers_of_out(name: str) -> None:
+    """STORE and GEMM read any rows while others are written; GEMM's rows are older."""
+    variant = VARIANTS[name].replace(gemm_reads_out=True)
+    pad = scratchpad(variant, Memory.OUT)
+    group = min(variant.units.alu_lanes, variant.units.requantize_lanes)
+    rng = np.random.default_rng(4)
+    rows = [0, 1, 6, pad.depth_rows - 1]
+    model = dict.fromkeys(rows, 0)
+    dut = OutScratchpad(variant=variant)
+    # By cycle: rows before the write of that cycle, which row is written, and those that are read.
+    states: list[dict[int, int]] = []
+    written: list[int | None] = []
+    reads: list[tuple[int, int]] = []
+
+    def choose(forbidden: int | None) -> int:
+        return int(rng.choice([row for row in rows if row != forbidden]))
+
+    async def run(ctx) -> None:
+        ctx.set(dut.read.enable, 1)
+        ctx.set(dut.operand.enable, 1)
+        for cycle in range(200):
+            row, enable = int(rng.choice(rows)), bool(rng.random() < 0.6)
+            elements = np.repeat(rng.integers(0, 2, pad.elements // group), group)
+            mask = sum(int(bit) << k for k, bit in enumerate(np.repeat(elements, pad.element_bits)))
+            data = int.from_bytes(rng.bytes(pad.row_bits // 8), "little")
+            ctx.set(dut.write.row, row)
+            ctx.set(dut.write.enable, enable)
+            ctx.set(dut.write.mask, sum(int(bit) << k for k, bit in enumerate(elements)))
+            ctx.set(dut.write.data, data)
+            states.append(dict(model))
+            written.append(row if enable else None)
+            settled = cycle - WRITE_CYCLES
+            reads.append((choose(written[-1]), choose(written[settled] if settled >= 0 else None)))
+            ctx.set(dut.read.row, reads[-1][0])
+            ctx.set(dut.operand.row, reads[-1][1])
+            if (asked := cycle - ACC_READ_CYCLES) >= 0:
+                assert ctx.get(dut.read.data) == states[asked][reads[asked][0]]
+            if (asked := cycle - RAM_READ_CYCLES) >= WRITE_CYCLES:
+                found = ctx.get(dut.operand.data)
+                assert found == states[asked - WRITE_CYCLES][reads[asked][1]]
+            await ctx.tick()
+            if enable:
+                model[row] = model[row] & ~mask | data & mask
 
     simulate(dut, run)
 

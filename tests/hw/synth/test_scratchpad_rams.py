@@ -7,7 +7,7 @@ from amaranth.back import verilog
 
 from daedal.hw.memory.accumulators import Accumulators
 from daedal.hw.memory.scratchpad import MicroOpMemory, OutScratchpad, Scratchpad
-from daedal.hw.synth.scratchpad_rams import UNITS_OF_SCRATCHPADS, halving_frees, ram_form
+from daedal.hw.synth.scratchpad_rams import UNITS_OF_SCRATCHPADS, halving_frees, ram_count, ram_form
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant, load_variant, shipped_variants
@@ -34,6 +34,15 @@ def test_forms_are_those_of_the_gateware(name: str, pad: str) -> None:
     text = verilog.convert(component(variant, pad), name="top", emit_src=False)
     rams = {(int(rows) + 1, int(bits) + 1) for bits, rows in _RAM.findall(text)}
     assert rams == {ram_form(variant, pad)}
+
+
+def test_results_that_gemm_multiplies_have_two_copies() -> None:
+    """Counted in the emitted text."""
+    tiny = load_variant("tiny")
+    for variant, copies in ((tiny, 1), (tiny.replace(None, gemm_reads_out=True), 2)):
+        text = verilog.convert(component(variant, "out"), name="top", emit_src=False)
+        assert len(_RAM.findall(text)) == ram_count(variant, "out") == 4 * copies
+        assert ram_form(variant, "out") == ram_form(tiny, "out")
 
 
 @pytest.mark.parametrize("name", shipped_variants())
