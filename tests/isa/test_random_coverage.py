@@ -149,6 +149,33 @@ def test_options_of_the_alu(line: str, goals_met: set[str]) -> None:
     assert reads == ({"hazard: ALU src is dst"} if "destination=ACC" in line else set())
 
 
+ADD = f"ALU operation=ADD destination=OUT uop_end=1 {ONCE}"
+MULTIPLY = f"GEMM mode=DENSE_OUT uop_end=1 {ONCE}"
+ALU_THEN_GEMM = "hazard: GEMM multiplies rows of OUT that the ALU's last instruction wrote"
+GEMM_THEN_ALU = "hazard: ALU writes rows of OUT that GEMM's last instruction multiplied"
+
+
+@pytest.mark.parametrize(
+    ("text", "goals_met"),
+    [
+        (f"{ADD} push=GEMM\n{MULTIPLY} pop=ALU\n", {ALU_THEN_GEMM}),
+        # The row is not that of the ALU's last instruction, which the token comes from.
+        (f"{ADD}\n{ADD} dst_base=1 push=GEMM\n{MULTIPLY} pop=ALU\n", set()),
+        (f"{MULTIPLY} push=ALU\n{ADD} pop=GEMM\n", {GEMM_THEN_ALU}),
+        (f"{MULTIPLY.replace('_OUT', '')} push=ALU\n{ADD} pop=GEMM\n", set()),
+        (f"{MULTIPLY}\n{ADD} dst_base=1\n", {"out: GEMM beside ALU"}),
+        (
+            f"{MULTIPLY} inp_base=255\nSTORE base=outputs blocks=1 rows=1 cols=1\n",
+            {"out: GEMM beside STORE", "range: GEMM multiplies the last row of out"},
+        ),
+    ],
+)
+def test_three_users_of_out(text: str, goals_met: set[str]) -> None:
+    found = met(text, variant=MIXED)
+    names = ("out: ", "hazard: GEMM mul", "hazard: ALU writes rows", "range: GEMM")
+    assert {goal for goal in found if goal.startswith(names)} == goals_met
+
+
 def test_pads_and_empty_transfers() -> None:
     found = met(
         "LOAD memory=INP blocks=1 rows=0 cols=1 pad_top=1 pad_value=-3\n"
@@ -160,7 +187,7 @@ def test_pads_and_empty_transfers() -> None:
     assert "LOAD: INP" not in found
 
 
-@pytest.mark.parametrize("name", ["tiny", "wide", "deep", "large", "tables"])
+@pytest.mark.parametrize("name", ["tiny", "wide", "deep", "large", "tables", "results"])
 def test_two_hundred_programs_meet_every_goal(name: str) -> None:
     variant = every_variant()[name]
     programs = (random_program(variant, seed).program for seed in range(200))

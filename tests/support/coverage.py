@@ -6,6 +6,8 @@ say which rows are touched in which order, tokens say what may run at the same t
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -37,11 +39,14 @@ DISTANCES = range(9)
 """Steps between two that touch the same row."""
 
 UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
+_RESULT_USERS = (Unit.GEMM, Unit.ALU, Unit.STORE)
 SIDES = ("top", "bottom", "left", "right")
 AMOUNTS = ("negative", "zero", "inside", "beyond")
 _LOADED_AGAIN = "in a table that was loaded after an earlier LOOKUP in it"
 _ANOTHER_TABLE = "in another table than the one before"
 _DURING_LOAD = "while another table is loaded"
+_ALU_THEN_GEMM = "GEMM multiplies rows of OUT that the ALU's last instruction wrote"
+_GEMM_THEN_ALU = "ALU writes rows of OUT that GEMM's last instruction multiplied"
 _SHIFTS = frozenset({"left", "right", "right_even"})
 _SLIDING = (
     *(f"from row {k} of 4" for k in range(4)),
@@ -60,6 +65,7 @@ def goals(variant: Variant) -> list[str]:
         *(f"tokens: {count} taken at once" for count in (1, 2, 3)),
         *_hazard_goals(),
         *_bank_goals(variant),
+        *_result_goals(variant),
         *(f"mark: {unit.name}" for unit in UNITS),
         *_range_goals(variant),
     ]
@@ -125,9 +131,15 @@ def _bank_goals(variant: Variant) -> Iterator[str]:
         yield from (f"bank: {unit.name} in {bank}" for unit in UNITS)
     yield "bank: ALU operands in one"
     yield "bank: ALU operands in two"
-    for number, a in enumerate(UNITS):
-        for b in UNITS[number + 1 :]:
-            yield f"bank: {a.name} beside {b.name}"
+    yield from (f"bank: {a.name} beside {b.name}" for a, b in combinations(UNITS, 2))
+
+
+def _result_goals(variant: Variant) -> Iterator[str]:
+    """OUT has three users if GEMM multiplies rows of it."""
+    if variant.units.gemm_reads_out:
+        yield from (f"hazard: {text}" for text in (_ALU_THEN_GEMM, _GEMM_THEN_ALU))
+        yield from (f"out: {a.name} beside {b.name}" for a, b in combinations(_RESULT_USERS, 2))
+        yield "range: GEMM multiplies the last row of out"
 
 
 def _range_goals(variant: Variant) -> Iterator[str]:
@@ -176,6 +188,16 @@ class Coverage:
         return self
 
 
+@dataclass(frozen=True)
+class _Use:
+    """An instruction that uses parts of a memory, and by unit the last one done before it."""
+
+    index: int
+    unit: Unit
+    done: np.ndarray
+    parts: set[int]
+
+
 class _Reader:
     """Walks over one program."""
 
@@ -190,11 +212,14 @@ class _Reader:
         self.tokens: dict[tuple[Unit, Unit], list[np.ndarray]] = {}
         self.last: dict[str, dict[int, int]] = {"acc": {}, "dst": {}}
         self.steps = {"acc": 0, "dst": 0}
-        self.banks: list[tuple[int, Unit, np.ndarray, set[int]]] = []
+        self.banks: list[_Use] = []
         # Per row of the tables, the last LOAD; per table, the last LOOKUP; the last of all.
         self.table_loads: dict[int, int] = {}
         self.lookups: dict[int, int] = {}
         self.last_lookup: int | None = None
+        # Instructions that use OUT; per row of it, the last one of the ALU and of GEMM.
+        self.results: list[_Use] = []
+        self.result_rows: dict[Unit, dict[int, int]] = {Unit.ALU: {}, Unit.GEMM: {}}
 
     def names(self) -> set[str]:
         """Goals that the program meets."""
@@ -215,7 +240,10 @@ class _Reader:
                 found.update(self._alu(instruction))
             found.update(self._tables(index, instruction))
             found.update(self._ranges(index, instruction))
-        found.update(self._conflicts())
+            if self.variant.units.gemm_reads_out:
+                found.update(self._results(index, instruction))
+        found.update(f"bank: {pair}" for pair in _side_by_side(self.banks))
+        found.update(f"out: {pair}" for pair in _side_by_side(self.results))
         return found
 
     def _tokens(self, index: int, instruction: Instruction) -> Iterator[str]:
@@ -440,13 +468,39 @@ class _Reader:
                 banks.update(self._bank(row) for row in access.rows.tolist())
         yield from (f"bank: {unit.name} in {bank}" for bank in banks)
         if banks:
-            self.banks.append((index, unit, self.done[unit].copy(), banks))
+            self.banks.append(_Use(index, unit, self.done[unit].copy(), banks))
 
-    def _conflicts(self) -> Iterator[str]:
-        """Pairs of instructions that no token orders and that use a bank both."""
-        for position, (later, unit, done, banks) in enumerate(self.banks):
-            for earlier, other, _, others in self.banks[:position]:
-                assert earlier < later
-                if other is not unit and earlier > done[other] and banks & others:
-                    a, b = sorted((unit, other))
-                    yield f"bank: {a.name} beside {b.name}"
+    def _results(self, index: int, instruction: Instruction) -> Iterator[str]:
+        """Accesses to OUT, and whether a token of the instruction before orders them."""
+        unit = instruction.unit
+        rows: set[int] = set()
+        for access in effects(self.variant, instruction, self.uops.get(unit)):
+            if access.memory is Memory.OUT:
+                rows.update(access.rows.tolist())
+        if not rows:
+            return
+        # OUT counts as one part.
+        self.results.append(_Use(index, unit, self.done[unit].copy(), {0}))
+        if unit is Unit.STORE:
+            return
+        other, text = {
+            Unit.GEMM: (Unit.ALU, _ALU_THEN_GEMM),
+            Unit.ALU: (Unit.GEMM, _GEMM_THEN_ALU),
+        }[unit]
+        before = max((self.result_rows[other].get(row, -1) for row in rows), default=-1)
+        taken = other in units_of(instruction.pop)
+        if taken and before >= 0 and before == self.done[unit][other]:
+            yield f"hazard: {text}"
+        self.result_rows[unit].update(dict.fromkeys(rows, index))
+        if unit is Unit.GEMM and scratchpad(self.variant, Memory.OUT).depth_rows - 1 in rows:
+            yield "range: GEMM multiplies the last row of out"
+
+
+def _side_by_side(uses: list[_Use]) -> Iterator[str]:
+    """Pairs of instructions that no token orders and that use one part both."""
+    for later, earlier in combinations(reversed(uses), 2):
+        assert earlier.index < later.index
+        unordered = earlier.index > later.done[earlier.unit]
+        if earlier.unit is not later.unit and unordered and later.parts & earlier.parts:
+            a, b = sorted((later.unit, earlier.unit))
+            yield f"{a.name} beside {b.name}"

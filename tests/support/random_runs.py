@@ -62,6 +62,8 @@ EXTRA_VARIANTS = {
         # More inputs than outputs, and the other way round: depthwise mode is not there.
         _TINY.replace("deep", block_in=16, block_out=8, depthwise_taps=0, wgt_bytes=16384),
         _TINY.replace("broad", block_in=8, block_out=16, depthwise_taps=0, wgt_bytes=16384),
+        # More results than inputs, and three rows of inputs in a product.
+        _TINY.replace("results", out_bytes=8192, gemm_reads_out=True),
         # No marks are written; one table.
         _TINY.replace(
             "bare",

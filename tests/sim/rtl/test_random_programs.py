@@ -11,6 +11,7 @@ from tests.support.poisoned_memory import poison_block_ram
 from tests.support.random_runs import (
     EXTRA_VARIANTS,
     RandomRun,
+    every_variant,
     ledger_of,
     run_random_programs,
 )
@@ -19,6 +20,11 @@ from tests.support.rtl import rtl_device
 pytestmark = pytest.mark.rtl
 
 TINY = load_variant("tiny")
+# Tests of one variant run in one process, so that its simulator is built once.
+OTHERS = [
+    pytest.param(name, marks=pytest.mark.xdist_group(f"{name}-rtl"))
+    for name in ("mixed", "results")
+]
 
 
 def report(run: RandomRun) -> None:
@@ -43,9 +49,9 @@ def test_two_hundred_fill_the_table() -> None:
     assert_complete(run_random_programs(rtl_device(TINY), range(1000, 1200)), 200)
 
 
-@pytest.mark.xdist_group("mixed-rtl")
-def test_two_hundred_on_another_variant() -> None:
-    device = rtl_device(EXTRA_VARIANTS["mixed"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_two_hundred_on_another_variant(name: str) -> None:
+    device = rtl_device(EXTRA_VARIANTS[name])
     assert_complete(run_random_programs(device, range(200)), 200)
 
 
@@ -54,14 +60,16 @@ def test_long_programs() -> None:
 
 
 @pytest.mark.slow
-def test_no_read_depends_on_a_colliding_write(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["tiny", "results"])
+def test_no_read_depends_on_a_colliding_write(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`hw.synth` tells synthesis so; here such a read gives the complement of the word."""
-    plain = emit_verilog(TINY, assertions=True)
+    variant = every_variant()[name]
+    plain = emit_verilog(variant, assertions=True)
     poison_block_ram(monkeypatch)
-    poisoned = emit_verilog(TINY, assertions=True)
+    poisoned = emit_verilog(variant, assertions=True)
     assert poisoned != plain
     monkeypatch.setattr("daedal.sim.rtl.device.kept_verilog", lambda *_, assertions: poisoned)
-    run_random_programs(rtl_device(TINY), range(300, 400)).check()
+    run_random_programs(rtl_device(variant), range(300, 400)).check()
 
 
 @pytest.mark.slow

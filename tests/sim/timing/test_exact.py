@@ -91,9 +91,15 @@ def test_a_memory_that_takes_fewer_bursts_than_the_machine_asks_for(bursts: int)
     check([placed(case, few) for case in cases])
 
 
-@pytest.mark.xdist_group("mixed-rtl")
-def test_another_variant() -> None:
-    variant = EXTRA_VARIANTS["mixed"]
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xdist_group(f"{name}-rtl"))
+        for name in ("mixed", "results")
+    ],
+)
+def test_another_variant(name: str) -> None:
+    variant = EXTRA_VARIANTS[name]
     cases = [random_program(variant, seed, length=24) for seed in rotating_seeds(10)]
     check([placed(case, memory_model("ddr")) for case in cases])
 
