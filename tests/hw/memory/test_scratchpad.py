@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 
+from daedal.hw.family import Platform
 from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.memory.scratchpad import (
     WRITE_CYCLES,
@@ -204,6 +208,47 @@ def test_two_readers_of_out(name: str) -> None:
                 model[row] = model[row] & ~mask | data & mask
 
     simulate(dut, run)
+
+
+class Watched(wiring.Component):
+    """OUT, and whether a row of it is read while it is written."""
+
+    meets: Out(1)
+
+    def __init__(self, variant: Variant) -> None:
+        super().__init__()
+        self.out = OutScratchpad(variant=variant)
+
+    def elaborate(self, platform: Platform) -> Module:
+        m = Module()
+        m.submodules.out = self.out
+        m.d.comb += self.meets.eq(self.out.collides())
+        return m
+
+
+@pytest.mark.parametrize(("reader", "copied"), [("read", False), ("read", True), ("operand", True)])
+@pytest.mark.parametrize("row", [3, 4])
+def test_a_read_of_out_that_meets_a_write_is_seen(reader: str, copied: bool, row: int) -> None:
+    """Row 3 is written; GEMM's read takes no registers to the RAM, STORE's as many as a write."""
+    top = Watched(TINY.replace(gemm_reads_out=copied))
+    read = getattr(top.out, reader)
+    late = WRITE_CYCLES if reader == "operand" else 0
+    seen: list[tuple[int, int]] = []
+
+    async def run(ctx) -> None:
+        ctx.set(read.row, row)
+        ctx.set(top.out.write.row, 3)
+        ctx.set(top.out.write.mask, 0b11)
+        for distance in range(-4, 5):
+            for cycle in range(12):
+                ctx.set(top.out.write.enable, cycle == 4)
+                ctx.set(read.enable, cycle == 4 + distance)
+                if ctx.get(top.meets):
+                    seen.append((distance, cycle))
+                await ctx.tick()
+
+    simulate(top, run)
+    assert seen == ([(late, 4 + WRITE_CYCLES)] if row == 3 else [])
 
 
 @pytest.mark.parametrize("name", VARIANTS)
