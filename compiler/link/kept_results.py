@@ -23,30 +23,32 @@ Input and output: the instructions of all layers in program order.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
-import numpy as np
-
-from daedal.compiler.codegen.segment import Instance, RowAccess, Runs, SegmentInstruction
+from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.memory_plan import Alias
-from daedal.compiler.link.row_parts import LoadedRows, RowAddresses, stored_rows
-from daedal.isa.numerics import IntArray
+from daedal.compiler.link.renumber import (
+    Rows,
+    cut_at_padding,
+    moved_stores,
+    pads_alone,
+    renumbered,
+)
+from daedal.compiler.link.row_parts import (
+    LoadedRows,
+    RowAddresses,
+    rows_accessed,
+    rows_of,
+    stored_rows,
+)
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LOOPS, GemmMode, LoadMemory, Opcode, OutMemory, Unit
+from daedal.isa.table import GemmMode, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["keep_results"]
 
-MOST_PIECES = 8
-"""STOREs in the place of one, where its rows are no longer side by side."""
-
 Items = list[SegmentInstruction]
-Rows = Mapping[int, int]
-"""Rows of one instance by those of another."""
-
-_COLUMNS = {"dst": 0, "inp": 1}
-"""Where a micro-op has the row that a field counts from."""
 
 
 @dataclass(frozen=True)
@@ -208,147 +210,26 @@ def _written(
     (access,) = mine
     rows = tiles[access.instance]
     if item.unit is Unit.STORE:
-        return _stores(item, rows, whole, addresses)
+        return moved_stores(item, rows, whole, addresses.row_beats)
     # A field that also counts rows of the accumulators cannot move alone.
     if sum(other.field == access.field for other in item.rows) > 1:
         return None
-    moved = _renumbered(item, access, rows, whole)
+    moved = renumbered(item, access, rows, whole)
     return None if moved is None else [moved]
 
 
-def _renumbered(
-    item: SegmentInstruction, access: RowAccess, rows: Rows, whole: Instance
-) -> SegmentInstruction | None:
-    """An instruction of GEMM or the ALU with the rows of `whole` for those of an access; None if
-    its loops do not reach them in the same order."""
-    name = access.field.removesuffix("_base")
-    column = _COLUMNS[name]
-    moved = _looked_up(rows, _steps(item, name, [uop[column] for uop in item.uops or ()]))
-    if moved is None:
-        return None
-    for level in range(LOOPS):
-        ends = _ends_of_runs(moved, level)
-        if ends and moved.shape[level] % ends == 0:
-            split = _with_split_loop(item, level, ends)
-            return None if split is None else _renumbered(split, access, rows, whole)
-    first = moved[0, 0, 0]
-    base = int(first.min())
-    values = {
-        f"{name}_factor{level}": int(np.take(moved, min(1, extent - 1), level).flat[0] - first[0])
-        for level, extent in enumerate(moved.shape[:LOOPS])
-    }
-    template = item.template.replace(**{access.field: base, **values})
-    offsets = [int(row) - base for row in first]
-    found = item._replace(template=template)
-    if min(values.values()) < 0 or not np.array_equal(_steps(found, name, offsets), moved):
-        return None
-    accesses = tuple(
-        other._replace(instance=whole, runs=_runs(moved)) if other is access else other
-        for other in item.rows
-    )
-    sequence = tuple(
-        (*uop[:column], offset, *uop[column + 1 :])
-        for uop, offset in zip(item.uops or (), offsets, strict=True)
-    )
-    return found._replace(rows=accesses, uops=sequence)
+@dataclass
+class _Loaded:
+    """An instance of INP that is loaded with nothing but a tensor and padding around it.
 
+    Parameters
+    ----------
+    rows : by its rows, those of the instance that has the tensor in OUT.
+    pads : its other rows.
+    """
 
-def _steps(item: SegmentInstruction, name: str, offsets: Sequence[int]) -> IntArray:
-    """The rows that a field numbers: one axis for each loop, and one for the micro-ops."""
-    get = item.template.values.get
-    rows = np.array(offsets, dtype=np.int64) + get(f"{name}_base", 0)
-    for level in reversed(range(LOOPS)):
-        loop = np.arange(get(f"extent{level}", 0)) * get(f"{name}_factor{level}", 0)
-        rows = loop.reshape(-1, *[1] * rows.ndim) + rows
-    return rows
-
-
-def _ends_of_runs(rows: IntArray, level: int) -> int:
-    """After how many iterations of a loop its rows are no longer at equal distances; 0 if they
-    always are."""
-    distances = np.diff(rows, axis=level)
-    same = np.take(distances, [0], level) if distances.shape[level] else distances
-    changes = np.flatnonzero((distances != same).any(axis=(*range(level), *range(level + 1, 4))))
-    return int(changes[0]) + 1 if len(changes) else 0
-
-
-def _with_split_loop(
-    item: SegmentInstruction, level: int, extent: int
-) -> SegmentInstruction | None:
-    """The same with two loops in the place of one, the inner one of `extent` iterations; None if
-    all loops are in use."""
-    values = item.template.values
-    extents = [values.get(f"extent{k}", 0) for k in range(LOOPS)]
-    spare = next((k for k in range(LOOPS) if extents[k] == 1), None)
-    if spare is None:
-        return None
-    names = {key.removesuffix("_base") for key in values if key.endswith("_base")}
-    names |= {key[: -len("_factor0")] for key in values if key[:-1].endswith("_factor")}
-    loops = [
-        (extents[k], {name: values.get(f"{name}_factor{k}", 0) for name in names})
-        for k in range(LOOPS)
-    ]
-    count, factors = loops[level]
-    outer = count // extent, {name: factor * extent for name, factor in factors.items()}
-    loops[level : level + 1] = [outer, (extent, factors)]
-    del loops[spare if spare < level else spare + 1]
-    fields = {}
-    for k, (number, factors) in enumerate(loops):
-        fields[f"extent{k}"] = number
-        fields |= {f"{name}_factor{k}": factor for name, factor in factors.items()}
-    return item._replace(template=item.template.replace(**fields))
-
-
-def _looked_up(rows: Rows, index: IntArray) -> IntArray | None:
-    """The rows at `index`; None if it is empty or has a row that is not there."""
-    if not index.size or int(index.max()) > max(rows):
-        return None
-    table = np.full(max(rows) + 1, -1)
-    table[list(rows)] = list(rows.values())
-    found: IntArray = table[index]
-    return None if found.min() < 0 else found
-
-
-def _runs(rows: IntArray) -> Runs:
-    """Row numbers as ranges."""
-    numbers = np.unique(rows)
-    ends = np.flatnonzero(np.diff(numbers) > 1)
-    begins = numbers[np.concatenate([[0], ends + 1])]
-    lasts = numbers[np.concatenate([ends, [len(numbers) - 1]])]
-    return tuple((int(a), int(b) + 1) for a, b in zip(begins, lasts, strict=True))
-
-
-def _stores(
-    item: SegmentInstruction, rows: Rows, whole: Instance, addresses: RowAddresses
-) -> Items | None:
-    """A STORE from `whole`: as few as have their rows side by side; None if that takes many."""
-    (access,) = item.rows
-    get = item.template.values.get
-    moved = np.array([rows[row] for row in LoadedRows.of(item).rows])
-    extents = (get("blocks", 0), get("rows", 0), get("cols", 0))
-    if not moved.size:
-        return [item]
-    strides = (get("block_stride_beats", 0), get("row_stride_beats", 0), addresses.row_beats)
-    for depth in range(3):
-        pieces = moved.reshape(*extents[:depth], -1)
-        if (np.diff(pieces, axis=-1) == 1).all():
-            break
-    else:
-        return None
-    if pieces.size // pieces.shape[-1] > MOST_PIECES:
-        return None
-    result = []
-    for place in np.ndindex(*extents[:depth]):
-        first, count = int(pieces[place].flat[0]), pieces.shape[-1]
-        template = item.template.replace(
-            row=first,
-            offset_beats=get("offset_beats", 0)
-            + sum(number * stride for number, stride in zip(place, strides, strict=False)),
-            **dict.fromkeys(("blocks", "rows")[:depth], 1),
-        )
-        moved_access = access._replace(instance=whole, runs=((first, first + count),))
-        result.append(item._replace(template=template, rows=(moved_access,)))
-    return result
+    rows: dict[int, int] = field(default_factory=dict)
+    pads: set[int] = field(default_factory=set)
 
 
 def _read(
@@ -357,50 +238,69 @@ def _read(
     """A layer that loads the tensor, multiplying rows of `whole` instead, and how many LOADs this
     saves."""
     loaded = _loaded(items, group, places, addresses)
-    replaced: dict[int, SegmentInstruction] = {}
+    replaced: dict[int, Items] = {}
     for number, item in enumerate(items):
         for access in item.rows:
             if access.instance not in loaded or item.unit is Unit.LOAD:
                 continue
-            moved = None
-            if item.unit is Unit.GEMM and not item.template.values.get("mode", 0):
-                moved = _renumbered(item, access, loaded[access.instance], whole)
-            if moved is None:
+            products = _products(item, access, loaded[access.instance], whole)
+            if products is None:
                 del loaded[access.instance]
             else:
-                template = moved.template.replace(mode=int(GemmMode.DENSE_OUT))
-                replaced[number] = moved._replace(template=template)
-    result = []
+                replaced[number] = products
+    # Padding that is still multiplied is written as before; nothing is loaded for it.
+    padded = rows_accessed((x for products in replaced.values() for x in products), loaded)
+    result: Items = []
     saved = 0
     for number, item in enumerate(items):
         if not any(access.instance in loaded for access in item.rows):
             result.append(item)
         elif item.unit is Unit.LOAD:
+            result += pads_alone(item, padded[item.rows[0].instance])
             saved += 1
         else:
-            result.append(replaced[number])
+            result += replaced[number]
     return result, saved
+
+
+def _products(
+    item: SegmentInstruction, access: RowAccess, loaded: _Loaded, whole: Instance
+) -> Items | None:
+    """Products of rows of `whole`, and of padding behind them; None if `item` cannot be that."""
+    if item.unit is not Unit.GEMM or item.template.values.get("mode", 0):
+        return None
+    moved = renumbered(item, access, loaded.rows, whole)
+    padding: Items = []
+    if moved is None:
+        parts = cut_at_padding(item, loaded.rows.keys(), loaded.pads)
+        if parts is None:
+            return None
+        first, rest = parts
+        (access,) = (other for other in first.rows if other.field == access.field)
+        moved, padding = renumbered(first, access, loaded.rows, whole), [rest]
+        if moved is None:
+            return None
+    template = moved.template.replace(mode=int(GemmMode.DENSE_OUT))
+    return [moved._replace(template=template), *padding]
 
 
 def _loaded(
     items: Items, group: str, places: Rows, addresses: RowAddresses
-) -> dict[Instance, dict[int, int]]:
-    """By instance of INP that is loaded with nothing but rows of the tensor, the row of each."""
-    found: dict[Instance, dict[int, int]] = {}
+) -> dict[Instance, _Loaded]:
+    """The instances of INP that are loaded with nothing but rows of the tensor and padding."""
+    found: dict[Instance, _Loaded] = {}
     others: set[Instance] = set()
     for item in items:
         if item.unit is not Unit.LOAD:
             continue
         for access in item.rows:
             words = addresses.of(item)[1] if addresses.group(item).group == group else []
-            known = found.setdefault(access.instance, {})
-            if not words or any(word not in places for word in words):
+            known = found.setdefault(access.instance, _Loaded())
+            rows = LoadedRows.of(item).rows if words else []
+            again = rows_of(access) & (known.rows.keys() | known.pads)
+            if not words or any(word not in places for word in words) or again:
                 others.add(access.instance)
                 continue
-            rows = {
-                row: places[word] for row, word in zip(LoadedRows.of(item).rows, words, strict=True)
-            }
-            if known.keys() & rows.keys():
-                others.add(access.instance)
-            known |= rows
+            known.rows |= {row: places[word] for row, word in zip(rows, words, strict=True)}
+            known.pads |= rows_of(access) - set(rows)
     return {x: rows for x, rows in found.items() if x not in others and x.memory is Memory.INP}

@@ -10,8 +10,10 @@ import daedal
 from daedal.checking import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link import interleave
-from daedal.compiler.link.kept_results import MOST_PIECES, keep_results
+from daedal.compiler.link.kept_results import keep_results
+from daedal.compiler.link.renumber import MOST_PIECES
 from daedal.compiler.link.tiles import Touched, Words
+from daedal.compiler.quantization import quantize_model
 from daedal.isa.artifact import Artifact, Launch
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.instruction import Instruction
@@ -20,6 +22,7 @@ from daedal.isa.table import GemmMode, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
 from tests.compiler.graph.qdq_models import QdqModel
+from tests.compiler.quantization.float_transformers import FloatTransformer
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
 
 DIRECT = load_variant("attention").replace("direct", gemm_reads_out=True)
@@ -255,6 +258,55 @@ def test_not_where_a_store_would_become_many() -> None:
     (writer, reader), kept = keep_results(layers, SMALL, {})
     assert not kept
     assert writer == first and len(reader) == 2
+
+
+def padded(left: int, right: int, acc_factor: int = 1) -> list[SegmentInstruction]:
+    """A LOAD of four rows with padding beside them, and products with all of these rows."""
+    load, product = multiplied(left + 4 + right)
+    template = load.template.replace(cols=4, pad_left=left, pad_right=right, pad_value=-3)
+    gemm = product.template.replace(overwrite=1, acc_factor2=acc_factor)
+    return [load._replace(template=template), product._replace(template=gemm)]
+
+
+def one_tile() -> list[SegmentInstruction]:
+    tile = Instance("p", Memory.OUT, 4)
+    return [written(tile, (1, 4), (0, 1)), stored(tile, 0, 1, 4, 0)]
+
+
+def test_padding_behind_the_tensor_is_written_without_memory() -> None:
+    """Products with it are an instruction of their own."""
+    (_, (load, results, padding)), (whole,) = keep_results([one_tile(), padded(0, 2)], SMALL, {})
+    moved = load.template
+    assert [moved.row, moved.blocks, moved.rows, moved.cols, moved.pad_right] == [4, 1, 1, 0, 2]
+    assert moved.pad_value == -3 and load.rows[0].runs == ((4, 6),)
+    assert [results.template.mode, results.template.extent2] == [GemmMode.DENSE_OUT, 4]
+    assert results.rows[0].runs == results.rows[1].runs == ((0, 4),)
+    assert results.rows[1].instance is whole
+    gemm = padding.template
+    assert [gemm.mode, gemm.extent2, gemm.acc_base, gemm.inp_base] == [GemmMode.DENSE, 2, 4, 4]
+    assert padding.rows[0].runs == padding.rows[1].runs == ((4, 6),)
+    assert results.template.overwrite and gemm.overwrite
+
+
+@pytest.mark.parametrize("reader", [padded(1, 0), padded(0, 2, acc_factor=0)])
+def test_other_padding_is_loaded_with_the_tensor(reader: list[SegmentInstruction]) -> None:
+    """In front of it, or where one sum takes both."""
+    layers = [one_tile(), reader]
+    assert keep_results(layers, SMALL, {}) == (layers, frozenset())
+
+
+def test_attention_over_tokens_that_fill_no_block(rng: np.random.Generator) -> None:
+    """Its keys are padded, and so are the tokens that values are computed from."""
+    model = FloatTransformer(rng).vision()
+    samples = {"x": rng.normal(size=(8, 5, 16)).astype(np.float32)}
+    quantized = quantize_model(model.SerializeToString(), samples)
+    artifact = daedal.compile(quantized.SerializeToString(), DIRECT, cache=False)
+    (launch,) = (part for part in artifact.parts if isinstance(part, Launch))
+    assert modes(launch) == {GemmMode.DENSE, GemmMode.DENSE_OUT}
+    pads = [i for i in launch.program.instructions if i.opcode is Opcode.LOAD and i.pad_right]
+    assert any(item.memory == LoadMemory.INP and not item.cols for item in pads)
+    found = check_layers(artifact, quantized.SerializeToString(), {"x": samples["x"][:1]})
+    assert found.passed, found.first_difference
 
 
 def test_not_where_results_have_the_rows_of_an_operand() -> None:
