@@ -22,18 +22,21 @@ After::
 Input and output: the instructions of all layers in program order.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.memory_plan import Alias
 from daedal.compiler.link.renumber import (
-    Rows,
+    RowTable,
     cut_at_padding,
     moved_stores,
     pads_alone,
     renumbered,
+    row_table,
 )
 from daedal.compiler.link.row_parts import (
     LoadedRows,
@@ -60,11 +63,13 @@ class _Tensor:
     layer : which stores it.
     readers : layers that load it.
     tiles : by instance that is stored, the word of memory of each of its rows.
+    num_loads : how many LOADs of it there are.
     """
 
     layer: int
     readers: tuple[int, ...]
-    tiles: Mapping[Instance, Rows]
+    tiles: Mapping[Instance, Mapping[int, int]]
+    num_loads: int
 
     @property
     def last(self) -> int:
@@ -110,11 +115,13 @@ def keep_results(
         )
         if busy + tensor.num_rows > depth:
             continue
-        found = max(
-            (_kept(result, group, tensor, places, addresses) for places in tensor.places()),
-            key=lambda option: option.num_loads,
-        )
-        if found.num_loads:
+        found = _Kept()
+        for places in tensor.places():
+            option = _kept(result, group, tensor, places, addresses)
+            found = max(found, option, key=lambda kept: kept.num_loads)
+            if found.num_loads == tensor.num_loads:
+                break
+        if found.whole is not None:
             for layer, items in found.layers.items():
                 result[layer] = items
             kept |= {found.whole}
@@ -133,23 +140,21 @@ def _rows_of_tiles(items: Items, but: Collection[Instance]) -> int:
 def _tensors(layers: Sequence[Items], addresses: RowAddresses) -> Iterator[tuple[str, _Tensor]]:
     """Groups that only one layer stores, all from OUT, and that later layers load into INP."""
     stores: dict[str, list[tuple[int, SegmentInstruction]]] = {}
-    readers: dict[str, list[int]] = {}
+    loads: dict[str, Counter[int]] = {}
     for number, items in enumerate(layers):
         for item in items:
             if item.unit is Unit.STORE:
                 stores.setdefault(addresses.group(item).group, []).append((number, item))
             elif _is_load(item):
-                found = readers.setdefault(addresses.group(item).group, [])
-                if number not in found:
-                    found.append(number)
+                loads.setdefault(addresses.group(item).group, Counter())[number] += 1
     for group, found_stores in stores.items():
         first = found_stores[0][0]
-        later = tuple(number for number in readers.get(group, ()) if number > first)
+        later = {n: count for n, count in loads.get(group, Counter()).items() if n > first}
         if later and all(number == first and _is_narrow(item) for number, item in found_stores):
             tiles = stored_rows(layers[first], [item for _, item in found_stores], addresses)
             if tiles:
                 words = {x: {row: word for word, row in rows.items()} for x, rows in tiles.items()}
-                yield group, _Tensor(first, later, words)
+                yield group, _Tensor(first, tuple(later), words, sum(later.values()))
 
 
 def _is_load(item: SegmentInstruction) -> bool:
@@ -167,38 +172,41 @@ def _is_narrow(item: SegmentInstruction) -> bool:
 class _Kept:
     """Layers that compute and read a tensor in one instance, and the LOADs that this saves."""
 
-    whole: Instance
-    layers: Mapping[int, Items]
-    num_loads: int
+    whole: Instance | None = None
+    layers: Mapping[int, Items] = field(default_factory=dict)
+    num_loads: int = 0
 
 
 def _kept(
     layers: Sequence[Items],
     group: str,
     tensor: _Tensor,
-    places: Rows,
+    places: Mapping[int, int],
     addresses: RowAddresses,
 ) -> _Kept:
     """The layers with the tensor in one instance, its words in the rows `places`."""
     whole = Instance(group, Memory.OUT, max(places.values()) + 1)
-    tiles = {x: {r: places[word] for r, word in rows.items()} for x, rows in tensor.tiles.items()}
+    tiles = {
+        tile: row_table({row: places[word] for row, word in rows.items()})
+        for tile, rows in tensor.tiles.items()
+    }
     written: Items = []
     for item in layers[tensor.layer]:
         moved = _written(item, tiles, whole, addresses)
         if moved is None:
-            return _Kept(whole, {}, 0)
+            return _Kept()
         written += moved
     changed = {tensor.layer: written}
     loads = 0
     for layer in tensor.readers:
         changed[layer], saved = _read(layers[layer], group, places, whole, addresses)
         loads += saved
-    return _Kept(whole, changed, loads)
+    return _Kept(whole, changed, loads) if loads else _Kept()
 
 
 def _written(
     item: SegmentInstruction,
-    tiles: Mapping[Instance, Rows],
+    tiles: Mapping[Instance, RowTable],
     whole: Instance,
     addresses: RowAddresses,
 ) -> Items | None:
@@ -231,9 +239,14 @@ class _Loaded:
     rows: dict[int, int] = field(default_factory=dict)
     pads: set[int] = field(default_factory=set)
 
+    @cached_property
+    def table(self) -> RowTable:
+        """`rows`, when all are known."""
+        return row_table(self.rows)
+
 
 def _read(
-    items: Items, group: str, places: Rows, whole: Instance, addresses: RowAddresses
+    items: Items, group: str, places: Mapping[int, int], whole: Instance, addresses: RowAddresses
 ) -> tuple[Items, int]:
     """A layer that loads the tensor, multiplying rows of `whole` instead, and how many LOADs this
     saves."""
@@ -269,7 +282,7 @@ def _products(
     """Products of rows of `whole`, and of padding behind them; None if `item` cannot be that."""
     if item.unit is not Unit.GEMM or item.template.values.get("mode", 0):
         return None
-    moved = renumbered(item, access, loaded.rows, whole)
+    moved = renumbered(item, access, loaded.table, whole)
     padding: Items = []
     if moved is None:
         parts = cut_at_padding(item, loaded.rows.keys(), loaded.pads)
@@ -277,7 +290,7 @@ def _products(
             return None
         first, rest = parts
         (access,) = (other for other in first.rows if other.field == access.field)
-        moved, padding = renumbered(first, access, loaded.rows, whole), [rest]
+        moved, padding = renumbered(first, access, loaded.table, whole), [rest]
         if moved is None:
             return None
     template = moved.template.replace(mode=int(GemmMode.DENSE_OUT))
@@ -285,7 +298,7 @@ def _products(
 
 
 def _loaded(
-    items: Items, group: str, places: Rows, addresses: RowAddresses
+    items: Items, group: str, places: Mapping[int, int], addresses: RowAddresses
 ) -> dict[Instance, _Loaded]:
     """The instances of INP that are loaded with nothing but rows of the tensor and padding."""
     found: dict[Instance, _Loaded] = {}

@@ -14,7 +14,15 @@ from daedal.compiler.link.row_parts import LoadedRows, rows_of
 from daedal.isa.numerics import IntArray
 from daedal.isa.table import LOOPS
 
-__all__ = ["MOST_PIECES", "Rows", "cut_at_padding", "moved_stores", "pads_alone", "renumbered"]
+__all__ = [
+    "MOST_PIECES",
+    "RowTable",
+    "cut_at_padding",
+    "moved_stores",
+    "pads_alone",
+    "renumbered",
+    "row_table",
+]
 
 MOST_PIECES = 8
 """STOREs in the place of one, where its rows are no longer side by side."""
@@ -22,15 +30,23 @@ MOST_PIECES = 8
 _MOST_PADS = 63
 """Rows of padding that a LOAD can write in one line."""
 
-Rows = Mapping[int, int]
-"""Rows of one instance by those of another."""
+RowTable = IntArray
+"""Rows of one instance by those of another; -1 for those that are not there."""
+
+
+def row_table(rows: Mapping[int, int]) -> RowTable:
+    """The table of some rows."""
+    table = np.full(max(rows, default=-1) + 1, -1)
+    table[list(rows)] = list(rows.values())
+    return table
+
 
 _COLUMNS = {"acc": 0, "inp": 1, "wgt": 2, "dst": 0}
 """Where a micro-op has the row that a field counts from."""
 
 
 def renumbered(
-    item: SegmentInstruction, access: RowAccess, rows: Rows, whole: Instance
+    item: SegmentInstruction, access: RowAccess, rows: RowTable, whole: Instance
 ) -> SegmentInstruction | None:
     """An instruction of GEMM or the ALU with the rows of `whole` for those of an access; None if
     its loops do not reach them in the same order."""
@@ -95,12 +111,12 @@ def cut_at_padding(
 
 
 def moved_stores(
-    item: SegmentInstruction, rows: Rows, whole: Instance, row_beats: int
+    item: SegmentInstruction, rows: RowTable, whole: Instance, row_beats: int
 ) -> list[SegmentInstruction] | None:
     """A STORE from `whole`: as few as have their rows side by side; None if that takes many."""
     (access,) = item.rows
     get = item.template.values.get
-    moved = np.array([rows[row] for row in LoadedRows.of(item).rows])
+    moved = rows[np.array(LoadedRows.of(item).rows, dtype=np.int64)]
     extents = (get("blocks", 0), get("rows", 0), get("cols", 0))
     if not moved.size:
         return [item]
@@ -206,13 +222,11 @@ def _with_fields(item: SegmentInstruction, values: Mapping[str, int]) -> Segment
     )
 
 
-def _looked_up(rows: Rows, index: IntArray) -> IntArray | None:
+def _looked_up(rows: RowTable, index: IntArray) -> IntArray | None:
     """The rows at `index`; None if it is empty or has a row that is not there."""
-    if not index.size or int(index.max()) > max(rows):
+    if not index.size or int(index.max()) >= len(rows):
         return None
-    table = np.full(max(rows) + 1, -1)
-    table[list(rows)] = list(rows.values())
-    found: IntArray = table[index]
+    found: IntArray = rows[index]
     return None if found.min() < 0 else found
 
 
