@@ -22,10 +22,10 @@ from daedal.codesign.hardware.nonnegative import NonnegativeFit
 from daedal.codesign.hardware.parts import (
     TABLE_PART,
     Geometry,
-    alu_option_amounts,
     built_parts,
     known_amounts,
     lanes_of,
+    option_amounts,
     sizes_of,
     table_amounts,
 )
@@ -213,8 +213,9 @@ class AreaModel:
             for place, row in enumerate(rows):
                 found[row][name] = {resource: each[place] for resource, each in amounts.items()}
         for variant, each_part in zip(variants, found, strict=True):
-            for resource, amount in alu_option_amounts(variant, self.family).items():
-                each_part["alu"][resource] += amount
+            for part, amounts in option_amounts(variant, self.family).items():
+                for resource, amount in amounts.items():
+                    each_part[part][resource] += amount
         return found
 
 

@@ -30,6 +30,8 @@ __all__ = [
     "is_tables",
     "known_amounts",
     "lanes_of",
+    "operand_option_amounts",
+    "option_amounts",
     "sizes_of",
     "table_amounts",
 ]
@@ -138,7 +140,10 @@ def _accumulators(g: Geometry) -> tuple[Sizes, Sizes]:
 
 def _gemm(g: Geometry) -> tuple[Sizes, Sizes]:
     array = g.variant.array
-    indices = g.index(Memory.ACC, Memory.INP, Memory.WGT) + g.micro_op(Memory.UOP_GEMM)
+    operand = g.index(Memory.INP)
+    if g.variant.units.gemm_reads_out:
+        operand = max(operand, g.index(Memory.OUT))
+    indices = g.index(Memory.ACC, Memory.WGT) + operand + g.micro_op(Memory.UOP_GEMM)
     packed, dsp, lut = (
         array.style is style
         for style in (MultiplierStyle.PACKED, MultiplierStyle.DSP, MultiplierStyle.LUT)
@@ -208,9 +213,12 @@ def _inputs(g: Geometry) -> tuple[Sizes, Sizes]:
 
 def _outputs(g: Geometry) -> tuple[Sizes, Sizes]:
     ram = g.ram("out")
+    # A second copy of the RAMs shares the registers of their writes.
+    copies = 2 if g.variant.units.gemm_reads_out else 1
+    count, written = ram.count // copies, ram.bits // copies
     return (
-        [1, ram.cells, ram.extra_bits, ram.count],
-        [1, ram.bits, 2 * ram.registered_bits, ram.count, ram.row_bits],
+        [1, ram.cells, ram.extra_bits, count],
+        [1, written, 2 * ram.registered_bits, count, ram.row_bits],
     )
 
 
@@ -277,6 +285,9 @@ _TREE_CONTROL = 24
 _WIDE_LANE_CELLS = 12
 """LUTs, and FFs, of 8 more bits in a lane of REQUANTIZE: on ECP5 98 and 92 for 8 lanes."""
 
+_SELECTION = 3
+"""Registers of GEMM's choice between a row of INP and one of OUT."""
+
 _NAMES: Sequence[str] = tuple(name for name in _SIZES if name != "mark_recorder")
 
 
@@ -331,6 +342,32 @@ def alu_option_amounts(variant: Variant, family: Family) -> dict[str, float]:
         lut += _WIDE_LANE_CELLS * units.requantize_lanes
         ff += _WIDE_LANE_CELLS * units.requantize_lanes
     return {"lut": float(lut), "ff": float(ff)}
+
+
+def operand_option_amounts(variant: Variant, family: Family) -> dict[str, dict[str, float]]:
+    """Resources of GEMM's operands from OUT, by part, counted instead of learned.
+
+    A row has a selector, whose choice is delayed three times; the second copy of OUT has output
+    registers of its own, which on ECP5 are the RAM's. Its blocks are those of `ram_count`. Yosys
+    finds 71 more LUTs in `gemm` of `tiny` and 133 in that of `vta` on ECP5, where this says 64 and
+    128; 58 and 117 on an xc7z020.
+    """
+    if not variant.units.gemm_reads_out:
+        return {}
+    row_bits = scratchpads(variant)[Memory.OUT].row_bits
+    output = 0 if family is Family.ECP5 else row_bits
+    return {
+        "gemm": {"lut": float(row_bits), "ff": float(_SELECTION)},
+        "out": {"lut": 0.0, "ff": float(output)},
+    }
+
+
+def option_amounts(variant: Variant, family: Family) -> dict[str, dict[str, float]]:
+    """Resources that options add to parts, counted instead of learned."""
+    return {
+        "alu": alu_option_amounts(variant, family),
+        **operand_option_amounts(variant, family),
+    }
 
 
 def sizes_of(part: str, geometry: Geometry) -> tuple[Sizes, Sizes]:

@@ -13,6 +13,7 @@ from daedal.codesign.hardware.parts import (
     fits_tables,
     is_tables,
     known_amounts,
+    operand_option_amounts,
     table_amounts,
 )
 from daedal.hw.emit import TOP_MODULE, emit_component
@@ -20,6 +21,7 @@ from daedal.hw.machine import machine_parts
 from daedal.hw.primitives.block_ram import BlockRam
 from daedal.hw.synth.families import RESOURCES, CellReport, Family
 from daedal.isa.errors import ExploreError
+from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant, load_variant
 
 ROOT = Path(__file__).parents[4]
@@ -136,6 +138,57 @@ def test_options_of_the_alu_are_added_to_the_rest() -> None:
     for resource in ("lut", "ff"):
         assert 0 < added[resource] <= after["alu"][resource] - before["alu"][resource]
     assert after["alu"]["dsp"] == before["alu"]["dsp"]
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "lut", "ff"),
+    [
+        (Family.ECP5, "tiny", 71, 0),
+        (Family.ECP5, "vta", 133, 0),
+        (Family.XC7, "tiny", 58, 64),
+        (Family.XC7, "vta", 117, 128),
+    ],
+)
+def test_operands_from_out_are_counted_as_synthesis_finds_them(
+    family: Family, name: str, lut: int, ff: int
+) -> None:
+    """`gemm` and `out`, each synthesized alone, with the option and without; `ff` is that of
+    `out`."""
+    variant = load_variant(name)
+    assert operand_option_amounts(variant, family) == {}
+    found = operand_option_amounts(variant.replace(gemm_reads_out=True), family)
+    assert found["gemm"]["lut"] == pytest.approx(lut, rel=0.11)
+    assert found["gemm"]["ff"] == 3
+    assert found["out"] == {"lut": 0, "ff": ff}
+
+
+@pytest.mark.parametrize(
+    ("name", "lut", "ff", "dsp", "blocks"),
+    [("tiny", 34_895, 24_568, 72, 74), ("attention", 77_609, 55_235, 160, 237)],
+)
+def test_whole_machines_that_multiply_results(
+    name: str, lut: int, ff: int, dsp: int, blocks: int
+) -> None:
+    """As Yosys finds them on ECP5; without the option they have 4 and 16 blocks fewer."""
+    variant = load_variant(name)
+    model = area_model(Family.ECP5)
+    before, found = model([variant, variant.replace(gemm_reads_out=True)])
+    assert found["dsp"] == before["dsp"] == pytest.approx(dsp)
+    assert found["block_ram"] == pytest.approx(blocks, abs=0.01)
+    assert found["lut"] == pytest.approx(lut, rel=0.05)
+    assert found["ff"] == pytest.approx(ff, rel=0.05)
+    row_bits = scratchpad(variant, Memory.OUT).row_bits
+    assert found["lut"] - before["lut"] == pytest.approx(row_bits)
+    assert found["ff"] - before["ff"] == pytest.approx(3)
+
+
+def test_more_results_than_inputs_widen_row_numbers() -> None:
+    model = area_model(Family.ECP5)
+    few = load_variant("tiny").replace(gemm_reads_out=True)
+    many = few.replace(out_bytes=8_192)
+    before, after = (model.by_part(variant)["gemm"] for variant in (few, many))
+    for resource in ("lut", "ff"):
+        assert after[resource] > before[resource]
 
 
 def test_parts_sum_to_the_variant() -> None:
