@@ -7,6 +7,8 @@ addresses of their results.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from daedal.compiler.artifact.costs import layer_costs
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.dump import Dump
@@ -15,7 +17,12 @@ from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout, PixelLayout
 from daedal.compiler.graph.ops.append import has_states
-from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, element_bits
+from daedal.compiler.graph.ops.integer import (
+    IDENTITY,
+    PARAMETER_DTYPE,
+    UNCHANGED,
+    element_bits,
+)
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import moves_to_views
 from daedal.compiler.graph.stream_layout import RowStreamLayout
@@ -126,7 +133,10 @@ def _link(
     key = repr(
         (
             builder.renaming,
-            [(code.key(graph, node), node.inputs, node.output) for node in nodes],
+            [
+                (code.key(graph, node), node.inputs, node.output, _is_move(graph, node))
+                for node in nodes
+            ],
             [(name, graph.types[name]) for name in _constant_names(graph)],
             inputs,
             outputs,
@@ -155,13 +165,21 @@ def _segments(
         except ScheduleError as error:
             failed[node.output] = error
             continue
-        segments.append(segment)
+        segments.append(replace(segment, is_move=_is_move(graph, node)))
         for item in functions:
             dump(f"{node.output}.tir", item.schedule)
         dump(f"{node.output}.segment", segment)
     if failed:
         raise UnfitLayers(graph, failed)
     return segments
+
+
+def _is_move(graph: Graph, node: Node) -> bool:
+    """Whether a layer stores elements of its operand, and padding, as they are."""
+    if node.op not in ("q_pad", "q_slice"):
+        return False
+    same = all(node.attrs[name] == value for name, value in UNCHANGED.items())
+    return same and bool(np.all(graph.constant(node.inputs[1]).reshape(-1, 3) == IDENTITY))
 
 
 def _placed(graph: Graph, name: str, linked: LinkedProgram, variant: Variant) -> TensorSpec:

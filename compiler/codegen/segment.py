@@ -111,12 +111,14 @@ class Segment:
     tensors : the size in bytes of every tensor that it uses.
     is_by_need : whether its LOADs come directly before what needs them already
         (`daedal.compiler.link.order`).
+    is_move : whether it stores elements of its operand, and constants, as they are.
     """
 
     name: str
     instructions: tuple[SegmentInstruction, ...]
     tensors: Mapping[str, int] = field(default_factory=dict)
     is_by_need: bool = False
+    is_move: bool = False
 
     @property
     def writes(self) -> frozenset[str]:

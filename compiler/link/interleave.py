@@ -101,7 +101,8 @@ def stretches(
     if resident:
         layers, kept = resident_rows(layers, variant, words.aliases)
     if results:
-        layers, more = keep_results(layers, variant, words.aliases)
+        moves = {number for number, segment in enumerate(segments) if segment.is_move}
+        layers, more = keep_results(layers, variant, words.aliases, moves)
         kept |= more
     # The allocator places a layer's tiles in the two halves of the accumulators in turn.
     half_rows = scratchpad(variant, Memory.ACC).depth_rows // 2

@@ -30,6 +30,7 @@ from itertools import accumulate
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.memory_plan import Alias
+from daedal.compiler.link.moved_rows import moved_rows
 from daedal.compiler.link.renumber import (
     RowTable,
     cut_at_padding,
@@ -96,17 +97,23 @@ class _Tensor:
 
 
 def keep_results(
-    layers: Sequence[Items], variant: Variant, aliases: Mapping[str, Alias]
+    layers: Sequence[Items],
+    variant: Variant,
+    aliases: Mapping[str, Alias],
+    moves: Collection[int] = (),
 ) -> tuple[list[Items], frozenset[Instance]]:
-    """The layers, and the instances that live across them."""
+    """The layers, and the instances that live across them. `moves` are the numbers of layers that
+    store elements of their operand, and constants, as they are. They become STOREs alone, unless
+    products read what they store."""
     result = [list(items) for items in layers]
     if GemmMode.DENSE_OUT not in GemmMode.of(variant):
         return result, frozenset()
     addresses = RowAddresses(variant, aliases, Memory.OUT)
     kept: frozenset[Instance] = frozenset()
+    moves = _not_multiplied(layers, moves, addresses)
     live = [0] * len(layers)
     depth = scratchpad(variant, Memory.OUT).depth_rows
-    for group, tensor in _tensors(layers, addresses):
+    for group, tensor in _tensors(layers, addresses, moves):
         across = range(tensor.layer, tensor.last + 1)
         busy = max(
             live[layer]
@@ -117,7 +124,7 @@ def keep_results(
             continue
         found = _Kept()
         for places in tensor.places():
-            option = _kept(result, group, tensor, places, addresses)
+            option = _kept(result, group, tensor, places, addresses, moves)
             found = max(found, option, key=lambda kept: kept.num_loads)
             if found.num_loads == tensor.num_loads:
                 break
@@ -137,15 +144,37 @@ def _rows_of_tiles(items: Items, but: Collection[Instance]) -> int:
     return 2 * max((x.rows for x in instances if x.memory is Memory.OUT), default=0)
 
 
-def _tensors(layers: Sequence[Items], addresses: RowAddresses) -> Iterator[tuple[str, _Tensor]]:
-    """Groups that only one layer stores, all from OUT, and that later layers load into INP."""
+def _not_multiplied(
+    layers: Sequence[Items], moves: Collection[int], addresses: RowAddresses
+) -> set[int]:
+    """Those of `moves` whose results no layer loads into INP."""
+    multiplied = {
+        addresses.group(item).group
+        for items in layers
+        for item in items
+        if _is_load(item, into_acc=False)
+    }
+    return {
+        number
+        for number in moves
+        if multiplied.isdisjoint(
+            addresses.group(item).group for item in layers[number] if item.unit is Unit.STORE
+        )
+    }
+
+
+def _tensors(
+    layers: Sequence[Items], addresses: RowAddresses, moves: Collection[int]
+) -> Iterator[tuple[str, _Tensor]]:
+    """Groups that only one layer stores, all from OUT, and that later layers load into INP, or
+    move."""
     stores: dict[str, list[tuple[int, SegmentInstruction]]] = {}
     loads: dict[str, Counter[int]] = {}
     for number, items in enumerate(layers):
         for item in items:
             if item.unit is Unit.STORE:
                 stores.setdefault(addresses.group(item).group, []).append((number, item))
-            elif _is_load(item):
+            elif _is_load(item, into_acc=number in moves):
                 loads.setdefault(addresses.group(item).group, Counter())[number] += 1
     for group, found_stores in stores.items():
         first = found_stores[0][0]
@@ -157,10 +186,11 @@ def _tensors(layers: Sequence[Items], addresses: RowAddresses) -> Iterator[tuple
                 yield group, _Tensor(first, tuple(later), words, sum(later.values()))
 
 
-def _is_load(item: SegmentInstruction) -> bool:
-    """Whether it loads rows of INP."""
-    memory = item.template.values.get("memory", 0)
-    return item.template.opcode is Opcode.LOAD and memory == LoadMemory.INP
+def _is_load(item: SegmentInstruction, *, into_acc: bool) -> bool:
+    """Whether it loads rows of INP, or such rows into the accumulators."""
+    memory = LoadMemory.ACC_NARROW if into_acc else LoadMemory.INP
+    is_load = item.template.opcode is Opcode.LOAD
+    return is_load and item.template.values.get("memory", 0) == memory
 
 
 def _is_narrow(item: SegmentInstruction) -> bool:
@@ -183,6 +213,7 @@ def _kept(
     tensor: _Tensor,
     places: Mapping[int, int],
     addresses: RowAddresses,
+    moves: Collection[int],
 ) -> _Kept:
     """The layers with the tensor in one instance, its words in the rows `places`."""
     whole = Instance(group, Memory.OUT, max(places.values()) + 1)
@@ -199,8 +230,13 @@ def _kept(
     changed = {tensor.layer: written}
     loads = 0
     for layer in tensor.readers:
-        changed[layer], saved = _read(layers[layer], group, places, whole, addresses)
-        loads += saved
+        items = layers[layer]
+        if layer in moves:
+            changed[layer] = moved_rows(items, group, places, whole, addresses) or items
+            loads += 0 if changed[layer] is items else 1
+        else:
+            changed[layer], saved = _read(items, group, places, whole, addresses)
+            loads += saved
     return _Kept(whole, changed, loads) if loads else _Kept()
 
 

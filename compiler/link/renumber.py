@@ -22,6 +22,7 @@ __all__ = [
     "pads_alone",
     "renumbered",
     "row_table",
+    "rows_numbered",
 ]
 
 MOST_PIECES = 8
@@ -41,7 +42,7 @@ def row_table(rows: Mapping[int, int]) -> RowTable:
     return table
 
 
-_COLUMNS = {"acc": 0, "inp": 1, "wgt": 2, "dst": 0}
+_COLUMNS = {"acc": 0, "inp": 1, "wgt": 2, "dst": 0, "src": 1}
 """Where a micro-op has the row that a field counts from."""
 
 
@@ -52,7 +53,7 @@ def renumbered(
     its loops do not reach them in the same order."""
     name = access.field.removesuffix("_base")
     column = _COLUMNS[name]
-    moved = _looked_up(rows, _rows_numbered(item, name))
+    moved = _looked_up(rows, rows_numbered(item, name))
     if moved is None:
         return None
     for level in range(LOOPS):
@@ -88,7 +89,7 @@ def cut_at_padding(
     """Products with rows of INP that have a tensor, and those with padding, which are the last
     iterations of a loop over accumulator rows; None where it is otherwise."""
     values = item.template.values
-    rows = _rows_numbered(item, "inp")
+    rows = rows_numbered(item, "inp")
     known = np.isin(rows, list(tensor))
     if not np.isin(rows[~known], list(padding)).all():
         return None
@@ -160,7 +161,7 @@ def pads_alone(load: SegmentInstruction, rows: Collection[int]) -> list[SegmentI
     return result
 
 
-def _rows_numbered(item: SegmentInstruction, name: str) -> IntArray:
+def rows_numbered(item: SegmentInstruction, name: str) -> IntArray:
     """The rows that a field numbers, as `_steps`."""
     return _steps(item, name, [uop[_COLUMNS[name]] for uop in item.uops or ()])
 
@@ -216,7 +217,7 @@ def _with_fields(item: SegmentInstruction, values: Mapping[str, int]) -> Segment
     item = item._replace(template=item.template.replace(**values))
     return item._replace(
         rows=tuple(
-            access._replace(runs=_runs(_rows_numbered(item, access.field.removesuffix("_base"))))
+            access._replace(runs=_runs(rows_numbered(item, access.field.removesuffix("_base"))))
             for access in item.rows
         )
     )

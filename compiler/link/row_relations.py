@@ -51,7 +51,7 @@ class RowRelations:
                         f"{pair[0].name!r} have several; compute both at the same loop"
                     )
                 self.results[operand.instance] = result.instance
-            if low_bits:
+            if low_bits and target[-1].reads:
                 self._keep_apart(item, target[-1])
 
     def odd(self, instance: Instance, rows: Mapping[Instance, int]) -> bool | None:
@@ -74,7 +74,7 @@ class RowRelations:
         (y,) = _first_rows(item, "src_base")
         steady = all(_keeps_parity(item.template.values, loop) for loop in _LOOPS)
         steady = steady and len({(dst - src) % 2 for dst, src, _ in item.uops or ()}) == 1
-        if x.reads and x.instance is not y.instance and steady:
+        if x.instance is not y.instance and steady:
             assert x.instance.memory is y.instance.memory is Memory.ACC, "operands are accumulators"
             for one, other in ((x.instance, y.instance), (y.instance, x.instance)):
                 meetings = self._apart.setdefault(one, {}).setdefault(other, Counter())
