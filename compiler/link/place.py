@@ -15,6 +15,7 @@ from daedal.compiler.link.micro_ops import MicroOpMemory, UopLoad, uop_memory
 from daedal.compiler.link.placed import PlacedInstruction, PlacedRows
 from daedal.compiler.link.row_relations import RowRelations
 from daedal.compiler.link.rows import DeclaredRows, RowAllocator
+from daedal.compiler.link.side_by_side import UnitCycles
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import TABLE_ROWS, Memory, scratchpads
@@ -110,6 +111,7 @@ class Placement:
     ) -> dict[Instance, int]:
         """Give rows to every instance before its first use, and free them after its last."""
         items = [item for _, item in part.items]
+        self.allocators[Memory.ACC].in_turns = self._is_bound_by_alu(items)
         last_use = {
             access.instance: number for number, item in enumerate(items) for access in item.rows
         }
@@ -139,6 +141,12 @@ class Placement:
                 del live[instance]
         self._lasting = live
         return rows
+
+    def _is_bound_by_alu(self, items: Sequence[SegmentInstruction]) -> bool:
+        """Whether the ALU is busier than GEMM, which has something to do, and than the bus."""
+        busy = UnitCycles(self._variant).of(items)
+        products = busy[Unit.GEMM.name]
+        return 0 < products < busy[Unit.ALU.name] and busy["bus"] < busy[Unit.ALU.name]
 
     def _allocate(
         self,

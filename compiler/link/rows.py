@@ -20,6 +20,13 @@ class RowAllocator:
     With `halves`, consecutive instances of a buffer alternate between the two halves if they fit.
     The top row bit of the accumulators selects the bank pair, so the ALU works on all buffers of
     one tile in one pair while GEMM fills the other.
+
+    Attributes
+    ----------
+    high_water_rows : the most rows in use at once.
+    in_turns : whether an instance takes the first free rows, not those that have been free longest.
+        Then a buffer takes turns between two places, and GEMM is never more than a tile ahead of
+        the ALU, whose half it would be in then.
     """
 
     def __init__(self, scratchpad: Scratchpad, *, halves: bool = False) -> None:
@@ -34,6 +41,7 @@ class RowAllocator:
         self._latest = self._start = 0
         self._live: dict[Instance, int] = {}
         self.high_water_rows = self._most_before = 0
+        self.in_turns = False
 
     @property
     def memory(self) -> Memory:
@@ -136,7 +144,7 @@ class RowAllocator:
         for step in range(len(self._zones)):
             zone = (turn + step) % len(self._zones)
             begin, end = self._zones[zone]
-            for low in (self._next[zone], begin):
+            for low in (begin,) if self.in_turns else (self._next[zone], begin):
                 row = _gap(taken, low, min(end, depth), instance.rows, odd)
                 if row is not None:
                     last = row + instance.rows
