@@ -2,7 +2,7 @@
 
 A layer norm subtracts the mean of its operand. Where nothing else reads a residual stream, its mean
 does not matter: the layers that add to it may compute results without one, and then the norm has
-nothing to subtract. It saves a fourth of a norm's work. Its offset goes into the products behind.
+nothing to subtract. It saves a sixth of a norm's work. Its offset goes into the products behind.
 
 Source: Ashkboos et al., "SliceGPT" (ICLR 2024), section 3.1.
 """
