@@ -61,3 +61,26 @@ def test_tiles_that_fit_alone_fit_after_any_layer() -> None:
 def test_tiles_that_do_not_fit_alone_are_refused() -> None:
     with pytest.raises(ScheduleError, match=r"^the tiles of a layer must fit scratchpad 'inp'"):
         _placed(_layer(1), _layer(DEPTH // 2, DEPTH // 2 + 1))
+
+
+@pytest.mark.parametrize(("products", "operations", "places"), [(8, 4, 3), (4, 8, 2), (0, 8, 3)])
+def test_tiles_take_turns_where_the_alu_bounds_a_layer(
+    products: int, operations: int, places: int
+) -> None:
+    """GEMM computes three tiles, and the ALU works on each of them."""
+    layer = []
+    for _ in range(3):
+        tile = Instance("a", Memory.ACC, 4)
+        access = RowAccess(tile, "acc_base", ((0, 4),), writes=True)
+        loops = {"extent0": 1, "extent1": 1, "extent2": products}
+        gemm = Instruction.of(Opcode.GEMM, **loops)
+        uops = ((0, 0, 0, 1),)
+        layer += [SegmentInstruction(gemm, (access,), uops=uops)] if products else []
+        alu = Instruction.of(Opcode.ALU, destination=1, **loops | {"extent2": operations})
+        access = RowAccess(tile, "dst_base", ((0, 4),), writes=True)
+        layer.append(SegmentInstruction(alu, (access,), uops=((0, 0, 0),)))
+    placement = Placement(TINY)
+    stretch = Stretch((0,), tuple((0, item) for item in layer))
+    found = placement.run([stretch], [Segment("layer", layer)])
+    rows = {item.rows[0].first for item in found if item.rows[0].memory is Memory.ACC}
+    assert len(rows) == places

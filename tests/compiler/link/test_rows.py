@@ -38,6 +38,17 @@ def test_halves_alternate_for_small_tiles_too():
     assert places == [0, 8, 3, 11, 0]
 
 
+def test_tiles_take_turns_between_two_places():
+    allocator = RowAllocator(_pad(16), halves=True)
+    allocator.in_turns = True
+    places = []
+    for _ in range(4):
+        tile = _instance(3)
+        places.append(allocator.place(tile, "layer"))
+        allocator.free(tile)
+    assert places == [0, 8, 0, 8]
+
+
 def test_an_interleaved_layer_gets_the_half_that_the_other_one_used_last():
     allocator = RowAllocator(_pad(16), halves=True)
     halves = []
