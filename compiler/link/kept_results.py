@@ -113,7 +113,10 @@ def keep_results(
     moves = _not_multiplied(layers, moves, addresses)
     live = [0] * len(layers)
     depth = scratchpad(variant, Memory.OUT).depth_rows
+    done: set[int] = set()
     for group, tensor in _tensors(layers, addresses, moves):
+        if tensor.layer in done:
+            continue  # it has no tiles any more
         across = range(tensor.layer, tensor.last + 1)
         busy = max(
             live[layer]
@@ -129,6 +132,7 @@ def keep_results(
             if found.num_loads == tensor.num_loads:
                 break
         if found.whole is not None:
+            done |= found.moves
             for layer, items in found.layers.items():
                 result[layer] = items
             kept |= {found.whole}
@@ -200,11 +204,13 @@ def _is_narrow(item: SegmentInstruction) -> bool:
 
 @dataclass(frozen=True)
 class _Kept:
-    """Layers that compute and read a tensor in one instance, and the LOADs that this saves."""
+    """Layers that compute and read a tensor in one instance, the LOADs that this saves, and the
+    numbers of those layers that became STOREs alone."""
 
     whole: Instance | None = None
     layers: Mapping[int, Items] = field(default_factory=dict)
     num_loads: int = 0
+    moves: frozenset[int] = frozenset()
 
 
 def _kept(
@@ -229,15 +235,18 @@ def _kept(
         written += moved
     changed = {tensor.layer: written}
     loads = 0
+    become_stores = set()
     for layer in tensor.readers:
-        items = layers[layer]
-        if layer in moves:
-            changed[layer] = moved_rows(items, group, places, whole, addresses) or items
-            loads += 0 if changed[layer] is items else 1
-        else:
-            changed[layer], saved = _read(items, group, places, whole, addresses)
+        if layer not in moves:
+            changed[layer], saved = _read(layers[layer], group, places, whole, addresses)
             loads += saved
-    return _Kept(whole, changed, loads) if loads else _Kept()
+            continue
+        stores = moved_rows(layers[layer], group, places, whole, addresses)
+        if stores is not None:
+            changed[layer] = stores
+            become_stores.add(layer)
+            loads += sum(_is_load(item, into_acc=True) for item in layers[layer])
+    return _Kept(whole, changed, loads, frozenset(become_stores)) if loads else _Kept()
 
 
 def _written(

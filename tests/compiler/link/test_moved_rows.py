@@ -140,6 +140,18 @@ def test_not_with_many_stores() -> None:
     assert keep_results(layers, SMALL, {}, {1}) == (layers, frozenset())
 
 
+def test_a_move_of_what_was_moved() -> None:
+    """The first one's result is in no tile of its own."""
+    second = [
+        item._replace(tensor={"y": "z", "z": "u"}.get(item.tensor or "", item.tensor))
+        for item in moving(3, ROWS)
+    ]
+    layers = [computed(), moving(0, ROWS), second]
+    (_, moved, again), kept = keep_results(layers, SMALL, {}, {1, 2})
+    assert transfers(moved) == [("y", 0, 3, ROWS)]
+    assert again == second and len(kept) == 1
+
+
 def test_not_where_products_read_what_is_moved() -> None:
     """They find it in OUT, where the layer has computed it."""
     x = Instance("x", Memory.INP, 4)
