@@ -177,6 +177,8 @@ class _Streams:
         channels = 1 if node.op_type == "Conv" else len(shape) - 1
         if axis != channels or len(product_operands(self._network, self._types, node)) != 1:
             return None
+        if node.op_type == "Conv" and attribute(node, "group", 1) != 1:
+            return None  # its channels read different operands
         bias = [self._network.constants[item] for item in node.input[2:] if item]
         if any(item.size != shape[axis] for item in bias):
             return None

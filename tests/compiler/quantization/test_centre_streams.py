@@ -43,6 +43,13 @@ def given(net: FloatTransformer) -> str:
     return net.input("x", (1, TOKENS, DEPTH))
 
 
+def depthwise(net: FloatTransformer) -> str:
+    """Channels that no layer mixes, as in ConvNeXt."""
+    x = net.input("x", (1, DEPTH, TOKENS, 1))
+    x = net.op("Conv", x, net.normal(DEPTH, 1, 1, 1), net.normal(DEPTH), group=DEPTH)
+    return net.op("Transpose", net.op("Reshape", x, net.whole(1, DEPTH, TOKENS)), perm=[0, 2, 1])
+
+
 def rows(net: FloatTransformer, x: str) -> str:
     return net.op("Reshape", x, net.whole(TOKENS, DEPTH))
 
@@ -150,6 +157,7 @@ def cuts_channels(net: FloatTransformer, x: str) -> None:
     ("begin", "end"),
     [
         (given, keeps),
+        (depthwise, keeps),
         (patches, outputs_stream),
         (patches, multiplies_stream),
         (patches, scales_stream),
