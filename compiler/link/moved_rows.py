@@ -18,6 +18,7 @@ After, where y is in K::
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.renumber import rows_numbered
@@ -35,11 +36,10 @@ Items = list[SegmentInstruction]
 _Row = tuple[Instance, int]
 
 
-class _Padding:
+class _Padding(NamedTuple):
     """A row with one value."""
 
-    def __init__(self, value: int) -> None:
-        self.value = value
+    value: int
 
 
 _Source = int | _Padding
@@ -62,12 +62,9 @@ def moved_rows(
     runs = _runs(stored, addresses.row_beats)
     if len(runs) > MOST_STORES or len(values) > 1:
         return None
-    result: Items = []
-    padding = Instance(f"{group}.padding", Memory.OUT, 0)
-    if values:
-        longest = max(len(run) for run in runs if isinstance(stored[run[0]], _Padding))
-        padding = Instance(f"{group}.padding", Memory.OUT, longest)
-        result.append(_filled(padding, values.pop()))
+    pads = [len(run) for run in runs if isinstance(stored[run[0]], _Padding)]
+    padding = Instance(f"{group}.padding", Memory.OUT, max(pads, default=0))
+    result = [_filled(padding, value) for value in values]
     (first, *_) = (item for item in items if item.unit is Unit.STORE)
     begin = addresses.of(first)[1][0] - first.template.values.get("offset_beats", 0)
     for run in runs:

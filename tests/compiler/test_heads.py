@@ -50,14 +50,14 @@ def test_keys_are_padded_by_their_projection(probability_zero, rng):
     """Only the operand of the values is padded by a copy: padding has probability 0."""
     sizes = Heads(50, width=8, softmax=True, probability_zero=probability_zero)
     found = operators(check(sizes, "attention", rng))
-    assert found == [["q_pad", *LAYER[:3], "q_softmax", *LAYER[3:]]]
+    assert found == [[*LAYER[:2], "q_pad", LAYER[2], "q_softmax", *LAYER[3:]]]
 
 
 def test_padding_that_counts_is_replaced(rng):
     """Scores in place of probabilities have any value there."""
     found = operators(check(Heads(50, width=8), "attention", rng))
     copies = [PROJECTION, PROJECTION]
-    assert found == [["q_pad", *LAYER[:3], PRODUCT, *copies, *LAYER[4:]]]
+    assert found == [[*LAYER[:2], "q_pad", LAYER[2], PRODUCT, *copies, *LAYER[4:]]]
 
 
 @pytest.mark.parametrize("fused", [False, True], ids=["three projections", "one projection"])
