@@ -261,7 +261,7 @@ def test_not_where_a_store_would_become_many() -> None:
 
 
 def padded(left: int, right: int, acc_factor: int = 1) -> list[SegmentInstruction]:
-    """A LOAD of four rows with padding beside them, and products with all of these rows."""
+    """A LOAD of four rows and of padding on both sides, and products with all of these rows."""
     load, product = multiplied(left + 4 + right)
     template = load.template.replace(cols=4, pad_left=left, pad_right=right, pad_value=-3)
     gemm = product.template.replace(overwrite=1, acc_factor2=acc_factor)
