@@ -13,7 +13,7 @@ from daedal.isa.variant import Variant
 
 __all__ = ["DEFAULT_HOST", "HostRates", "costly_islands", "narrow_entries"]
 
-_ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize")
+_ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize", "q_sum")
 
 
 @dataclass(frozen=True)

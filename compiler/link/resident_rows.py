@@ -21,7 +21,7 @@ After::
 Input and output: the instructions of all layers in program order.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -162,8 +162,8 @@ def _written(items: Items, parts: Mapping[Instance, Part]) -> Items | None:
 
 
 def _last_writes(items: Items, tile: Instance) -> set[int] | None:
-    """The numbers of the last operations that write a tile's rows, and of the STOREs; None if one
-    of them also reads what it writes, or if another instruction reads the result."""
+    """The numbers of the last operations that write a tile's rows without reading them, of those
+    that update them afterwards, and of the STOREs; None if another instruction reads the result."""
     found: set[int] = set()
     done: set[int] = set()
     for number in reversed(range(len(items))):
@@ -172,18 +172,16 @@ def _last_writes(items: Items, tile: Instance) -> set[int] | None:
         if item.unit is Unit.STORE:
             found.update([number] if mine else [])
             continue
-        for access in mine:
+        # What an operation reads, it reads before it writes.
+        for access in sorted(mine, key=lambda access: not access.writes):
             rows = rows_of(access)
-            if not access.writes or rows <= done:
+            if rows <= done:
                 continue
             shared = sum(other.field == access.field for other in item.rows) > 1
-            if rows & done or access.reads or shared or access.field != "dst_base":
+            if rows & done or not access.writes or shared or access.field != "dst_base":
                 return None
             found.add(number)
-            done |= rows
-        # What an operation reads, it reads before it writes.
-        if any(access.reads and not rows_of(access) <= done for access in mine):
-            return None
+            done |= set() if access.reads else rows
     return found
 
 
@@ -235,9 +233,12 @@ def _direct_user(
         if not any(overlap(a.runs, loaded.runs) for a in mine):
             continue
         sources = [a for a in mine if a.field == "src_base"]
-        covered = [a for a in mine if a.field == "dst_base" and a.writes and not a.reads]
-        same = [a.runs for a in mine] == [loaded.runs] * 2
-        if item.unit is not Unit.ALU or not (sources and covered and same):
+        others = [a for a in mine if a not in sources]
+        covered = all(a.field == "dst_base" and a.writes and not a.reads for a in others)
+        same = len(sources) == 1 and all(a.runs == loaded.runs for a in mine)
+        if item.unit is not Unit.ALU or not (same and covered):
+            return None
+        if not others and _is_read(items[place + 1 :], loaded):
             return None
         base = item.template.values.get("src_base", 0) + offset
         access = sources[0]._replace(instance=instance, runs=shifted(loaded.runs, offset))
@@ -245,6 +246,20 @@ def _direct_user(
         template = item.template.replace(src_base=base)
         return place, item._replace(template=template, rows=accesses)
     return None
+
+
+def _is_read(items: Iterable[SegmentInstruction], rows: RowAccess) -> bool:
+    """Whether one of `items` reads some of these rows before all of them are written again."""
+    left = rows_of(rows)
+    for item in items:
+        mine = [a for a in item.rows if a.instance is rows.instance]
+        if any(a.reads and left & rows_of(a) for a in mine):
+            return True
+        for a in mine:
+            left -= rows_of(a)
+        if not left:
+            break
+    return False
 
 
 def _copies(load: SegmentInstruction, rows: Sequence[int], instance: Instance) -> Items | None:

@@ -7,7 +7,7 @@ from daedal.compiler import te
 from daedal.compiler.ops.requantize import Bounds, requantized
 from daedal.compiler.tir.expr import Binary, Expr, IntImm, maximum, minimum
 
-__all__ = ["add", "leaky_relu", "max_requantized", "mul"]
+__all__ = ["add", "exact_sum", "leaky_relu", "max_requantized", "mul"]
 
 
 def add(
@@ -43,6 +43,25 @@ def add(
         "total",
     )
     return requantized(total, params, bounds, bounds.dtype(a.dtype), table=table)
+
+
+def exact_sum(a: te.Tensor, b: te.Tensor, *, accumulator: str = "int32") -> te.Tensor:
+    """``a + b``, of wide tensors whose sums are known to have 16 bits.
+
+    Parameters
+    ----------
+    a, b : as those of `add`.
+
+    Returns
+    -------
+    The shape of `a`. Intermediate tensors: ``wide_a`` and ``wide_b``.
+    """
+    left, right = _wide(a, "wide_a", accumulator), _wide(b, "wide_b", accumulator)
+    return te.compute(
+        a.shape,
+        lambda n, c, h, w, u, b, o: left[n, c, h, w, u, b, o] + _at(right, n, c, h, w, u, b, o),
+        "y",
+    )
 
 
 def mul(

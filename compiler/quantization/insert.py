@@ -11,6 +11,7 @@ from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.operators import channel_axis
 from daedal.compiler.quantization.plan import Plan
 from daedal.compiler.quantization.ranges import Range
+from daedal.compiler.quantization.streams import Streams
 from daedal.compiler.quantization.weights import quantize_layer
 from daedal.compiler.quantization.widths import reads_wide
 
@@ -20,10 +21,11 @@ _LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 _ELEMENTWISE = ("Add", "Mul", "Sub")
 
 
-def insert_qdq(network: Network, plan: Plan, ranges: Mapping[str, Range]) -> None:
+def insert_qdq(network: Network, plan: Plan, ranges: Mapping[str, Range], streams: Streams) -> None:
     """Quantize activations, weights, biases and other constants of the nodes in `plan`.
 
-    `ranges` holds the ranges of the groups' representatives. A tensor ``t`` is quantized as ``t_q``
+    `ranges` holds the ranges of the groups' representatives, `streams` the scales and bounds of
+    residual streams. A tensor ``t`` is quantized as ``t_q``
     and read as ``t_dq``. An output of the model keeps its name; its unquantized form is ``t_raw``.
 
     Before::
@@ -36,16 +38,19 @@ def insert_qdq(network: Network, plan: Plan, ranges: Mapping[str, Range]) -> Non
         y = Relu(Conv(x_dq, DequantizeLinear(W_q), DequantizeLinear(B_q)))
         y_q = QuantizeLinear(y);  y_dq = DequantizeLinear(y_q)
     """
-    _Insertion(network, plan, ranges).run()
+    _Insertion(network, plan, ranges, streams).run()
 
 
 class _Insertion:
     """One run: the nodes so far, and the names under which quantized tensors are read."""
 
-    def __init__(self, network: Network, plan: Plan, ranges: Mapping[str, Range]) -> None:
+    def __init__(
+        self, network: Network, plan: Plan, ranges: Mapping[str, Range], streams: Streams
+    ) -> None:
         self._network = network
         self._plan = plan
         self._ranges = ranges
+        self._streams = streams
         self._nodes: list[onnx.NodeProto] = []
         self._dequantized: dict[str, str] = {}
         self._narrowed: dict[str, str] = {}
@@ -107,9 +112,22 @@ class _Insertion:
         dequantized = self._network.fresh(f"{name}_dq")
         # A float tensor that is an output keeps its name; else the dequantized one takes it.
         read = name if raw != name else dequantized
+        bounds = self._streams.bounds_of(name, group)
+        if bounds is not None:
+            raw = self._clip(raw, bounds)
         self._add("QuantizeLinear", [raw, scale, zero_point], quantized, quantized)
         self._add("DequantizeLinear", [quantized, scale, zero_point], read, dequantized)
         self._dequantized[name] = read
+
+    def _clip(self, name: str, bounds: tuple[np.float32, np.float32]) -> str:
+        """The tensor `name` within bounds."""
+        clipped = self._network.fresh(f"{name}_clipped")
+        operands = [
+            self._network.add_constant(f"{name}_{role}", np.asarray(bound))
+            for role, bound in zip(("low", "high"), bounds, strict=True)
+        ]
+        self._add("Clip", [name, *operands], clipped, clipped)
+        return clipped
 
     def _narrow(self, name: str) -> str:
         """The dequantized form in 8 bits of a tensor that has 16."""
@@ -126,14 +144,17 @@ class _Insertion:
     def _activation_parameters(self, group: str, wide: bool) -> tuple[str, str]:
         """Constants of scale and zero point, defined once per group and width."""
         if (group, wide) not in self._parameters:
-            chosen = self._ranges[group]
-            values = chosen.wide_quantization() if wide else self._narrow_parameters(group)
+            values = self._wide_parameters(group) if wide else self._narrow_parameters(group)
             scale, zero_point = (
                 self._network.add_constant(f"{group}_{role}", np.asarray(value))
                 for role, value in zip(("scale", "zero_point"), values, strict=True)
             )
             self._parameters[group, wide] = scale, zero_point
         return self._parameters[group, wide]
+
+    def _wide_parameters(self, group: str) -> tuple[np.float32, np.int16]:
+        scale, zero_point = self._ranges[group].wide_quantization()
+        return self._streams.scales.get(group, scale), zero_point
 
     def _narrow_parameters(self, group: str) -> tuple[np.float32, np.int8]:
         chosen = self._ranges[group]
@@ -160,6 +181,7 @@ class _Insertion:
             if result in masks:
                 chosen = self._ranges[self._plan.groups[result]]
             step, zero = chosen.wide_quantization()
+            step = self._streams.scales.get(name, step)
             steps = np.rint(value.astype(np.float64) / float(step))
             integers = np.clip(steps, -32767, 32767).astype(np.int16)
             return self._dequantize(name, integers, np.asarray(step), zero)

@@ -72,15 +72,18 @@ def layer_errors(
 
 def _quantized(before: Network, after: Network) -> Iterator[tuple[str, str, str, int]]:
     """Tensor, its dequantized form, the operator that computes it, and its bits."""
-    users, producers = after.users(), before.producers()
+    users, producers, clips = after.users(), before.producers(), after.producers()
     known = {*producers, *(item.name for item in before.inputs)}
     for node in after.nodes:
         if node.op_type != "QuantizeLinear":
             continue
         readers = [x for x in users.get(node.output[0], ()) if x.op_type == "DequantizeLinear"]
         read = readers[0].output[0] if readers else ""
+        source = node.input[0]
+        if source not in known and source in clips and clips[source].op_type == "Clip":
+            source = clips[source].input[0]  # a term of a residual stream has bounds
         # An output of the model keeps its name, and its unquantized form has another one.
-        name = node.input[0] if node.input[0] in known else read
+        name = source if source in known else read
         if not readers or name not in known:
             continue
         op = producers[name].op_type if name in producers else "input"

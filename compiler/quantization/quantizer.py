@@ -31,6 +31,7 @@ from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.ranges import Method, Range
 from daedal.compiler.quantization.rotary import multiply_rotations
 from daedal.compiler.quantization.samples import Samples, split_samples
+from daedal.compiler.quantization.streams import find_streams
 from daedal.compiler.quantization.tokens import normalize_tokens
 from daedal.compiler.quantization.transformer import as_transformer
 from daedal.isa.errors import ModelError
@@ -104,7 +105,8 @@ def quantize_model(
     bound_attention_masks(plan, ranges)
     say("quantizing")
     before = Network(network.to_model()) if errors else None
-    insert_qdq(network, plan, _joined(plan, ranges))
+    streams = find_streams(network, plan, ranges)
+    insert_qdq(network, plan, _joined(plan, ranges), streams)
     quantized = network.to_model()
     if errors and before:
         say("comparing the layers")

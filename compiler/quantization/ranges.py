@@ -7,7 +7,7 @@ import numpy as np
 
 from daedal.compiler.quantization.network import Array
 
-__all__ = ["Histogram", "Method", "Range", "choose_range"]
+__all__ = ["WIDE_HEADROOM", "Histogram", "Method", "Range", "choose_range", "wide_scale"]
 
 _NUM_BINS = 2048
 _STEPS = 255
@@ -30,7 +30,7 @@ _LARGEST_SCALE = 2.0**119
 _WIDE_STEPS = 32767
 """Steps between zero and the largest of 16 bits."""
 
-_WIDE_HEADROOM = 2.0
+WIDE_HEADROOM = 2.0
 """Of 16 bits: values may exceed those of the samples. Clipped residual streams are lost, and one
 of 16 bits is not missed."""
 
@@ -77,8 +77,13 @@ class Range:
 
         Source: ONNX QuantizeLinear-21.
         """
-        step = max(-self.low, self.high) * _WIDE_HEADROOM / _WIDE_STEPS
-        return np.float32(min(max(step, _SMALLEST_SCALE), _LARGEST_SCALE)), np.int16(0)
+        return wide_scale(max(-self.low, self.high)), np.int16(0)
+
+
+def wide_scale(largest: float) -> np.float32:
+    """The scale of 16 bits for values up to `largest`, with room for larger ones."""
+    step = largest * WIDE_HEADROOM / _WIDE_STEPS
+    return np.float32(min(max(step, _SMALLEST_SCALE), _LARGEST_SCALE))
 
 
 @dataclass

@@ -14,6 +14,7 @@ from daedal.compiler.graph.ops.integer_elementwise import (
     Q_MAX_REQUANTIZED,
     Q_MUL,
     Q_REQUANTIZE,
+    Q_SUM,
 )
 from daedal.compiler.graph.ops.looked_up import (
     Q_ADD_LOOKUP,
@@ -93,7 +94,7 @@ def _fuse(head: OpDef, tail: OpDef) -> OpDef:
 
 
 _HEADS = (Q_CONV2D, Q_CONV2D_LOOKUP)
-_TAILS = (Q_ADD, Q_MUL, Q_LEAKY_RELU, Q_MAX_REQUANTIZED, Q_REQUANTIZE)
+_TAILS = (Q_ADD, Q_SUM, Q_MUL, Q_LEAKY_RELU, Q_MAX_REQUANTIZED, Q_REQUANTIZE)
 _LOOKED_UP_TAILS = (Q_ADD_LOOKUP, Q_MUL_LOOKUP)
 
 FUSED: Mapping[tuple[str, str], OpDef] = {

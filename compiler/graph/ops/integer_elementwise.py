@@ -1,4 +1,4 @@
-"""Integer sum, product, leaky ReLU and requantization, and the larger of a map and its
+"""Integer sums, product, leaky ReLU and requantization, and the larger of a map and its
 requantization."""
 
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from daedal.compiler.graph.ops.integer import (
     REQUANTIZE_ATTRS,
     check_activation,
     check_params,
+    is_wide,
     on_padded_maps,
     requantize,
     result_type,
@@ -32,13 +33,14 @@ __all__ = [
     "Q_MAX_REQUANTIZED",
     "Q_MUL",
     "Q_REQUANTIZE",
+    "Q_SUM",
     "UNARY",
 ]
 
 UNARY = ("q_leaky_relu", "q_max_requantized", "q_requantize", "q_requantize_lookup")
 """Integer operators that compute each element from the one at the same place of their operand."""
 
-ELEMENTWISE = ("q_add", "q_mul", *UNARY)
+ELEMENTWISE = ("q_add", "q_mul", "q_sum", *UNARY)
 """Integer operators that compute each element from those at the same place of their operands."""
 
 
@@ -59,6 +61,19 @@ def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs, *, wide: bool
     a, b, params = operands
     check_activation(a, wide=wide)
     check_activation(b, wide=wide)
+    _check_broadcast(a, b)
+    check_params(params, 1, a, channels=False)
+    return result_type(a.shape, a, attrs)
+
+
+def _infer_q_sum(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    a, b = operands
+    require(is_wide(a) and is_wide(b), f"an exact sum needs operands of 16 bits, not {a} and {b}")
+    _check_broadcast(a, b)
+    return a
+
+
+def _check_broadcast(a: TensorType, b: TensorType) -> None:
     require(
         a.layout == b.layout
         and a.rank == b.rank
@@ -67,8 +82,6 @@ def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs, *, wide: bool
         "the second operand of an integer operator must have the shape of the first, or extent 1 "
         f"in height and width, not {a} and {b}; broadcast it in the model",
     )
-    check_params(params, 1, a, channels=False)
-    return result_type(a.shape, a, attrs)
 
 
 def _evaluate_q_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -76,6 +89,11 @@ def _evaluate_q_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
     acc = a.astype(np.int64) * whole(attrs, "multiplier_a")
     acc += b.astype(np.int64) * whole(attrs, "multiplier_b")
     return requantize(acc, _scalar_params(params), attrs)
+
+
+def _evaluate_q_sum(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    a, b = arrays
+    return np.asarray(a + b)
 
 
 def _evaluate_q_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -140,6 +158,18 @@ Q_ADD = register(
         op_class=OpClass.INJECTIVE,
         doc="integer sum of multiplier_a * a and multiplier_b * b; params multiply by 1, unless an "
         "operand or the result is wide",
+    )
+)
+Q_SUM = register(
+    OpDef(
+        "q_sum",
+        ("a", "b"),
+        {"low": "int", "high": "int"},
+        _infer_q_sum,
+        _evaluate_q_sum,
+        targets=(ACCELERATOR,),
+        op_class=OpClass.INJECTIVE,
+        doc="integer sum of two wide tensors that is known to have 16 bits: from low to high",
     )
 )
 Q_MUL = register(

@@ -12,6 +12,7 @@ from daedal.compiler.graph.passes.eliminate_common_subexpressions import (
     eliminate_common_subexpressions,
 )
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.exact_sums import exact_sums
 from daedal.compiler.graph.passes.feed_dense_maps import feed_dense_maps
 from daedal.compiler.graph.passes.feed_matmul_maps import feed_matmul_maps
 from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
@@ -53,6 +54,7 @@ __all__ = [
     "diagonal_to_groups",
     "eliminate_common_subexpressions",
     "eliminate_dead_code",
+    "exact_sums",
     "feed_dense_maps",
     "feed_matmul_maps",
     "flatten_dense_to_conv",

@@ -20,6 +20,7 @@ from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.ops.integer import dtype_in, is_wide
+from daedal.compiler.graph.ops.integer_elementwise import Q_SUM
 from daedal.compiler.graph.ops.integer_rows import (
     Q_LAYER_NORM,
     Q_RMS_NORM,
@@ -379,9 +380,14 @@ class _Blocking:
     def _define(self, name: str, array: Array, type_: TensorType | None = None) -> str:
         return self._builder.constant(self._builder.fresh_name(f"{name}.blocked"), array, type_)
 
+    def _block_maps(self, node: Node) -> list[str]:
+        """The operands of an operator without parameters."""
+        return [self._as_blocked(name) for name in node.inputs]
+
     operand_rules: ClassVar[Mapping[str, Callable[["_Blocking", Node], list[str]]]] = {
         **dict.fromkeys(ROW_OPERATORS, _block_rows),
         ATTENTION_WEIGHTS.name: _block_weights_of_attention,
         WEIGHTED_MEAN.name: _block_weighted_mean,
+        Q_SUM.name: _block_maps,
     }
-    """Operators whose parameters are not the last of their operands."""
+    """Operators that have no parameters, or not as the last of their operands."""

@@ -7,18 +7,28 @@ from daedal.compiler.graph.ops.integer import has_wide_result, is_wide, requanti
 from daedal.compiler.graph.ops.looked_up import look_up, table_of
 from daedal.compiler.graph.ops.registry import whole
 
-__all__ = ["changes_nothing"]
+__all__ = ["bounds_of", "changes_nothing"]
 
 _BOUNDS = {False: (-128, 127), True: (-(1 << 15), (1 << 15) - 1)}
 """By whether the tensor is wide."""
 
 
+def bounds_of(graph: Graph, name: str) -> tuple[int, int]:
+    """The smallest and the largest element that the tensor `name` can have; its type's, if nothing
+    more is known. Tables are not looked at."""
+    producer = graph.producers.get(name)
+    if producer is not None and "low" in producer.attrs:
+        return whole(producer.attrs, "low"), whole(producer.attrs, "high")
+    if graph.is_constant(name):
+        values = graph.constant(name)
+        return int(values.min(initial=0)), int(values.max(initial=0))
+    return _BOUNDS[is_wide(graph.types[name])]
+
+
 def _values(graph: Graph, name: str) -> Array:
     """What elements of the tensor `name` can be."""
     producer = graph.producers.get(name)
-    low, high = _BOUNDS[is_wide(graph.types[name])]
-    if producer is not None and "low" in producer.attrs:
-        low, high = (whole(producer.attrs, bound) for bound in ("low", "high"))
+    low, high = bounds_of(graph, name)
     values = np.arange(low, high + 1, dtype=np.int64)
     table = None if producer is None else table_of(producer.op, producer.inputs)
     if table is None:

@@ -13,6 +13,7 @@ from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,
     has_input,
+    has_parameters,
     load_table,
     params_reader,
     stages_of,
@@ -50,9 +51,9 @@ class FusedTail:
 
     Parameters
     ----------
-    requantizes : whether there is an operator. Then vectors are requantized twice, the second time
-        with the operator's own parameter row.
-    operations : ALU operations between the two requantizations.
+    requantizes : whether there is an operator that requantizes. Then vectors are requantized twice,
+        the second time with the operator's own parameter row.
+    operations : ALU operations between the two requantizations, or behind the only one.
     loads : vectors loaded from another map.
     loaded, stored : vectors of 8 bits that take as many bytes as those loaded, and as the result.
     rows : accumulator rows in addition to that of the product.
@@ -75,9 +76,10 @@ class FusedTail:
         # Maps of one pixel approximately stay on chip.
         moved = [skip for skip in skips if skip.shape == func.outputs[0].shape]
         own = sum(name in OWN_ROWS for name in stages)
-        operations = len(stages) - 1 - len(skips)
+        requantizes = any(buf.name == "params" for buf in func.inputs)
+        operations = len(stages) - len(skips) - requantizes
         return cls(
-            requantizes=1,
+            requantizes=int(requantizes),
             operations=operations,
             loads=len(moved),
             rows=len(skips) + own,
@@ -118,9 +120,10 @@ def place_tail(sch: Schedule, loop: LoopRef) -> BlockRef:
 
 
 def cache_params(sch: Schedule, y: BlockRef, requantized: BlockRef) -> list[BlockRef]:
-    """Cache the parameters of `y` or of the stage that requantizes for it, and those of
-    `place_tail`'s block if that is another one."""
-    params = [sch.cache_read(params_reader(sch), "params", "par")]
+    """Cache the parameters of `y` or of the stage that requantizes for it, if one does, and those
+    of `place_tail`'s block if that is another one."""
+    own = has_parameters(sch)
+    params = [sch.cache_read(params_reader(sch), "params", "par")] if own else []
     if requantized != y:
         params.append(sch.cache_read(requantized, "conv_params", "par"))
     return params

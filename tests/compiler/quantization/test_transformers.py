@@ -58,12 +58,13 @@ def quantized(
 
 
 def dtypes(model: onnx.ModelProto) -> Mapping[str, set[str]]:
-    """Integer types as which each tensor is quantized."""
+    """Integer types as which each tensor is quantized, within bounds or not."""
     constants = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
+    clipped = {node.output[0]: node.input[0] for node in of_type(model, "Clip")}
     found: dict[str, set[str]] = {}
-    for node in model.graph.node:
-        if node.op_type == "QuantizeLinear":
-            found.setdefault(node.input[0], set()).add(constants[node.input[2]].dtype.name)
+    for node in of_type(model, "QuantizeLinear"):
+        name = clipped.get(node.input[0], node.input[0])
+        found.setdefault(name, set()).add(constants[node.input[2]].dtype.name)
     return found
 
 

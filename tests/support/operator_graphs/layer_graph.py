@@ -18,12 +18,14 @@ Attrs = dict[str, AttrValue]
 
 
 def inputs_of(graph: Graph, pick: Pick) -> dict[str, Array]:
-    """Values for the inputs of a graph."""
+    """Values for the inputs of a graph. Operands of a sum without bounds have 15 bits."""
     types = {name: graph.types[name] for name in graph.inputs}
-    return {
+    halved = {name for node in graph.nodes if node.op == "q_sum" for name in node.inputs}
+    values = {
         name: pick.int16(kind.shape) if is_wide(kind) else pick.int8(kind.shape)
         for name, kind in types.items()
     }
+    return {name: x >> int(name in halved) for name, x in values.items()}
 
 
 class LayerGraph:

@@ -61,8 +61,10 @@ from tests.support.operator_graphs.wide import (
     wide_conv2d,
     wide_conv2d_add,
     wide_conv2d_requantize,
+    wide_conv2d_sum,
     wide_matmul,
     wide_requantize,
+    wide_sum,
 )
 from tests.support.pick import Pick
 
@@ -132,9 +134,11 @@ OPERATORS: dict[str, Operator] = {
     "channel_requantize": Operator(channel_requantize),
     "wide_add": Operator(wide_add, _has_wide_results),
     "wide_requantize": Operator(wide_requantize, _has_wide_results),
+    "wide_sum": Operator(wide_sum, _has_wide_results),
     "wide_conv2d": Operator(wide_conv2d, _has_wide_results),
     "wide_conv2d_add": Operator(wide_conv2d_add, _has_wide_results),
     "wide_conv2d_requantize": Operator(wide_conv2d_requantize, _has_wide_results),
+    "wide_conv2d_sum": Operator(wide_conv2d_sum, _has_wide_results),
     "wide_matmul": Operator(
         wide_matmul, lambda variant: _is_square(variant) and _has_wide_results(variant)
     ),

@@ -22,9 +22,14 @@ __all__ = [
     "wide_conv2d",
     "wide_conv2d_add",
     "wide_conv2d_requantize",
+    "wide_conv2d_sum",
     "wide_matmul",
     "wide_requantize",
+    "wide_sum",
 ]
+
+HALF: Attrs = {"zero_point": 0, "low": -(1 << 14), "high": (1 << 14) - 1}
+"""Bounds of the operands of a sum that has 16 bits."""
 
 
 def wide_add(pick: Pick, variant: Variant) -> Graph:
@@ -44,6 +49,18 @@ def _finish_wide_sum(
     attrs: Attrs = {"multiplier_a": first, "multiplier_b": second, **bounds}
     shifts = (38, 42) if narrow else (30, 34)
     return layer.finish("q_add", pick.params(variant, 1, shifts), attrs)
+
+
+def wide_sum(pick: Pick, variant: Variant) -> Graph:
+    """A sum that needs no bounds, as the pass `exact_sums` makes it."""
+    layer = two_maps(pick, variant, (0, 1))
+    return _finish_exact_sum(layer)
+
+
+def _finish_exact_sum(layer: LayerGraph) -> Graph:
+    bounds: Attrs = {"low": -(1 << 15), "high": (1 << 15) - 1}
+    builder = layer.builder
+    return builder.finish([builder.add("q_sum", layer.operands, bounds, output="y")])
 
 
 def wide_requantize(pick: Pick, variant: Variant) -> Graph:
@@ -76,9 +93,12 @@ def wide_matmul(pick: Pick, variant: Variant) -> Graph:
     return _with_wide_result(matmul(pick, variant), pick)
 
 
-def _wide_fused(pick: Pick, variant: Variant) -> tuple[LayerGraph, str]:
-    """A convolution with a result of either width, for a sum or a change of scale behind it."""
-    kinds = (conv2d, wide_conv2d)
+def _wide_fused(
+    pick: Pick, variant: Variant, bounds: Attrs | None = None
+) -> tuple[LayerGraph, str]:
+    """A convolution with a result of either width, or of 16 bits within `bounds`, for a sum or a
+    change of scale behind it."""
+    kinds = (conv2d, wide_conv2d) if bounds is None else (wide_conv2d,)
     conv = pick.one_of(kinds)(pick, variant)
     layer = LayerGraph()
     builder = layer.builder = GraphBuilder("layer", conv)
@@ -88,7 +108,8 @@ def _wide_fused(pick: Pick, variant: Variant) -> tuple[LayerGraph, str]:
         node.inputs[0],
         *(builder.constant(f"conv_{n}", conv.constant(n)) for n in node.inputs[1:]),
     ]
-    return layer, builder.add(node.op, operands, node.attrs, output="conv")
+    attrs = node.attrs if bounds is None else {**node.attrs, **bounds}
+    return layer, builder.add(node.op, operands, attrs, output="conv")
 
 
 def wide_conv2d_add(pick: Pick, variant: Variant) -> Graph:
@@ -110,3 +131,13 @@ def wide_conv2d_requantize(pick: Pick, variant: Variant) -> Graph:
     params = pick.params(variant, 1, (22, 26) if narrow else (10, 16))
     bounds = pick.bounds() if narrow else pick.wide_bounds()
     return layer.finish("q_requantize", params, bounds)
+
+
+def wide_conv2d_sum(pick: Pick, variant: Variant) -> Graph:
+    """A sum that needs no bounds, behind a convolution that has them."""
+    layer, conv = _wide_fused(pick, variant, HALF)
+    shape = layer.builder.types[conv].shape
+    extents = (pick.one_of((extent, extent, 1)) for extent in shape[2:])
+    skip = layer.builder.input("skip", TensorType((*shape[:2], *extents), "int16"))
+    layer.operands = [conv, skip]
+    return _finish_exact_sum(layer)

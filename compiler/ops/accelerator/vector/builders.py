@@ -211,6 +211,7 @@ VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_resize": (("x", "params"), _resize),
     "q_rms_norm": (Q_RMS_NORM.operands, build_norm),
     "q_slice": (("x", "params"), _slice),
+    "q_sum": (("a", "b"), _elementwise),
     "q_softmax": (Q_SOFTMAX.operands, build_softmax),
 }
 """Parameter names, as the tensor expressions call them, and the builder of each operator; a map

@@ -8,7 +8,7 @@ from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.accelerator.builders import bounds_of
-from daedal.compiler.ops.elementwise import add, leaky_relu, max_requantized, mul
+from daedal.compiler.ops.elementwise import add, exact_sum, leaky_relu, max_requantized, mul
 from daedal.compiler.ops.requantize import requantize
 from daedal.isa.variant import Variant
 
@@ -66,6 +66,10 @@ def _requantize(operands: list[te.Tensor], node: Node, variant: Variant) -> te.T
     )
 
 
+def _exact_sum(operands: list[te.Tensor], node: Node, variant: Variant) -> te.Tensor:
+    return exact_sum(*operands, accumulator=accumulator_dtype(variant))
+
+
 def _with_table(operands: list[te.Tensor], node: Node) -> tuple[list[te.Tensor], te.Tensor | None]:
     """The operands without the table, and the table that the result of `node` is looked up in."""
     if table_of(node.op, node.inputs) is None:
@@ -83,6 +87,7 @@ ELEMENTWISE: Mapping[str, TensorBuilder] = {
     "q_mul_lookup": _mul,
     "q_requantize": _requantize,
     "q_requantize_lookup": _requantize,
+    "q_sum": _exact_sum,
 }
 """Also behind a convolution (`daedal.compiler.graph.ops.fused`): then its result is the first
 operand."""

@@ -17,6 +17,7 @@ __all__ = [
     "OWN_ROWS",
     "check_parameters",
     "has_input",
+    "has_parameters",
     "load_table",
     "params_reader",
     "stages_of",
@@ -85,9 +86,12 @@ def params_reader(sch: Schedule) -> BlockRef:
 
 
 def tensorize_result(sch: Schedule) -> None:
-    """Tensorize ``y``: a requantization, maybe with a table, or the larger of two values that need
-    no other one."""
+    """Tensorize ``y``: a requantization, maybe with a table, or the larger one or the sum of two
+    values that need no other one."""
     y = sch.get_block("y")
+    if not has_parameters(sch):
+        tensorize_rows(sch, y, "alu_add")
+        return
     if has_input(sch, TABLE):
         load_table(sch, y, TABLE)
         tensorize_rows(sch, y, "lookup")
@@ -99,6 +103,11 @@ def tensorize_result(sch: Schedule) -> None:
 def has_input(sch: Schedule, name: str) -> bool:
     """Whether the function has an operand `name`."""
     return any(buffer.name == name for buffer in sch.bare.inputs)
+
+
+def has_parameters(sch: Schedule) -> bool:
+    """Whether the operator requantizes, apart from a convolution before it."""
+    return has_input(sch, "params")
 
 
 def load_table(sch: Schedule, reader: BlockRef, name: str) -> None:

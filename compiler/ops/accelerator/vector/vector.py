@@ -13,6 +13,7 @@ from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
     OWN_ROWS,
+    has_parameters,
     params_reader,
     stages_of,
     tensorize_result,
@@ -156,7 +157,7 @@ def tiled(
     for name in stages:
         sch.set_scope(sch.get_block(name), 0, "acc")
         sch.compute_at(sch.get_block(name), w_0)
-    if not moves:
+    if not moves and has_parameters(sch):
         params = sch.cache_read(params_reader(sch), "params", "par")
         sch.tensorize(sch.get_loops(params)[-3], "load")
     sch.tensorize(sch.get_loops(store)[-6], "store")
