@@ -24,9 +24,10 @@ Input and output: the instructions of all layers in program order.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.memory_plan import Alias
@@ -55,6 +56,15 @@ __all__ = ["keep_results"]
 Items = list[SegmentInstruction]
 
 
+class _Move(NamedTuple):
+    """A layer that only moves elements of a tensor: the number of its LOADs of it, the group of
+    what it stores, and the number of LOADs into INP of that by each layer that has some."""
+
+    num_loads: int
+    group: str
+    readers: Mapping[int, int]
+
+
 @dataclass(frozen=True)
 class _Tensor:
     """A tensor that one layer stores from OUT, and that later layers load into INP.
@@ -62,20 +72,34 @@ class _Tensor:
     Parameters
     ----------
     layer : which stores it.
-    readers : layers that load it.
+    readers : by layer that loads it into INP, the number of its LOADs.
+    moves : by number, layers that move its elements.
     tiles : by instance that is stored, the word of memory of each of its rows.
-    num_loads : how many LOADs of it there are.
     """
 
     layer: int
-    readers: tuple[int, ...]
+    readers: Mapping[int, int]
+    moves: Mapping[int, _Move]
     tiles: Mapping[Instance, Mapping[int, int]]
-    num_loads: int
 
     @property
     def last(self) -> int:
-        """The last layer that loads it."""
-        return self.readers[-1]
+        """The last layer that reads it, or what was moved."""
+        behind = (reader for move in self.moves.values() for reader in move.readers)
+        return max([*self.readers, *self.moves, *behind])
+
+    @property
+    def num_loads(self) -> int:
+        """LOADs of it and of what was moved."""
+        moves = (move.num_loads + sum(move.readers.values()) for move in self.moves.values())
+        return sum(self.readers.values()) + sum(moves)
+
+    def choices(self) -> Iterator["_Tensor"]:
+        """It, and if there are moved elements that products read, it without these."""
+        yield self
+        alone = {layer: move for layer, move in self.moves.items() if not move.readers}
+        if len(alone) < len(self.moves) and (alone or self.readers):
+            yield replace(self, moves=alone)
 
     @property
     def num_rows(self) -> int:
@@ -103,41 +127,38 @@ def keep_results(
     moves: Collection[int] = (),
 ) -> tuple[list[Items], frozenset[Instance]]:
     """The layers, and the instances that live across them. `moves` are the numbers of layers that
-    store elements of their operand, and constants, as they are. They become STOREs alone, unless
-    products read what they store."""
+    store elements of their operand, and constants, as they are. They become STOREs alone. Where
+    products read what they store, they do so only if all products can have the operand's rows."""
     result = [list(items) for items in layers]
     if GemmMode.DENSE_OUT not in GemmMode.of(variant):
         return result, frozenset()
     addresses = RowAddresses(variant, aliases, Memory.OUT)
     kept: frozenset[Instance] = frozenset()
-    moves = _not_multiplied(layers, moves, addresses)
     live = [0] * len(layers)
     depth = scratchpad(variant, Memory.OUT).depth_rows
     done: set[int] = set()
     for group, tensor in _tensors(layers, addresses, moves):
         if tensor.layer in done:
             continue  # it has no tiles any more
-        across = range(tensor.layer, tensor.last + 1)
-        busy = max(
-            live[layer]
-            + _rows_of_tiles(result[layer], {*kept, *(tensor.tiles if layer == across[0] else ())})
-            for layer in across
-        )
-        if busy + tensor.num_rows > depth:
-            continue
-        found = _Kept()
-        for places in tensor.places():
-            option = _kept(result, group, tensor, places, addresses, moves)
-            found = max(found, option, key=lambda kept: kept.num_loads)
-            if found.num_loads == tensor.num_loads:
-                break
-        if found.whole is not None:
+        for choice in tensor.choices():
+            across = range(choice.layer, choice.last + 1)
+            busy = max(
+                live[layer] + _rows_of_tiles(result[layer], {*kept, *own})
+                for layer in across
+                for own in [choice.tiles if layer == choice.layer else ()]
+            )
+            if busy + choice.num_rows > depth:
+                continue
+            found = _best(result, group, choice, addresses)
+            if found.whole is None:
+                continue
             done |= found.moves
             for layer, items in found.layers.items():
                 result[layer] = items
             kept |= {found.whole}
             for layer in across:
                 live[layer] += found.whole.rows
+            break
     return result, kept
 
 
@@ -148,25 +169,6 @@ def _rows_of_tiles(items: Items, but: Collection[Instance]) -> int:
     return 2 * max((x.rows for x in instances if x.memory is Memory.OUT), default=0)
 
 
-def _not_multiplied(
-    layers: Sequence[Items], moves: Collection[int], addresses: RowAddresses
-) -> set[int]:
-    """Those of `moves` whose results no layer loads into INP."""
-    multiplied = {
-        addresses.group(item).group
-        for items in layers
-        for item in items
-        if _is_load(item, into_acc=False)
-    }
-    return {
-        number
-        for number in moves
-        if multiplied.isdisjoint(
-            addresses.group(item).group for item in layers[number] if item.unit is Unit.STORE
-        )
-    }
-
-
 def _tensors(
     layers: Sequence[Items], addresses: RowAddresses, moves: Collection[int]
 ) -> Iterator[tuple[str, _Tensor]]:
@@ -174,20 +176,40 @@ def _tensors(
     move."""
     stores: dict[str, list[tuple[int, SegmentInstruction]]] = {}
     loads: dict[str, Counter[int]] = {}
+    moved: dict[str, Counter[int]] = {}
     for number, items in enumerate(layers):
         for item in items:
+            group = addresses.group(item).group if item.tensor is not None else ""
             if item.unit is Unit.STORE:
-                stores.setdefault(addresses.group(item).group, []).append((number, item))
-            elif _is_load(item, into_acc=number in moves):
-                loads.setdefault(addresses.group(item).group, Counter())[number] += 1
-    for group, found_stores in stores.items():
-        first = found_stores[0][0]
+                stores.setdefault(group, []).append((number, item))
+            elif _is_load(item, into_acc=False):
+                loads.setdefault(group, Counter())[number] += 1
+            elif number in moves and _is_load(item, into_acc=True):
+                moved.setdefault(group, Counter())[number] += 1
+    single = {
+        group: found[0][0]
+        for group, found in stores.items()
+        if all(number == found[0][0] and _is_narrow(item) for number, item in found)
+    }
+    # Moved elements that products read must be the only ones of their group.
+    targets = {
+        number: group
+        for group, found in stores.items()
+        for number, _ in found
+        if number in moves and (group in single or group not in loads)
+    }
+    for group, first in single.items():
         later = {n: count for n, count in loads.get(group, Counter()).items() if n > first}
-        if later and all(number == first and _is_narrow(item) for number, item in found_stores):
-            tiles = stored_rows(layers[first], [item for _, item in found_stores], addresses)
+        found_moves = {
+            n: _Move(count, targets[n], loads.get(targets[n], Counter()))
+            for n, count in moved.get(group, Counter()).items()
+            if n > first and n in targets
+        }
+        if later or found_moves:
+            tiles = stored_rows(layers[first], [item for _, item in stores[group]], addresses)
             if tiles:
                 words = {x: {row: word for word, row in rows.items()} for x, rows in tiles.items()}
-                yield group, _Tensor(first, tuple(later), words, sum(later.values()))
+                yield group, _Tensor(first, later, found_moves, words)
 
 
 def _is_load(item: SegmentInstruction, *, into_acc: bool) -> bool:
@@ -213,13 +235,28 @@ class _Kept:
     moves: frozenset[int] = frozenset()
 
 
+def _best(
+    layers: Sequence[Items],
+    group: str,
+    tensor: _Tensor,
+    addresses: RowAddresses,
+) -> _Kept:
+    """The layers with the tensor in one instance, in the order of rows that saves most LOADs."""
+    found = _Kept()
+    for places in tensor.places():
+        option = _kept(layers, group, tensor, places, addresses)
+        found = max(found, option, key=lambda kept: kept.num_loads)
+        if found.num_loads == tensor.num_loads:
+            break
+    return found
+
+
 def _kept(
     layers: Sequence[Items],
     group: str,
     tensor: _Tensor,
     places: Mapping[int, int],
     addresses: RowAddresses,
-    moves: Collection[int],
 ) -> _Kept:
     """The layers with the tensor in one instance, its words in the rows `places`."""
     whole = Instance(group, Memory.OUT, max(places.values()) + 1)
@@ -237,16 +274,33 @@ def _kept(
     loads = 0
     become_stores = set()
     for layer in tensor.readers:
-        if layer not in moves:
-            changed[layer], saved = _read(layers[layer], group, places, whole, addresses)
-            loads += saved
-            continue
+        changed[layer], saved = _read(layers[layer], group, places, whole, addresses)
+        loads += saved
+    for layer, move in tensor.moves.items():
         stores = moved_rows(layers[layer], group, places, whole, addresses)
-        if stores is not None:
-            changed[layer] = stores
+        if stores is None:
+            continue
+        there = _places(stores, whole, addresses)
+        read = {
+            reader: _read(changed.get(reader, layers[reader]), move.group, there, whole, addresses)
+            for reader in move.readers
+        }
+        saved = sum(saved for _, saved in read.values())
+        if saved == sum(move.readers.values()):
+            changed |= {layer: stores, **{reader: items for reader, (items, _) in read.items()}}
             become_stores.add(layer)
-            loads += sum(_is_load(item, into_acc=True) for item in layers[layer])
+            loads += move.num_loads + saved
     return _Kept(whole, changed, loads, frozenset(become_stores)) if loads else _Kept()
+
+
+def _places(stores: Items, whole: Instance, addresses: RowAddresses) -> dict[int, int]:
+    """By word of memory, the row of `whole` that is stored there."""
+    return {
+        word: row
+        for item in stores
+        if item.unit is Unit.STORE and item.rows[0].instance is whole
+        for row, word in zip(LoadedRows.of(item).rows, addresses.of(item)[1], strict=True)
+    }
 
 
 def _written(

@@ -11,7 +11,7 @@ from daedal.compiler.link.moved_rows import MOST_STORES
 from daedal.isa.artifact import Launch
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
+from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
 from tests.compiler.graph.qdq_models import QdqModel
@@ -152,18 +152,90 @@ def test_a_move_of_what_was_moved() -> None:
     assert again == second and len(kept) == 1
 
 
-def test_not_where_products_read_what_is_moved() -> None:
-    """They find it in OUT, where the layer has computed it."""
-    x = Instance("x", Memory.INP, 4)
-    load = Instruction.of(Opcode.LOAD, memory=LoadMemory.INP, blocks=1, rows=1, cols=4)
-    reader = [SegmentInstruction(load, (RowAccess(x, "row", ((0, 4),), writes=True),), "z")]
-    layers = [computed(), moving(0, 4), reader]
-    assert keep_results(layers, SMALL, {}, {1}) == (layers, frozenset())
+def multiplied(
+    first: int, count: int, tensor: str = "z", mode: int = 0
+) -> list[SegmentInstruction]:
+    """A LOAD of some rows of a tensor, and products with them."""
+    x, a, w = (
+        Instance(name, memory, rows)
+        for name, memory, rows in (
+            ("x", Memory.INP, count), ("sums", Memory.ACC, count), ("w", Memory.WGT, 1)
+        )
+    )  # fmt: skip
+    load = Instruction.of(
+        Opcode.LOAD, memory=LoadMemory.INP, offset_beats=first * BEATS, blocks=1, rows=1, cols=count
+    )
+    gemm = Instruction.of(
+        Opcode.GEMM, mode=mode, extent0=1, extent1=1, extent2=count, inp_factor2=1, acc_factor2=1
+    )
+    runs = ((0, count),)
+    accesses = (
+        RowAccess(a, "acc_base", runs, reads=True, writes=True),
+        RowAccess(x, "inp_base", runs, reads=True),
+        RowAccess(w, "wgt_base", ((0, 1),), reads=True),
+    )
+    return [
+        SegmentInstruction(load, (RowAccess(x, "row", runs, writes=True),), tensor),
+        SegmentInstruction(gemm, accesses, uops=((0, 0, 0, 1),)),
+    ]
 
 
+def test_products_with_a_part() -> None:
+    """They have the rows that `y` has in OUT."""
+    layers = [computed(), moving(2, 4), multiplied(3, 4)]
+    (_, moved, (product,)), (whole,) = keep_results(layers, SMALL, {}, {1})
+    assert transfers(moved) == [("y", 2, 3, 4)] and len(moved) == 1
+    assert product.template.mode == GemmMode.DENSE_OUT
+    assert product.rows[1].instance is whole and product.rows[1].runs == ((2, 6),)
+    assert product.template.inp_base == 2
+
+
+@pytest.mark.parametrize(
+    ("moved", "reader"),
+    [
+        (moving(2, 4), multiplied(2, 4)),
+        (moving(2, 4), multiplied(3, 4, mode=int(GemmMode.DEPTHWISE))),
+        (moving(2, 4), multiplied(3, 4) + multiplied(2, 4)),
+        (moving(4, 4, pads=2), multiplied(3, 6)),
+    ],
+)
+def test_not_where_products_need_other_rows(
+    moved: list[SegmentInstruction], reader: list[SegmentInstruction]
+) -> None:
+    """Some that the layer does not store, those of another mode, or padding. They may find its
+    result in OUT, where it has computed it."""
+    layers = [computed(), moved, reader]
+    (first, same, _), kept = keep_results(layers, SMALL, {}, {1})
+    assert first == layers[0] and {whole.name for whole in kept} <= {"z"}
+    assert [i.template.opcode for i in same] == [i.template.opcode for i in moved]
+
+
+def test_other_products_have_the_rows() -> None:
+    """The layer that moves them stays, as products with its result cannot have them."""
+    layers = [computed(), moving(2, 4), multiplied(2, 4), multiplied(0, ROWS, "y")]
+    (_, moved, reader, (product,)), (whole,) = keep_results(layers, SMALL, {}, {1})
+    assert (moved, reader) == (layers[1], layers[2])
+    assert product.template.mode == GemmMode.DENSE_OUT
+    assert product.rows[1].instance is whole
+
+
+def test_not_for_as_long_as_what_is_moved_is_read() -> None:
+    """Layers between need the rows of OUT. The result of the layer that moves is kept."""
+    depth = scratchpad(SMALL, Memory.OUT).depth_rows
+    large, sums = (Instance("l", memory, depth // 2 - 2) for memory in (Memory.OUT, Memory.ACC))
+    between = [requantized(large, sums), stored(large, "u", 0)]
+    layers = [computed(), multiplied(0, ROWS, "y"), moving(2, 1), between, multiplied(3, 1)]
+    (_, first, moved, _, second), kept = keep_results(layers, SMALL, {}, {2})
+    assert {whole.name: whole.rows for whole in kept} == {"y": ROWS, "z": 1}
+    assert [items[0].template.mode for items in (first, second)] == [GemmMode.DENSE_OUT] * 2
+    assert len(moved) == 4
+
+
+@pytest.mark.parametrize("multiply", [False, True])
 @pytest.mark.parametrize("move", ["Pad", "Slice", "Slice and scale"])
-def test_a_network(move: str) -> None:
-    """What is moved is an output of the network; a slice with another scale is computed."""
+def test_a_network(move: str, multiply: bool) -> None:
+    """What is moved is an output of the network, or multiplied; a slice with another scale is
+    computed, and so is a pad whose result is multiplied."""
     rng = np.random.default_rng(4)
     m = QdqModel()
 
@@ -180,13 +252,14 @@ def test_a_network(move: str) -> None:
         x = m.op("Pad", x, whole(0, 0, 1, 0, 0, 0, 3, 0), m.constant(np.float32(0.4)))
     else:
         x = m.op("Slice", x, whole(2), whole(9), whole(2))
-    model = m.model(m.requantized(x, 0.03 if "scale" in move else 0.02, 2))
+    x = m.requantized(x, 0.03 if "scale" in move else 0.02, 2)
+    model = m.model(product(x) if multiply else x)
     artifact = daedal.compile(model.SerializeToString(), SMALL, host=None, cache=False)
     (launch,) = (part for part in artifact.parts if isinstance(part, Launch))
     verify(launch.program)
     items = launch.program.instructions
     narrow = [i for i in items if i.opcode is Opcode.LOAD and i.memory == LoadMemory.ACC_NARROW]
-    assert bool(narrow) == ("scale" in move)
+    assert bool(narrow) == ("scale" in move or (move == "Pad" and multiply))
     feeds = {"x": rng.normal(size=(1, 16, 12, 1)).astype(np.float32)}
     found = check_layers(artifact, model.SerializeToString(), feeds)
     assert found.passed, found.first_difference
