@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.link.early_loads import early_loads
+from daedal.compiler.link.fill_gaps import fill_gaps
 from daedal.compiler.link.interleave import Stretch, stretches
 from daedal.compiler.link.keep_tables import keep_tables
 from daedal.compiler.link.kept_weights import keep_weights
@@ -92,9 +93,9 @@ def link_code(
 ) -> LinkedCode:
     """All of the program but its constants, which are given by their sizes in bytes.
 
-    With `repeats`, it is launched again and again: weights stay on chip (`keep_weights`), and LOADs
-    move before others that wait (`prefetch`). The other parameters, and the ScheduleErrors, are
-    those of `link`.
+    With `repeats`, it is launched again and again: weights stay on chip (`keep_weights`), and all
+    LOADs may move before others that wait (`prefetch`), not only those of constants
+    (`fill_gaps`). The other parameters, and the ScheduleErrors, are those of `link`.
     """
     count = sum(len(segment.instructions) for segment in segments) + 1
     if count > MAX_INSTRUCTIONS:
@@ -115,8 +116,8 @@ def link_code(
     resolve = Resolver(variant, plan)
     items = keep_tables(variant, list(map(resolve, placed.items)))
     items = early_loads(items, variant.units.queue_depth // 2)
-    if repeats:
-        items = prefetch(variant, plan.region_bytes, items)
+    fill = prefetch if repeats else fill_gaps
+    items = fill(variant, plan.region_bytes, items)
     setup = list(map(resolve, placed.setup))
     waits = insert_tokens(variant, plan.region_bytes, [*setup, *items])
     instructions = tuple(_finished(setup, items, waits))

@@ -21,7 +21,7 @@ from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["prefetch"]
+__all__ = ["LATENCY_CYCLES", "earlier_loads", "prefetch"]
 
 SHORTEST_CYCLES = 16
 """Shorter waits are not filled. What fills a longer one may take longer than it."""
@@ -32,7 +32,7 @@ WINDOW = 1024
 _STEP_CYCLES = {Unit.GEMM: 1, Unit.ALU: 2}
 """Of the ALU, as most of its steps read two operands or write two words."""
 
-_LATENCY_CYCLES = {Unit.LOAD: 80, Unit.GEMM: 16, Unit.ALU: 24, Unit.STORE: 80}
+LATENCY_CYCLES = {Unit.LOAD: 80, Unit.GEMM: 16, Unit.ALU: 24, Unit.STORE: 80}
 """From an instruction's last step to the first of one that waits for it: with preset `ddr`."""
 
 
@@ -63,7 +63,7 @@ class _Schedule:
             [other for other in found if other >= 0]
             for found in hazards(variant, region_bytes, items)
         ]
-        self._before = _earlier_loads(variant, items)
+        self._before = earlier_loads(variant, items)
         transfers = TransferBeats(variant)
         self._cycles = [_cycles(item, transfers) for item in items]
         self._loads = [n for n, unit in enumerate(self._units) if unit is Unit.LOAD]
@@ -94,7 +94,7 @@ class _Schedule:
                 return
             if number in self._moved:
                 continue
-            needed = (self._before[number], *self._conflicts[number])
+            needed = (*self._before[number], *self._conflicts[number])
             if any(other >= waiting and other not in self._moved for other in needed):
                 continue
             if self._ready(number) > self._free[Unit.LOAD]:
@@ -111,25 +111,25 @@ class _Schedule:
         unit = self._units[number]
         end = max(self._ready(number), self._free[unit]) + self._cycles[number]
         self._free[unit] = end
-        self._ends[number] = end + _LATENCY_CYCLES[unit]
+        self._ends[number] = end + LATENCY_CYCLES[unit]
 
 
-def _earlier_loads(variant: Variant, items: Sequence[PlacedInstruction]) -> list[int]:
-    """For each LOAD, the last one before it into one of its rows, or NO_INSTRUCTION: several can
-    fill a tile and its padding."""
+def earlier_loads(variant: Variant, items: Sequence[PlacedInstruction]) -> list[list[int]]:
+    """For each LOAD, the last ones before it into its rows: several can fill a tile and its
+    padding."""
     latest = {
         memory: np.full(pad.depth_rows, NO_INSTRUCTION)
         for memory, pad in scratchpads(variant).items()
     }
     found = []
     for number, item in enumerate(items):
-        before = NO_INSTRUCTION
+        before: set[int] = set()
         for memory, first, runs, _, writes in item.rows if item.unit is Unit.LOAD else ():
             for begin, end in runs if writes else ():
                 rows = latest[memory][first + begin : first + end]
-                before = max(before, int(rows.max(initial=NO_INSTRUCTION)))
+                before.update(np.unique(rows).tolist())
                 rows[:] = number
-        found.append(before)
+        found.append(sorted(before - {NO_INSTRUCTION}))
     return found
 
 
