@@ -6,10 +6,12 @@ for an RMS norm the zero point. For each row, in units of ``2**-fraction_bits`` 
     d = (x << fraction_bits) - m                   SHL, ADD, SUM_LANES, REQUANTIZE to 16 bits, SUB
     V = sum((d >> square_shift)**2)                SHR_EVEN, MUL, ADD, SUM_LANES
     W = V + epsilon, below 2**30                   ADD
-    k = half the leading zeros of W in 30 bits     LOOKUP, ADD, SHR; rounded up
+    k = half the leading zeros of W in 30 bits     REQUANTIZE, SUM_LANES; rounded up
     r = table(W << 2k)                             SHL, SHR_EVEN, LOOKUP, LOOKUP, ADD
     D = d >> (square_shift + spare_shift - k)      ADD, SHR_EVEN
     y = requantize(D * r + bias)                   MUL, REQUANTIZE; per channel
+
+All lanes hold W; for k, each compares it with a threshold of its own (`half_thresholds`).
 
 ``r = rising * sqrt(2**29 / (W << 2k))`` comes from two tables, one for each half of its range; each
 saturates in the other's half, where it contributes a constant. ``D * r`` is
@@ -44,15 +46,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.numerics import IntArray, quantize_multiplier, requantize, shift_right_floor
+from daedal.isa.numerics import IntArray, quantize_multiplier, requantize
 from daedal.isa.row_functions import (
-    BIT_TABLE,
     Step,
     Table,
     affine_step,
-    bit_steps,
+    count_above,
+    half_thresholds,
     look_up,
-    minus_leading_zeros,
     multiply,
     requantize_wide,
     shift_right_by,
@@ -83,9 +84,9 @@ class Norm:
     centred : whether the mean is subtracted.
     zero_point : of x, for an RMS norm.
     fraction_bits, square_shift, spare_shift, epsilon : see above.
-    bits, low, high : tables.
+    low, high : tables.
     mean : the step from the sum to the mean.
-    bit_steps : steps of `bits`.
+    thresholds : as many are above W as its k; those up to epsilon never are.
     mantissas : the steps of the indices into `low` and `high`.
     """
 
@@ -96,11 +97,10 @@ class Norm:
     square_shift: int
     spare_shift: int
     epsilon: int
-    bits: Table
     low: Table
     high: Table
     mean: Step
-    bit_steps: tuple[Step, ...]
+    thresholds: tuple[int, ...]
     mantissas: tuple[Step, Step]
 
 
@@ -199,8 +199,7 @@ def norm(
         d = multiply(d, signs)
     rounded = shift_right_by(d, constants.square_shift)
     total = multiply(rounded, rounded).sum(axis=0, keepdims=True) + constants.epsilon
-    zeros = minus_leading_zeros(total, constants.bit_steps, constants.bits)
-    half = shift_right_floor(zeros, 1)
+    half = count_above(total, constants.thresholds)
     mantissa = shift_right_by(total, half << 1)
     r = look_up(mantissa, constants.mantissas[0], constants.low)
     r = r + look_up(mantissa, constants.mantissas[1], constants.high)
@@ -268,11 +267,10 @@ def _constants(
         shift,
         spare - bits_of_r,
         added,
-        BIT_TABLE,
         low,
         high,
         (0, *quantize_multiplier(1 / channels, multiplier_bits)),
-        bit_steps(_SUM_BITS, added),
+        tuple(item for item in half_thresholds(_SUM_BITS) if item > added),
         (
             affine_step(_LOW, 2 * _LOW, multiplier_bits),
             affine_step(2 * _LOW, 4 * _LOW, multiplier_bits),

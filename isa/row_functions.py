@@ -5,7 +5,9 @@ the parameters of a REQUANTIZE or LOOKUP; a table has its 256 entries in the ord
 -128, ..., 127.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,8 @@ __all__ = [
     "Table",
     "affine_step",
     "bit_steps",
+    "count_above",
+    "half_thresholds",
     "look_up",
     "minus_leading_zeros",
     "multiply",
@@ -83,6 +87,30 @@ def minus_leading_zeros(x: IntArray, steps: Sequence[Step], table: Table) -> Int
     for step in steps[1:]:
         found = found + look_up(x, step, table)
     return found
+
+
+@cache
+def half_thresholds(bits: int) -> tuple[int, ...]:
+    """As many of them are above x as half of x's leading zeros in `bits` bits, rounded up; x > 0.
+
+    They are ``2, 2**3, 2**5, ...`` for an even number of bits, or less by up to 2**-16 of them: x
+    that `minus_leading_zeros` rounds up to such a power counts as the power here, too.
+    """
+    steps = bit_steps(bits, 1)
+
+    def half(x: int) -> int:
+        return int(minus_leading_zeros(np.array(x), steps, BIT_TABLE)) >> 1
+
+    numbers = range(1, 1 << bits)
+    return tuple(numbers[bisect_left(numbers, k, key=half)] for k in range(half(1) + 1, 1))
+
+
+def count_above(x: IntArray, thresholds: Sequence[int]) -> IntArray:
+    """Minus the number of `thresholds` above `x`: REQUANTIZE in a lane for each, and SUM_LANES."""
+    count = np.zeros_like(x)
+    for threshold in thresholds:
+        count = count + requantize(x, -threshold, 1, 0, 0, -1, 0)
+    return count
 
 
 def look_up(x: IntArray, step: Step, table: Table, zero_point: int = INDEX_ZERO_POINT) -> IntArray:

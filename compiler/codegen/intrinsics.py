@@ -83,10 +83,7 @@ SQUARE = "alu_square"
 OVER_LANES = {"alu_sum_lanes": AluOp.SUM_LANES, "alu_max_lanes": AluOp.MAX_LANES}
 """All lanes of x combined, in every lane of c; only of variants with lane reductions."""
 
-IMMEDIATE = {
-    **{f"{name}_immediate": operation for name, operation in REGISTER.items()},
-    "alu_shr_immediate": AluOp.SHR,
-}
+IMMEDIATE = {f"{name}_immediate": operation for name, operation in REGISTER.items()}
 """``c = x op constant``."""
 
 ACCUMULATING = {f"{name}_accumulate": REGISTER[name] for name in ("alu_add", "alu_min", "alu_max")}
@@ -101,7 +98,6 @@ _FORMULA: dict[AluOp, Callable[[Expr, Expr], Expr]] = {
     AluOp.MUL: lambda x, y: x * y,
     AluOp.MIN: lambda x, y: Binary("min", x, y),
     AluOp.MAX: lambda x, y: Binary("max", x, y),
-    AluOp.SHR: lambda x, y: Binary(">>", x, y),
     AluOp.SHR_EVEN: te.shift_even,
 }
 

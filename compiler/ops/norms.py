@@ -6,9 +6,9 @@ from daedal.compiler import te
 from daedal.compiler.ops.requantize import Bounds, requantized
 from daedal.compiler.ops.row_stages import (
     combine,
+    count_above,
     each,
     look_up,
-    minus_leading_zeros,
     over_lanes,
     over_row,
     requantize_wide,
@@ -35,7 +35,6 @@ class NormShifts:
 
 def norm(
     x: te.Tensor,
-    bits: te.Tensor,
     low: te.Tensor,
     high: te.Tensor,
     steps: te.Tensor,
@@ -52,9 +51,9 @@ def norm(
     Parameters
     ----------
     x : (NB, CB, H, W, U, batch, lanes), int8, or int32 with values of 16 bits.
-    bits, low, high : tables (`daedal.compiler.graph.table_layout`), int16.
-    steps : (3 + number of steps for the leading zeros, lanes, 3): the mean, the indices into
-        `bits`, those into `low` and `high`.
+    low, high : tables (`daedal.compiler.graph.table_layout`), int16.
+    steps : (3 + rows of thresholds, lanes, 3): the mean, the thresholds, each in a lane, the
+        indices into `low` and `high`.
     params : (CB * U, lanes, 3).
     signs : (NB, CB, 1, 1, U, batch, lanes) int8, -1 for a negative gain, 0 for padding, else 1.
     padded : whether there is padding, which the mean must not count; needs `signs`.
@@ -78,8 +77,7 @@ def norm(
     power = over_lanes(te.sum, over_row(te.sum, squares, "powers"), "power")
     power = with_immediate("+", power, shifts.epsilon, "variance")
     count = steps.shape[0] - 3
-    zeros = minus_leading_zeros(power, steps, 1, count, bits, "zeros")
-    half = with_immediate(">>", zeros, 1, "half")
+    half = count_above(power, steps, 1, count, "half")
     mantissa = shift_right_by(power, with_immediate("*", half, 2, "even"), "mantissa")
     root_low = look_up(mantissa, steps, count + 1, low, "root_low")
     root_high = look_up(mantissa, steps, count + 2, high, "root_high")

@@ -14,6 +14,7 @@ from daedal.isa.row_functions import INDEX_ZERO_POINT
 
 __all__ = [
     "combine",
+    "count_above",
     "each",
     "look_up",
     "minus_leading_zeros",
@@ -102,6 +103,27 @@ def minus_leading_zeros(
     found = te.compute((count, *x.shape), byte, "bytes")
     step = te.reduce_axis(count, "step")
     return te.compute(x.shape, lambda *i: te.sum(found[(step, *i)], step), name)
+
+
+def count_above(x: te.Tensor, steps: te.Tensor, first: int, count: int, name: str) -> te.Tensor:
+    """`daedal.isa.row_functions.count_above` by `count` rows of `steps` from `first`: a lane has
+    another threshold in each, or zeros, which count nothing.
+
+    Intermediate tensors: ``below``, -1 where x is; ``belows``, its sums over several rows.
+    """
+
+    def below(s: Expr, n: Expr, c: Expr, h: Expr, w: Expr, u: Expr, b: Expr, o: Expr) -> Expr:
+        bias, multiplier, shift = (steps[s + first, o, part] for part in range(3))
+        value = x[n, c, h, w, u, b, o]
+        return te.requantize(value, bias, multiplier, shift, 0, -1, 0, "int8").astype(x.dtype)
+
+    if count == 1:
+        only = te.compute(x.shape, lambda *i: below(IntImm(0), *i), "below")
+        return over_lanes(te.sum, only, name)
+    found = te.compute((count, *x.shape), below, "below")
+    step = te.reduce_axis(count, "step")
+    belows = te.compute(x.shape, lambda *i: te.sum(found[(step, *i)], step), "belows")
+    return over_lanes(te.sum, belows, name)
 
 
 def requantize_wide(x: te.Tensor, steps: te.Tensor, number: int, name: str) -> te.Tensor:

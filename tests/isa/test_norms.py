@@ -6,6 +6,13 @@ import numpy as np
 import pytest
 
 from daedal.isa.norms import NormParameters, error_bound, norm
+from daedal.isa.row_functions import (
+    BIT_TABLE,
+    bit_steps,
+    count_above,
+    half_thresholds,
+    minus_leading_zeros,
+)
 
 UNBOUNDED = 1 << 30
 
@@ -83,6 +90,27 @@ def test_error_is_small_for_residual_streams(deviation: int, most: float) -> Non
     y = norm(x, found.constants, None, found.params, 0, -UNBOUNDED, UNBOUNDED)
     real = real_norm(x * scale, gain, 0 * gain, 1e-5, True) / 0.03
     assert np.abs(y - real).max() < most
+
+
+@pytest.mark.parametrize("least", [1, 255, 40000, (1 << 17) - 1])
+def test_thresholds_count_half_the_leading_zeros(least: int) -> None:
+    """Also next to powers of two, where leading zeros are those of a rounded number."""
+    powers = 1 << np.arange(31)
+    near = (powers[:, None] + np.arange(-10000, 10000)).ravel()
+    rng = np.random.default_rng(least)
+    x = np.concatenate([near, rng.integers(0, 1 << 30, 10000)])
+    x = x[(x >= least) & (x < 1 << 30)]
+    thresholds = [item for item in half_thresholds(30) if item > least]
+    half = minus_leading_zeros(x, bit_steps(30, least), BIT_TABLE) >> 1
+    np.testing.assert_array_equal(count_above(x, thresholds), half)
+
+
+def test_thresholds_are_powers_of_two_or_little_less() -> None:
+    powers = 1 << np.arange(1, 30, 2)
+    found = np.array(half_thresholds(30))
+    assert ((found <= powers) & (found >= powers * (1 - 2.0**-16))).all()
+    constants = parameters([1.0], [0.0], epsilon=1e-3).constants
+    assert constants.thresholds == tuple(found[found > constants.epsilon])
 
 
 @pytest.mark.parametrize("small", [0.0, 1e-6, 1e-3, 0.03])

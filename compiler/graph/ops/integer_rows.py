@@ -2,11 +2,13 @@
 define them.
 
 Tables have 16-bit entries. `steps` are the parameters of the ALU's REQUANTIZE and LOOKUP between
-the operand and the result, which `params` finish. A blocked map has padding channels, which do not
-count: then there is one operand more, int8 per channel, which is packed with its padding.
+the operand and the result, which `params` finish. Those of norms have a row for each threshold;
+blocked, each lane has another threshold. A blocked map has padding channels, which do not count:
+then there is one operand more, int8 per channel, which is packed with its padding.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +19,16 @@ from daedal.compiler.graph.ops.integer import (
     check_activation,
     result_type,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, require, whole
+from daedal.compiler.graph.ops.registry import (
+    Array,
+    Attrs,
+    Evaluate,
+    Infer,
+    OpDef,
+    register,
+    require,
+    whole,
+)
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.target import ACCELERATOR
@@ -34,12 +45,13 @@ __all__ = [
     "Q_SOFTMAX",
     "ROW_OPERATORS",
     "SOFTMAX_TABLES",
+    "norm_steps",
+    "norm_steps_in_lanes",
     "step_rows",
 ]
 
 SOFTMAX_TABLES = ("exp", "bits", "reciprocal")
-NORM_TABLES = ("bits", "low", "high")
-_FIRST_TABLE, _STEPS, _PARAMS, _LANES = 1, 4, 5, 6
+NORM_TABLES = ("low", "high")
 
 NORM_ATTRS = {
     "zero_point_x": "int",
@@ -50,7 +62,26 @@ NORM_ATTRS = {
 }
 """Those of `daedal.isa.norms.Norm`, in its order."""
 
-_Evaluate = Callable[[Sequence[Array], Sequence[TensorType], Attrs], Array]
+_AROUND_THRESHOLDS = (1, -2)
+"""Which of a norm's steps are thresholds: all between these."""
+
+
+class _Places(NamedTuple):
+    """Which operands are tables, steps, params, and values of channels, if there are any."""
+
+    tables: slice
+    steps: int
+    params: int
+    lanes: int
+
+    @classmethod
+    def behind(cls, tables: Sequence[str]) -> "_Places":
+        """Of an operator with x and these tables."""
+        first = 1 + len(tables)
+        return cls(slice(1, first), first, first + 1, first + 2)
+
+
+_OF_SOFTMAX, _OF_NORM = _Places.behind(SOFTMAX_TABLES), _Places.behind(NORM_TABLES)
 
 
 def step_rows(*groups: Sequence[Step]) -> Array:
@@ -58,24 +89,42 @@ def step_rows(*groups: Sequence[Step]) -> Array:
     return np.array([step for group in groups for step in group], dtype=PARAMETER_DTYPE)
 
 
-def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
-    x = operands[0]
-    check_activation(x, wide=True)
-    require(
-        x.rank == 4,
-        f"the operand of an integer softmax or norm must be a map (N, C, H, W), not {x}; "
-        "reshape it in the model",
-    )
-    layout = PLAIN if x.is_plain else TableLayout()
-    table = TensorType((TABLE_ENTRIES,), "int16", layout)
-    tables = operands[_FIRST_TABLE:_STEPS]
-    assert all(item == table for item in tables), f"tables are {tables}, not {table}"
-    for item in operands[_STEPS:_LANES]:
-        assert item.dtype == PARAMETER_DTYPE and item.shape[-1] == 3, f"parameters are {item}"
-    layout_x = x.layout
-    if isinstance(layout_x, ActivationLayout) and x.shape[1] % layout_x.block:
-        assert len(operands) > _LANES, "padding channels need a mask"
-    return result_type(x.shape, x, attrs)
+def norm_steps(constants: Norm) -> Array:
+    """Those of a norm as parameters (rows, 3): mean, thresholds, mantissas."""
+    thresholds = [(-threshold, 1, 0) for threshold in constants.thresholds]
+    return step_rows([constants.mean], thresholds, constants.mantissas)
+
+
+def norm_steps_in_lanes(rows: Array, lanes: int) -> Array:
+    """`norm_steps` as (rows, lanes, 3): the thresholds in lanes side by side, filled up with zeros;
+    the other steps in all lanes."""
+    _, thresholds, _ = np.split(rows, _AROUND_THRESHOLDS)
+    filled = np.pad(thresholds, ((0, -len(thresholds) % lanes), (0, 0)))
+    before, _, after = np.split(np.repeat(rows[:, np.newaxis], lanes, axis=1), _AROUND_THRESHOLDS)
+    return np.concatenate([before, filled.reshape(-1, lanes, 3), after])
+
+
+def _infer(places: _Places) -> Infer:
+    def infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+        x = operands[0]
+        check_activation(x, wide=True)
+        require(
+            x.rank == 4,
+            f"the operand of an integer softmax or norm must be a map (N, C, H, W), not {x}; "
+            "reshape it in the model",
+        )
+        layout = PLAIN if x.is_plain else TableLayout()
+        table = TensorType((TABLE_ENTRIES,), "int16", layout)
+        tables = operands[places.tables]
+        assert all(item == table for item in tables), f"tables are {tables}, not {table}"
+        for item in operands[places.steps : places.lanes]:
+            assert item.dtype == PARAMETER_DTYPE and item.shape[-1] == 3, f"parameters are {item}"
+        layout_x = x.layout
+        if isinstance(layout_x, ActivationLayout) and x.shape[1] % layout_x.block:
+            assert len(operands) > places.lanes, "padding channels need a mask"
+        return result_type(x.shape, x, attrs)
+
+    return infer
 
 
 def _steps(rows: Array) -> list[Step]:
@@ -84,8 +133,9 @@ def _steps(rows: Array) -> list[Step]:
     return [(int(bias), int(multiplier), int(shift)) for bias, multiplier, shift in plain]
 
 
-def _tables(arrays: Sequence[Array], types: Sequence[TensorType]) -> list[Array]:
-    return [types[place].layout.unpack(arrays[place]) for place in range(_FIRST_TABLE, _STEPS)]
+def _tables(arrays: Sequence[Array], types: Sequence[TensorType], places: _Places) -> list[Array]:
+    pairs = zip(arrays[places.tables], types[places.tables], strict=True)
+    return [kind.layout.unpack(array) for array, kind in pairs]
 
 
 def _channels(x: TensorType, values: Array) -> Array:
@@ -100,24 +150,26 @@ def _finished(x: TensorType, result: Array, attrs: Attrs) -> Array:
 
 def _evaluate_softmax(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     x = types[0]
-    exp, bits, reciprocal = _tables(arrays, types)
-    index, *bit_steps, mantissa = _steps(arrays[_STEPS])
+    exp, bits, reciprocal = _tables(arrays, types, _OF_SOFTMAX)
+    index, *bit_steps, mantissa = _steps(arrays[_OF_SOFTMAX.steps])
     constants = Softmax(
         exp, bits, reciprocal, index, tuple(bit_steps), mantissa, whole(attrs, "sum_bits")
     )
     keys = _channels(x, arrays[0])
-    if len(arrays) > _LANES:
-        keys = keys + _channels(types[_LANES], arrays[_LANES]) * MASK_FACTOR
-    params = arrays[_PARAMS].reshape(-1, 3)[0]
+    lanes = _OF_SOFTMAX.lanes
+    if len(arrays) > lanes:
+        keys = keys + _channels(types[lanes], arrays[lanes]) * MASK_FACTOR
+    params = arrays[_OF_SOFTMAX.params].reshape(-1, 3)[0]
     finish = (whole(attrs, name) for name in REQUANTIZE_ATTRS)
     return _finished(x, softmax(keys, constants, params, *finish), attrs)
 
 
-def _norm_over_channels(centred: bool) -> _Evaluate:
+def _norm_over_channels(centred: bool) -> Evaluate:
     def evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
         x = types[0]
-        bits, low, high = _tables(arrays, types)
-        mean, *bit_steps, first, second = _steps(arrays[_STEPS])
+        low, high = _tables(arrays, types, _OF_NORM)
+        before, thresholds, after = np.split(arrays[_OF_NORM.steps], _AROUND_THRESHOLDS)
+        (mean,), (first, second) = _steps(before), _steps(after)
         zero_point, fraction, square, spare, epsilon = (whole(attrs, x) for x in NORM_ATTRS)
         constants = Norm(
             channels=types[0].shape[1],
@@ -127,16 +179,16 @@ def _norm_over_channels(centred: bool) -> _Evaluate:
             square_shift=square,
             spare_shift=spare,
             epsilon=epsilon,
-            bits=bits,
             low=low,
             high=high,
             mean=mean,
-            bit_steps=tuple(bit_steps),
+            thresholds=tuple(-int(bias) for bias, used, _ in thresholds.reshape(-1, 3) if used),
             mantissas=(first, second),
         )
         channels = _channels(x, arrays[0])
-        signs = _channels(types[_LANES], arrays[_LANES]) if len(arrays) > _LANES else None
-        params = arrays[_PARAMS].reshape(-1, 3)
+        lanes = _OF_NORM.lanes
+        signs = _channels(types[lanes], arrays[lanes]) if len(arrays) > lanes else None
+        params = arrays[_OF_NORM.params].reshape(-1, 3)
         finish = (whole(attrs, name) for name in REQUANTIZE_ATTRS)
         return _finished(x, norm(channels, constants, signs, params, *finish), attrs)
 
@@ -148,7 +200,7 @@ Q_SOFTMAX = register(
         "q_softmax",
         ("x", *SOFTMAX_TABLES, "steps", "params", "mask"),
         {"sum_bits": "int", **REQUANTIZE_ATTRS},
-        _infer,
+        _infer(_OF_SOFTMAX),
         _evaluate_softmax,
         num_optional=1,
         targets=(ACCELERATOR,),
@@ -162,7 +214,7 @@ def _norm(name: str, centred: bool) -> OpDef:
         f"q_{name}_norm",
         ("x", *NORM_TABLES, "steps", "params", "signs"),
         {**NORM_ATTRS, **REQUANTIZE_ATTRS},
-        _infer,
+        _infer(_OF_NORM),
         _norm_over_channels(centred),
         num_optional=1,
         targets=(ACCELERATOR,),

@@ -13,6 +13,7 @@ from daedal.compiler.graph.ops.integer_rows import (
     Q_RMS_NORM,
     Q_SOFTMAX,
     SOFTMAX_TABLES,
+    norm_steps,
     step_rows,
 )
 from daedal.compiler.graph.ops.registry import ints, number
@@ -105,9 +106,8 @@ def _lower_norm(
         raise UnsupportedError(f"{error} ({node}); quantize the model again") from error
     constants: Norm = norm.constants
     operands = _tables(context, output, {name: getattr(constants, name) for name in NORM_TABLES})
-    steps = step_rows([constants.mean], constants.bit_steps, constants.mantissas)
     operands += [
-        _constant(context, f"{output}.steps", steps),
+        _constant(context, f"{output}.steps", norm_steps(constants)),
         context.define_params(output, norm.params),
     ]
     if (norm.signs < 0).any():

@@ -26,6 +26,7 @@ from daedal.compiler.graph.ops.integer_rows import (
     Q_RMS_NORM,
     Q_SOFTMAX,
     ROW_OPERATORS,
+    norm_steps_in_lanes,
 )
 from daedal.compiler.graph.ops.registry import get_op, ints, runs_on, whole
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
@@ -84,7 +85,9 @@ _WITH_CHANNELS = (
 )
 """Operators with parameters per channel of the result."""
 
-_PARAMETERS = {Q_LAYER_NORM.name: 5, Q_RMS_NORM.name: 5}
+_PARAMETERS = {
+    name: get_op(name).operands.index("params") for name in (Q_LAYER_NORM.name, Q_RMS_NORM.name)
+}
 """Which operand they are, if not the last."""
 
 
@@ -263,9 +266,15 @@ class _Blocking:
 
     def _block_rows(self, node: Node) -> list[str]:
         """Operands of a softmax or norm; padding channels are marked in an operand of its own."""
-        x, *tables, steps, params = node.inputs[:6]
+        required = len(get_op(node.op).operands) - 1
+        x, *tables, steps, params = node.inputs[:required]
         operands = [self._as_blocked(x), *(self._block_table(name) for name in tables)]
-        operands += [self._block_params(node, name) for name in (steps, params)]
+        if node.op == Q_SOFTMAX.name:
+            operands.append(self._block_params(node, steps))
+        else:
+            rows = norm_steps_in_lanes(self._graph.constant(steps), self._block_out)
+            operands.append(self._define(steps, rows))
+        operands.append(self._block_params(node, params))
         channels = self._graph.types[x].shape[1]
         padding = -channels % self._activations.block
         shape = (self._activations.batch, channels + padding, 1, 1)
@@ -273,7 +282,10 @@ class _Blocking:
             values = np.where(np.arange(channels + padding) < channels, 0, -128)
             marked = padding > 0
         else:
-            values = np.pad(self._signs(node, channels), (0, padding))
+            values = np.ones(channels, dtype=np.int8)
+            for signs in node.inputs[required:]:
+                values = self._graph.constant(signs).reshape(-1)
+            values = np.pad(values, (0, padding))
             marked = bool((values != 1).any())
         if marked:
             lanes = np.broadcast_to(values.astype(np.int8).reshape(1, -1, 1, 1), shape)
@@ -281,12 +293,6 @@ class _Blocking:
             name = f"{node.output}.lanes"
             operands.append(self._define(name, self._activations.pack(lanes), type_))
         return operands
-
-    def _signs(self, node: Node, channels: int) -> Array:
-        """Those of the gains of a norm."""
-        if len(node.inputs) == 6:
-            return np.ones(channels, dtype=np.int8)
-        return self._graph.constant(node.inputs[6]).reshape(-1)
 
     def _as_blocked(self, name: str) -> str:
         if name not in self._blocked and self._graph.is_constant(name):

@@ -7,6 +7,7 @@ from daedal.compiler.graph.ops.integer_rows import (
     NORM_ATTRS,
     NORM_TABLES,
     SOFTMAX_TABLES,
+    norm_steps,
     step_rows,
 )
 from daedal.isa.norms import NormParameters
@@ -65,8 +66,7 @@ def _norm(pick: Pick, variant: Variant, op: str, *, wide: bool = False) -> Graph
     )
     constants = found.constants
     tables = {name: getattr(constants, name) for name in NORM_TABLES}
-    rows = step_rows([constants.mean], constants.bit_steps, constants.mantissas)
-    _row_operands(layer, tables, rows)
+    _row_operands(layer, tables, norm_steps(constants))
     layer.constant("params", found.params)
     if (found.signs < 0).any():
         layer.constant("signs", found.signs.reshape(1, -1, 1, 1))

@@ -32,6 +32,7 @@ from daedal.isa.variant import Variant
 __all__ = ["computes_rows", "rows_template", "tensorize_row_stage"]
 
 _OVER_BLOCKS = {
+    "belows": "alu_add_accumulate",
     "powers": "alu_add_accumulate",
     "tops": "alu_max_accumulate",
     "totals": "alu_add_accumulate",
@@ -39,12 +40,21 @@ _OVER_BLOCKS = {
 }
 """Reductions over rows of accumulators."""
 
-_OVER_LANES = {"power": "alu_sum_lanes", "top": "alu_max_lanes", "total": "alu_sum_lanes"}
+_OVER_STEPS = {"belows": "below", "zeros": "bytes"}
+"""Those of them over rows that have a stage's results of several steps, and this stage."""
+
+_OVER_LANES = {
+    "half": "alu_sum_lanes",
+    "power": "alu_sum_lanes",
+    "top": "alu_max_lanes",
+    "total": "alu_sum_lanes",
+}
 
 _LOOKUPS = ("bytes", "entries", "inverse", "root_high", "root_low")
 
 _OPERATIONS = {
     "amount": "alu_add_immediate",
+    "below": "requantize_widen",
     "counted": "alu_mul",
     "deviation": "alu_sub",
     "distance": "alu_sub",
@@ -52,7 +62,6 @@ _OPERATIONS = {
     "even": "alu_mul_immediate",
     "factor": "alu_shift_even",
     "from_zero": "alu_sub_immediate",
-    "half": "alu_shr_immediate",
     "low_mask": "alu_mul_immediate",
     "mantissa": "alu_shift_even",
     "masked": "alu_add",
@@ -75,7 +84,7 @@ _OF_MAP = (
 )
 """Stages of all channels; others belong to a row or to channels."""
 
-_REQUANTIZING = (*_LOOKUPS, "mean")
+_REQUANTIZING = (*_LOOKUPS, "below", "mean")
 
 _LOADS = ("wide", "wide_mask", "wide_present", "wide_signs")
 
@@ -169,7 +178,7 @@ class _Stage:
         if self.loads:
             return np.zeros_like(pixels)
         if self.name in _OVER_BLOCKS:
-            steps = np.full_like(pixels, self.rows if self.name == "zeros" else blocks)
+            steps = np.full_like(pixels, self.rows if self.name in _OVER_STEPS else blocks)
             return accumulation(steps, pixels * per_vector, variant)
         # A square reads one row twice.
         reads = 2 if _OPERATIONS.get(self.name) == SQUARE else 1
@@ -217,8 +226,8 @@ def _stages(func: PrimFunc, sites: Sequence[Site]) -> list[_Stage]:
         of_channels = name in ("low_mask", "present") or (own and name != "wide")
         of_map = not of_channels and len(shape) == MAP_RANK and name in _OF_MAP
         rows = shape[0] if len(shape) > MAP_RANK else 1
-        if name == "zeros":
-            rows = shapes["bytes"][0]
+        if name in _OVER_STEPS:
+            rows = shapes[_OVER_STEPS[name]][0]
         loads = (4 if name == "wide" and dtype == "int32" else 1) if own else 0
         found.append(_Stage(name, rows, of_map, of_channels, loads, own))
     return found
@@ -236,14 +245,16 @@ def _scheduled(
     sch.reorder(n, h_0, w_0, c, h_1, w_1, u, b, o)
     sch.compute_at(y, w_0)
     names = [site.block.name for site in reversed(sites) if site.block.name != "y"]
+    summed = {_OVER_STEPS[name] for name in names if name in _OVER_STEPS}
     loop = w_0
     odd_pixels = tile[1] * tile[2] % 2 == 1
     for name in names:
         sch.set_scope(sch.get_block(name), 0, "acc")
-        if odd_pixels and (name in _OF_MAP or name == "bytes"):
+        of_steps = name in summed
+        if odd_pixels and (name in _OF_MAP or of_steps):
             # Both operands of an operation then lie in two banks, in every channel block.
             row = prod(func.outputs[0].shape[-3:])
-            sch.storage_align(sch.get_block(name), 0, int(name != "bytes"), 2 * row)
+            sch.storage_align(sch.get_block(name), 0, int(not of_steps), 2 * row)
         sch.compute_at(sch.get_block(name), loop if name in _IN_CHUNKS else w_0)
         if name == "powers":
             *_, n, c, h, w, u, b, o, blocks, parts = sch.get_loops(sch.get_block(name))
