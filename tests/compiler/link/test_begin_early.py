@@ -168,8 +168,8 @@ def test_fewer_cycles_and_the_same_results() -> None:
 
 @pytest.mark.rtl
 def test_the_rtl_gives_the_same_in_the_same_cycles() -> None:
-    model = normed_products(128, 64, 256, 1)
-    x = feeds(128, 64)
+    model = normed_products(128, 128, 256, 1)
+    x = feeds(128, 128)
     artifact, launch = compiled(model)
     assert _layers_beside_the_first(launch) == {1}
     timing, rtl, functional = (
@@ -182,7 +182,7 @@ def test_the_rtl_gives_the_same_in_the_same_cycles() -> None:
 
 def test_the_same_under_any_interleaving() -> None:
     """Two projections of one code, which share the tiles of the norm."""
-    model = normed_products(128, 64, 256, 2)
+    model = normed_products(128, 128, 256, 2)
     _, launch = compiled(model)
     assert _layers_beside_the_first(launch) == {1, 2}
     program = launch.program
@@ -198,7 +198,7 @@ def test_the_same_under_any_interleaving() -> None:
 
 
 def test_a_program_that_does_not_fit_is_linked_without_early_layers() -> None:
-    model = normed_products(128, 64, 256, 1)
+    model = normed_products(128, 128, 256, 1)
     real = linker.Placement.run
     tried = []
 
