@@ -6,14 +6,17 @@ tiles, although its weights are then loaded several times. Input: a node and the
 before. Output: a `Config`.
 """
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.codegen.segment import Segment, SegmentInstruction
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
+from daedal.compiler.graph.ops.integer import is_wide
+from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM
 from daedal.compiler.link.interleave import SHORTEST_TILE, stretches
 from daedal.compiler.link.side_by_side import UnitCycles
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
@@ -22,10 +25,10 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.space import Config
 from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import Unit
+from daedal.isa.table import GemmMode, LoadMemory, OutMemory, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["early_tile", "work_in_front"]
+__all__ = ["early_tile", "leading_tile", "work_in_front"]
 
 LEAST_GAIN = 0.02
 """Of the cycles of all layers one after the other."""
@@ -33,6 +36,11 @@ LEAST_GAIN = 0.02
 SHARE = 4
 """A tile may take this part of the accumulators: two of them fit the half that the convolution has
 while the layers in front run."""
+
+_NORMS = (Q_LAYER_NORM.name, Q_RMS_NORM.name)
+
+_KEPT = (Memory.OUT, Memory.ACC)
+"""Scratchpads in which small tensors stay."""
 
 _NEIGHBOURS = 3
 """Layers before that decide what is interleaved with the last one."""
@@ -53,7 +61,7 @@ def early_tile(
     _, _, height, width = graph.types[node.output].shape
     table = space.all()
     maps = -(-height // table["height"]) * -(-width // table["width"])
-    several = (maps > 1) & (table["turns"] == 0)
+    several = maps > 1
     for knob, value in space.added.items():
         several &= table[knob] == value
     table, maps = chosen(table, several), maps[several]
@@ -67,14 +75,75 @@ def early_tile(
     cycles, beats = features["estimate"][useful], features["beats"][useful]
     alone, words = max(front.values()), front["bus"]
     late = (maps - 1) / maps
-    # The products of the map's first tile overlap with all but the first part in front.
-    first = np.maximum.reduce([cycles / maps, beats / maps + words * late, alone * late])
-    together = alone / maps + first + cycles * late
+    # The products of the map's first tile overlap with all but the first part in front; where
+    # weights stay for all of the map, those of the first weights do.
+    blocks = -(-graph.types[node.output].physical_shape[1] // table["out_blocks"])
+    groups = np.where(table["turns"] > 0, -(-blocks // np.maximum(table["turns"], 1)), 1)
+    early = 1 / (maps * groups)
+    first = np.maximum.reduce([cycles * early, beats * early + words * late, alone * late])
+    together = alone / maps + first + cycles * (1 - early)
     best = int(np.argmin(together))
     if together[best] > (1 - LEAST_GAIN) * (alone + usual):
         return None
     (config,) = space.configs(chosen(table, np.array([best])))
     return config
+
+
+def leading_tile(graph: Graph, node: Node, before: Segment, variant: Variant) -> Config | None:
+    """The tile of a convolution with which it and the norm that reads its result take the fewest
+    cycles together, tile behind tile; None where nothing is gained. It has the pixels of the tiles
+    in which `before` computes its operand, so that this stays on chip, too.
+
+    That is so if the result stays in the accumulators (`daedal.compiler.link.follow_tiles`): the
+    norm begins when a part of the pixels has all of its channels.
+    """
+    kind = graph.types[node.output]
+    norms = [user for user in graph.users[node.output] if user.op in _NORMS]
+    rows = scratchpad(variant, Memory.ACC).depth_rows // SHARE
+    if not (norms and node.op in CONVOLUTIONS and is_wide(kind)):
+        return None
+    if math.prod(kind.physical_shape[:-2]) > rows:
+        return None
+    try:
+        space, norm = any_space_of(graph, node, variant), any_space_of(graph, norms[0], variant)
+        if not isinstance(space, ConvSpace):
+            return None
+        usual = float(space.cycles(space.table([space.default]))[0])
+        behind = float(norm.features(norm.table([norm.default]))["vector_cycles"][0])
+    except ScheduleError:
+        return None
+    _, _, height, width = kind.shape
+    table = space.all()
+    maps = -(-height // table["height"]) * -(-width // table["width"])
+    blocks = kind.physical_shape[1] * kind.physical_shape[4]
+    # All channels of a part of the pixels, block by block or at once: those stay on chip.
+    whole = (table["turns"] == 0) | (table["turns"] * table["out_blocks"] >= blocks)
+    whole &= (table["out_blocks"] == 1) | (table["out_blocks"] == blocks)
+    several = (maps > 1) & whole & (table["height"] * table["width"] == _pixels(before, node))
+    for knob, value in space.added.items():
+        several &= table[knob] == value
+    if not several.any():
+        return None
+    table, maps = chosen(table, several), maps[several]
+    features = space.features(table)
+    long = features["product_cycles"] >= SHORTEST_TILE * maps
+    if not long.any():
+        return None
+    table, maps, cycles = chosen(table, long), maps[long], features["estimate"][long]
+    late = (maps - 1) / maps
+    together = cycles / maps + np.maximum(cycles, behind) * late + behind / maps
+    best = int(np.argmin(together))
+    if together[best] > (1 - LEAST_GAIN) * (usual + behind):
+        return None
+    (config,) = space.configs(chosen(table, np.array([best])))
+    return config
+
+
+def _pixels(before: Segment, node: Node) -> int:
+    """Of a tile of the operand of `node`; 0 if `before` does not compute it."""
+    stores = (x for x in before.instructions if x.unit is Unit.STORE and x.tensor == node.inputs[0])
+    first = next(stores, None)
+    return 0 if first is None else first.template.values.get("cols", 0)
 
 
 def work_in_front(node: Node, before: Sequence[Segment], variant: Variant) -> Counter[str] | None:
@@ -91,7 +160,39 @@ def work_in_front(node: Node, before: Sequence[Segment], variant: Variant) -> Co
     if not front or tensor not in front[-1].writes or _multiplies(front[-1]):
         return None
     last = stretches(front, (), variant, resident=True)[-1]
-    return None if last.multiplies else UnitCycles(variant).of(item for _, item in last.items)
+    return UnitCycles(variant).of(_without_kept([item for _, item in last.items], variant))
+
+
+def _without_kept(
+    items: Sequence[SegmentInstruction], variant: Variant
+) -> Iterator[SegmentInstruction]:
+    """The instructions but for transfers of tensors that are small enough to stay on chip, and so
+    are neither loaded nor stored (`daedal.compiler.link.unread_stores`)."""
+    most = {memory: scratchpad(variant, memory).depth_rows // SHARE for memory in _KEPT}
+    if GemmMode.DENSE_OUT not in GemmMode.of(variant):
+        del most[Memory.OUT]
+    rows: Counter[tuple[str | None, Unit]] = Counter()
+    for item in items:
+        rows[item.tensor, item.unit] += _rows_moved(item)
+    for item in items:
+        memory = _kept_in(item)
+        if memory not in most or rows[item.tensor, item.unit] > most[memory]:
+            yield item
+
+
+def _kept_in(item: SegmentInstruction) -> Memory | None:
+    """Where the tensor of a transfer could stay: OUT, or the accumulators; None for others."""
+    memory = item.template.values.get("memory", 0)
+    if item.unit is Unit.STORE:
+        return OutMemory(memory).memory
+    if item.unit is not Unit.LOAD:
+        return None
+    return {LoadMemory.INP: Memory.OUT, LoadMemory.ACC: Memory.ACC}.get(LoadMemory(memory))
+
+
+def _rows_moved(item: SegmentInstruction) -> int:
+    values = item.template.values
+    return math.prod(values.get(name, 0) for name in ("blocks", "rows", "cols"))
 
 
 def _multiplies(segment: Segment) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled
-from daedal.compiler.early_tiles import early_tile, work_in_front
+from daedal.compiler.early_tiles import early_tile, leading_tile, work_in_front
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.immediates import patched, with_placeholders
 from daedal.compiler.link import LinkedCode
@@ -73,6 +73,7 @@ class LayerCode:
         config = self._config(graph, general)
         if config is None and before:
             config = matching_tile(graph, general, before[-1], self._builder.variant)
+            config = config or leading_tile(graph, general, before[-1], self._builder.variant)
             config = config or self._early_tile(graph, general, kind, before)
         known = self._known.get((kind, config))
         if known is None:

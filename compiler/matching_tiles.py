@@ -36,7 +36,9 @@ def matching_tile(graph: Graph, node: Node, before: Segment, variant: Variant) -
     if first is None:
         return None
     _, blocks, height, width, *_ = graph.types[x].physical_shape
-    pixels = min(first.template.values["cols"], height * width)
+    pixels = first.template.values["cols"]
+    if pixels >= height * width:
+        pixels = -(-height * width // 2)
     rows, columns = (pixels // width, width) if pixels >= width else (1, pixels)
     config = Config.of(blocks=blocks, height=rows, width=columns)
     try:

@@ -38,7 +38,7 @@ __all__ = [
     "tensor_specs",
 ]
 
-FORMAT = "daedal program 4"
+FORMAT = "daedal program 5"
 MAX_FILE_BYTES = 1 << 30
 MAX_MEMORY_BYTES = 1 << 30
 MAX_INSTRUCTIONS = 1 << 20
@@ -76,6 +76,9 @@ class Program:
     The first `setup` instructions load what stays on chip: a launch that follows one of the same
     program leaves them out (`repeated`). They are LOADs without tokens, and no other instruction
     writes their rows.
+
+    `unread` are the numbers of STOREs of results that nothing reads, and how many planes each of
+    them would store. Here they store none; `observed` is the same program with all of them.
     """
 
     variant: Variant
@@ -86,6 +89,7 @@ class Program:
     outputs: tuple[TensorSpec, ...] = ()
     marks: Mapping[int, str] = field(default_factory=dict)
     setup: int = 0
+    unread: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.constants) > self.region_bytes[0]:
@@ -102,13 +106,25 @@ class Program:
         """The program of a launch that follows one of this program: without its setup."""
         if not self.setup:
             return self
-        return dataclasses.replace(self, instructions=self.instructions[self.setup :], setup=0)
+        unread = {number - self.setup: planes for number, planes in self.unread.items()}
+        instructions = self.instructions[self.setup :]
+        return dataclasses.replace(self, instructions=instructions, setup=0, unread=unread)
+
+    @cached_property
+    def observed(self) -> "Program":
+        """The program with all STOREs, so that every layer's result can be read."""
+        if not self.unread:
+            return self
+        instructions = list(self.instructions)
+        for number, planes in self.unread.items():
+            instructions[number] = instructions[number].replace(blocks=planes)
+        return dataclasses.replace(self, instructions=tuple(instructions), unread={})
 
     @property
     def setup_alone(self) -> "Program":
         """A program that only loads what stays on chip."""
         instructions = (*self.instructions[: self.setup], Instruction.of(Opcode.FINISH))
-        return dataclasses.replace(self, instructions=instructions, marks={}, setup=0)
+        return dataclasses.replace(self, instructions=instructions, marks={}, setup=0, unread={})
 
     def encode(self) -> bytes:
         """The instruction stream as the machine fetches it."""
@@ -126,6 +142,7 @@ class Program:
             "outputs": [dataclasses.asdict(spec) for spec in self.outputs],
             "marks": {str(tag): name for tag, name in sorted(self.marks.items())},
             "setup": self.setup,
+            "unread": sorted(self.unread.items()),
             "sha256": hashlib.sha256(code + self.constants).hexdigest(),
         }
         head = json.dumps(manifest, indent=1).encode()
@@ -168,6 +185,7 @@ class Program:
                 outputs=tensor_specs(manifest["outputs"]),
                 marks={int(tag): text(name) for tag, name in manifest["marks"].items()},
                 setup=whole(manifest["setup"], 0, MAX_INSTRUCTIONS),
+                unread=_pairs(manifest["unread"]),
             )
             program.check_bounds()
             return program
@@ -207,6 +225,14 @@ class Program:
                 f"the setup of a program must be some of its {len(self.instructions)} "
                 f"instructions, not {self.setup}; compile the model again"
             )
+        for number in self.unread:
+            in_program = self.setup <= number < len(self.instructions)
+            item = self.instructions[number] if in_program else None
+            if item is None or item.opcode is not Opcode.STORE or item.blocks:
+                raise ProgramError(
+                    "what nothing reads must be STOREs of no planes behind the setup, and "
+                    f"instruction {number} is none; compile the model again"
+                )
         steps = sum(item.steps for item in self.instructions)
         if steps > MAX_STEPS:
             raise ProgramError(
@@ -253,6 +279,14 @@ def _instructions(variant: Variant, code: bytes) -> tuple[Instruction, ...]:
 def _regions(data: Mapping[str, Any]) -> tuple[int, int, int, int]:
     sizes = [whole(data[name], 0, MAX_MEMORY_BYTES) for name in BASES]
     return (sizes[0], sizes[1], sizes[2], sizes[3])
+
+
+def _pairs(items: Sequence[Sequence[Any]]) -> dict[int, int]:
+    found = {}
+    for item in items:
+        number, planes = wholes(item)
+        found[number] = planes
+    return found
 
 
 def tensor_specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:

@@ -1,9 +1,10 @@
 """`keep_layers`: a launch after which the result of every layer can be read.
 
 A program reuses the bytes of a tensor once it is no longer read. Here the stores of every layer are
-redirected to separate memory, and so are the loads that read them. Nothing else changes: the
-instructions, their order, their tokens and their scratchpad rows stay, so that each layer computes
-the same as in the original program.
+redirected to separate memory, and so are the loads that read them. STOREs of results that nothing
+reads, which store nothing in the original program (`Program.unread`), store them here. Nothing else
+changes: the instructions, their order, their tokens and their scratchpad rows stay, so that each
+layer computes the same as in the original program.
 """
 
 from dataclasses import replace
@@ -27,7 +28,7 @@ def keep_layers(launch: Launch) -> Launch:
     overwrites is omitted.
     """
     known = {spec.name for spec in launch.program.outputs}
-    moves = _Moves(launch.program)
+    moves = _Moves(launch.program.observed)
     program = moves.program()
     flow = MemoryFlow(program)
     specs, bindings = [], []

@@ -33,10 +33,10 @@ SHARE = 0.8
 WINDOW = 1024
 """Instructions over which a LOAD may move."""
 
-PASSES = 2
+PASSES = 4
 """LOADs that have moved leave gaps behind."""
 
-_CYCLES_PER_WORD = 1.5
+_CYCLES_PER_WORD = 1.25
 """LOAD and STORE share the bus, and wait for memory."""
 
 _TRANSFER_CYCLES = 8
@@ -53,12 +53,14 @@ def fill_gaps(
     variant: Variant,
     region_bytes: tuple[int, int, int, int],
     items: Sequence[PlacedInstruction],
+    unread: Collection[int] = (),
 ) -> list[PlacedInstruction]:
     """The same program with some LOADs of constants earlier.
 
-    A LOAD stays behind every instruction that touches its rows, so the result is unchanged.
+    `unread` are the numbers of STOREs that will store nothing. A LOAD stays behind every
+    instruction that touches its rows, so the result is unchanged.
     """
-    schedule = _Schedule(variant, region_bytes, items)
+    schedule = _Schedule(variant, region_bytes, items, unread)
     order = list(range(len(items)))
     for _ in range(PASSES):
         order = _filled(schedule, order)
@@ -81,6 +83,7 @@ class _Schedule:
         variant: Variant,
         region_bytes: tuple[int, int, int, int],
         items: Sequence[PlacedInstruction],
+        unread: Collection[int],
     ) -> None:
         self.units = [item.unit for item in items]
         self.conflicts = [
@@ -91,7 +94,9 @@ class _Schedule:
         self.constant = [item.unit is Unit.LOAD and item.beats is None for item in items]
         self.depth = variant.units.queue_depth
         cycles = _Cycles(variant)
-        self.cycles = [cycles.of(item) for item in items]
+        self.cycles = [
+            0 if number in unread else cycles.of(item) for number, item in enumerate(items)
+        ]
 
     def times(self, order: Sequence[int]) -> _Times:
         """Of the program in this order."""

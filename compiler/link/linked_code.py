@@ -5,7 +5,7 @@ only share it (`daedal.compiler.segment_store`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from daedal.compiler.link.memory_plan import WORKSPACE, MemoryPlan, Place
 from daedal.isa.instruction import Instruction
@@ -61,6 +61,7 @@ class LinkedCode:
     tables : micro-ops, as constants of the program, by name.
     plan : the places of all tensors.
     setup : the number of leading instructions that load what stays on chip.
+    unread : as in `Program`.
     """
 
     instructions: tuple[Instruction, ...]
@@ -68,6 +69,7 @@ class LinkedCode:
     plan: MemoryPlan
     report: LinkReport
     setup: int = 0
+    unread: Mapping[int, int] = field(default_factory=dict)
 
     def program(
         self,
@@ -91,6 +93,7 @@ class LinkedCode:
             tuple(_placed_spec(spec, plan) for spec in outputs),
             dict(enumerate(layers)),
             self.setup,
+            self.unread,
         )
         program.check_bounds()
         return LinkedProgram(program, plan.places, self.report)

@@ -51,6 +51,7 @@ def linked_to_bytes(code: LinkedCode) -> bytes:
         "region_bytes": code.plan.region_bytes,
         "counts": [getattr(code.report, name) for name in _COUNTS],
         "setup": code.setup,
+        "unread": sorted(code.unread.items()),
         "rows": [(_MEMORIES.index(pad), rows) for pad, rows in code.report.high_water_rows.items()],
     }
     numbers = np.array(shapes + values, dtype="<i8").tobytes()
@@ -77,7 +78,8 @@ def linked_from(data: bytes) -> LinkedCode:
         report = _report(head, (first, second, third, fourth))
         plan = MemoryPlan(places, report.region_bytes, report.workspace_bound_bytes)
         setup = int(head["setup"])
-        return LinkedCode(_instructions(head, numbers), tables, plan, report, setup)
+        unread = {int(number): int(planes) for number, planes in head["unread"]}
+        return LinkedCode(_instructions(head, numbers), tables, plan, report, setup, unread)
 
 
 def _instructions(head: dict[str, Any], numbers: list[int]) -> tuple[Instruction, ...]:

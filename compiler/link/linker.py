@@ -22,6 +22,7 @@ from daedal.compiler.link.placed import PlacedInstruction
 from daedal.compiler.link.prefetch import prefetch
 from daedal.compiler.link.resolve import Resolver
 from daedal.compiler.link.tokens import insert_tokens
+from daedal.compiler.link.unread_stores import unread_stores
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import MAX_INSTRUCTIONS
@@ -116,11 +117,16 @@ def link_code(
     resolve = Resolver(variant, plan)
     items = keep_tables(variant, list(map(resolve, placed.items)))
     items = early_loads(items, variant.units.queue_depth // 2)
-    fill = prefetch if repeats else fill_gaps
-    items = fill(variant, plan.region_bytes, items)
+    names = [spec.name for spec in outputs]
+    if repeats:
+        items = prefetch(variant, plan.region_bytes, items)
+    else:
+        unread = unread_stores(items, aliases or {}, names)
+        items = fill_gaps(variant, plan.region_bytes, items, unread)
     setup = list(map(resolve, placed.setup))
     waits = insert_tokens(variant, plan.region_bytes, [*setup, *items])
-    instructions = tuple(_finished(setup, items, waits))
+    unread = unread_stores([*setup, *items], aliases or {}, names)
+    instructions = tuple(_finished(setup, items, waits, unread))
     report = LinkReport(
         num_instructions=len(instructions),
         num_tokens=waits.num_tokens,
@@ -133,7 +139,7 @@ def link_code(
         region_bytes=plan.region_bytes,
         workspace_bound_bytes=plan.workspace_bound_bytes,
     )
-    return LinkedCode(instructions, tables, plan, report, len(setup))
+    return LinkedCode(instructions, tables, plan, report, len(setup), unread)
 
 
 class _Placed(NamedTuple):
@@ -192,9 +198,12 @@ def _with_weights(
 
 
 def _finished(
-    setup: Sequence[PlacedInstruction], items: Sequence[PlacedInstruction], waits: Waits
+    setup: Sequence[PlacedInstruction],
+    items: Sequence[PlacedInstruction],
+    waits: Waits,
+    unread: Collection[int],
 ) -> list[Instruction]:
-    """Add tokens, marks and FINISH.
+    """Add tokens, marks and FINISH. The STOREs `unread` store nothing.
 
     A unit's instruction has a mark if the next one of that unit is of another layer. Instructions
     of the setup have none.
@@ -207,8 +216,10 @@ def _finished(
     result = []
     marks += [False] * len(setup)
     masks = zip([*setup, *items], waits.masks(), reversed(marks), strict=True)
-    for (instruction, layer, _, _, _), (pop, push), marked in masks:
+    for number, ((instruction, layer, _, _, _), (pop, push), marked) in enumerate(masks):
         values = dict(instruction.values)
+        if number in unread:
+            del values["blocks"]
         # As in `Instruction.of`, fields of value 0 are left out.
         if pop:
             values["pop"] = pop

@@ -6,6 +6,10 @@ no sum has to be rounded or clipped either: it is one addition.
 
 Of a stream, these are the *terms*: what the sums add that is not such a sum itself. Each has room
 for twice what the samples show, as `Range.wide_quantization` gives it.
+
+Where a norm gives one of the terms, each sum is a stream of its own, as in the encoder of Vaswani
+et al. (2017). Products read the norm, too, and take its result from that of 16 bits
+(`daedal.compiler.graph.passes.derived_norms`). Such a stream is left as it is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -56,6 +60,8 @@ def find_streams(network: Network, plan: Plan, ranges: Mapping[str, Range]) -> S
     scales: dict[str, np.float32] = {}
     bounds: dict[str, int] = {}
     for members in found.streams():
+        if any(found.is_of_norm(name) for name in members):
+            continue
         terms = found.terms(members)
         sizes = {name: _largest(network, ranges, name) for name in terms}
         largest = max(_largest(network, ranges, name) for name in members)
@@ -123,6 +129,11 @@ class _Finder:
                 members.setdefault(find(self._group(name)), []).append(name)
         yield from members.values()
 
+    def is_of_norm(self, name: str) -> bool:
+        """Whether a norm computes a tensor."""
+        node = self._producers.get(name)
+        return node is not None and node.op_type in NORMS
+
     def terms(self, members: Iterable[str]) -> list[str]:
         """What the sums of a stream add that can have bounds."""
         exact: set[str] = set()
@@ -152,8 +163,7 @@ class _Finder:
         node = self._producers.get(name)
         if node is None or name not in self._plan.computed or not self._is_wide(name):
             return False
-        is_product = bool(product_operands(self._network, self._types, node))
-        return is_product or node.op_type in NORMS or name in self._sums
+        return bool(product_operands(self._network, self._types, node)) or name in self._sums
 
     def _is_wide(self, name: str) -> bool:
         return name in self._plan.groups and self._plan.is_wide(name)

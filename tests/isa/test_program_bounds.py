@@ -72,6 +72,25 @@ def test_a_setup_is_a_part_of_the_program() -> None:
         )
 
 
+def test_stores_that_nothing_reads_are_kept_apart() -> None:
+    store = Instruction.of(Opcode.STORE, rows=2, cols=3)
+    load = Instruction.of(Opcode.LOAD)
+    program = Program(TINY, (load, store, load, FINISH), setup=1, unread={1: 4})
+    assert Program.from_bytes(program.to_bytes()) == program
+    assert program.observed.instructions == (load, store.replace(blocks=4), load, FINISH)
+    assert program.observed.observed is program.observed and not program.observed.unread
+    assert program.repeated.observed.instructions == program.observed.instructions[1:]
+    for number, problem in (
+        (2, program),
+        (1, dataclasses.replace(program, setup=2)),
+        (1, program.observed),
+    ):
+        assert refusal(dataclasses.replace(problem, unread={number: 4})) == (
+            "what nothing reads must be STOREs of no planes behind the setup, and instruction "
+            f"{number} is none; compile the model again"
+        )
+
+
 def test_instructions_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     program = Program(TINY, (FINISH, FINISH, FINISH))
     assert Program.from_bytes(program.to_bytes()) == program and MAX_INSTRUCTIONS > 3

@@ -19,6 +19,7 @@ from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_
 from daedal.compiler.graph.passes.fold_batch_norm import fold_batch_norm
 from daedal.compiler.graph.passes.fold_bias import fold_bias
 from daedal.compiler.graph.passes.fold_constants import fold_constants
+from daedal.compiler.graph.passes.fold_factors import fold_factors
 from daedal.compiler.graph.passes.fold_padding import fold_padding
 from daedal.compiler.graph.passes.fold_selections import fold_selections
 from daedal.compiler.graph.passes.fuse_lookups import fuse_lookups
@@ -61,6 +62,7 @@ __all__ = [
     "fold_batch_norm",
     "fold_bias",
     "fold_constants",
+    "fold_factors",
     "fold_padding",
     "fold_selections",
     "fuse_lookups",

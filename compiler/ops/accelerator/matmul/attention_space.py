@@ -26,6 +26,10 @@ MASK_STAGES = ("low_mask", "wide_mask")
 _KEPT_SHARE = 4
 """A mask stays on chip if it takes at most one of so many parts of the accumulators."""
 
+TILE_CYCLES = 64
+"""As that of `MatmulSpace`. Here the ALU works on a tile in many stages, and each waits for the
+results of the one before."""
+
 _LOOKUPS = ("bytes", "inverse", "y")
 _OF_BLOCKS = ("masked", "tops", "distance", "normal", "divided", "y")
 _WITH_TWO_OPERANDS = ("masked", "tops", "distance", "normal", "divided")
@@ -65,6 +69,8 @@ def _mask_words(func: PrimFunc, variant: Variant) -> int:
 
 class AttentionSpace(MatmulSpace):
     """All tiles of a function of `daedal.compiler.ops.attention` that fit the scratchpads."""
+
+    _tile_cycles = TILE_CYCLES
 
     def __init__(self, func: PrimFunc, variant: Variant) -> None:
         super().__init__(func, variant)

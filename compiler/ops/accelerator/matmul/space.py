@@ -29,7 +29,7 @@ from daedal.isa.variant import Variant
 
 __all__ = ["MatmulSpace"]
 
-TILE_CYCLES = 64
+TILE_CYCLES = 40
 """What a tile costs beyond its work, about: instructions, tokens, latencies that do not overlap."""
 
 
@@ -39,6 +39,8 @@ _INSTRUCTIONS = 4
 
 class MatmulSpace(TileSpace):
     """All tiles of the function of `daedal.compiler.ops.matmul` that fit the scratchpads."""
+
+    _tile_cycles = TILE_CYCLES
 
     def __init__(self, func: PrimFunc, variant: Variant) -> None:
         super().__init__(variant)
@@ -85,18 +87,19 @@ class MatmulSpace(TileSpace):
         """Cycles of the busiest of multipliers, ALU and bus, plus non-overlapping work and
         overheads.
 
-        Not overlapped are the load of a tile of each operand before the first product, and the ALU
-        work and the store of a tile after the last one.
+        Not overlapped are the load of a tile of each operand, and of parameters of its pixels,
+        before its first result, and the ALU work and the store of a tile after the last product.
         """
         pixels = self._pixels(table)
         begin = self._depth * (self._rows(table) * self._wgt + pixels * self._inp)
+        begin = begin + pixels * self._par * self._has_rows
         end = self._tile_alu(table) + self._rows(table) * pixels * self._out
         units = (
             self._products(table),
             self._alu(table),
             self._beats(table) - begin,
         )
-        cycles = begin + np.max(units, axis=0) + end + TILE_CYCLES * self._tiles(table)
+        cycles = begin + np.max(units, axis=0) + end + self._tile_cycles * self._tiles(table)
         return np.asarray(cycles, np.float64)
 
     def bound(self, table: Table, memory: MemoryModel) -> Floats:
