@@ -1,9 +1,13 @@
-"""`early_tile`: the tile of a convolution that can begin before the layers in front have ended.
+"""Tiles of convolutions that run beside norms.
 
-The linker overlaps the last tiles of a norm with the products of the convolution that reads it
-(`daedal.compiler.link.begin_early`). For that, the convolution has to go through the map in several
-tiles, although its weights are then loaded several times. Input: a node and the code of the layers
-before. Output: a `Config`.
+`early_tile` is for a convolution that reads a norm. The linker overlaps the last tiles of the norm
+with the products of the convolution (`daedal.compiler.link.begin_early`). For that, it has to go
+through the map in several tiles, although its weights may then be loaded several times.
+
+`leading_tile` is for a convolution that a norm reads, which follows it tile by tile
+(`daedal.compiler.link.follow_tiles`).
+
+Input: a node and the code of the layers before. Output: a `Config`.
 """
 
 import math
@@ -77,8 +81,8 @@ def early_tile(
     late = (maps - 1) / maps
     # The products of the map's first tile overlap with all but the first part in front; where
     # weights stay for all of the map, those of the first weights do.
-    blocks = -(-graph.types[node.output].physical_shape[1] // table["out_blocks"])
-    groups = np.where(table["turns"] > 0, -(-blocks // np.maximum(table["turns"], 1)), 1)
+    group = np.maximum(table["turns"], 1) * table["out_blocks"]
+    groups = np.where(table["turns"] > 0, -(-_blocks(graph, node, variant) // group), 1)
     early = 1 / (maps * groups)
     first = np.maximum.reduce([cycles * early, beats * early + words * late, alone * late])
     together = alone / maps + first + cycles * (1 - early)
@@ -115,7 +119,7 @@ def leading_tile(graph: Graph, node: Node, before: Segment, variant: Variant) ->
     _, _, height, width = kind.shape
     table = space.all()
     maps = -(-height // table["height"]) * -(-width // table["width"])
-    blocks = kind.physical_shape[1] * kind.physical_shape[4]
+    blocks = _blocks(graph, node, variant)
     # All channels of a part of the pixels, block by block or at once: those stay on chip.
     whole = (table["turns"] == 0) | (table["turns"] * table["out_blocks"] >= blocks)
     whole &= (table["out_blocks"] == 1) | (table["out_blocks"] == blocks)
@@ -137,6 +141,11 @@ def leading_tile(graph: Graph, node: Node, before: Segment, variant: Variant) ->
         return None
     (config,) = space.configs(chosen(table, np.array([best])))
     return config
+
+
+def _blocks(graph: Graph, node: Node, variant: Variant) -> int:
+    """Blocks of GEMM that the result's channels fill."""
+    return -(-graph.types[node.output].shape[1] // variant.array.block_out)
 
 
 def _pixels(before: Segment, node: Node) -> int:

@@ -2,7 +2,8 @@
 
 The linker joins buffers of two layers where a tile of the second holds what tiles of the first one
 stored (`daedal.compiler.link.forward_rows`). Norms take whole rows of channels, so they can do with
-any number of pixels. Input: a node and the code of the layer before. Output: a `Config`.
+any number of pixels: behind a layer of one tile, a half. Input: a node and the code of the layer
+before. Output: a `Config`.
 """
 
 from daedal.compiler.codegen.segment import Segment
@@ -38,6 +39,7 @@ def matching_tile(graph: Graph, node: Node, before: Segment, variant: Variant) -
     _, blocks, height, width, *_ = graph.types[x].physical_shape
     pixels = first.template.values["cols"]
     if pixels >= height * width:
+        # All at once: the layer behind can begin when a half is done.
         pixels = -(-height * width // 2)
     rows, columns = (pixels // width, width) if pixels >= width else (1, pixels)
     config = Config.of(blocks=blocks, height=rows, width=columns)

@@ -37,7 +37,7 @@ PASSES = 4
 """LOADs that have moved leave gaps behind."""
 
 _CYCLES_PER_WORD = 1.25
-"""LOAD and STORE share the bus, and wait for memory."""
+"""LOAD and STORE share the bus with FETCH, and wait for memory."""
 
 _TRANSFER_CYCLES = 8
 """Of a LOAD or STORE, in addition to its words."""

@@ -3,7 +3,7 @@
 A residual stream is stored as rows of accumulators, and the norm behind it loads the same rows
 again. Where a buffer of the second layer holds exactly what buffers of the first one stored, they
 become one buffer: its LOADs disappear, and the second layer's work on a tile can begin as soon as
-the tile is computed. The STOREs stay, since other layers may read the tensor.
+the tile is computed. The STOREs stay, since other layers, or checks, may read the tensor.
 
 Before::
 

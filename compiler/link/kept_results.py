@@ -3,7 +3,7 @@ OUT (`units.gemm_reads_out`).
 
 A layer's results go from OUT to memory, and the products of the next layer wait until they have
 come back to INP. Where a tensor takes few rows, it stays in OUT until its last reader: products
-with its rows become those of mode DENSE_OUT. The STOREs stay, since the host and other layers may
+with its rows become those of mode DENSE_OUT. The STOREs stay, since other layers, or checks, may
 read the tensor.
 
 Before::
