@@ -22,7 +22,7 @@ from daedal.compiler.link.transfer_beats import TransferBeats
 from daedal.isa.table import AluOp, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["SHORTEST_GAP", "fill_gaps"]
+__all__ = ["PASSES", "SHORTEST_GAP", "fill_gaps"]
 
 SHORTEST_GAP = 500
 """Cycles. The estimate of a shorter one is often wrong."""
