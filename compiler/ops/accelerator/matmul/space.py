@@ -56,7 +56,7 @@ class MatmulSpace(TileSpace):
         self._blocks = self._outer * self._parts
         self._depth = func.params[0].shape[1]
         self._others = func.params[1].shape[0]
-        self._has_rows = func.params[-1].shape[0] > 1
+        self._has_rows = any(x.name == "params" and x.shape[0] > 1 for x in func.inputs)
         self._result_cycles = batch * lanes // variant.units.requantize_lanes
         self._vector_cycles = 2 + self._result_cycles
 
