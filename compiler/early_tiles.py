@@ -1,4 +1,4 @@
-"""Tiles of convolutions that run beside norms.
+"""Chooses tiles of convolutions whose products overlap with the work of a norm.
 
 `early_tile` is for a convolution that reads a norm. The linker overlaps the last tiles of the norm
 with the products of the convolution (`daedal.compiler.link.begin_early`). For that, it has to go
