@@ -7,8 +7,6 @@ addresses of their results.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from daedal.compiler.artifact.costs import layer_costs
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.dump import Dump
@@ -17,14 +15,10 @@ from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout, PixelLayout
 from daedal.compiler.graph.ops.append import has_states
-from daedal.compiler.graph.ops.integer import (
-    IDENTITY,
-    PARAMETER_DTYPE,
-    UNCHANGED,
-    element_bits,
-)
+from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, element_bits, is_wide
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import moves_to_views
+from daedal.compiler.graph.passes.value_ranges import copies_elements
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
@@ -176,10 +170,8 @@ def _segments(
 
 def _is_move(graph: Graph, node: Node) -> bool:
     """Whether a layer stores elements of its operand, and padding, as they are."""
-    if node.op not in ("q_pad", "q_slice"):
-        return False
-    same = all(node.attrs[name] == value for name, value in UNCHANGED.items())
-    return same and bool(np.all(graph.constant(node.inputs[1]).reshape(-1, 3) == IDENTITY))
+    moves = node.op in ("q_pad", "q_slice") and not is_wide(graph.types[node.output])
+    return moves and copies_elements(graph, node)
 
 
 def _placed(graph: Graph, name: str, linked: LinkedProgram, variant: Variant) -> TensorSpec:

@@ -19,6 +19,7 @@ from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, UNCHANGED_WIDE, is_wide
 from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.registry import ints, runs_on
+from daedal.compiler.graph.passes.value_ranges import copies_elements
 from daedal.compiler.target import ACCELERATOR
 from daedal.isa.tensor import Box
 
@@ -229,7 +230,7 @@ class _Rewrite:
         source, known = self._source(node.inputs[0])
         begins, ends = (tuple(axis[k] for axis in within(part, known)) for k in (0, 1))
         steps = ints(node.attrs, "steps")
-        if part == known and set(steps) == {1} and self._keeps_values(node):
+        if part == known and set(steps) == {1} and copies_elements(self._graph, node):
             self._builder.add(
                 "reshape", [source], {"shape": box_shape(part)}, output=output, name=node.name
             )
@@ -238,10 +239,3 @@ class _Rewrite:
         self._builder.add(
             node.op, [source, node.inputs[1]], attrs, output=output, name=node.name, note=node.note
         )
-
-    def _keeps_values(self, node: Node) -> bool:
-        """Whether a slice's elements are those of its operand."""
-        x, params = node.inputs
-        kept = UNCHANGED_WIDE if is_wide(self._graph.types[x]) else UNCHANGED
-        same = all(node.attrs[name] == value for name, value in kept.items())
-        return same and np.array_equal(self._graph.constant(params), IDENTITY)

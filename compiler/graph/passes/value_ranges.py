@@ -2,12 +2,23 @@
 
 import numpy as np
 
-from daedal.compiler.graph.graph import Array, Attrs, Graph
-from daedal.compiler.graph.ops.integer import has_wide_result, is_wide, requantize
+from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
+from daedal.compiler.graph.ops.integer import (
+    IDENTITY,
+    UNCHANGED,
+    UNCHANGED_WIDE,
+    has_wide_result,
+    is_wide,
+    requantize,
+)
 from daedal.compiler.graph.ops.looked_up import look_up, table_of
 from daedal.compiler.graph.ops.registry import whole
 
-__all__ = ["bounds_of", "changes_nothing"]
+__all__ = ["bounds_of", "changes_nothing", "copies_elements"]
+
+_COPIES = ("q_pad", "q_requantize", "q_slice")
+"""Operators that, with parameters that change nothing, copy elements of their operand."""
+
 
 _BOUNDS = {False: (-128, 127), True: (-(1 << 15), (1 << 15) - 1)}
 """By whether the tensor is wide."""
@@ -48,3 +59,13 @@ def changes_nothing(graph: Graph, name: str, params: Array, attrs: Attrs) -> boo
         return False
     values = _values(graph, name)
     return bool(np.array_equal(requantize(values, params.reshape(-1, 3)[0], attrs), values))
+
+
+def copies_elements(graph: Graph, node: Node) -> bool:
+    """Whether all results of `node` are elements of its operand, of any value, or padding."""
+    if node.op not in _COPIES:
+        return False
+    x, params = node.inputs
+    unchanged = UNCHANGED_WIDE if is_wide(graph.types[x]) else UNCHANGED
+    same = all(node.attrs[name] == value for name, value in unchanged.items())
+    return same and bool(np.all(graph.constant(params).reshape(-1, 3) == IDENTITY))

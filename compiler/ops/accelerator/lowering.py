@@ -1,6 +1,7 @@
 """Lowers integer nodes of a blocked graph to scheduled functions."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from daedal.compiler import te
@@ -16,7 +17,7 @@ from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MATMULS, WEIG
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.matmul import Q_MATMUL, correction
 from daedal.compiler.graph.ops.registry import get_op, ints, whole
-from daedal.compiler.graph.passes.value_ranges import changes_nothing
+from daedal.compiler.graph.passes.value_ranges import changes_nothing, copies_elements
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.buildable_space import BuildableSpace
@@ -116,6 +117,7 @@ def _template(
     """The schedules of a layer that is one function, and memory views of its parameters."""
     if node.op == Q_APPEND.name:
         return append_template(graph, node, variant), {}
+    node = _with_bounds_of_results(graph, node, variant)
     names = _parameter_names(node)
     if isinstance(graph.types[node.inputs[0]].layout, RowStreamLayout):
         others = _placeholders(graph, node, names[2:], node.inputs[2:], variant)
@@ -137,6 +139,15 @@ def _template(
         kernel_width = layout.kernel[1]
         return depthwise_template(operands, node, variant, kernel_width=kernel_width), {}
     return conv2d_template(operands, node, variant, groups=groups), {}
+
+
+def _with_bounds_of_results(graph: Graph, node: Node, variant: Variant) -> Node:
+    """`node`; if it copies elements of fewer than 8 bits, with the bounds of such results."""
+    bits = variant.array.output_bits
+    if bits >= 8 or not copies_elements(graph, node):
+        return node
+    high = (1 << (bits - 1)) - 1
+    return replace(node, attrs={**node.attrs, "low": -high - 1, "high": high})
 
 
 def keeps_values(graph: Graph, node: Node) -> bool:
