@@ -26,17 +26,17 @@ def concrete_nests(
     env: Env,
     live: Live,
     operands: Mapping[str, RegionForm],
-    factor: tuple[str, Interior] | None = None,
+    padded: tuple[str, Interior] | None = None,
 ) -> Iterator[Nest]:
     """The nests of `form`; `env` binds every loop outside it.
 
-    Row numbers are relative to the instance that holds each operand. `factor` names an operand of a
-    sum of products that is 0 outside its interior; products with these zeros are left out.
+    Row numbers are relative to the instance that holds each operand. `padded` names an operand
+    of a sum, or of a sum of products, that is 0 outside its interior; these zeros are left out.
     """
     nests = (
         nest
         for inner, ranges, settled in _settled(form, env, operands, {})
-        for nest in _pieces(form, inner, ranges, live, settled, factor)
+        for nest in _pieces(form, inner, ranges, live, settled, padded)
     )
     yield from rolled(nests)
 
@@ -47,14 +47,14 @@ def _pieces(
     ranges: dict[Var, range],
     live: Live,
     operands: Mapping[str, RegionForm],
-    factor: tuple[str, Interior] | None,
+    padded: tuple[str, Interior] | None,
 ) -> Iterator[Nest]:
-    """One nest, or several that leave out the products with zeros of `factor`."""
+    """One nest, or several that leave out the zeros of `padded`."""
     whole = _nest(form, env, ranges, live, operands)
-    if factor is None:
+    if padded is None:
         yield whole
         return
-    name, interior = factor
+    name, interior = padded
     accumulating = {var for reduce in form.reduces for var in reduce.at(env).variables}
     begins = whole.initial
     pieces = without_padding(operands[name], interior, env, ranges, accumulating, begins)

@@ -56,8 +56,8 @@ class OperationBuilder:
     """Builds the instructions of one variant.
 
     `interiors` gives the part of each buffer outside of which it holds padding zeros; products with
-    these are skipped. `window_interiors` gives the same for operands of reductions over windows,
-    where the padding is an element that does not change the reduction.
+    these, and additions of them, are skipped. `window_interiors` gives the same for operands of
+    reductions over windows, where the padding is an element that does not change the reduction.
     """
 
     def __init__(
@@ -111,13 +111,17 @@ class OperationBuilder:
 
     def keeps_off(self, form: BlockForm) -> RegionForm | None:
         """The operand whose products or sums with padding are left out, or None."""
-        if str(form.annotations["intrin"]) in SLIDING:
+        name = str(form.annotations["intrin"])
+        if name in SLIDING:
             source = form.read("x")
             return source if source.region.buffer in self._window_interiors else None
-        if str(form.annotations["intrin"]) not in GEMM or form.annotations.get(KEEP_PADDING):
+        if name in GEMM and not form.annotations.get(KEEP_PADDING):
+            operand = form.read("a")
+        elif REGISTER.get(name) is AluOp.ADD:
+            operand = form.read("y")
+        else:
             return None
-        factor = form.read("a")
-        return factor if factor.region.buffer in self._interiors else None
+        return operand if operand.region.buffer in self._interiors else None
 
     def edges(self, form: BlockForm) -> list[tuple[Form, range]] | None:
         """Conditions under which an operand has no padding, where it would be left out otherwise.
@@ -226,7 +230,10 @@ class OperationBuilder:
         operands = {"dst": dst, "src": y, "x": x}
         if operation in _COMMUTATIVE and not _same_instance(dst, x, live):
             operands = {"dst": dst, "src": x, "x": y}
-        for nest in concrete_nests(form, env, live, operands):
+        padded = self.keeps_off(form)
+        added = None if padded is None else self._interiors[padded.region.buffer]
+        term = None if added is None else ("src" if operands["src"] is y else "x", added)
+        for nest in concrete_nests(form, env, live, operands, term):
             in_place = _same_instance(dst, operands["x"], live)
             if not in_place or (nest.bases["dst"], nest.steps["dst"]) != (
                 nest.bases["x"],

@@ -8,6 +8,7 @@ from daedal.compiler.ops.matmul import products, row_sums
 from daedal.compiler.ops.requantize import Bounds, requantized
 from daedal.compiler.ops.row_stages import (
     combine,
+    last_blocks,
     look_up,
     minus_leading_zeros,
     over_lanes,
@@ -42,13 +43,19 @@ def attention_weights(
     table : of the weights (`daedal.compiler.graph.table_layout`), int8.
     params : (1, block_out, 3), the index into it.
     mask : in the result's shape, with an extent of 1 for images, or for both H and W, that have
-        the same: int8, which counts `mask_factor` times, or int32.
+        the same: int8, which counts `mask_factor` times, or int32. One of fewer channel blocks is
+        that of the last ones, and must be int32.
     """
     _, scores = products(
         a, b, num_blocks=num_blocks, column=column, parts=parts, accumulator=accumulator
     )
     if mask is not None:
-        added = widen(mask, accumulator, "wide_mask")
+        first = scores.shape[1] - mask.shape[1]
+        added = (
+            last_blocks(mask, first, "wide_mask")
+            if first
+            else widen(mask, accumulator, "wide_mask")
+        )
         if mask.dtype == "int8":
             added = with_immediate("*", added, mask_factor, "low_mask")
         scores = combine("+", scores, added, "masked")

@@ -16,6 +16,7 @@ __all__ = [
     "combine",
     "count_above",
     "each",
+    "last_blocks",
     "look_up",
     "minus_leading_zeros",
     "over_lanes",
@@ -35,6 +36,16 @@ def each(x: te.Tensor, function: Callable[[Expr], Expr], name: str) -> te.Tensor
 def widen(x: te.Tensor, accumulator: str, name: str) -> te.Tensor:
     """The elements in the accumulators."""
     return each(x, lambda value: value.astype(accumulator), name)
+
+
+def last_blocks(x: te.Tensor, first: int, name: str) -> te.Tensor:
+    """The elements of `x` behind `first` channel blocks of zeros."""
+    filled = x.padded(0)
+    return te.compute(
+        (x.shape[0], first + x.shape[1], *x.shape[2:]),
+        lambda n, c, h, w, u, b, o: filled[n, c - first, h, w, u, b, o],
+        name,
+    )
 
 
 def combine(op: str, x: te.Tensor, y: te.Tensor, name: str) -> te.Tensor:

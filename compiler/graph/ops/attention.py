@@ -58,10 +58,13 @@ def _infer_weights(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     if len(operands) > _MASK:
         mask = operands[_MASK]
         fits = mask.shape[0] in (1, shape[0]) and mask.shape[2:] in ((1, 1), shape[2:])
+        last = isinstance(a.layout, ActivationLayout) and mask.dtype == "int32"
+        block = a.layout.block if isinstance(a.layout, ActivationLayout) else 1
+        missing = shape[1] - mask.shape[1]
         require(
             mask.rank == 4
             and mask.dtype in ("int8", "int32")
-            and mask.shape[1] == shape[1]
+            and (missing == 0 or (last and missing > 0 and missing % block == 0))
             and fits,
             f"a mask of attention must be int8 or int32 and broadcast to its scores {shape}, not "
             f"{mask}; repair the model",
@@ -82,7 +85,10 @@ def _evaluate_weights(arrays: Sequence[Array], types: Sequence[TensorType], attr
     scores = products(arrays[0], arrays[1], types[0], attrs)
     if len(arrays) > _MASK:
         mask = types[_MASK].layout.unpack(arrays[_MASK]).astype(np.int64)
-        scores = scores + mask * whole(attrs, "mask_factor")
+        missing = scores.shape[1] - mask.shape[1]
+        mask = np.pad(mask, ((0, 0), (missing, 0), (0, 0), (0, 0)))
+        factor = whole(attrs, "mask_factor") if types[_MASK].dtype == "int8" else 1
+        scores = scores + mask * factor
     table = types[_TABLE].layout.unpack(arrays[_TABLE])
     weights = attention_weights(np.moveaxis(scores, 1, 0), _step(arrays[_INDEX]), table)
     return np.ascontiguousarray(layout.pack(np.moveaxis(weights, 0, 1)))
@@ -127,9 +133,10 @@ ATTENTION_WEIGHTS = register(
         num_optional=1,
         targets=(ACCELERATOR,),
         op_class=OpClass.COMPLEX,
-        doc="table of the differences of products of a and b, plus mask_factor times mask, from "
-        "their maximum over the channels; params is the index's row; filler is what certainly "
-        "leads to a weight of 0 in the mask, or 0",
+        doc="table of the differences of products of a and b, plus the mask, from their maximum "
+        "over the channels; a mask of int8 counts mask_factor times, one of int32 may be that of "
+        "the last channel blocks alone; params is the index's row; filler is what certainly leads "
+        "to a weight of 0 in the mask, or 0",
     )
 )
 WEIGHTED_MEAN = register(

@@ -253,11 +253,23 @@ class _Blocking:
             values = self._graph.constant(mask[0]) if mask else plain
             margins = ((0, 0), (0, padding), (0, 0), (0, 0))
             filled = np.pad(values, margins, constant_values=filler)
-            shape = (len(filled), channels, *filled.shape[2:])
+            filled = self._from_first_block(filled, whole(node.attrs, "mask_factor"))
+            shape = (len(filled), filled.shape[1] - padding, *filled.shape[2:])
             kind = TensorType(shape, str(filled.dtype), self._activations)
             name = f"{node.output}.mask"
             operands.append(self._define(name, self._activations.pack(filled), kind))
         return operands
+
+    def _from_first_block(self, mask: Array, factor: int) -> Array:
+        """A mask from its first channel block on that hides anything, as what is added."""
+        block = self._activations.block
+        (hiding,) = np.nonzero(mask.any(axis=(0, 2, 3)))
+        first = int(hiding[0]) // block if len(hiding) else 0
+        if not first:
+            return mask
+        return (mask[:, first * block :] * np.int32(factor if mask.dtype == np.int8 else 1)).astype(
+            np.int32
+        )
 
     def _block_weighted_mean(self, node: Node) -> list[str]:
         _, _, _, *tables, steps, params = node.inputs

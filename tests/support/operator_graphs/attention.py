@@ -39,7 +39,7 @@ def _maps(pick: Pick, images: int, depth: int) -> tuple[GraphBuilder, list[str],
 
 def attention_weights(pick: Pick, variant: Variant) -> Graph:
     """Weights without a mask, or with one for each image, for each pixel, or for all, which hides
-    scores or has a bias for each."""
+    scores or has a bias for each, sometimes of the last keys alone."""
     images, depth = pick.integer(1, 2), pick.channels(variant)
     builder, operands, keys = _maps(pick, images, depth)
     scale = pick.one_of((0.0005, 0.01, 0.5))
@@ -58,6 +58,8 @@ def attention_weights(pick: Pick, variant: Variant) -> Graph:
     if pick.integer(0, 2):
         count, pixels = pick.one_of((1, queries[0])), pick.one_of(((1, 1), queries[2:]))
         drawn = pick.int8((count, keys, *pixels))
+        if pick.integer(0, 1):
+            drawn[:, : keys // 2] = 0
         if pick.integer(0, 1):
             found = mask_of_biases(np.moveaxis(drawn, 1, -1) / 20, scale, largest)
             assert found is not None

@@ -13,6 +13,7 @@ from daedal.compiler.ops.accelerator.matmul.space import MatmulSpace
 from daedal.compiler.ops.accelerator.tiles.capacity import tile_sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import Mask
 from daedal.compiler.space import Column, Table
+from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.latencies import alu_latency_cycles
@@ -31,20 +32,20 @@ TILE_CYCLES = 64
 results of the one before."""
 
 _LOOKUPS = ("bytes", "inverse", "y")
-_OF_BLOCKS = ("masked", "tops", "distance", "normal", "divided", "y")
+_OF_BLOCKS = ("tops", "distance", "normal", "divided", "y")
 _WITH_TWO_OPERANDS = ("masked", "tops", "distance", "normal", "divided")
 _WITHOUT_ALU = ("left", "right", "constant", "product", "rows", "cols", *MASK_STAGES)
 _OWN_ROWS = ("bytes", "tops", "mantissa", "amount", "rows")
 
 
 class _Stage(NamedTuple):
-    """ALU operations: how many for each pixel, of all blocks or of one row, and cycles of one.
+    """ALU operations: how many for each pixel, in how many blocks, and cycles of one.
 
     With `two_operands`, both come from the accumulators: in every other block, from one bank, if a
     block has an odd number of rows.
     """
 
-    of_blocks: bool
+    blocks: int
     times: int
     cycles: int
     two_operands: bool
@@ -56,14 +57,22 @@ def keeps_mask(func: PrimFunc, variant: Variant) -> bool:
     return rows * _KEPT_SHARE <= scratchpad(variant, Memory.ACC).depth_rows
 
 
+def _mask(func: PrimFunc) -> Buffer | None:
+    return next((x for x in func.inputs if x.name == "mask"), None)
+
+
 def _mask_rows(func: PrimFunc) -> int:
-    """Accumulator rows of the whole mask; 0 if there is none."""
-    return next((int(np.prod(x.shape[:-2])) for x in func.inputs if x.name == "mask"), 0)
+    """Accumulator rows of the whole mask, with blocks of zeros; 0 if there is none."""
+    mask = _mask(func)
+    if mask is None:
+        return 0
+    return int(np.prod(mask.shape[:-2])) // mask.shape[1] * func.outputs[0].shape[1]
 
 
 def _mask_words(func: PrimFunc, variant: Variant) -> int:
-    """Bus words of one of these rows."""
-    bits = next((8 * np.dtype(x.dtype).itemsize for x in func.inputs if x.name == "mask"), 0)
+    """Bus words of a row that is loaded."""
+    mask = _mask(func)
+    bits = 0 if mask is None else 8 * np.dtype(mask.dtype).itemsize
     return scratchpad(variant, Memory.ACC).elements * bits // variant.bus.data_bits
 
 
@@ -81,9 +90,11 @@ class AttentionSpace(MatmulSpace):
         shapes = {
             site.block.name: site.block.writes[0].buffer.shape for site in collect(func.body)[0]
         }
+        self._masked_blocks = 0 if (mask := _mask(func)) is None else mask.shape[1] * self._parts
+        blocks = dict.fromkeys(_OF_BLOCKS, self._blocks) | {"masked": self._masked_blocks}
         self._stages = [
             _Stage(
-                name in _OF_BLOCKS,
+                blocks.get(name, 1),
                 shapes["bytes"][0] if name in ("bytes", "zeros") else 1,
                 self._result_cycles if name in _LOOKUPS else others,
                 name in _WITH_TWO_OPERANDS and variant.memory.acc_banks > 2,
@@ -123,17 +134,17 @@ class AttentionSpace(MatmulSpace):
 
     def _beats(self, table: Table) -> Column:
         vectors = self._mask_rows if self._keeps_mask else self._vectors
-        return super()._beats(table) + self._mask_words * vectors
+        loaded = vectors // self._blocks * self._masked_blocks
+        return super()._beats(table) + self._mask_words * loaded
 
     def _tile_alu(self, table: Table) -> Column:
         pixels = self._pixels(table)
-        again = np.where(pixels % 2, self._blocks // 2, 0)
         found = [
             np.maximum(
                 pixels
                 * stage.times
                 * stage.cycles
-                * (self._blocks + again * stage.two_operands if stage.of_blocks else 1),
+                * (stage.blocks + pixels % 2 * (stage.blocks // 2) * stage.two_operands),
                 self._result_latency,
             )
             for stage in self._stages
