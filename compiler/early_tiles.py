@@ -1,11 +1,11 @@
 """Chooses tiles of convolutions whose products overlap with the work of a norm.
 
 `early_tile` is for a convolution that reads a norm. The linker overlaps the last tiles of the norm
-with the products of the convolution (`daedal.compiler.link.begin_early`). For that, it has to go
-through the map in several tiles, although its weights may then be loaded several times.
+with the products of the convolution (`daedal.compiler.link.ordering.begin_early`). For that, it has
+to go through the map in several tiles, although its weights may then be loaded several times.
 
 `leading_tile` is for a convolution that a norm reads, which follows it tile by tile
-(`daedal.compiler.link.follow_tiles`).
+(`daedal.compiler.link.ordering.follow_tiles`).
 
 Input: a node and the code of the layers before. Output: a `Config`.
 """
@@ -21,8 +21,8 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM
-from daedal.compiler.link.interleave import SHORTEST_TILE, stretches
-from daedal.compiler.link.side_by_side import UnitCycles
+from daedal.compiler.link.ordering.interleave import SHORTEST_TILE, stretches
+from daedal.compiler.link.ordering.side_by_side import UnitCycles
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
@@ -98,8 +98,9 @@ def leading_tile(graph: Graph, node: Node, before: Segment, variant: Variant) ->
     cycles together, tile behind tile; None where nothing is gained. It has the pixels of the tiles
     in which `before` computes its operand, so that this stays on chip, too.
 
-    That is so if the result stays in the accumulators (`daedal.compiler.link.follow_tiles`): the
-    norm begins when a part of the pixels has all of its channels.
+    That is so if the result stays in the accumulators
+    (`daedal.compiler.link.ordering.follow_tiles`): the norm begins when a part of the pixels has
+    all of its channels.
     """
     kind = graph.types[node.output]
     norms = [user for user in graph.users[node.output] if user.op in _NORMS]
@@ -176,7 +177,7 @@ def _without_kept(
     items: Sequence[SegmentInstruction], variant: Variant
 ) -> Iterator[SegmentInstruction]:
     """The instructions but for transfers of tensors that are small enough to stay on chip, and so
-    are neither loaded nor stored (`daedal.compiler.link.unread_stores`)."""
+    are neither loaded nor stored (`daedal.compiler.link.on_chip.unread_stores`)."""
     most = {memory: scratchpad(variant, memory).depth_rows // SHARE for memory in _KEPT}
     if GemmMode.DENSE_OUT not in GemmMode.of(variant):
         del most[Memory.OUT]

@@ -15,7 +15,7 @@ from daedal.compiler.early_tiles import early_tile, leading_tile, work_in_front
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.immediates import patched, with_placeholders
 from daedal.compiler.link import LinkedCode
-from daedal.compiler.link.order import by_need
+from daedal.compiler.link.ordering.order import by_need
 from daedal.compiler.matching_tiles import matching_tile
 from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
 from daedal.compiler.program_builder import ProgramBuilder

@@ -1,9 +1,9 @@
 """`matching_tile`: the tile of a layer that the layer before it leaves in the accumulators.
 
 The linker joins buffers of two layers where a tile of the second holds what tiles of the first one
-stored (`daedal.compiler.link.forward_rows`). Norms take whole rows of channels, so they can do with
-any number of pixels: behind a layer of one tile, a half. Input: a node and the code of the layer
-before. Output: a `Config`.
+stored (`daedal.compiler.link.on_chip.forward_rows`). Norms take whole rows of channels, so they can
+do with any number of pixels: behind a layer of one tile, a half. Input: a node and the code of the
+layer before. Output: a `Config`.
 """
 
 from daedal.compiler.codegen.segment import Segment

@@ -110,7 +110,7 @@ class Segment:
     ----------
     tensors : the size in bytes of every tensor that it uses.
     is_by_need : whether its LOADs come directly before what needs them already
-        (`daedal.compiler.link.order`).
+        (`daedal.compiler.link.ordering.order`).
     is_move : whether it stores elements of its operand, and constants, as they are.
     """
 
@@ -164,7 +164,7 @@ def relabeled(segment: Segment, name: str, tensors: Mapping[str, str]) -> Segmen
     """`segment` with another name and other names of its tensors, on the same instances.
 
     Both may be in one program. Where they are interleaved, the linker gives one of them instances
-    of its own (`daedal.compiler.link.begin_early`).
+    of its own (`daedal.compiler.link.ordering.begin_early`).
     """
     return Segment(
         name,

@@ -7,7 +7,7 @@ only share it (`daedal.compiler.segment_store`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from daedal.compiler.link.memory_plan import WORKSPACE, MemoryPlan, Place
+from daedal.compiler.link.placement.memory_plan import WORKSPACE, MemoryPlan, Place
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import Memory

@@ -11,7 +11,7 @@ import numpy as np
 
 from daedal.compiler.codegen.packed_file import damage_refused, packed, unpacked
 from daedal.compiler.link.linked_code import LinkedCode, LinkReport
-from daedal.compiler.link.memory_plan import MemoryPlan, Place
+from daedal.compiler.link.placement.memory_plan import MemoryPlan, Place
 from daedal.isa.errors import ArtifactError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory

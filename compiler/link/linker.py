@@ -10,19 +10,19 @@ from itertools import product
 from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Segment
-from daedal.compiler.link.early_loads import early_loads
-from daedal.compiler.link.fill_gaps import fill_gaps
-from daedal.compiler.link.interleave import Stretch, stretches
-from daedal.compiler.link.keep_tables import keep_tables
-from daedal.compiler.link.kept_weights import keep_weights
 from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkReport
-from daedal.compiler.link.memory_plan import Alias, plan_memory
-from daedal.compiler.link.place import Placement, table_name
-from daedal.compiler.link.placed import PlacedInstruction
-from daedal.compiler.link.prefetch import prefetch
-from daedal.compiler.link.resolve import Resolver
-from daedal.compiler.link.tokens import insert_tokens
-from daedal.compiler.link.unread_stores import unread_stores
+from daedal.compiler.link.on_chip.keep_tables import keep_tables
+from daedal.compiler.link.on_chip.kept_weights import keep_weights
+from daedal.compiler.link.on_chip.unread_stores import unread_stores
+from daedal.compiler.link.ordering.early_loads import early_loads
+from daedal.compiler.link.ordering.fill_gaps import fill_gaps
+from daedal.compiler.link.ordering.interleave import Stretch, stretches
+from daedal.compiler.link.ordering.prefetch import prefetch
+from daedal.compiler.link.placement.memory_plan import Alias, plan_memory
+from daedal.compiler.link.placement.place import Placement, table_name
+from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.compiler.link.placement.resolve import Resolver
+from daedal.compiler.link.placement.tokens import insert_tokens
 from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import MAX_INSTRUCTIONS

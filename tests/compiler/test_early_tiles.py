@@ -13,7 +13,7 @@ from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.space import Config
 from daedal.isa.variant import load_variant
-from tests.compiler.link.test_begin_early import normed_products
+from tests.compiler.link.ordering.test_begin_early import normed_products
 
 
 def found(

@@ -8,7 +8,7 @@ import pytest
 import daedal
 from daedal.check import compare_operators, integer_graph
 from daedal.checking import check_layers
-from daedal.compiler.link import side_by_side
+from daedal.compiler.link.ordering import side_by_side
 from daedal.isa.artifact import Artifact
 from tests.support.heads import Heads, attention_layer
 

@@ -13,7 +13,7 @@ from daedal.compiler.graph.ops.integer import has_wide_result
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.immediates import with_placeholders
 from daedal.compiler.layer_code import LayerCode
-from daedal.compiler.link.order import by_need
+from daedal.compiler.link.ordering.order import by_need
 from daedal.compiler.ops.accelerator.lowering import lower_node
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.errors import ScheduleError

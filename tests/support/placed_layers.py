@@ -1,6 +1,6 @@
 """Layers of a few placed instructions, with which passes of the linker are tested."""
 
-from daedal.compiler.link.placed import BeatRange, PlacedInstruction, PlacedRows
+from daedal.compiler.link.placement.placed import BeatRange, PlacedInstruction, PlacedRows
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Opcode, OutMemory

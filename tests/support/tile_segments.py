@@ -1,7 +1,7 @@
 """Segments of layers that are only tiles: a LOAD, an operation and a STORE each."""
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, Segment, SegmentInstruction
-from daedal.compiler.link.interleave import SHORTEST_TILE
+from daedal.compiler.link.ordering.interleave import SHORTEST_TILE
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Opcode

@@ -7,7 +7,7 @@ import pytest
 
 from daedal.compiler.codegen.segment import Instance, Segment
 from daedal.compiler.codegen.segment_file import segment_from, segment_to_bytes
-from daedal.compiler.link.order import by_need
+from daedal.compiler.link.ordering.order import by_need
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.errors import ArtifactError
 from tests.support.accelerator import micro_variant

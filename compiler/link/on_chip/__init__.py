@@ -1,0 +1,1 @@
+"""What stays on chip between layers, and the LOADs and STOREs that this makes needless."""

@@ -1,0 +1,1 @@
+"""The order of instructions: which run at the same time, and which units wait."""

@@ -1,0 +1,141 @@
+"""Fills the time in which LOAD waits for a result with LOADs that later layers need.
+
+A layer's activations wait for the STOREs of the layer before it, and LOAD is one in-order queue.
+Where layers are small, as those of a decoder, LOAD waits longer than it loads, although weights of
+later layers could be loaded meanwhile. Here these LOADs move before the one that waits, as long as
+their rows are free. How long that waits is estimated: units in order, each instruction after those
+that it conflicts with.
+
+Input and output: placed instructions with their memory, before tokens are inserted.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazards
+from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.compiler.link.placement.transfer_beats import TransferBeats
+from daedal.isa.hazards import NO_INSTRUCTION
+from daedal.isa.scratchpad import scratchpads
+from daedal.isa.table import Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["LATENCY_CYCLES", "earlier_loads", "prefetch"]
+
+SHORTEST_CYCLES = 16
+"""Shorter waits are not filled. What fills a longer one may take longer than it."""
+
+WINDOW = 1024
+"""Instructions over which a LOAD may move."""
+
+_STEP_CYCLES = {Unit.GEMM: 1, Unit.ALU: 2}
+"""Of the ALU, as most of its steps read two operands or write two words."""
+
+LATENCY_CYCLES = {Unit.LOAD: 80, Unit.GEMM: 16, Unit.ALU: 24, Unit.STORE: 80}
+"""From an instruction's last step to the first of one that waits for it: with preset `ddr`."""
+
+
+def prefetch(
+    variant: Variant,
+    region_bytes: tuple[int, int, int, int],
+    items: Sequence[PlacedInstruction],
+) -> list[PlacedInstruction]:
+    """The same program with some LOADs earlier.
+
+    A LOAD stays behind every instruction that touches its rows or stores to its source, so the
+    result is unchanged.
+    """
+    return [items[number] for number in _Schedule(variant, region_bytes, items).order()]
+
+
+class _Schedule:
+    """An estimate of when each instruction ends, and the order that follows from it."""
+
+    def __init__(
+        self,
+        variant: Variant,
+        region_bytes: tuple[int, int, int, int],
+        items: Sequence[PlacedInstruction],
+    ) -> None:
+        self._units = [item.unit for item in items]
+        self._conflicts = [
+            [other for other in found if other >= 0]
+            for found in hazards(variant, region_bytes, items)
+        ]
+        self._before = earlier_loads(variant, items)
+        transfers = TransferBeats(variant)
+        self._cycles = [_cycles(item, transfers) for item in items]
+        self._loads = [n for n, unit in enumerate(self._units) if unit is Unit.LOAD]
+        self._ends = [0] * len(items)
+        self._free = [0] * NUM_QUEUES
+        self._moved: set[int] = set()
+        self._passed = 0
+
+    def order(self) -> Iterator[int]:
+        """The numbers of the instructions."""
+        for number, unit in enumerate(self._units):
+            if number in self._moved:
+                continue
+            if unit is Unit.LOAD:
+                yield from self._fill(number)
+            self._run(number)
+            yield number
+
+    def _fill(self, waiting: int) -> Iterator[int]:
+        """LOADs that fit in before `waiting` begins."""
+        begin = self._ready(waiting)
+        while self._passed < len(self._loads) and self._loads[self._passed] <= waiting:
+            self._passed += 1
+        for place in range(self._passed, len(self._loads)):
+            number = self._loads[place]
+            left = begin - self._free[Unit.LOAD]
+            if left < SHORTEST_CYCLES or number - waiting > WINDOW:
+                return
+            if number in self._moved:
+                continue
+            needed = (*self._before[number], *self._conflicts[number])
+            if any(other >= waiting and other not in self._moved for other in needed):
+                continue
+            if self._ready(number) > self._free[Unit.LOAD]:
+                continue
+            self._moved.add(number)
+            self._run(number)
+            yield number
+
+    def _ready(self, number: int) -> int:
+        """When all that an instruction waits for has ended."""
+        return max((self._ends[other] for other in self._conflicts[number]), default=0)
+
+    def _run(self, number: int) -> None:
+        unit = self._units[number]
+        end = max(self._ready(number), self._free[unit]) + self._cycles[number]
+        self._free[unit] = end
+        self._ends[number] = end + LATENCY_CYCLES[unit]
+
+
+def earlier_loads(variant: Variant, items: Sequence[PlacedInstruction]) -> list[list[int]]:
+    """For each LOAD, the last ones before it into its rows: several can fill a tile and its
+    padding."""
+    latest = {
+        memory: np.full(pad.depth_rows, NO_INSTRUCTION)
+        for memory, pad in scratchpads(variant).items()
+    }
+    found = []
+    for number, item in enumerate(items):
+        before: set[int] = set()
+        for memory, first, runs, _, writes in item.rows if item.unit is Unit.LOAD else ():
+            for begin, end in runs if writes else ():
+                rows = latest[memory][first + begin : first + end]
+                before.update(np.unique(rows).tolist())
+                rows[:] = number
+        found.append(sorted(before - {NO_INSTRUCTION}))
+    return found
+
+
+def _cycles(item: PlacedInstruction, transfers: TransferBeats) -> int:
+    """Steps of an instruction, or the words that it moves."""
+    if item.unit in _STEP_CYCLES:
+        return item.instruction.steps * _STEP_CYCLES[item.unit]
+    beats = transfers.of(item.instruction)
+    return 0 if beats is None else beats.blocks * beats.rows * beats.cols

@@ -1,0 +1,1 @@
+"""Where everything lies: tensors in memory, instances in the scratchpads, micro-ops, tokens."""

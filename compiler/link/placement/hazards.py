@@ -1,0 +1,173 @@
+"""Finds the earlier instructions that an instruction depends on: hazards on rows and on memory.
+
+For every scratchpad row, and every bus word of writable memory, tables hold the last reader and the
+last writer of each unit. A kernel goes through the program once.
+"""
+
+from collections.abc import Sequence
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.isa.hazards import NO_INSTRUCTION
+from daedal.isa.scratchpad import scratchpads
+from daedal.isa.table import Unit
+from daedal.isa.variant import Variant
+from daedal.native.kernel import kernel
+from daedal.native.types import Array, i32, i64
+
+__all__ = ["NUM_QUEUES", "hazards"]
+
+NUM_QUEUES = 4
+"""LOAD, GEMM, ALU and STORE."""
+
+_ROW_FIELDS, _BEAT_FIELDS = 5, 6
+_NO_BEATS = (0,) * _BEAT_FIELDS
+_NONE = int(NO_INSTRUCTION)
+_LOAD, _STORE = int(Unit.LOAD), int(Unit.STORE)
+
+
+def hazards(
+    variant: Variant,
+    region_bytes: tuple[int, int, int, int],
+    items: Sequence[PlacedInstruction],
+) -> list[list[int]]:
+    """Per instruction and unit, the latest one that it has to wait for, or NO_INSTRUCTION.
+
+    There is nothing for an instruction's own unit.
+    """
+    pads = scratchpads(variant)
+    ends = np.cumsum([0, *(pad.depth_rows for pad in pads.values())]).tolist()
+    spans = dict(zip(pads, pairwise(ends), strict=True))
+    words = [size // variant.bus_bytes for size in region_bytes]
+    region_ends = np.cumsum([0, *words]).tolist()
+    units: list[int] = []
+    row_counts: list[int] = []
+    rows: list[int] = []
+    beats: list[int] = []
+    # By the identity of runs, which `items` keep alive: where they are in `ranges`.
+    known: dict[int, tuple[int, int]] = {}
+    ranges: list[int] = []
+    for item in items:
+        instruction, _, touched, _, moved = item
+        units.append(instruction.unit)
+        row_counts.append(len(touched))
+        for memory, first, runs, reads, writes in touched:
+            low, high = spans[memory]
+            assert first + runs[0][0] >= 0 and first + runs[-1][1] <= high - low, (
+                f"{touched} leaves {memory}"
+            )
+            place = known.get(id(runs))
+            if place is None:
+                begin = len(ranges) // 2
+                place = known[id(runs)] = begin, begin + len(runs)
+                ranges += chain.from_iterable(runs)
+            rows += (low + first, *place, reads, writes)
+        if moved is None:
+            beats += _NO_BEATS
+            continue
+        base, offset, *extents = moved
+        assert offset >= 0 and moved.end <= words[base], f"{moved} leaves its region"
+        beats += (region_ends[base] + offset, *extents)
+    found = np.full(len(items) * NUM_QUEUES, NO_INSTRUCTION, dtype=np.int32)
+    _find(
+        np.array(units, dtype=np.int64),
+        np.array(row_counts, dtype=np.int64),
+        np.array(rows, dtype=np.int64),
+        np.array(ranges, dtype=np.int64),
+        np.array(beats, dtype=np.int64),
+        _table(2 * NUM_QUEUES * ends[-1]),
+        ends[-1],
+        _table(region_ends[-1]),
+        _table(region_ends[-1]),
+        found,
+    )
+    result: list[list[int]] = found.reshape(-1, NUM_QUEUES).tolist()
+    return result
+
+
+def _table(size: int) -> npt.NDArray[np.int32]:
+    return np.full(size, NO_INSTRUCTION, dtype=np.int32)
+
+
+@kernel
+def _find(
+    units: Array[i64],
+    row_counts: Array[i64],
+    rows: Array[i64],
+    ranges: Array[i64],
+    beats: Array[i64],
+    touched: Array[i32],
+    depth: i64,
+    stored: Array[i32],
+    loaded: Array[i32],
+    found: Array[i32],
+) -> None:
+    """Fill `found`.
+
+    Each of `rows` is the row that its runs count from, where they begin and end in `ranges`, and
+    whether it reads and writes.
+
+    `touched` has `depth` rows per unit for its last writer, then as many for its last reader. Only
+    STORE writes memory, and only LOAD reads what is ever written.
+    """
+    access = 0
+    for number in range(len(units)):
+        unit = units[number]
+        until = access + row_counts[number]
+        for k in range(access, until):
+            first = rows[k * _ROW_FIELDS]
+            for table in range(2 * NUM_QUEUES if rows[k * _ROW_FIELDS + 4] != 0 else NUM_QUEUES):
+                other = table % NUM_QUEUES
+                if other == unit:
+                    continue
+                at = table * depth + first
+                for run in range(rows[k * _ROW_FIELDS + 1], rows[k * _ROW_FIELDS + 2]):
+                    latest = _last_row(touched, at + ranges[2 * run], at + ranges[2 * run + 1])
+                    if latest > found[number * NUM_QUEUES + other]:
+                        found[number * NUM_QUEUES + other] = latest
+        for k in range(access, until):
+            first = rows[k * _ROW_FIELDS]
+            for how in range(2):
+                if rows[k * _ROW_FIELDS + 4 - how] != 0:
+                    at = (how * NUM_QUEUES + unit) * depth + first
+                    for run in range(rows[k * _ROW_FIELDS + 1], rows[k * _ROW_FIELDS + 2]):
+                        for row in range(at + ranges[2 * run], at + ranges[2 * run + 1]):
+                            touched[row] = number
+        access = until
+        if unit == _LOAD:
+            _move(beats, number, stored, loaded, found, _STORE)
+        elif unit == _STORE:
+            _move(beats, number, loaded, stored, found, _LOAD)
+
+
+@kernel
+def _last_row(touched: Array[i32], begin: i64, end: i64) -> i64:
+    latest = _NONE
+    for row in range(begin, end):
+        latest = max(latest, touched[row])
+    return latest
+
+
+@kernel
+def _move(
+    beats: Array[i64],
+    number: i64,
+    others: Array[i32],
+    own: Array[i32],
+    found: Array[i32],
+    other: i64,
+) -> None:
+    """The bus words of a transfer: those that the `other` unit touched last, then its own."""
+    k = number * _BEAT_FIELDS
+    latest = _NONE
+    for block in range(beats[k + 1]):
+        for row in range(beats[k + 2]):
+            begin = beats[k] + block * beats[k + 5] + row * beats[k + 4]
+            for word in range(begin, begin + beats[k + 3]):
+                latest = max(latest, others[word])
+                own[word] = number
+    if latest > found[number * NUM_QUEUES + other]:
+        found[number * NUM_QUEUES + other] = latest

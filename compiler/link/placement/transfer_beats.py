@@ -1,0 +1,58 @@
+"""`TransferBeats`: the bus words that a LOAD or a STORE touches."""
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.link.placement.placed import BeatRange
+from daedal.isa.instruction import Instruction
+from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import LoadMemory, Opcode, OutMemory
+from daedal.isa.variant import Variant
+
+__all__ = ["TransferBeats", "entries"]
+
+
+class TransferBeats:
+    """Bus words of the transfers of a variant."""
+
+    def __init__(self, variant: Variant) -> None:
+        pads = scratchpads(variant)
+        self._row_beats = {
+            **{
+                (Opcode.LOAD, target.value): pads[target.memory].row_beats(variant)
+                for target in LoadMemory.of(variant)
+            },
+            **{
+                (Opcode.STORE, target.value): pads[target.memory].row_beats(variant)
+                for target in OutMemory
+            },
+        }
+        # Accumulators loaded from inputs have the inputs' width.
+        narrow = pads[Memory.ACC].elements * variant.array.input_bits // 8
+        self._row_beats[Opcode.LOAD, LoadMemory.ACC_NARROW.value] = narrow // variant.bus_bytes
+
+    def of(self, instruction: Instruction, base: int = 0) -> BeatRange | None:
+        """The words of a LOAD or STORE in region `base`; None if it loads nothing but pads."""
+        get = instruction.values.get
+        blocks, rows, cols = get("blocks", 0), get("rows", 0), get("cols", 0)
+        if not blocks * rows * cols:
+            return None
+        beats = cols * self._row_beats[instruction.opcode, get("memory", 0)]
+        strides = get("row_stride_beats", 0), get("block_stride_beats", 0)
+        return BeatRange(base, get("offset_beats", 0), blocks, rows, beats, *strides)
+
+
+def entries(table: npt.NDArray[np.int32], beats: BeatRange) -> npt.NDArray[np.int32]:
+    """A writable view (blocks, rows, cols) of the entries of a table that has one for each word."""
+    _, offset, blocks, rows, cols, row_stride, block_stride = beats
+    assert offset >= 0 and beats.end <= len(table), (
+        f"{beats} leaves its region of {len(table)} beats"
+    )
+    step = table.itemsize
+    return np.ndarray(
+        (blocks, rows, cols),
+        table.dtype,
+        table,
+        offset * step,
+        (block_stride * step, row_stride * step, step),
+    )

@@ -1,0 +1,191 @@
+"""Weights that stay on chip: which, and that a run behind another needs no LOADs of them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import daedal
+from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
+from daedal.compiler.link import linker
+from daedal.compiler.link.on_chip.kept_weights import KeptWeights, keep_weights
+from daedal.compiler.link.ordering.interleave import Stretch
+from daedal.isa.artifact import Artifact
+from daedal.isa.instruction import Instruction
+from daedal.isa.program import Program
+from daedal.isa.protocols import Device
+from daedal.isa.scratchpad import Memory
+from daedal.isa.table import LoadMemory, Opcode, Unit
+from daedal.isa.verifier import verify
+from daedal.runtime.decoder import Decoder
+from daedal.runtime.driver import LoadedProgram
+from daedal.runtime.executor import Executor
+from daedal.runtime.generation import generate
+from daedal.sim.functional.device import FunctionalDevice
+from daedal.sim.rtl.device import RtlDevice
+from daedal.sim.timing.device import timing_with_values
+from examples.digits.data import demo_images
+from tests.support.decoders import SmallDecoder
+from tests.support.random_programs import random_program
+
+DIGITS = Path(__file__).resolve().parents[4] / "examples" / "digits" / "digits_qdq.onnx"
+STATES = {"k_cache_*": "k_new_*", "v_cache_*": "v_new_*"}
+
+
+def tile(rows: int, memory: Memory = Memory.WGT) -> Instance:
+    return Instance("w", memory, rows)
+
+
+def filled(instance: Instance, tensor: str) -> SegmentInstruction:
+    load = Instruction.of(Opcode.LOAD, memory=LoadMemory.WGT, rows=1, cols=instance.rows, blocks=1)
+    rows = RowAccess(instance, "row", ((0, instance.rows),), writes=True)
+    return SegmentInstruction(load, (rows,), tensor)
+
+
+def used(instance: Instance) -> SegmentInstruction:
+    rows = RowAccess(instance, "wgt_base", ((0, instance.rows),), reads=True)
+    return SegmentInstruction(Instruction.of(Opcode.GEMM), (rows,))
+
+
+def layers(*tiles: tuple[str, list[Instance]]) -> list[Stretch]:
+    """A stretch for each tensor, whose tiles are filled and used in turn."""
+    return [
+        Stretch(
+            (number,),
+            tuple((number, make) for x in mine for make in (filled(x, tensor), used(x))),
+        )
+        for number, (tensor, mine) in enumerate(tiles)
+    ]
+
+
+def tensors(items: Iterator[tuple[int, SegmentInstruction]]) -> list[tuple[int, str]]:
+    return [(layer, item.tensor) for layer, item in items if item.tensor is not None]
+
+
+def test_each_layer_keeps_its_first_tiles() -> None:
+    parts = layers(
+        ("a", [tile(4), tile(4)]),
+        ("state", [tile(4)]),
+        ("b", [tile(2), tile(2), tile(2), tile(2)]),
+        ("map", [tile(4, Memory.INP)]),
+    )
+    kept = keep_weights(parts, {"a", "b", "map"}, 8)
+    assert tensors(kept.setup) == [(0, "a"), (2, "b"), (2, "b")]
+    assert [instance.rows for instance in kept.instances] == [4, 2, 2]
+    left = [item for part in kept.parts for item in part.items]
+    assert tensors(left) == [(0, "a"), (1, "state"), (2, "b"), (2, "b"), (3, "map")]
+    # What is used is what the setup has filled, or else what the layer itself fills.
+    fills = [item.rows[0].instance for _, item in (*kept.setup, *left) if item.tensor]
+    uses = [item.rows[0].instance for _, item in left if item.tensor is None]
+    assert sorted(map(id, fills)) == sorted(map(id, uses))
+
+
+def test_layers_of_one_kind_keep_their_own_weights() -> None:
+    shared = tile(3)
+    kept = keep_weights(layers(("a", [shared]), ("b", [shared])), {"a", "b"}, 6)
+    assert tensors(kept.setup) == [(0, "a"), (1, "b")]
+    assert len(set(kept.instances)) == 2 and shared not in kept.instances
+    one = keep_weights(layers(("a", [shared]), ("b", [shared])), {"a", "b"}, 5)
+    assert tensors(one.setup) == [(0, "a")]
+    assert [part.items[0][1].tensor for part in one.parts] == [None, "b"]
+
+
+def test_nothing_is_kept_where_nothing_fits() -> None:
+    parts = layers(("a", [tile(4)]))
+    assert keep_weights(parts, {"a"}, 3) == KeptWeights(tuple(parts), (), ())
+
+
+@pytest.fixture(scope="module")
+def decoder() -> SmallDecoder:
+    return SmallDecoder()
+
+
+def compiled(decoder: SmallDecoder, *shares: float) -> Artifact:
+    with mock.patch.object(linker, "KEPT_SHARES", shares):
+        return daedal.compile(
+            decoder.quantized(), "attention", states=STATES, cache=False, cpu_levels=()
+        )
+
+
+def logits(artifact: Artifact, decoder: SmallDecoder, device: Device) -> list[np.ndarray]:
+    steps = generate(Executor(artifact, device), Decoder(decoder.tables()), [1, 2, 3])
+    return [step.logits for step in steps]
+
+
+def loads(program: Program, memory: LoadMemory) -> int:
+    return sum(x.opcode is Opcode.LOAD and x.memory == memory for x in program.instructions)
+
+
+def test_a_decoder_loads_its_weights_once(decoder: SmallDecoder) -> None:
+    keeping, plain = compiled(decoder, 7 / 8), compiled(decoder)
+    program = keeping.program
+    verify(program)
+    assert plain.program.setup == 0 and program.setup > 0
+    # Keys and values are states, and change.
+    left = loads(program.repeated, LoadMemory.WGT)
+    assert left == loads(plain.program, LoadMemory.WGT) - program.setup
+    expected = logits(plain, decoder, FunctionalDevice(plain.variant))
+    found = logits(keeping, decoder, FunctionalDevice(keeping.variant))
+    assert [x.tobytes() for x in found] == [x.tobytes() for x in expected]
+
+
+def test_the_largest_share_that_leaves_enough_is_kept() -> None:
+    """With all rows kept, none are left for tiles that are not."""
+    programs = []
+    for shares in ((1.0,), (1 / 2,), (1.0, 1 / 2)):
+        with (
+            mock.patch("daedal.compiler.launch.has_states", return_value=True),
+            mock.patch.object(linker, "KEPT_SHARES", shares),
+        ):
+            programs.append(daedal.compile(DIGITS, "tiny", cache=False).program)
+    assert programs[0].setup == 0 < programs[1].setup
+    assert programs[2] == programs[1]
+
+
+@pytest.fixture(scope="module")
+def digits() -> Artifact:
+    """On `tiny`, as if it were launched again and again."""
+    with mock.patch("daedal.compiler.launch.has_states", return_value=True):
+        return daedal.compile(DIGITS, "tiny", cache=False)
+
+
+@pytest.mark.rtl
+def test_the_rtl_keeps_them_too(digits: Artifact) -> None:
+    variant = digits.variant
+    images, _labels = demo_images(3)
+    timing, rtl = timing_with_values(variant), RtlDevice(variant)
+    plain = daedal.simulate(daedal.compile(DIGITS, "tiny", cache=False), {"input": images})
+    expected = daedal.simulate(digits, {"input": images}, device=timing)
+    found = daedal.simulate(digits, {"input": images}, device=rtl)
+    assert [x.cycles for x in found.profiles] == [x.cycles for x in expected.profiles]
+    for name, tensor in plain.tensors.items():
+        assert found.tensors[name].tobytes() == tensor.tobytes()
+        assert expected.tensors[name].tobytes() == tensor.tobytes()
+
+
+def test_another_program_between_two_runs(digits: Artifact) -> None:
+    """It overwrites the scratchpads, so that the setup runs again."""
+    variant = digits.variant
+    device = FunctionalDevice(variant)
+    loaded = LoadedProgram.place(digits.program, device)
+    other = LoadedProgram.place(random_program(variant, 3).program, device)
+    spec = digits.program.inputs[0]
+    image = np.random.default_rng(0).integers(-128, 128, spec.shape)
+    first, _ = loaded.run({spec.name: image})
+    device.launch(other.program, other.bases)
+    again, _ = loaded.run({spec.name: image})
+    third, _ = loaded.run({spec.name: image})
+    for name, tensor in first.items():
+        assert again[name].tobytes() == third[name].tobytes() == tensor.tobytes()
+
+
+def test_cycles_of_the_first_and_of_other_runs(digits: Artifact) -> None:
+    program = digits.program
+    device = timing_with_values(digits.variant)
+    loaded = LoadedProgram.place(program, device)
+    first, second, third = [device.launch(program, loaded.bases) for _ in range(3)]
+    assert first.cycles is not None and second.cycles is not None
+    assert second.cycles == third.cycles < first.cycles
+    assert second.units[Unit.LOAD].work < first.units[Unit.LOAD].work

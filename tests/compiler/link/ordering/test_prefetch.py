@@ -1,0 +1,60 @@
+"""LOADs that fill the time in which LOAD waits: what conflicts keeps its order."""
+
+import daedal
+from daedal.compiler.link.ordering.prefetch import prefetch
+from daedal.compiler.link.placement.hazards import hazards
+from daedal.isa.table import LoadMemory
+from tests.support.decoders import SmallDecoder
+from tests.support.placed_layers import REGIONS, TINY, layers, load
+
+
+def test_weights_are_loaded_while_a_result_is_awaited() -> None:
+    items = layers(4, row_step=4)
+    found = prefetch(TINY, REGIONS, items)
+    assert sorted(map(id, found)) == sorted(map(id, items))
+    assert found[0] is items[0], "nothing waits at the start"
+    # Before the second layer's activations are those of its weights, and of later ones.
+    place = found.index(items[4])
+    early = [item for item in found[:place] if item in (items[5], items[9], items[13])]
+    assert items[5] in early and len(early) > 1
+
+
+def test_weights_wait_for_their_rows() -> None:
+    """All layers have the same rows."""
+    items = layers(4, row_step=0)
+    found = prefetch(TINY, REGIONS, items)
+    places = {id(item): place for place, item in enumerate(found)}
+    for number in range(4, 16, 4):
+        assert places[id(items[number + 1])] > places[id(items[number - 2])]
+
+
+def test_loads_into_the_same_rows_keep_their_order() -> None:
+    """The last layer's weights come in two LOADs, of which the second overwrites a row."""
+    items = layers(4, row_step=4)
+    items.insert(14, load(LoadMemory.WGT, 12, 1))
+    places = {id(item): place for place, item in enumerate(prefetch(TINY, REGIONS, items))}
+    assert places[id(items[13])] < places[id(items[14])] < places[id(items[15])]
+
+
+def test_conflicts_keep_their_order(rng) -> None:
+    items = layers(12, row_step=3)
+    found = prefetch(TINY, REGIONS, items)
+    places = {id(item): place for place, item in enumerate(found)}
+    for number, needed in enumerate(hazards(TINY, REGIONS, items)):
+        for other in needed:
+            assert other < 0 or places[id(items[other])] < places[id(items[number])]
+
+
+def test_other_programs_keep_their_order(monkeypatch) -> None:
+    """Only programs with states are changed."""
+    calls = []
+    monkeypatch.setattr(
+        "daedal.compiler.link.linker.prefetch",
+        lambda variant, regions, items: (
+            calls.append(len(items)) or prefetch(variant, regions, items)
+        ),
+    )
+    model = SmallDecoder(layers=1).quantized()
+    for states, count in (({}, 0), ({"k_cache_0": "k_new_0", "v_cache_0": "v_new_0"}, 1)):
+        daedal.compile(model, "attention", states=states, cache=False, cpu_levels=())
+        assert len(calls) == count
