@@ -170,7 +170,7 @@ def _segments(
 
 def _is_move(graph: Graph, node: Node) -> bool:
     """Whether a layer stores elements of its operand, and padding, as they are."""
-    moves = node.op in ("q_pad", "q_slice") and not is_wide(graph.types[node.output])
+    moves = node.op in ("q_pad", "q_permute", "q_slice") and not is_wide(graph.types[node.output])
     return moves and copies_elements(graph, node)
 
 

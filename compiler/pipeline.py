@@ -56,6 +56,7 @@ from daedal.compiler.graph.passes import (
     transposes_to_products,
     turn_projections,
     ungroup_queries,
+    views_to_permutes,
 )
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.same_elements import SameElements
@@ -191,6 +192,9 @@ def layout_passes(
         ("align_heads", lambda graph: align_heads(graph, block=variant.block)),
         ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
     ]
+    moves: list[GraphPass] = [
+        ("views_to_permutes", lambda graph: views_to_permutes(graph, block=variant.block)),
+    ]
     return [
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
         ("compute_used_parts", compute_used_parts),
@@ -211,6 +215,7 @@ def layout_passes(
         ("split_projections", split_projections),
         *(products if array.batch == 1 else []),
         ("shuffles_to_selections", shuffles_to_selections),
+        *(moves if array.batch == 1 else []),
         *(aligned if array.batch == 1 else []),
         ("align_channels", lambda graph: align_channels(graph, block=variant.block)),
         ("fold_selections", lambda graph: fold_selections(

@@ -3,8 +3,8 @@
 A layer's cycles are those from the previous layer's last STORE mark to its own, so they sum to the
 time of the last store. A unit's counts for a layer run from its mark of another layer to its next
 mark of this one, and may begin while the previous layer is still running. Interleaved layers
-(`compiler.link.interleave`) have several such stretches. Bytes are those moved by the layer's own
-instructions.
+(`compiler.link.ordering.interleave`) have several such stretches. Bytes are those moved by the
+layer's own instructions.
 """
 
 from collections import Counter

@@ -23,7 +23,7 @@ from daedal.isa.variant import Variant
 
 __all__ = ["layer_costs", "weight_cost"]
 
-_MOVES = ("q_concat", "q_pad", "q_requantize", "q_resize", "q_slice")
+_MOVES = ("q_concat", "q_pad", "q_permute", "q_requantize", "q_resize", "q_slice")
 
 
 def layer_costs(graph: Graph, node: Node, variant: Variant) -> tuple[Cost, ...]:

@@ -29,6 +29,9 @@ __all__ = ["TransferBuilder"]
 _Box = list[range]
 """The indices that a copy touches, per dimension."""
 
+_Loops = list[Var | None]
+"""The loop that each dimension follows."""
+
 
 @dataclass(frozen=True)
 class _Copy:
@@ -74,7 +77,8 @@ class TransferBuilder:
         for inner, ranges in loop_ranges(form, env):
             source = _box(read, inner, ranges)
             target = _box(form.writes[0], inner, ranges)
-            yield from self._box(copy, source, target, live)
+            loops = [_loops(side, inner, ranges) for side in (read, form.writes[0])]
+            yield from self._box(copy, (source, target), (loops[0], loops[1]), live)
 
     def tensor_boxes(self, form: BlockForm, env: Env) -> Iterator[_Box]:
         """What one execution of a copy from a single region touches of its tensor."""
@@ -127,15 +131,22 @@ class TransferBuilder:
         assert known == size, f"{name!r} is read in rows of two sizes"
 
     def _box(
-        self, copy: _Copy, source: _Box, target: _Box, live: Live
+        self,
+        copy: _Copy,
+        boxes: tuple[_Box, _Box],
+        loops: tuple[_Loops, _Loops],
+        live: Live,
     ) -> Iterator[SegmentInstruction]:
-        held = live[copy.chip]
+        """A copy from the first of two boxes to the second; `loops` are those that they follow."""
+        held, source = live[copy.chip], boxes[0]
         self._note(copy, held.vectors)
         if held.vectors:
             yield self._weight_rows(copy, source, held, live)
             return
         loads = copy.opcode is Opcode.LOAD
-        outer, chip_box = (source, target) if loads else (target, source)
+        first = 0 if loads else 1
+        outer, chip_box = boxes[first], boxes[1 - first]
+        outer_loops, chip_loops = loops[first], loops[1 - first]
         beats = copy.row_bytes // self._variant.bus_bytes
         view = self._view(copy)
         memory_strides, memory_beat = view.strides_beats, view.offset_beats
@@ -144,15 +155,17 @@ class TransferBuilder:
             (touched.start - origin) * stride
             for touched, origin, stride in zip(chip_box, held.origin, held.strides, strict=False)
         )
-        # Both sides follow the same loops in the same order; what does not move has no stride.
-        moving = [
-            stride
-            for touched, stride in zip(chip_box, held.strides, strict=False)
-            if len(touched) > 1
-        ]
+        # Both sides follow the same loops; what does not move has no stride.
+        moving = {
+            loop: stride
+            for loop, stride in zip(chip_loops, held.strides, strict=False)
+            if loop is not None
+        }
         for dim, stride in enumerate(memory_strides):
             touched, size = outer[dim], copy.tensor.shape[dim]
-            chip_stride = moving.pop(0) if len(touched) > 1 else 0
+            loop = outer_loops[dim]
+            assert (len(touched) > 1) == (loop is not None), "a dimension follows one loop"
+            chip_stride = 0 if loop is None else moving.pop(loop)
             low = len(range(touched.start, min(touched.stop, 0), touched.step))
             inside = len(range(touched.start, min(touched.stop, size), touched.step)) - low
             if inside <= 0:
@@ -168,6 +181,7 @@ class TransferBuilder:
             dims.append(CopyDim(inside, stride * touched.step, chip_stride, *pads))
             memory_beat += begin * stride
         assert not moving, "both sides of a copy follow the same loops"
+        dims = _in_chip_order(dims)
         if any(dim.padded for dim in dims) and copy.memory not in PADDABLE:
             known = ", ".join(item.name for item in PADDABLE)
             raise ScheduleError(
@@ -232,12 +246,27 @@ class TransferBuilder:
         return SegmentInstruction(template, (access,), tensor=self._names[copy.tensor])
 
 
+def _in_chip_order(dims: list[CopyDim]) -> list[CopyDim]:
+    """Dimensions with those that move in the order of the rows on chip, outermost first."""
+    strides = [dim.chip_stride for dim in dims if dim.extent > 1]
+    if strides == sorted(strides, reverse=True):
+        return dims
+    assert not any(dim.padded for dim in dims), "a copy in another order has no padding"
+    return sorted(dims, key=lambda dim: -dim.chip_stride)
+
+
 def _gap(held: LiveBuffer, dim: int, touched: int) -> int:
     """Unused elements after those of an aligned dimension, which may be filled with padding."""
     if dim == 0 or touched != held.shape[dim]:
         return 0
     outer, inner = held.strides[dim - 1 : dim + 1]
     return max(0, outer // inner - touched) if outer % inner == 0 else 0
+
+
+def _loops(form: RegionForm, env: Env, ranges: dict[Var, range]) -> _Loops:
+    """The loop in `ranges` that each dimension follows, if any."""
+    terms = (minimum.at(env).terms for minimum in form.minima)
+    return [next((var for var, _ in part if len(ranges[var]) > 1), None) for part in terms]
 
 
 def _box(form: RegionForm, env: Env, ranges: dict[Var, range]) -> _Box:

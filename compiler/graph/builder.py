@@ -136,6 +136,10 @@ class GraphBuilder:
         """The array of a constant, or None for any other tensor."""
         return self._constants.get(name)
 
+    def producer(self, name: str) -> Node | None:
+        """The node that computes a tensor, if one does."""
+        return next((node for node in reversed(self._nodes) if name in node.outputs), None)
+
     def is_computed(self, name: str) -> bool:
         """Whether a tensor depends on an input of the graph."""
         needed = {name}

@@ -1,6 +1,7 @@
 """Chains of reshapes and transposes: where each element of a view comes from, and the reverse."""
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -9,20 +10,31 @@ from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.registry import get_op, runs_on
 from daedal.compiler.target import ACCELERATOR
+from daedal.isa.tensor import Box
 
-__all__ = ["add_moved", "is_in_order", "source_of", "view_ends", "view_source"]
+__all__ = [
+    "add_moved",
+    "box_of",
+    "is_in_order",
+    "nested_loops",
+    "source_of",
+    "turned_axes",
+    "view_ends",
+    "view_source",
+]
 
 _VIEWS = ("reshape", "transpose")
 
 
-def source_of(graph: Graph, name: str) -> tuple[str, Callable[[], Array]]:
+def source_of(graph: Graph | GraphBuilder, name: str) -> tuple[str, Callable[[], Array]]:
     """The tensor at the start of the views up to `name`, and the source of each element.
 
     The flat indices have the shape of `name`. They are computed when asked for.
     """
+    producer_of = graph.producer if isinstance(graph, GraphBuilder) else graph.producers.get
     chain: list[Node] = []
     root = name
-    while (producer := graph.producers.get(root)) is not None and producer.op in _VIEWS:
+    while (producer := producer_of(root)) is not None and producer.op in _VIEWS:
         chain.append(producer)
         root = producer.inputs[0]
     kind = graph.types[root]
@@ -34,6 +46,15 @@ def source_of(graph: Graph, name: str) -> tuple[str, Callable[[], Array]]:
         return found
 
     return root, places
+
+
+def box_of(places: Array, shape: tuple[int, ...]) -> Box | None:
+    """The part of a tensor of `shape` that has just the elements at the flat indices `places`; None
+    if there is none."""
+    found = np.unravel_index(places.reshape(-1), shape)
+    box = tuple((int(axis.min()), int(axis.max()) + 1) for axis in found)
+    size = prod(end - begin for begin, end in box)
+    return box if size == places.size == len(np.unique(places)) else None
 
 
 def view_source(graph: Graph, name: str) -> tuple[str, Array] | None:
@@ -81,21 +102,30 @@ def add_moved(builder: GraphBuilder, name: str, places: Array, output: str) -> b
     It becomes a reshape, a transpose and a reshape. False, and nothing is added, if these cannot do
     it: the indices are no permutation, or one that transposes no array.
     """
-    runs = _runs(places.reshape(-1))
-    if runs is None:
+    found = turned_axes(places)
+    if found is None:
         return False
-    axes = sorted(range(len(runs)), key=lambda axis: -runs[axis][1])
     if is_in_order(places):
         builder.add("reshape", [name], {"shape": places.shape}, output=output)
         return True
+    shape, order = found
     split = builder.fresh_name(f"{output}.split")
     turned = builder.fresh_name(f"{output}.turned")
-    shape = tuple(runs[axis][0] for axis in axes)
     builder.add("reshape", [name], {"shape": shape}, output=split)
-    order = tuple(axes.index(axis) for axis in range(len(runs)))
     builder.add("transpose", [split], {"order": order}, output=turned)
     builder.add("reshape", [turned], {"shape": places.shape}, output=output)
     return True
+
+
+def turned_axes(places: Array) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The shape and the order of axes of the transpose that `places` are, in other shapes; None if
+    the indices are no permutation, or one that transposes no array."""
+    runs = nested_loops(places.reshape(-1))
+    if runs is None:
+        return None
+    axes = sorted(range(len(runs)), key=lambda axis: -runs[axis][1])
+    shape = tuple(runs[axis][0] for axis in axes)
+    return shape, tuple(axes.index(axis) for axis in range(len(runs)))
 
 
 def _has_transpose(graph: Graph, name: str) -> bool:
@@ -107,7 +137,7 @@ def _has_transpose(graph: Graph, name: str) -> bool:
     return False
 
 
-def _runs(order: Array) -> list[tuple[int, int]] | None:
+def nested_loops(order: Array) -> list[tuple[int, int]] | None:
     """Extents and steps of the nested loops, outermost first, that count through `order`.
 
     None if there are no such loops over all of 0 to ``order.size - 1``.

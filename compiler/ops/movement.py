@@ -1,4 +1,4 @@
-"""Slice, pad, concat and nearest resize of maps, on blocked tensors.
+"""Slice, pad, concat, nearest resize and permutations of maps, on blocked tensors.
 
 They move whole blocks of channels. Source: ONNX Slice (opset 13), Pad (opset 21), Concat (opset
 13), Resize (opset 19, mode nearest, whole factors).
@@ -11,7 +11,7 @@ from daedal.compiler.ops.piecewise import piecewise
 from daedal.compiler.ops.requantize import Bounds, requantized_at
 from daedal.compiler.tir.expr import Expr, IntImm
 
-__all__ = ["concat", "pad_map", "resize_nearest", "slice_map"]
+__all__ = ["concat", "pad_map", "permute", "resize_nearest", "slice_map"]
 
 
 def slice_map(
@@ -152,3 +152,39 @@ def concat(
         maps[0].dtype,
         row=lambda n, c, h, w, u: piecewise(c, [IntImm(index) for index in owner]),
     )
+
+
+def permute(
+    x: te.Tensor,
+    params: te.Tensor,
+    *,
+    order: Sequence[int],
+    bounds: Bounds,
+    accumulator: str = "int32",
+) -> te.Tensor:
+    """Vectors of channels in another order, requantized by one row.
+
+    Parameters
+    ----------
+    x : (*extents, U, batch, lanes): the vectors in memory, as an array of `order`'s dimensions.
+    order : of the dimensions of `x`, but the last three, in the result.
+
+    Returns
+    -------
+    Its shape: `x`'s dimensions in `order`, at least four, and (U, batch, lanes).
+    """
+    extents, row = x.shape[:-3], x.shape[-3:]
+    missing = max(0, 4 - len(order))
+    places = [missing + order.index(dim) for dim in range(len(order))]
+    wide = te.compute(
+        (*[1] * missing, *(extents[dim] for dim in order), *row),
+        lambda *i: x[(*(i[place] for place in places), *i[-3:])].astype(accumulator),
+        "wide",
+    )
+
+    def element(*i: Expr) -> Expr:
+        bias, multiplier, shift = (params[0, i[-1], part] for part in range(3))
+        limits = bounds.zero_point, bounds.low, bounds.high
+        return te.requantize(wide[i], bias, multiplier, shift, *limits, x.dtype)
+
+    return te.compute(wide.shape, element, "y")

@@ -141,6 +141,64 @@ def volumes(it: Pattern) -> str:
     return it.between(it.op("Add", x, it.between(it.op("Relu", x), 0.04, -7)))
 
 
+def moved(it: Pattern, x: str, split: tuple[int, ...], perm: list[int], to: tuple[int, ...]) -> str:
+    """Reshape, transpose, reshape, each quantized."""
+    x = it.between(it.op("Reshape", x, it.constant(whole(*split))))
+    x = it.between(it.op("Transpose", x, perm=perm))
+    return it.between(it.op("Reshape", x, it.constant(whole(*to))))
+
+
+def windows(it: Pattern) -> str:
+    """Six windows of 4 x 2 pixels, each as an image, and back."""
+    x = moved(it, it.body(16), (1, 16, 2, 4, 3, 2), [0, 2, 4, 1, 3, 5], (6, 16, 4, 2))
+    x = it.between(it.conv(x, 16, 16))
+    x = moved(it, x, (1, 2, 3, 16, 4, 2), [0, 3, 1, 4, 2, 5], (1, 16, 8, 6))
+    return it.end(x, 16)
+
+
+def blocks_of_pixels(it: Pattern) -> str:
+    """DepthToSpace, in the order DCR, as reshapes and a transpose."""
+    x = moved(it, it.body(64), (1, 2, 2, 16, 8, 6), [0, 3, 4, 1, 5, 2], (1, 16, 16, 12))
+    return it.end(x, 16)
+
+
+def depth_to_space(it: Pattern, mode: str) -> str:
+    return it.end(it.between(it.op("DepthToSpace", it.body(64), blocksize=2, mode=mode)), 16)
+
+
+def space_to_depth(it: Pattern) -> str:
+    return it.end(it.between(it.op("SpaceToDepth", it.body(16), blocksize=2)), 64)
+
+
+def projection(it: Pattern, choose: Callable[[str, int], str]) -> str:
+    """Two tensors with two heads of 16 channels from one dense layer, as timm exports them."""
+    x = it.between(it.input("x", (1, 12, 16)))
+    x = it.between(it.op("MatMul", x, it.matrix(16, 64)))
+    x = it.between(it.op("Reshape", x, it.constant(whole(1, 12, 2, 2, 16))))
+    x = it.between(it.op("Transpose", x, perm=[2, 0, 3, 1, 4]))
+    parts = []
+    for number in range(2):
+        part = it.between(it.op("Transpose", it.between(choose(x, number)), perm=[0, 2, 1, 3]))
+        part = it.between(it.op("Reshape", part, it.constant(whole(1, 12, 32))))
+        parts.append(it.between(it.op("MatMul", part, it.matrix(32, 8))))
+    return it.between(it.op("Add", *parts), 0.1)
+
+
+def by_slice(it: Pattern) -> str:
+    def choose(x: str, number: int) -> str:
+        ranges = (it.constant(whole(value)) for value in (number, number + 1, 0))
+        part = it.between(it.op("Slice", x, *ranges))
+        return it.op("Squeeze", part, it.constant(whole(0)))
+
+    return projection(it, choose)
+
+
+def by_gather(it: Pattern) -> str:
+    return projection(
+        it, lambda x, number: it.op("Gather", x, it.constant(np.array(number)), axis=0)
+    )
+
+
 PATTERNS: dict[str, Callable[[Pattern], str]] = {
     "hard swish": hard_swish,
     "hard sigmoid": hard_sigmoid,
@@ -156,6 +214,13 @@ PATTERNS: dict[str, Callable[[Pattern], str]] = {
     "tokens of images": tokens_of_images,
     "sequences": sequences,
     "volumes": volumes,
+    "windows": windows,
+    "blocks of pixels": blocks_of_pixels,
+    "depth to space": lambda it: depth_to_space(it, "DCR"),
+    "pixel shuffle": lambda it: depth_to_space(it, "CRD"),
+    "space to depth": space_to_depth,
+    "sliced projection": by_slice,
+    "gathered projection": by_gather,
 }
 
 

@@ -73,6 +73,18 @@ def shuffle(maker: QdqModel, x: str) -> str:
     return maker.op("MaxPool", x, kernel_shape=[1, 2])
 
 
+def in_blocks(op_type: str, channels: int) -> Maker:
+    """Between two convolutions, as the border to the host moves the bytes anyway."""
+
+    def make(maker: QdqModel, x: str) -> str:
+        x = maker.requantized(with_weights("Conv", channels, 8, 2, 1)(maker, x), 0.1, 0)
+        x = maker.requantized(maker.op(op_type, x, blocksize=2), 0.1, 0)
+        inner = channels // 4 if op_type == "DepthToSpace" else 4 * channels
+        return with_weights("Conv", 5, inner, 1, 1)(maker, x)
+
+    return make
+
+
 def constant(maker: QdqModel, x: str) -> str:
     value = onnx.numpy_helper.from_array(real(0.5))
     return maker.op("Mul", x, maker.op("Constant", value=value))
@@ -87,7 +99,9 @@ SAMPLES: dict[str, Maker] = {
     "Constant": constant,
     "Conv": with_weights("Conv", 5, 8, 1, 1),
     "ConvTranspose": with_weights("ConvTranspose", 8, 5, 2, 2),
+    "DepthToSpace": in_blocks("DepthToSpace", 64),
     "Div": with_constants("Div", np.float32(3)),
+    "Gather": with_constants("Gather", whole(2, 3, 4), axis=1),
     "Gemm": gemm,
     "LayerNormalization": with_constants("LayerNormalization", real(1, 2, 3, 4), real(4, 3, 2, 1)),
     "MatMul": lambda maker, x: with_weights("MatMul", 96, 5)(maker, maker.op("Flatten", x)),
@@ -102,6 +116,7 @@ SAMPLES: dict[str, Maker] = {
     "Reshape": with_constants("Reshape", whole(1, 4, 6, 4)),
     "Resize": with_constants("Resize", None, real(1, 1, 2, 2), mode="nearest"),
     "Slice": with_constants("Slice", whole(0), whole(4), whole(1)),
+    "SpaceToDepth": in_blocks("SpaceToDepth", 16),
     "Split": split,
     "Squeeze": with_constants("Squeeze", whole(0)),
     "Sub": of_two("Sub"),

@@ -1,11 +1,11 @@
-"""Slice, Split, Pad and Concat."""
+"""Slice, Gather, Split, Pad and Concat."""
 
 import numpy as np
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 
-__all__ = ["import_concat", "import_pad", "import_slice", "import_split"]
+__all__ = ["import_concat", "import_gather", "import_pad", "import_slice", "import_split"]
 
 
 def import_slice(context: ImportContext, node: OnnxNode) -> None:
@@ -48,6 +48,33 @@ def _slice_ranges(
     if node.input(4) is not None:
         steps = _whole_numbers(context, node, 4)
     return starts, ends, axes, steps
+
+
+def import_gather(context: ImportContext, node: OnnxNode) -> None:
+    """Gather-1 to -13 of constant indices that count up: a slice; one index drops the axis."""
+    x = context.operand_type(node, 0)
+    axis = node.integer("axis", 0)
+    if not -x.rank <= axis < x.rank:
+        raise node.damaged(f"axis must lie in {x.rank} dimensions, not {axis}")
+    axis %= x.rank
+    shape = context.required_constant(node, 1).shape
+    extent, indices = x.shape[axis], _whole_numbers(context, node, 1)
+    if not indices or not all(-extent <= index < extent for index in indices):
+        raise node.damaged(f"indices must lie in {extent} elements, not be {list(indices)}")
+    places = [index % extent for index in indices]
+    if len(shape) > 1 or places != [*range(places[0], places[0] + len(places))]:
+        raise node.refuse("indices must count up", "slice and concatenate")
+    begins, ends = [0] * x.rank, list(x.shape)
+    begins[axis], ends[axis] = places[0], places[0] + len(places)
+    attrs = {"begins": tuple(begins), "ends": tuple(ends), "steps": (1,) * x.rank}
+    operand = context.operand(node, 0)
+    if shape:
+        context.emit(node, "slice", [operand], **attrs)
+        return
+    part = context.builder.fresh_name(f"{node.outputs[0]}.slice")
+    context.builder.add("slice", [operand], attrs, output=part, name=node.name)
+    without = tuple(extent for place, extent in enumerate(x.shape) if place != axis)
+    context.emit(node, "reshape", [part], shape=without)
 
 
 def import_split(context: ImportContext, node: OnnxNode) -> None:

@@ -6,13 +6,16 @@ import numpy as np
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import Array, OnnxNode
+from daedal.compiler.graph.layout import MAP_RANK
 
 __all__ = [
     "import_constant",
+    "import_depth_to_space",
     "import_dropout",
     "import_flatten",
     "import_identity",
     "import_reshape",
+    "import_space_to_depth",
     "import_squeeze",
     "import_transpose",
     "import_unsqueeze",
@@ -120,6 +123,49 @@ def import_transpose(context: ImportContext, node: OnnxNode) -> None:
     order = node.integers("perm", tuple(reversed(range(rank))))
     assert order is not None
     context.emit(node, "transpose", [context.operand(node, 0)], order=order)
+
+
+def import_depth_to_space(context: ImportContext, node: OnnxNode) -> None:
+    """DepthToSpace-1 to -13: a transpose of the map that is split into blocks."""
+    x, size = context.operand_type(node, 0), node.integer("blocksize", 0)
+    columns_first = node.text("mode", "DCR") == "CRD"
+    if x.rank != MAP_RANK or size < 1 or x.shape[1] % size**2:
+        raise node.damaged(f"blocks of {size} must divide the channels of four axes, not {x}")
+    n, channels, height, width = x.shape
+    depth = channels // size**2
+    split = (n, depth, size, size) if columns_first else (n, size, size, depth)
+    order = (0, 1, 4, 2, 5, 3) if columns_first else (0, 3, 4, 1, 5, 2)
+    _moved(context, node, (*split, height, width), order, (n, depth, height * size, width * size))
+
+
+def import_space_to_depth(context: ImportContext, node: OnnxNode) -> None:
+    """SpaceToDepth-1 to -13."""
+    x, size = context.operand_type(node, 0), node.integer("blocksize", 0)
+    if x.rank != MAP_RANK or size < 1 or x.shape[2] % size or x.shape[3] % size:
+        raise node.damaged(f"blocks of {size} must divide the image of four axes, not {x}")
+    n, channels, height, width = x.shape
+    rows, columns = height // size, width // size
+    split = (n, channels, rows, size, columns, size)
+    target = (n, channels * size**2, rows, columns)
+    _moved(context, node, split, (0, 3, 5, 1, 2, 4), target)
+
+
+def _moved(
+    context: ImportContext,
+    node: OnnxNode,
+    split: tuple[int, ...],
+    order: tuple[int, ...],
+    shape: tuple[int, ...],
+) -> None:
+    """Reshape, transpose and reshape."""
+    name = context.operand(node, 0)
+    for op, role, attrs in (
+        ("reshape", "split", {"shape": split}),
+        ("transpose", "turned", {"order": order}),
+    ):
+        output = context.builder.fresh_name(f"{node.outputs[0]}.{role}")
+        name = context.builder.add(op, [name], attrs, output=output, name=node.name)
+    context.emit(node, "reshape", [name], shape=shape)
 
 
 def _raw_axes(context: ImportContext, node: OnnxNode) -> tuple[int, ...] | None:

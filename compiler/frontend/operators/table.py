@@ -58,7 +58,9 @@ _BY_ROWS = (
 )
 _VIEW = "if the order of the elements stays the same in memory"
 _BOUND = "of a tensor and one constant number"
+_VECTORS = "of whole blocks of channels, between operators of the accelerator"
 _BODY = "up to four dimensions, not along the first"
+_PART = f"{_BODY}, or of a view of such a map"
 
 OPERATORS: Mapping[str, ImportedOperator] = {
     "Add": ImportedOperator(elementwise.import_add, _ACCELERATOR, _PAIR),
@@ -77,6 +79,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
         _ACCELERATOR,
         f"{_PLANE}, one group, explicit pads; constant weights that fit into int8",
     ),
+    "DepthToSpace": ImportedOperator(shape.import_depth_to_space, _ACCELERATOR, _VECTORS),
     "DequantizeLinear": ImportedOperator(
         quantization.import_dequantize, _FOLDED, "constant scales, per tensor or per channel"
     ),
@@ -84,6 +87,9 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Dropout": ImportedOperator(shape.import_dropout, _FOLDED, "output mask unused"),
     "Flatten": ImportedOperator(shape.import_flatten, _FOLDED, _VIEW),
     "Gelu": ImportedOperator(elementwise.import_activation, _HOST, BY_TABLE),
+    "Gather": ImportedOperator(
+        movement.import_gather, _ACCELERATOR, f"constant indices that count up; {_PART}"
+    ),
     "Gemm": ImportedOperator(
         convolution.import_gemm,
         _ACCELERATOR,
@@ -134,10 +140,11 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Slice": ImportedOperator(
         movement.import_slice,
         _ACCELERATOR,
-        f"positive steps; {_BODY}",
+        f"positive steps; {_PART}",
     ),
     "Softmax": ImportedOperator(elementwise.import_softmax, _HOST, _BY_ROWS),
-    "Split": ImportedOperator(movement.import_split, _ACCELERATOR, _BODY),
+    "SpaceToDepth": ImportedOperator(shape.import_space_to_depth, _ACCELERATOR, _VECTORS),
+    "Split": ImportedOperator(movement.import_split, _ACCELERATOR, _PART),
     "Squeeze": ImportedOperator(shape.import_squeeze, _FOLDED, _VIEW),
     "Sub": ImportedOperator(elementwise.import_sub, _ACCELERATOR, _PAIR),
     "Sum": ImportedOperator(elementwise.import_sum, _ACCELERATOR, "of two operands, as Add"),
@@ -145,7 +152,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Transpose": ImportedOperator(
         shape.import_transpose,
         _ACCELERATOR,
-        "permutes channels, or exchanges them with pixels",
+        "permutes channels, exchanges them with pixels, or moves whole blocks of channels",
     ),
     "Unsqueeze": ImportedOperator(shape.import_unsqueeze, _FOLDED, _VIEW),
     "Upsample": ImportedOperator(

@@ -42,6 +42,7 @@ from daedal.compiler.graph.passes.to_blocked import to_blocked
 from daedal.compiler.graph.passes.transposes_to_products import transposes_to_products
 from daedal.compiler.graph.passes.turn_projections import turn_projections
 from daedal.compiler.graph.passes.ungroup_queries import ungroup_queries
+from daedal.compiler.graph.passes.views_to_permutes import views_to_permutes
 
 __all__ = [
     "Part",
@@ -85,4 +86,5 @@ __all__ = [
     "transposes_to_products",
     "turn_projections",
     "ungroup_queries",
+    "views_to_permutes",
 ]

@@ -7,11 +7,12 @@ others rows and columns.
 
 import numpy as np
 
-from daedal.compiler.graph.graph import AttrValue, Node
+from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.passes.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.quantized_weights import real_constant
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
+from daedal.compiler.graph.views import add_moved, box_of, source_of
 from daedal.isa import numerics
 
 __all__ = ["lower_concat", "lower_moved", "lower_pad", "lower_resize", "lower_slice"]
@@ -27,11 +28,12 @@ def lower_moved(context: LoweringContext, node: Node, q: Quantization, output: s
 
 
 def lower_slice(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
-    """Slice the integers. The slice must keep all images."""
+    """Slice the integers. The slice must keep all images, or be of a view of a map and keep all
+    images of that."""
     x_type = context.graph.types[node.inputs[0]]
     begins, ends, steps = (_values(node, name) for name in ("begins", "ends", "steps"))
     if x_type.rank > MAP_RANK or (begins[0], ends[0], steps[0]) != (0, x_type.shape[0], 1):
-        return None
+        return _lower_slice_of_view(context, node, q, output)
     x = context.source(node.inputs[0], q)
     if x is None:
         return None
@@ -43,6 +45,52 @@ def lower_slice(context: LoweringContext, node: Node, q: Quantization, output: s
         **finish.attrs,
     }
     return _on_map(context, node, "q_slice", [x], params, attrs, output)
+
+
+def _lower_slice_of_view(
+    context: LoweringContext, node: Node, q: Quantization, output: str
+) -> str | None:
+    """Slice the map first, and then view the part: queries, keys and values that one projection
+    computes are slices of channels, behind a transpose those of the first axis.
+
+    Before::
+
+        v = transpose(reshape(x)) order=2,0,3,1,4         # x: int8[1,96,16,1] as 3 x 2 heads
+        k = slice(v) begins=1,0,0,0,0 ends=2,1,2,16,16
+
+    After::
+
+        p = q_slice(x, i) begins=0,32,0,0 ends=1,64,16,1 ...
+        k = transpose(reshape(p)) ...
+    """
+    x = context.resolve(node.inputs[0])
+    if x is None:
+        return None
+    builder = context.builder
+    root, places = source_of(builder, x.name)
+    shape = builder.types[root].shape
+    ranges = zip(*(_values(node, name) for name in ("begins", "ends", "steps")), strict=True)
+    taken = places()[tuple(slice(*part) for part in ranges)]
+    box = box_of(taken, shape) if len(shape) == MAP_RANK else None
+    if box is None or box[0] != (0, shape[0]):
+        return None
+    within: Array = np.full(builder.types[root].num_elements, -1)
+    part = tuple(slice(*axis) for axis in box)
+    within.reshape(shape)[part] = np.arange(taken.size).reshape([b - a for a, b in box])
+    start = builder.mark()
+    params, finish = context.rescale(node, output, x, q)
+    attrs: dict[str, AttrValue] = {
+        "begins": tuple(begin for begin, _ in box),
+        "ends": tuple(end for _, end in box),
+        "steps": (1,) * MAP_RANK,
+        **finish.attrs,
+    }
+    name = builder.fresh_name(f"{output}.slice")
+    builder.add("q_slice", [root, params], attrs, output=name, name=node.name)
+    if add_moved(builder, name, within[taken], output):
+        return output
+    builder.rewind(start)
+    return None
 
 
 def lower_pad(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:

@@ -16,7 +16,7 @@ from daedal.compiler.graph.ops.registry import whole
 
 __all__ = ["bounds_of", "changes_nothing", "copies_elements"]
 
-_COPIES = ("q_pad", "q_requantize", "q_slice")
+_COPIES = ("q_pad", "q_permute", "q_requantize", "q_slice")
 """Operators that, with parameters that change nothing, copy elements of their operand."""
 
 

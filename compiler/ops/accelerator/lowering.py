@@ -28,7 +28,11 @@ from daedal.compiler.ops.accelerator.conv.lower_transposed import TransposedTemp
 from daedal.compiler.ops.accelerator.matmul.matmul import attention_template, matmul_template
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.vector.append import append_function, append_template
-from daedal.compiler.ops.accelerator.vector.builders import VECTOR_BUILDERS, build_max_pool
+from daedal.compiler.ops.accelerator.vector.builders import (
+    VECTOR_BUILDERS,
+    build_max_pool,
+    build_permute,
+)
 from daedal.compiler.ops.accelerator.vector.row_builders import build_norm
 from daedal.compiler.ops.attention import attention_weights, weighted_mean
 from daedal.compiler.ops.matmul import matmul
@@ -130,6 +134,8 @@ def _template(
         _, build = VECTOR_BUILDERS[node.op]
         if keeps_values(graph, node):
             build = partial(build_max_pool, keeps_values=True)
+        if build is build_permute:
+            build = partial(build_permute, shape=graph.types[node.inputs[0]].shape)
         if build is build_norm:
             channels = graph.types[node.inputs[0]].shape[1]
             build = partial(build_norm, padded=channels % variant.block > 0)

@@ -101,6 +101,30 @@ def test_concat(rng: np.random.Generator) -> None:
     assert check_against_onnxruntime(maker, rng).types["y"].shape == (2, 7, 3)
 
 
+@pytest.mark.parametrize("indices", [np.array(-1), whole(1, 2), whole(-2, -1)])
+def test_gather(indices: np.ndarray, rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    x = maker.input("x", (2, 7, 3))
+    maker.op("Gather", x, maker.constant(indices), output="y", axis=1)
+    check_against_onnxruntime(maker, rng)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "shape", "attrs"),
+    [
+        ("DepthToSpace", (2, 18, 2, 3), {"blocksize": 3}),
+        ("DepthToSpace", (2, 18, 2, 3), {"blocksize": 3, "mode": "CRD"}),
+        ("SpaceToDepth", (2, 3, 4, 6), {"blocksize": 2}),
+    ],
+)
+def test_blocks(
+    op_type: str, shape: tuple[int, ...], attrs: dict[str, object], rng: np.random.Generator
+) -> None:
+    maker = QdqModel()
+    maker.op(op_type, maker.input("x", shape), output="y", **attrs)
+    check_against_onnxruntime(maker, rng)
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_sum(count: int, rng: np.random.Generator) -> None:
     maker = QdqModel()
@@ -235,6 +259,20 @@ REFUSALS: dict[str, tuple[Callable[[], QdqModel], str]] = {
         lambda: single("ReduceMean", (1, 2, 3, 5), axes=[1]),
         "a reduction must be over height, width or both of a map, not axes [1] of "
         "float32[1,2,3,5] (node 'y/ReduceMean', operator ReduceMean); reduce channels on the host",
+    ),
+    "indices that jump": (
+        lambda: with_constants("Gather", (4, 7), whole(0, 2)),
+        "indices must count up (node 'y/Gather', operator Gather); slice and concatenate",
+    ),
+    "indices outside": (
+        lambda: with_constants("Gather", (4, 7), whole(4)),
+        "indices must lie in 4 elements, not be [4] (node 'y/Gather', operator Gather); "
+        "repair the model",
+    ),
+    "blocks": (
+        lambda: single("DepthToSpace", (1, 6, 2, 2), blocksize=2),
+        "blocks of 2 must divide the channels of four axes, not float32[1,6,2,2] "
+        "(node 'y/DepthToSpace', operator DepthToSpace); repair the model",
     ),
     "split": (
         lambda: split_model(2, 3, 3),

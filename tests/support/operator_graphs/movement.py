@@ -5,7 +5,7 @@ from daedal.isa.variant import Variant
 from tests.support.operator_graphs.layer_graph import Attrs, LayerGraph
 from tests.support.pick import Pick
 
-__all__ = ["avg_pool", "concat", "max_pool", "pad_map", "resize", "slice_map"]
+__all__ = ["avg_pool", "concat", "max_pool", "pad_map", "permute", "resize", "slice_map"]
 
 
 def max_pool(pick: Pick, variant: Variant) -> Graph:
@@ -79,3 +79,33 @@ def resize(pick: Pick, variant: Variant) -> Graph:
     layer = LayerGraph(pick.map_shape(variant))
     attrs: Attrs = {"factors": (1, 1, *pick.pair(1, 3)), **pick.bounds()}
     return layer.finish("q_resize", pick.params(variant, 1, (15, 18)), attrs)
+
+
+def permute(pick: Pick, variant: Variant) -> Graph:
+    """Pixels to windows or back, blocks of channels to pixels or back, or rows and columns
+    exchanged."""
+    images, channels = pick.integer(1, 2), pick.channels(variant)
+    (down, across), (height, width) = pick.pair(1, 3), pick.pair(1, 4)
+    rows, columns = down * height, across * width
+    kind = pick.integer(0, 4)
+    if kind == 0:
+        shape = (images, channels, rows, columns)
+        split, order = (images, channels, down, height, across, width), (0, 2, 4, 1, 3, 5)
+        target = (images * down * across, channels, height, width)
+    elif kind == 1:
+        shape = (images * down * across, channels, height, width)
+        split, order = (images, down, across, channels, height, width), (0, 3, 1, 4, 2, 5)
+        target = (images, channels, rows, columns)
+    else:
+        channels = variant.block * pick.integer(1, 2)
+        shape = (images, channels * down * across, height, width)
+        split, order = (images, down, across, channels, height, width), (0, 3, 4, 1, 5, 2)
+        target = (images, channels, rows, columns)
+        if kind == 3:
+            shape, target = target, shape
+            split, order = (images, channels, height, down, width, across), (0, 3, 5, 1, 2, 4)
+        elif kind == 4:
+            shape, split, order = target, target, (0, 1, 3, 2)
+            target = (images, channels, columns, rows)
+    attrs: Attrs = {"split": split, "order": order, "shape": target, **pick.bounds()}
+    return LayerGraph(shape).finish("q_permute", pick.params(variant, 1, (15, 18)), attrs)

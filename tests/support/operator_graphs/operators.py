@@ -45,6 +45,7 @@ from tests.support.operator_graphs.movement import (
     concat,
     max_pool,
     pad_map,
+    permute,
     resize,
     slice_map,
 )
@@ -73,6 +74,10 @@ __all__ = ["OPERATORS", "Operator"]
 
 def _is_square(variant: Variant) -> bool:
     return variant.array.block_in == variant.array.block_out
+
+
+def _has_no_batch(variant: Variant) -> bool:
+    return variant.array.batch == 1
 
 
 def _is_any(variant: Variant) -> bool:
@@ -147,5 +152,6 @@ OPERATORS: dict[str, Operator] = {
     "slice": Operator(slice_map),
     "pad": Operator(pad_map),
     "concat": Operator(concat),
+    "permute": Operator(permute, _has_no_batch),
     "resize": Operator(resize),
 }

@@ -10,8 +10,10 @@ from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
 from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM, Q_SOFTMAX
 from daedal.compiler.graph.ops.movement import pad_margins
+from daedal.compiler.graph.ops.permute import Q_PERMUTE, vector_order
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.ops.windows import output_extents
+from daedal.compiler.graph.views import turned_axes
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of, pair
 from daedal.compiler.ops.accelerator.form_space import FormTemplate
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
@@ -28,13 +30,13 @@ from daedal.compiler.ops.accelerator.vector.vector import (
     move_template,
     pool_template,
 )
-from daedal.compiler.ops.movement import concat, pad_map, resize_nearest, slice_map
+from daedal.compiler.ops.movement import concat, pad_map, permute, resize_nearest, slice_map
 from daedal.compiler.ops.pooling import avg_pool, max_pool
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["VECTOR_BUILDERS", "build_max_pool"]
+__all__ = ["VECTOR_BUILDERS", "build_max_pool", "build_permute"]
 
 VECTOR_BURST_CYCLES = 4
 """Cycles of a burst of one vector: with 16 in flight, a 16th of the memory's latency of 64.
@@ -180,6 +182,26 @@ def _resize(operands: list[te.Tensor], node: Node, variant: Variant) -> Template
     return move_template(func, variant, factors=(factors[0], factors[1]))
 
 
+def build_permute(
+    operands: list[te.Tensor], node: Node, variant: Variant, shape: tuple[int, ...] = ()
+) -> Template:
+    """The schedules of a permutation of the vectors of a map of `shape`."""
+    x, params = operands
+    numbers = vector_order(shape, node.attrs, variant.block)
+    found = None if numbers is None else turned_axes(numbers)
+    assert found is not None, "views_to_permutes makes only those"
+    extents, order = found
+    vectors = te.placeholder((*extents, *x.shape[4:]), x.dtype, "x")
+    y = permute(
+        vectors,
+        params,
+        order=order,
+        bounds=bounds_of(node),
+        accumulator=accumulator_dtype(variant),
+    )
+    return move_template(te.create_prim_func([vectors, params], [y], node.output), variant)
+
+
 def _concat(operands: list[te.Tensor], node: Node, variant: Variant) -> Template:
     *maps, params = operands
     y = concat(
@@ -206,6 +228,7 @@ VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
     "q_mul": (("a", "b", "params"), _elementwise),
     "q_mul_lookup": (("a", "b", "table", "params"), _elementwise),
     "q_pad": (("x", "params"), _pad),
+    Q_PERMUTE.name: (Q_PERMUTE.operands, build_permute),
     "q_requantize": (("x", "params"), _requantize),
     "q_requantize_lookup": (("x", "table", "params"), _requantize),
     "q_resize": (("x", "params"), _resize),

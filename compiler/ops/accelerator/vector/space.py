@@ -38,7 +38,8 @@ tile of another layer at the same time."""
 
 
 class VectorSpace(TileSpace):
-    """The possible tiles of a function whose output is (NB, CB, H, W, U, batch, lanes).
+    """The possible tiles of a function whose output is (NB, CB, H, W, U, batch, lanes), or has
+    other outer dimensions instead of NB.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ class VectorSpace(TileSpace):
         check_parameters(func, variant, parameters)
         self._func = func
         self._name = func.name
-        self._batches, self._channels, *self._map, self._parts, _, _ = func.outputs[0].shape
+        *outer, self._channels, height, width, self._parts, _, _ = func.outputs[0].shape
+        self._batches, self._map = prod(outer), (height, width)
         self._stored = narrow_vectors(func.outputs[0])
         self._work = work
         self._alu_cycles = alu_cycles

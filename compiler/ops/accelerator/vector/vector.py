@@ -148,11 +148,11 @@ def tiled(
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     y = sch.get_block("y")
     store = sch.cache_write(y, 0, result_scope(func))
-    n, c, h, w, u, b, o = sch.get_loops(store)
+    *n, c, h, w, u, b, o = sch.get_loops(store)
     c_0, c_1 = sch.split(c, [None, tile[0]])
     h_0, h_1 = sch.split(h, [None, tile[1]])
     w_0, w_1 = sch.split(w, [None, tile[2]])
-    sch.reorder(n, c_0, h_0, w_0, c_1, h_1, w_1, u, b, o)
+    sch.reorder(*n, c_0, h_0, w_0, c_1, h_1, w_1, u, b, o)
     sch.compute_at(y, w_0)
     for name in stages:
         sch.set_scope(sch.get_block(name), 0, "acc")
