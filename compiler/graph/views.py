@@ -15,6 +15,7 @@ from daedal.isa.tensor import Box
 __all__ = [
     "add_moved",
     "box_of",
+    "has_channels_last",
     "is_in_order",
     "nested_loops",
     "source_of",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 _VIEWS = ("reshape", "transpose")
+_MATRIX_RANK = 2
 
 
 def source_of(graph: Graph | GraphBuilder, name: str) -> tuple[str, Callable[[], Array]]:
@@ -70,6 +72,18 @@ def view_source(graph: Graph, name: str) -> tuple[str, Array] | None:
     if graph.types[root].rank != MAP_RANK or not _has_transpose(graph, name):
         return None
     return root, places()
+
+
+def has_channels_last(builder: GraphBuilder, name: str) -> bool:
+    """Whether a tensor of four axes is a view of a map (N, C, H, W), or of a matrix of channels,
+    that has the channels on its last axis."""
+    root, places = source_of(builder, name)
+    shape, kind = builder.types[name].shape, builder.types[root]
+    if len(shape) != MAP_RANK or root == name or kind.rank not in (MAP_RANK, _MATRIX_RANK):
+        return False
+    pixels = prod(kind.shape[2:])
+    channels = places() // pixels % kind.shape[1]
+    return shape[-1] == kind.shape[1] and bool(np.all(channels == np.arange(kind.shape[1])))
 
 
 def view_ends(graph: Graph, name: str) -> list[str]:

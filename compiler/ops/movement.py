@@ -185,6 +185,6 @@ def permute(
     def element(*i: Expr) -> Expr:
         bias, multiplier, shift = (params[0, i[-1], part] for part in range(3))
         limits = bounds.zero_point, bounds.low, bounds.high
-        return te.requantize(wide[i], bias, multiplier, shift, *limits, x.dtype)
+        return te.requantize(wide[i], bias, multiplier, shift, *limits, bounds.dtype(x.dtype))
 
     return te.compute(wide.shape, element, "y")

@@ -174,9 +174,12 @@ def _has_known_form(network: Network, types: Types, node: onnx.NodeProto) -> boo
         axes = attribute(node, "axes")
         if axes is None and len(node.input) > 1:
             axes = network.constants.get(node.input[1])
+        reduced = set() if axes is None else {int(axis) % rank for axis in axes}
+        if reduced == set(range(1, rank - 1)):
+            return True  # all pixels, or all tokens, where channels come last
         if rank < MAP_RANK and attribute(node, "keepdims", 1):
             return False  # a mean for each row of tokens, as in a layer norm written out
-        return axes is not None and {int(axis) % rank for axis in axes} <= set(range(2, rank))
+        return axes is not None and reduced <= set(range(2, rank))
     if node.op_type == "Pad":
         return bool(attribute(node, "mode", b"constant") == b"constant")
     if node.op_type in ("Resize", "Upsample"):

@@ -150,6 +150,7 @@ class _Planner:
                 self._move(node, moved)
             elif self._wide:
                 self._spread_norm(node)
+                self._spread_mean(node)
         return len(self._computed) > before
 
     def plan(self) -> Plan:
@@ -186,6 +187,16 @@ class _Planner:
             self._computed.add(x)
             if masked.mask not in self._network.constants:
                 self._want(masked.mask)
+
+    def _spread_mean(self, node: onnx.NodeProto) -> None:
+        """Add a mean of a norm's tokens whose result is quantized."""
+        if node.op_type != "ReduceMean":
+            return
+        light = light_operands(self._network, self._types, node)
+        norms = [self._producers[x] for x in light if x in self._producers]
+        if norms and norms[0].op_type in NORMS:
+            self._want(*light)
+            self._computed.add(node.output[0])
 
     def _spread_sum(self, name: str) -> None:
         """Add the sum of activations that a norm reads, one of which is quantized: a residual

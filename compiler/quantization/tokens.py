@@ -14,38 +14,39 @@ __all__ = ["normalize_tokens"]
 
 
 def normalize_tokens(network: Network) -> None:
-    """Rewrite operators over tokens (1, tokens, channels).
+    """Rewrite operators over tokens (1, tokens, channels), and the choice of one part of a tensor.
 
     Before -> after::
 
-        Gather(x, 0, axis=1)                ->  Reshape(Slice(x))
+        Gather(x, 0, axis=k)                ->  Reshape(Slice(x))
         Add(Concat(token, x), positions)    ->  Add(Pad(x), positions + token)
     """
-    for rewrite in (_slice_token, _pad_token):
+    for rewrite in (_slice_part, _pad_token):
         rewrite(Edges.of(network))
         network.drop_unread()
 
 
-def _slice_token(edges: Edges) -> None:
-    """The choice of one token (batch, tokens, channels) is a slice."""
+def _slice_part(edges: Edges) -> None:
+    """The choice of one index of an axis is a slice: of one token (batch, tokens, channels), or of
+    queries, keys or values."""
     nodes: list[onnx.NodeProto] = []
     for node in edges.network.nodes:
         shape = edges.shapes.get(node.input[0], ()) if node.input else ()
         index = edges.network.constants.get(node.input[1]) if node.op_type == "Gather" else None
-        is_token = len(shape) == 3 and node.input[0] not in edges.network.constants
-        if index is None or index.ndim or not is_token or attribute(node, "axis", 0) != 1:
+        if index is None or index.ndim or not shape or node.input[0] in edges.network.constants:
             nodes.append(node)
             continue
-        first, output = int(index) % shape[1], node.output[0]
+        axis = attribute(node, "axis", 0) % len(shape)
+        first, output = int(index) % shape[axis], node.output[0]
         bounds = [
             edges.network.add_constant(f"{output}_{role}", np.array([value], dtype=np.int64))
-            for role, value in (("begin", first), ("end", first + 1), ("axis", 1))
+            for role, value in (("begin", first), ("end", first + 1), ("axis", axis))
         ]
-        size = np.array((shape[0], shape[2]), dtype=np.int64)
-        token = edges.network.fresh(f"{output}_token")
-        operands = [token, edges.network.add_constant(f"{output}_shape", size)]
+        size = np.array(np.delete(shape, axis), dtype=np.int64)
+        part = edges.network.fresh(f"{output}_part")
+        operands = [part, edges.network.add_constant(f"{output}_shape", size)]
         nodes += [
-            helper.make_node("Slice", [node.input[0], *bounds], [token], name=token),
+            helper.make_node("Slice", [node.input[0], *bounds], [part], name=part),
             helper.make_node("Reshape", operands, [output], name=node.name),
         ]
     edges.network.nodes = nodes

@@ -128,6 +128,14 @@ def tokens_of_images(it: Pattern) -> str:
     return it.between(it.op("MatMul", x, it.matrix(8, 6)))
 
 
+def mean_of_tokens(it: Pattern) -> str:
+    """The head of a transformer without a token for the class."""
+    x = it.between(it.input("x", (1, 12, 16)))
+    x = it.between(it.op("MatMul", x, it.matrix(16, 24)))
+    x = it.between(it.op("ReduceMean", x, axes=[1], keepdims=0))
+    return it.between(it.op("MatMul", x, it.matrix(24, 8)))
+
+
 def sequences(it: Pattern) -> str:
     """Elementwise operators on three dimensions."""
     x = it.between(it.input("x", (1, 5, 14)))
@@ -212,6 +220,7 @@ PATTERNS: dict[str, Callable[[Pattern], str]] = {
     "dequantized twice": repeated_reader,
     "tokens": tokens,
     "tokens of images": tokens_of_images,
+    "mean of tokens": mean_of_tokens,
     "sequences": sequences,
     "volumes": volumes,
     "windows": windows,

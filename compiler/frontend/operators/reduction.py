@@ -9,12 +9,13 @@ __all__ = ["import_reduce_max", "import_reduce_mean"]
 
 
 def import_reduce_mean(context: ImportContext, node: OnnxNode) -> None:
-    """ReduceMean-1 to -18 over height, width or both of a map, or the length of a sequence."""
+    """ReduceMean-1 to -18 over height, width or both of a map, or the length of a sequence, in
+    which channels may come last."""
     _import(context, node, "avg_pool", {"counted_pads": (0, 0, 0, 0)})
 
 
 def import_reduce_max(context: ImportContext, node: OnnxNode) -> None:
-    """ReduceMax-1 to -20 over height, width or both of a map, or the length of a sequence."""
+    """ReduceMax-1 to -20, as `import_reduce_mean`."""
     _import(context, node, "max_pool", {})
 
 
@@ -22,8 +23,8 @@ def _import(context: ImportContext, node: OnnxNode, op: str, extra: dict[str, At
     """Emit a pool. Channels may come last where all pixels are reduced: axes 1 and 2."""
     x = context.operand_type(node, 0)
     axes = _axes(context, node)
-    if x.rank == SEQUENCE_RANK and {axis % x.rank for axis in axes} == {2}:
-        _import_of_sequence(context, node, op, extra)
+    if x.rank == SEQUENCE_RANK and len(axes) == 1 and axes[0] in (1, 2, -1, -2):
+        _import_of_sequence(context, node, op, extra, axes[0] % SEQUENCE_RANK)
         return
     resolved = sorted({axis % x.rank for axis in axes if -x.rank <= axis < x.rank})
     pixels = (1, 2) if resolved == [1, 2] else (2, 3)
@@ -55,19 +56,27 @@ def _import(context: ImportContext, node: OnnxNode, op: str, extra: dict[str, At
 
 
 def _import_of_sequence(
-    context: ImportContext, node: OnnxNode, op: str, extra: dict[str, AttrValue]
+    context: ImportContext, node: OnnxNode, op: str, extra: dict[str, AttrValue], axis: int
 ) -> None:
-    """Emit a pool over the length of a sequence (N, C, L)."""
-    images, channels, length = context.operand_type(node, 0).shape
+    """Emit a pool over the length of a sequence (N, C, L), or (N, L, C): over `axis`."""
+    shape = context.operand_type(node, 0).shape
+    channels, length = shape[3 - axis], shape[axis]
     keeps = node.integer("keepdims", 1)
     node.integer("noop_with_empty_axes", 0)
     attrs: dict[str, AttrValue] = {"kernel": (1, length), "strides": (1, 1), "pads": (0, 0, 0, 0)}
     attrs.update(extra)
-    operand = as_map(context, context.operand(node, 0))
+    operand = context.operand(node, 0)
+    if axis == 1:
+        first = context.builder.fresh_name(f"{node.outputs[0]}.channels_first")
+        operand = context.builder.add(
+            "transpose", [operand], {"order": (0, 2, 1)}, output=first, name=node.name
+        )
+    operand = as_map(context, operand)
     pooled = context.builder.fresh_name(f"{node.outputs[0]}.map")
     context.builder.add(op, [operand], attrs, output=pooled, name=node.name)
-    shape = (images, channels, 1) if keeps else (images, channels)
-    context.emit(node, "reshape", [pooled], shape=shape)
+    kept = (1 if place == axis else extent for place, extent in enumerate(shape))
+    result = tuple(kept) if keeps else (shape[0], channels)
+    context.emit(node, "reshape", [pooled], shape=result)
 
 
 def _axes(context: ImportContext, node: OnnxNode) -> tuple[int, ...]:

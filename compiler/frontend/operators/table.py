@@ -47,8 +47,8 @@ _PAIR = "both operands quantized, or one of them a constant number; one has the 
 _PLANE = "one or two spatial dimensions"
 _WINDOW = f"{_PLANE}, without dilation"
 _REDUCED = (
-    "over height, width or both, or over the length of a sequence; if channels come last, over "
-    "height and width together"
+    "over height, width or both, or over the length of a sequence, also where channels come last; "
+    "of maps then over height and width together"
 )
 BY_TABLE = "on the accelerator if the variant has tables: as a function of one tensor"
 _FLOAT = "in floating point"

@@ -66,7 +66,7 @@ def vectors_of(x: Array, block: int) -> Array:
 
 def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x, params = operands
-    check_activation(x)
+    check_activation(x, wide=True)
     check_params(params, 1, x, channels=False)
     shape = ints(attrs, "shape")
     assert len(x.shape) == len(shape) == MAP_RANK and prod(shape) == prod(x.shape), f"{x}, {shape}"

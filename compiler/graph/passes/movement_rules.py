@@ -5,6 +5,8 @@ than four dimensions become maps by adding dimensions of 1: sequences (N, C, L) 
 others rows and columns.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, AttrValue, Node
@@ -12,7 +14,7 @@ from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.passes.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.quantized_weights import real_constant
 from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
-from daedal.compiler.graph.views import add_moved, box_of, source_of
+from daedal.compiler.graph.views import add_moved, box_of, has_channels_last, source_of
 from daedal.isa import numerics
 
 __all__ = ["lower_concat", "lower_moved", "lower_pad", "lower_resize", "lower_slice"]
@@ -38,13 +40,21 @@ def lower_slice(context: LoweringContext, node: Node, q: Quantization, output: s
     if x is None:
         return None
     params, finish = context.rescale(node, output, x, q)
+    last = has_channels_last(context.builder, x.name)
+    if last:
+        begins, ends, steps = (_channels_first(values) for values in (begins, ends, steps))
     attrs: dict[str, AttrValue] = {
         "begins": _of_map(begins, 0),
         "ends": _of_map(ends, 1),
         "steps": _of_map(steps, 1),
         **finish.attrs,
     }
-    return _on_map(context, node, "q_slice", [x], params, attrs, output)
+    if not last:
+        return _on_map(context, node, "q_slice", [x], params, attrs, output)
+    inner = context.builder.fresh_name(f"{output}.map")
+    operands = [_first(context, x).name, params]
+    context.builder.add("q_slice", operands, attrs, output=inner, name=node.name)
+    return context.builder.add("transpose", [inner], {"order": _CHANNELS_LAST}, output=output)
 
 
 def _lower_slice_of_view(
@@ -146,14 +156,20 @@ def lower_concat(context: LoweringContext, node: Node, q: Quantization, output: 
     """Bring each operand to the scale of the result. Images cannot be concatenated."""
     axis = node.attrs["axis"]
     assert isinstance(axis, int)
-    if len(context.graph.types[node.output].shape) > MAP_RANK or axis == 0:
+    shape = context.graph.types[node.output].shape
+    if len(shape) > MAP_RANK or axis == 0:
         return None
     found = [context.source(name, q) for name in node.inputs]
     operands = [x for x in found if x is not None]
     if len(operands) < len(found):
         return None
+    if axis in (1, 2) and all(has_channels_last(context.builder, x.name) for x in operands):
+        maps = [_first(context, x) for x in operands]
+        inner = context.builder.fresh_name(f"{output}.map")
+        _lower_concat_in_map(context, node, maps, q, inner, _channels_first(shape), axis + 1)
+        return context.builder.add("transpose", [inner], {"order": _CHANNELS_LAST}, output=output)
     if axis > 1:
-        return _lower_concat_in_map(context, node, operands, q, output)
+        return _lower_concat_in_map(context, node, operands, q, output, shape, axis)
     params = _rescales(context, node, operands, q, output)
     channels = tuple(context.graph.types[name].shape[1] for name in node.inputs)
     attrs: dict[str, AttrValue] = {"channels": channels, **q.attrs}
@@ -166,12 +182,11 @@ def _lower_concat_in_map(
     operands: list[QuantizedTensor],
     q: Quantization,
     output: str,
+    shape: tuple[int, ...],
+    axis: int,
 ) -> str:
-    """Concatenate in height or width: pad each operand with real zeros to the size of the result,
-    and add them up."""
-    shape = context.graph.types[node.output].shape
-    axis = node.attrs["axis"]
-    assert isinstance(axis, int)
+    """Concatenate along `axis`, in height or width, to `shape`: pad each operand with real zeros to
+    that, and add them up."""
     open_end = q.unbounded
     place = MAP_RANK - 1 if len(shape) == MAP_RANK - 1 else axis
     begin, total = 0, ""
@@ -196,6 +211,21 @@ def _lower_concat_in_map(
             "q_add", [total, part, params], factors, output=name, name=node.name
         )
     return total
+
+
+_CHANNELS_FIRST, _CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+"""Orders of the axes of a map."""
+
+
+def _channels_first(values: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(values[axis] for axis in _CHANNELS_FIRST)
+
+
+def _first(context: LoweringContext, x: QuantizedTensor) -> QuantizedTensor:
+    """The map of a view with channels last."""
+    output = context.builder.fresh_name(f"{x.name}.map")
+    order: dict[str, AttrValue] = {"order": _CHANNELS_FIRST}
+    return replace(x, name=context.builder.add("transpose", [x.name], order, output=output))
 
 
 def _rescales(

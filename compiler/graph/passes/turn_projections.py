@@ -6,6 +6,7 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.integer_elementwise import UNARY
@@ -23,6 +24,8 @@ def turn_projections(graph: Graph, *, block: int) -> Graph:
     map's pixels the weights. Each pixel has the parameters that its channel had, so the integers
     are the same. The pixels of each head are filled up to whole blocks of `block` with weights of
     0; only the matrix product that reads the result may see them, as columns that it leaves out.
+    Each image of several has the weights again, and so has each window, if pixels are tokens of
+    several windows, one after the other.
 
     Before::
 
@@ -87,17 +90,30 @@ class _Turn:
         if found is None:
             return None
         root, places = found
-        start: Array = np.arange(places.size, dtype=places.dtype)
-        heads = start.reshape(self._heads, self._width, self._tokens).transpose(0, 2, 1)
         images, channels, *_ = self._graph.types[root].shape
-        if images > 1 or channels != self._heads * self._width:
+        windows = self._windows(images * channels)
+        if windows is None or (images > 1 and windows > 1):
             return None
-        is_turned = np.array_equal(places.reshape(heads.shape), heads)
-        return self._graph.producers[root] if is_turned else None
+        start: Array = np.arange(places.size, dtype=places.dtype)
+        heads = start.reshape(self._heads // windows, self._width, windows, self._tokens)
+        turned = heads.transpose(2, 0, 3, 1).reshape(-1)
+        return self._graph.producers[root] if np.array_equal(places.reshape(-1), turned) else None
+
+    def _windows(self, channels: int) -> int | None:
+        """Windows in an image, of which all images have so many channels."""
+        windows, rest = divmod(self._heads * self._width, channels)
+        return None if rest or self._heads % windows else windows
 
     def _product(self, conv: Node) -> str:
         x, w, p = conv.inputs
-        weights, params = self._graph.constant(w), self._graph.constant(p)
+        images = self._graph.types[x].shape[0]
+        windows = self._heads * self._width // (images * len(self._graph.constant(w)))
+        if windows > 1:
+            x = self._window_images(x, windows)
+        weights, params = (
+            np.tile(self._graph.constant(name), (images * windows, *[1] * (rank - 1)))
+            for name, rank in ((w, MAP_RANK), (p, 2))
+        )
         count = -(-self._width // self._block) * self._block
         rows = np.zeros((self._heads, count, weights.shape[1]), dtype=weights.dtype)
         rows[:, : self._width] = weights.reshape(self._heads, self._width, -1)
@@ -117,6 +133,18 @@ class _Turn:
         }
         output = self._builder.fresh_name(f"{self._name}.turned")
         return self._builder.add("q_matmul", operands, attrs, output=output, name=conv.name)
+
+    def _window_images(self, x: str, windows: int) -> str:
+        """The map `x` with each window as an image."""
+        channels = self._builder.types[x].shape[1]
+        for op, role, attrs in (
+            ("reshape", "split", {"shape": (channels, windows, self._tokens)}),
+            ("transpose", "turned", {"order": (1, 0, 2)}),
+            ("reshape", "windows", {"shape": (windows, channels, self._tokens, 1)}),
+        ):
+            output = self._builder.fresh_name(f"{self._name}.{role}")
+            x = self._builder.add(op, [x], attrs, output=output)
+        return x
 
     def _constant(self, name: str, values: Array) -> str:
         return self._builder.constant(self._builder.fresh_name(name), values)

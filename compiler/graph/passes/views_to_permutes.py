@@ -7,7 +7,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph
 from daedal.compiler.graph.layout import MAP_RANK
-from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, is_wide
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, UNCHANGED_WIDE, is_wide
 from daedal.compiler.graph.ops.permute import Q_PERMUTE, vector_order, vectors_of
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
@@ -57,9 +57,10 @@ def views_to_permutes(graph: Graph, *, block: int) -> Graph:
         if channels is not None:
             selected = builder.fresh_name(f"{node.output}.selected")
             root = add_selection(builder, root, channels, selected, node.name)
+        unchanged = UNCHANGED_WIDE if is_wide(graph.types[root]) else UNCHANGED
         same = builder.constant(builder.fresh_name(f"{node.output}.identity"), IDENTITY)
         builder.add(
-            Q_PERMUTE.name, [root, same], {**attrs, **UNCHANGED}, output=node.output, name=node.name
+            Q_PERMUTE.name, [root, same], {**attrs, **unchanged}, output=node.output, name=node.name
         )
     return eliminate_dead_code(builder.finish(graph.outputs))
 
@@ -68,7 +69,7 @@ def _permutation(graph: Graph, name: str, block: int) -> tuple[str, Array | None
     """The map that `name` is a permutation of, the order in which its channels have to be, if not
     as they are, and how vectors move; None where they do not stay whole, or not in nested loops."""
     kind = graph.types[name]
-    found = view_source(graph, name) if kind.rank == MAP_RANK and not is_wide(kind) else None
+    found = view_source(graph, name) if kind.rank == MAP_RANK else None
     if found is None:
         return None
     root, places = found
@@ -77,7 +78,7 @@ def _permutation(graph: Graph, name: str, block: int) -> tuple[str, Array | None
     if attrs is not None:
         return root, None, attrs
     channels = _channels_of_vectors(places, shape, block)
-    if channels is None:
+    if channels is None or is_wide(kind):
         return None
     numbers: Array = np.arange(places.size).reshape(shape)
     begins: Array = np.empty_like(numbers)

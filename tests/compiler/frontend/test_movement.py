@@ -62,6 +62,8 @@ def nearest(shape: tuple[int, ...], scales: Array | None, sizes: Array | None = 
         single("ReduceMax", (2, 2, 3, 5), axes=[2], keepdims=0),
         single("ReduceMean", (2, 3, 5, 2), axes=[1, 2]),
         single("ReduceMax", (2, 3, 5, 2), axes=[-2, 1], keepdims=0),
+        single("ReduceMean", (2, 5, 3), axes=[1], keepdims=0),
+        single("ReduceMax", (2, 5, 3), axes=[-2]),
         single("HardSigmoid", (2, 3), alpha=0.3, beta=-0.1),
         with_constants("Div", (2, 3), real(0.3, -7, 2)),
         with_constants("Max", (2, 3), real(0.3)),
