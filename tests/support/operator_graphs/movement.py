@@ -81,7 +81,7 @@ def resize(pick: Pick, variant: Variant) -> Graph:
     return layer.finish("q_resize", pick.params(variant, 1, (15, 18)), attrs)
 
 
-def permute(pick: Pick, variant: Variant) -> Graph:
+def permute(pick: Pick, variant: Variant, wide: bool = False) -> Graph:
     """Pixels to windows or back, blocks of channels to pixels or back, or rows and columns
     exchanged."""
     images, channels = pick.integer(1, 2), pick.channels(variant)
@@ -107,5 +107,7 @@ def permute(pick: Pick, variant: Variant) -> Graph:
         elif kind == 4:
             shape, split, order = target, target, (0, 1, 3, 2)
             target = (images, channels, columns, rows)
-    attrs: Attrs = {"split": split, "order": order, "shape": target, **pick.bounds()}
-    return LayerGraph(shape).finish("q_permute", pick.params(variant, 1, (15, 18)), attrs)
+    bounds = pick.wide_bounds() if wide else pick.bounds()
+    attrs: Attrs = {"split": split, "order": order, "shape": target, **bounds}
+    params = pick.params(variant, 1, (10, 16) if wide else (15, 18))
+    return LayerGraph(shape, wide=[0] if wide else []).finish("q_permute", params, attrs)

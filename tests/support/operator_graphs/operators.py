@@ -64,6 +64,7 @@ from tests.support.operator_graphs.wide import (
     wide_conv2d_requantize,
     wide_conv2d_sum,
     wide_matmul,
+    wide_permute,
     wide_requantize,
     wide_sum,
 )
@@ -146,6 +147,9 @@ OPERATORS: dict[str, Operator] = {
     "wide_conv2d_sum": Operator(wide_conv2d_sum, _has_wide_results),
     "wide_matmul": Operator(
         wide_matmul, lambda variant: _is_square(variant) and _has_wide_results(variant)
+    ),
+    "wide_permute": Operator(
+        wide_permute, lambda variant: _has_no_batch(variant) and _has_wide_results(variant)
     ),
     "max_pool": Operator(max_pool),
     "avg_pool": Operator(avg_pool),

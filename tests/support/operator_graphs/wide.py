@@ -15,6 +15,7 @@ from tests.support.operator_graphs.convolutions import (
 )
 from tests.support.operator_graphs.elementwise import two_maps
 from tests.support.operator_graphs.layer_graph import Attrs, LayerGraph
+from tests.support.operator_graphs.movement import permute
 from tests.support.pick import Pick
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "wide_conv2d_requantize",
     "wide_conv2d_sum",
     "wide_matmul",
+    "wide_permute",
     "wide_requantize",
     "wide_sum",
 ]
@@ -70,6 +72,10 @@ def wide_requantize(pick: Pick, variant: Variant) -> Graph:
     params = pick.params(variant, 1, (22, 26) if narrow else (10, 16))
     bounds = pick.bounds() if narrow else pick.wide_bounds()
     return layer.finish("q_requantize", params, bounds)
+
+
+def wide_permute(pick: Pick, variant: Variant) -> Graph:
+    return permute(pick, variant, wide=True)
 
 
 def _with_wide_result(graph: Graph, pick: Pick) -> Graph:
