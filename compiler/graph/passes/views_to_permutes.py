@@ -57,7 +57,7 @@ def views_to_permutes(graph: Graph, *, block: int) -> Graph:
         if channels is not None:
             selected = builder.fresh_name(f"{node.output}.selected")
             root = add_selection(builder, root, channels, selected, node.name)
-        unchanged = UNCHANGED_WIDE if is_wide(graph.types[root]) else UNCHANGED
+        unchanged = UNCHANGED_WIDE if is_wide(builder.types[root]) else UNCHANGED
         same = builder.constant(builder.fresh_name(f"{node.output}.identity"), IDENTITY)
         builder.add(
             Q_PERMUTE.name, [root, same], {**attrs, **unchanged}, output=node.output, name=node.name
