@@ -111,7 +111,11 @@ def _names_before(known: set[str], graph: Graph, names: Sequence[str]) -> list[s
     stack = list(reversed(names))
     while stack:
         name = stack.pop()
-        if graph.is_constant(name) or name in found:
+        if graph.is_constant(name):
+            continue
+        if (after := _name_after(known, graph, name)) in known:
+            name = after
+        if name in found:
             continue
         if name in known or name not in graph.producers:
             found.append(name)
