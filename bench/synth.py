@@ -1,4 +1,4 @@
-"""Fmax and area of every variant, what follows from them, and what the area of `vta` buys.
+"""Fmax and area of every variant, what follows from them, and what area buys.
 
     python bench/synth.py [--only VARIANT ...] [--seeds N] [--clock MHZ] [--no-alternatives]
                           [--json FILE] [--update docs/synthesis.json]
@@ -7,7 +7,8 @@ Per variant: on an ECP5-85F, routed out of context with packed multipliers, or w
 logic where only those fit, the best of some seeds, or what does not fit; area on an xc7z020; cycles
 of ResNet-18. Of `ecp5` also the whole design of a board, in context, for a clock of `--clock` MHz:
 yardstick Y14. Then `vta` on its board beside versions with one parameter changed
-(`bench.area_alternatives`), with the cycles of the same work. All of it takes hours the first time;
+(`bench.area_alternatives`), with the cycles of the same work, and what the options of `attention`
+take and give (`bench.option_costs`). All of it takes hours the first time;
 every answer is kept in `.daedal/` as soon as it is there, so that a run that was stopped goes on,
 and the next one takes seconds. `--seeds 0` routes nothing. `--json` is written after every step.
 `--update` replaces in a file what was measured now and keeps the rest; `make docs` makes the tables
@@ -29,15 +30,17 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.area_alternatives import ALTERNATIVES, kept_cycles
+from bench.option_costs import ESTIMATED, estimated_options
 from bench.synth_board import BAR_MHZ, BOARD, VARIANT, board_record
 from bench.synth_cycles import resnet18_cycles
 from bench.synth_record import forms_of, overfull, synthesis_record
 from daedal.hw.synth.families import DEVICES, Target
-from daedal.hw.synth.page import PAGE_TARGETS
+from daedal.hw.synth.page import OPTIONS_NETWORK, PAGE_TARGETS
 from daedal.hw.synth.page_tables import (
     alternatives_table,
     area_table,
     board_sentence,
+    options_table,
     routed_table,
 )
 from daedal.hw.synth.tools import NEXTPNR
@@ -84,6 +87,8 @@ def main() -> int:
         measure_variants(variants, seeds, keep)
         if ON_BOARD[0] in options.only and not options.no_alternatives:
             data["alternatives"] = measure_alternatives()
+        if ESTIMATED[0] in options.only and not options.no_alternatives:
+            data["options"] = measure_options()
     except UserError as error:
         show(f"bench/synth.py: {error}")
         return 2
@@ -174,6 +179,15 @@ def measure_alternatives() -> list[Record]:
     return rows
 
 
+def measure_options() -> list[Record]:
+    """What the options of `attention` take and give."""
+
+    def report(variant: Variant, target: str, label: str) -> Callable[[str], None]:
+        return teller(variant, f"{target}, {label}")
+
+    return estimated_options(report)
+
+
 def missed_of(records: list[Record], board: Record | None = None) -> list[str]:
     """What of `BARS` does not fit in any form, what cannot be routed, and a missed Y14."""
     fitting = {(row["variant"], row["target"]) for row in records if not row["shortfalls"]}
@@ -217,6 +231,9 @@ def print_tables(data: Record) -> None:
     if "alternatives" in data:
         title = f"{ON_BOARD[0]} on {ON_BOARD[1]}, one parameter changed at a time"
         tables.append((title, *alternatives_table(data["alternatives"])))
+    if "options" in data:
+        title = f"{ESTIMATED[0]} on {ESTIMATED[1]}, without options"
+        tables.append((title, *options_table(data["options"], OPTIONS_NETWORK)))
     for title, head, rows in tables:
         table = Table(title=title)
         for column in head:

@@ -17,6 +17,7 @@ __all__ = [
     "best_record",
     "board_sentence",
     "form_of",
+    "options_table",
     "published_table",
     "refusals",
     "report_of",
@@ -139,6 +140,21 @@ def alternatives_table(records: Sequence[Record]) -> Table:
     for record in records:
         cycles = [_change(record["cycles"].get(work), first[work]) for work in first]
         rows.append([record["label"], *_resources(record), _too_much(record) or "yes", *cycles])
+    return head, rows
+
+
+def options_table(records: Sequence[Record], network: str) -> Table:
+    """A row per machine without some options: resources, and how it runs a network: launches, the
+    share of the multiplications that they do, and their cycles."""
+    runs = ["launches", "MACs on the machine", "their cycles"]
+    head = ["machine", *_HEADS.values(), "fits", *runs]
+    rows = []
+    for record in records:
+        run = record.get(network)
+        cells = [_OPEN] * len(runs)
+        if run is not None:
+            cells = [str(run["launches"]), f"{run['macs']:.0%}", _number(run["cycles"])]
+        rows.append([record["label"], *_resources(record), _too_much(record) or "yes", *cells])
     return head, rows
 
 

@@ -21,6 +21,7 @@ from daedal.isa.variant import load_variant, shipped_variants
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 MEASURED, PUBLISHED = read_figures(DOCS)
 RECORDS: list[dict[str, Any]] = MEASURED["variants"]
+OPTIONS: list[dict[str, Any]] = MEASURED["options"]
 
 
 def test_page_is_up_to_date() -> None:
@@ -50,9 +51,17 @@ def test_alternatives_start_with_the_variant_and_change_it() -> None:
         assert row["fingerprint"] == vta.replace(None, **row["changes"]).fingerprint
 
 
+def test_machines_without_options_are_named_after_them() -> None:
+    """Each row has the changes from the shipped variant."""
+    base = load_variant(OPTIONS[0]["variant"])
+    assert OPTIONS[0]["changes"] == {} and len(OPTIONS) == 6
+    for row in OPTIONS:
+        assert row["fingerprint"] == base.replace(None, **row["changes"]).fingerprint
+
+
 @pytest.mark.parametrize(
     "row",
-    [*RECORDS, *MEASURED["alternatives"]],
+    [*RECORDS, *MEASURED["alternatives"], *OPTIONS],
     ids=lambda row: row.get("label", f"{row['variant']}-{row['target']}-{row['multipliers']}"),
 )
 def test_resources_follow_from_the_cells(row: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from daedal.hw.synth.page_tables import (
     area_table,
     best_record,
     board_sentence,
+    options_table,
     published_table,
     refusals,
     routed_table,
@@ -160,3 +161,12 @@ def test_figures() -> None:
     assert peak_gops(None, 1.0) is peak_gops(1, None) is None
     assert gops_per_klut(None, 1) is gops_per_klut(1.0, None) is None
     assert frames_per_second(None, 1.0) is frames_per_second(1, None) is None
+
+
+def test_a_machine_without_an_option() -> None:
+    run = {"launches": 9, "macs": 0.5258, "cycles": 31_946}
+    records = [record(label="as shipped", net=run), record(label="without `x`")]
+    head, (first, second) = options_table(records, "net")
+    assert head[0] == "machine" and head[-3:] == ["launches", "MACs on the machine", "their cycles"]
+    assert first[0] == "as shipped" and first[-4:] == ["yes", "9", "53%", "31,946"]
+    assert second[-4:] == ["yes", "–", "–", "–"]
