@@ -1,8 +1,8 @@
 """What the options for modern networks take and give: tables, reductions over lanes, results of 16
 bits, products with results on chip.
 
-Output: records for `docs/synthesis.json`. `attention` without one
-option at a time: area, and how it runs the ViT of the shared test data, where that is present.
+Output: records for `docs/synthesis.json`: `attention` without one option at a time, its area, and
+how it runs the ViT of the shared test data, where that is present.
 """
 
 import hashlib
@@ -33,6 +33,7 @@ OPTIONS: dict[str, dict[str, int | bool]] = {
 
 ESTIMATED = ("attention", "xc7z020")
 """Which variant has them all, and for which device it is built."""
+
 MODELS_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "models"
 
 Record = dict[str, Any]

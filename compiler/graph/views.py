@@ -17,7 +17,7 @@ __all__ = [
     "box_of",
     "has_channels_last",
     "is_in_order",
-    "nested_loops",
+    "read_views",
     "source_of",
     "turned_axes",
     "view_ends",
@@ -86,6 +86,13 @@ def has_channels_last(builder: GraphBuilder, name: str) -> bool:
     return shape[-1] == kind.shape[1] and bool(np.all(channels == np.arange(kind.shape[1])))
 
 
+def read_views(graph: Graph) -> set[str]:
+    """What integer operators read, but the graph's outputs: those are the host's, which moves the
+    bytes anyway."""
+    read = {name for node in graph.nodes if runs_on(node.op, ACCELERATOR) for name in node.inputs}
+    return read - set(graph.outputs)
+
+
 def view_ends(graph: Graph, name: str) -> list[str]:
     """The views of `name` that integer operators read as maps. Empty if anything else reads one, or
     `name` itself."""
@@ -134,7 +141,7 @@ def add_moved(builder: GraphBuilder, name: str, places: Array, output: str) -> b
 def turned_axes(places: Array) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """The shape and the order of axes of the transpose that `places` are, in other shapes; None if
     the indices are no permutation, or one that transposes no array."""
-    runs = nested_loops(places.reshape(-1))
+    runs = _nested_loops(places.reshape(-1))
     if runs is None:
         return None
     axes = sorted(range(len(runs)), key=lambda axis: -runs[axis][1])
@@ -151,7 +158,7 @@ def _has_transpose(graph: Graph, name: str) -> bool:
     return False
 
 
-def nested_loops(order: Array) -> list[tuple[int, int]] | None:
+def _nested_loops(order: Array) -> list[tuple[int, int]] | None:
     """Extents and steps of the nested loops, outermost first, that count through `order`.
 
     None if there are no such loops over all of 0 to ``order.size - 1``.

@@ -5,11 +5,9 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph
 from daedal.compiler.graph.ops.integer import is_wide
-from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import add_selection
-from daedal.compiler.graph.views import view_source
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.graph.views import read_views, view_source
 
 __all__ = ["shuffles_to_selections"]
 
@@ -33,13 +31,7 @@ def shuffles_to_selections(graph: Graph) -> Graph:
     """
     builder = GraphBuilder(graph.name, graph)
     builder.copy_inputs()
-    wanted = {
-        name
-        for node in graph.nodes
-        if runs_on(node.op, ACCELERATOR)
-        for name in node.inputs
-        if name not in graph.outputs
-    }
+    wanted = read_views(graph)
     for node in graph.nodes:
         found = _permutation(graph, node.output) if node.output in wanted else None
         if found is None:

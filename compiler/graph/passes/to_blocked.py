@@ -267,9 +267,8 @@ class _Blocking:
         first = int(hiding[0]) // block if len(hiding) else 0
         if not first:
             return mask
-        return (mask[:, first * block :] * np.int32(factor if mask.dtype == np.int8 else 1)).astype(
-            np.int32
-        )
+        times = factor if mask.dtype == np.int8 else 1
+        return mask[:, first * block :].astype(np.int32) * np.int32(times)
 
     def _block_weighted_mean(self, node: Node) -> list[str]:
         _, _, _, *tables, steps, params = node.inputs

@@ -12,7 +12,7 @@ from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.integer_elementwise import UNARY
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import is_pixelwise
-from daedal.compiler.graph.views import view_source
+from daedal.compiler.graph.views import add_moved, view_source
 
 __all__ = ["turn_projections"]
 
@@ -137,14 +137,11 @@ class _Turn:
     def _window_images(self, x: str, windows: int) -> str:
         """The map `x` with each window as an image."""
         channels = self._builder.types[x].shape[1]
-        for op, role, attrs in (
-            ("reshape", "split", {"shape": (channels, windows, self._tokens)}),
-            ("transpose", "turned", {"order": (1, 0, 2)}),
-            ("reshape", "windows", {"shape": (windows, channels, self._tokens, 1)}),
-        ):
-            output = self._builder.fresh_name(f"{self._name}.{role}")
-            x = self._builder.add(op, [x], attrs, output=output)
-        return x
+        places: Array = np.arange(self._builder.types[x].num_elements)
+        turned = places.reshape(channels, windows, self._tokens).transpose(1, 0, 2)
+        output = self._builder.fresh_name(f"{self._name}.windows")
+        add_moved(self._builder, x, turned[..., None], output)
+        return output
 
     def _constant(self, name: str, values: Array) -> str:
         return self._builder.constant(self._builder.fresh_name(name), values)

@@ -9,11 +9,9 @@ from daedal.compiler.graph.graph import Array, AttrValue, Graph
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, UNCHANGED_WIDE, is_wide
 from daedal.compiler.graph.ops.permute import Q_PERMUTE, vector_order, vectors_of
-from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import add_selection
-from daedal.compiler.graph.views import turned_axes, view_source
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.graph.views import read_views, turned_axes, view_source
 
 __all__ = ["views_to_permutes"]
 
@@ -41,13 +39,7 @@ def views_to_permutes(graph: Graph, *, block: int) -> Graph:
     """
     builder = GraphBuilder(graph.name, graph)
     builder.copy_inputs()
-    wanted = {
-        name
-        for node in graph.nodes
-        if runs_on(node.op, ACCELERATOR)
-        for name in node.inputs
-        if name not in graph.outputs
-    }
+    wanted = read_views(graph)
     for node in graph.nodes:
         found = _permutation(graph, node.output, block) if node.output in wanted else None
         if found is None:
