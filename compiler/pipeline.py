@@ -190,10 +190,8 @@ def layout_passes(
     ]
     aligned: list[GraphPass] = [
         ("align_heads", lambda graph: align_heads(graph, block=variant.block)),
-        ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
-    ]
-    moves: list[GraphPass] = [
         ("views_to_permutes", lambda graph: views_to_permutes(graph, block=variant.block)),
+        ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
     ]
     return [
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),
@@ -215,7 +213,6 @@ def layout_passes(
         ("split_projections", split_projections),
         *(products if array.batch == 1 else []),
         ("shuffles_to_selections", shuffles_to_selections),
-        *(moves if array.batch == 1 else []),
         *(aligned if array.batch == 1 else []),
         ("align_channels", lambda graph: align_channels(graph, block=variant.block)),
         ("fold_selections", lambda graph: fold_selections(

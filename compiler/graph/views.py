@@ -13,6 +13,7 @@ from daedal.compiler.target import ACCELERATOR
 from daedal.isa.tensor import Box
 
 __all__ = [
+    "VIEWS",
     "add_moved",
     "box_of",
     "has_channels_last",
@@ -24,7 +25,9 @@ __all__ = [
     "view_source",
 ]
 
-_VIEWS = ("reshape", "transpose")
+VIEWS = ("reshape", "transpose")
+"""Operators that give the elements of their operand in another form."""
+
 _MATRIX_RANK = 2
 
 
@@ -36,7 +39,7 @@ def source_of(graph: Graph | GraphBuilder, name: str) -> tuple[str, Callable[[],
     producer_of = graph.producer if isinstance(graph, GraphBuilder) else graph.producers.get
     chain: list[Node] = []
     root = name
-    while (producer := producer_of(root)) is not None and producer.op in _VIEWS:
+    while (producer := producer_of(root)) is not None and producer.op in VIEWS:
         chain.append(producer)
         root = producer.inputs[0]
     kind = graph.types[root]
@@ -103,7 +106,7 @@ def view_ends(graph: Graph, name: str) -> list[str]:
         if view in graph.outputs:
             return []
         for user in graph.users[view]:
-            if user.op in _VIEWS:
+            if user.op in VIEWS:
                 open_views.append(user.output)
             elif runs_on(user.op, ACCELERATOR) and graph.types[view].rank == MAP_RANK:
                 ends.append(view)
@@ -151,7 +154,7 @@ def turned_axes(places: Array) -> tuple[tuple[int, ...], tuple[int, ...]] | None
 
 def _has_transpose(graph: Graph, name: str) -> bool:
     producer = graph.producers.get(name)
-    while producer is not None and producer.op in _VIEWS:
+    while producer is not None and producer.op in VIEWS:
         if producer.op == "transpose":
             return True
         producer = graph.producers.get(producer.inputs[0])

@@ -4,6 +4,10 @@ Every projection is a product of its own, with scales of its own; scores are sca
 projection of the queries; and a rotation of halves (rotary embedding) is a second projection.
 """
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 import onnx
 from onnx import helper
@@ -11,6 +15,7 @@ from onnx import helper
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.edges import Edges
 from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.operators import VIEWS
 
 __all__ = ["normalize_attention"]
 
@@ -20,13 +25,14 @@ _LAYER = "Gemm"
 def normalize_attention(network: Network) -> None:
     """Rewrite what is around the products of attention.
 
-    Before -> after::
+    Before -> after; between a Gemm and what uses it, Reshapes and Transposes may lie::
 
-        Slice(Reshape(Gemm(x, W, b)))             ->  Reshape(Gemm(x, W[part], b[part]))
+        Slice(Gemm(x, W, b))                      ->  Gemm(x, W[part], b[part])
         Concat(Neg(Slice(q)), Slice(q))           ->  q of Gemm(x, W[turned], b[turned])
+        Mul(Gemm(x, W, b), c)                     ->  Gemm(x, c * W, c * b)
         Mul(MatMul(q, k), c)                      ->  MatMul(q of Gemm(x, c * W, c * b), k)
     """
-    for rewrite in (_split_projections, _turn_halves, _scale_queries):
+    for rewrite in (_split_projections, _turn_halves, _scale_projections, _scale_queries):
         rewrite(Edges.of(network))
         network.drop_unread()
 
@@ -35,23 +41,76 @@ def _split_projections(edges: Edges) -> None:
     """Slices of the outputs of one projection become projections."""
     nodes: list[onnx.NodeProto] = []
     for node in edges.network.nodes:
-        part = edges.slice_of(node)
-        layer = None if part is None else edges.projection(node.input[0])
-        if part is None or layer is None or not _is_cut(edges, node.input[0]):
-            nodes.append(node)
-            continue
-        _, begin, end = part
-        parameters = [item[..., begin:end] for item in edges.parameters(layer)]
-        output = node.output[0]
-        nodes += edges.add_projection(layer, parameters, edges.shapes[output], output)
+        nodes += _sliced_projection(edges, node) or [node]
     edges.network.nodes = nodes
 
 
-def _is_cut(edges: Edges, name: str) -> bool:
-    """Whether all that reads a tensor are slices of its last axis that do not overlap."""
+def _sliced_projection(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    """The projection of which `node` is a slice, as nodes with the slice's output; None if `node`
+    is something else."""
+    part = edges.slice_of(node)
+    if part is None or not _is_cut(edges, node.input[0], part[0]):
+        return None
+    axis, begin, end = part
+    form = _form_of(edges, node.input[0])
+    if form is None:
+        return None
+    for order in reversed(form.orders):
+        axis = order[axis]
+    if axis < form.rows:
+        return None
+    outputs = np.arange(math.prod(form.shape[form.rows :])).reshape(form.shape[form.rows :])
+    kept = outputs.take(range(begin, end), axis - form.rows).ravel()
+    parameters = [item[..., kept] for item in edges.parameters(form.layer)]
+    shape = (*form.shape[:axis], end - begin, *form.shape[axis + 1 :])
+    output = node.output[0]
+    names = [edges.network.fresh(f"{output}_heads") for _ in form.orders] + [output]
+    return [
+        *edges.add_projection(form.layer, parameters, shape, names[0]),
+        *(
+            helper.make_node("Transpose", [before], [after], name=after, perm=order)
+            for order, before, after in zip(form.orders, names, names[1:], strict=False)
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A projection's result in another form: `shape`, of which the axes from `rows` on are the
+    outputs of the Gemm `layer`, then transposed to each of `orders`."""
+
+    layer: onnx.NodeProto
+    shape: tuple[int, ...]
+    rows: int
+    orders: tuple[list[int], ...]
+
+
+def _form_of(edges: Edges, name: str) -> _Form | None:
+    """The projection of which `name` is a form that nothing else reads, or None."""
+    orders: list[list[int]] = []
+    while (turned := edges.producer(name, "Transpose")) is not None:
+        name = turned.input[0]
+        orders.insert(0, list(attribute(turned, "perm", range(len(edges.shapes[name]))[::-1])))
+        if not edges.network.has_one_user(name, edges.users):
+            return None
+    shape, layer = edges.shapes.get(name, ()), edges.projection(name)
+    view = edges.producer(name, "Reshape")
+    if layer is None and view is not None:
+        layer = edges.projection(view.input[0])
+        if not edges.network.has_one_user(view.input[0], edges.users):
+            return None
+    if layer is None:
+        return None
+    outputs, rows = edges.parameters(layer)[0].shape[1], len(shape)
+    while math.prod(shape[rows:]) < outputs:
+        rows -= 1
+    return _Form(layer, shape, rows, tuple(orders)) if math.prod(shape[rows:]) == outputs else None
+
+
+def _is_cut(edges: Edges, name: str, axis: int) -> bool:
+    """Whether all that reads a tensor are slices of `axis` that do not overlap."""
     parts = [edges.slice_of(user) for user in edges.users[name]]
-    last = len(edges.shapes[name]) - 1
-    if name in edges.network.output_names or any(item is None or item[0] != last for item in parts):
+    if name in edges.network.output_names or any(item is None or item[0] != axis for item in parts):
         return False
     ends = sorted((item[1], item[2]) for item in parts if item is not None)
     return all(ends[index][1] <= ends[index + 1][0] for index in range(len(ends) - 1))
@@ -107,10 +166,31 @@ def _rotated(values: Array, width: int) -> Array:
     return np.stack([-heads[..., 1, :], heads[..., 0, :]], axis=-2).reshape(values.shape)
 
 
+def _scale_projections(edges: Edges) -> None:
+    """A number that multiplies what a projection gives goes into its weights."""
+    names: dict[str, str] = {}
+    for node in edges.network.nodes:
+        if node.op_type != "Mul" or node.output[0] in edges.network.output_names:
+            continue
+        for name, number in (tuple(node.input), tuple(reversed(node.input))):
+            value = edges.network.constants.get(number)
+            if value is None or value.size != 1 or value.ndim > len(edges.shapes.get(name, ())):
+                continue
+            if _scale(edges, name, np.float32(value.reshape(()))):
+                names[node.output[0]] = name
+    _remove(edges, names)
+
+
+def _remove(edges: Edges, names: Mapping[str, str]) -> None:
+    """Remove nodes by their outputs; what read them reads what `names` says."""
+    network = edges.network
+    network.nodes = [node for node in network.nodes if node.output[0] not in names]
+    network.rename_operands(names)
+
+
 def _scale_queries(edges: Edges) -> None:
     """A number by which scores are multiplied goes into the weights of the queries."""
     names: dict[str, str] = {}
-    removed = set()
     for node in edges.network.nodes:
         if node.op_type != "Mul":
             continue
@@ -126,9 +206,7 @@ def _scale_queries(edges: Edges) -> None:
                 edges, product.input[0], factor
             ):
                 names[node.output[0]] = scores
-                removed.add(node.output[0])
-    edges.network.nodes = [node for node in edges.network.nodes if node.output[0] not in removed]
-    edges.network.rename_operands(names)
+    _remove(edges, names)
 
 
 def _scale(edges: Edges, name: str, factor: np.float32) -> bool:
@@ -154,7 +232,7 @@ def _scalable(edges: Edges, name: str) -> list[tuple[onnx.NodeProto, int]] | Non
         if not all(operand in constants for operand in node.input[1:] if operand):
             return None
         return [(node, index) for index in range(1, len(node.input)) if node.input[index]]
-    if node.op_type in ("Reshape", "Transpose"):
+    if node.op_type in (*VIEWS, "Transpose"):
         return _scalable(edges, node.input[0])
     if node.op_type == "Mul":
         number = next(([(node, i)] for i in (0, 1) if node.input[i] in constants), None)

@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from daedal.compiler.frontend.reader import opset_of
 from daedal.compiler.graph.types import MAX_ELEMENTS
+from daedal.compiler.quantization.identities import drop_identities
 from daedal.compiler.quantization.network import Array, Network
 from daedal.isa.errors import ModelError
 
@@ -34,8 +35,8 @@ _RANDOM = ("Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike")
 def clean(model: onnx.ModelProto, opset: int = _OPSET) -> Network:
     """The model as a network of opset `opset` or newer.
 
-    Nodes over constants are evaluated, and so is Shape if the shape is static. Identity, and
-    Dropout at inference, are removed.
+    Nodes over constants are evaluated, and so is Shape if the shape is static. Nodes that give
+    what they read, as Dropout does at inference, are removed.
 
     Raises
     ------
@@ -44,7 +45,7 @@ def clean(model: onnx.ModelProto, opset: int = _OPSET) -> Network:
     """
     network = Network(_modern(model, opset))
     _fold_constants(network)
-    _drop_identities(network)
+    drop_identities(network)
     return network
 
 
@@ -80,16 +81,21 @@ def _is_large(tensor: onnx.TensorProto) -> bool:
 
 
 def _fold_constants(network: Network) -> None:
-    """Evaluate nodes that depend only on constants and static shapes."""
-    types = network.types()
-    kept = []
-    for node in network.nodes:
-        values = _evaluate(network, node, types)
-        if values is None:
-            kept.append(node)
-            continue
-        network.constants.update(values)
-    network.nodes = kept
+    """Evaluate nodes that depend only on constants and static shapes.
+
+    A shape that is computed from another is known only when that one is a constant, so this is
+    repeated as long as it finds any.
+    """
+    before = -1
+    while len(network.nodes) != before:
+        before, types, kept = len(network.nodes), network.types(), []
+        for node in network.nodes:
+            values = _evaluate(network, node, types)
+            if values is None:
+                kept.append(node)
+            else:
+                network.constants.update(values)
+        network.nodes = kept
 
 
 def _evaluate(
@@ -136,38 +142,3 @@ def _run(network: Network, node: onnx.NodeProto, operands: list[str]) -> dict[st
     except Exception:  # the evaluator raises many kinds; the node then stays unchanged
         return None
     return dict(zip(evaluator.output_names, map(np.asarray, results), strict=True))
-
-
-def _drop_identities(network: Network) -> None:
-    """Let users read the operands of Identity and Dropout directly; an output keeps its name."""
-    read = {*network.users(), *network.output_names}
-    producers = network.producers()
-    names: dict[str, str] = {}
-    kept = []
-    for node in network.nodes:
-        if not _does_nothing(network, node) or any(name in read for name in node.output[1:]):
-            kept.append(node)
-            continue
-        source, target = node.input[0], node.output[0]
-        while source in names:
-            source = names[source]
-        producer = producers.get(source)
-        if target not in network.output_names:
-            names[target] = source
-        elif producer is not None and source not in network.output_names:
-            names[source] = target
-            producer.output[list(producer.output).index(source)] = target
-            producers[target] = producer
-        else:
-            kept.append(node)
-    network.nodes = kept
-    network.rename_operands(names)
-
-
-def _does_nothing(network: Network, node: onnx.NodeProto) -> bool:
-    if node.op_type == "Identity":
-        return True
-    training = network.constants.get(node.input[2]) if len(node.input) > 2 else None
-    given = len(node.input) > 2 and node.input[2]
-    inference = not given or (training is not None and not training.any())
-    return node.op_type == "Dropout" and inference

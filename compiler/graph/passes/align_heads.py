@@ -1,11 +1,13 @@
 """Lets every head of attention begin with a whole block of channels."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.integer_elementwise import UNARY
@@ -13,6 +15,7 @@ from daedal.compiler.graph.ops.registry import get_op, runs_on, whole
 from daedal.compiler.graph.passes.align_matmul import padded_map, with_padding
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import PIXELWISE, add_selection
+from daedal.compiler.graph.views import VIEWS, add_moved, source_of
 from daedal.compiler.target import ACCELERATOR
 from daedal.isa.tensor import Box
 
@@ -57,7 +60,7 @@ class _Align:
                 self._builder.copy_node(node, self._operands(node))
             elif node.inputs and node.inputs[0] in self._joined:
                 self._builder.copy_node(node, self._spread_inputs(node))
-            elif not (node.op == "reshape" and self._join(node)):
+            elif not (node.op in VIEWS and self._join(node)):
                 self._builder.copy_node(node)
         return self._builder.finish(self._graph.outputs)
 
@@ -75,20 +78,24 @@ class _Align:
         return [*filled, *others]
 
     def _splits(self, name: str) -> bool:
-        """Whether the tensor views groups of channels of an integer operator's map as images, and
-        the groups fill no blocks."""
-        producer = self._graph.producers.get(name)
-        if producer is None or producer.op != "reshape":
+        """Whether the images of the tensor are heads of an integer operator's map, and these fill
+        no blocks."""
+        root, places = source_of(self._graph, name)
+        before, after = self._graph.types[root].shape, self._graph.types[name].shape
+        if not self._is_split(root, before, after):
             return False
-        before, after = (self._graph.types[x] for x in (producer.inputs[0], name))
-        source = self._graph.producers.get(producer.inputs[0])
+        return _are_heads(places(), before)
+
+    def _is_split(self, root: str, joined: tuple[int, ...], split: tuple[int, ...]) -> bool:
+        """Whether shapes and the operator of `root` are such that these may be heads."""
+        producer = self._graph.producers.get(root)
         return (
-            source is not None
-            and runs_on(source.op, ACCELERATOR)
-            and before.rank == after.rank == 4
-            and before.shape[0] == 1 < after.shape[0]
-            and before.shape[1] == after.shape[0] * after.shape[1]
-            and after.shape[1] % self._block > 0
+            producer is not None
+            and runs_on(producer.op, ACCELERATOR)
+            and len(joined) == len(split) == MAP_RANK
+            and joined[0] == 1 < split[0]
+            and joined[1] % split[1] == 0
+            and split[1] % self._block > 0
         )
 
     def _filled(self, name: str, value: int) -> str:
@@ -105,18 +112,21 @@ class _Align:
         return padded_map(self._graph, self._builder, name, (extra, 0), value)
 
     def _split(self, name: str, value: int) -> str:
-        """Fill the groups in the map that `name` views."""
-        root = self._graph.producers[name].inputs[0]
-        heads, width, *_ = self._graph.types[name].shape
-        places = self._places(heads, width)
-        wide = self._recomputed(root, places, value) or self._selected(root, places, value)
-        shape = (heads, len(places) // heads, *self._graph.types[name].shape[2:])
+        """Fill the heads in the map that `name` views."""
+        root, places_of = source_of(self._graph, name)
+        before, width = self._graph.types[root].shape, self._graph.types[name].shape[1]
+        heads = before[1] // width
+        channels = self._channels(heads, width)
+        wide = self._recomputed(root, channels, value) or self._selected(root, channels, value)
+        depth = len(channels) // heads
+        shape = (heads, depth, *before[2:])
         self._builder.remember_part(wide, root, shape, _first_channels(shape, width))
         output = self._builder.fresh_name(f"{name}.heads")
-        return self._builder.add("reshape", [wide], {"shape": shape}, output=output)
+        add_moved(self._builder, wide, _filled_heads(places_of(), before, depth), output)
+        return output
 
-    def _places(self, heads: int, width: int) -> Array:
-        """The channel in each place of the filled groups, or -1."""
+    def _channels(self, heads: int, width: int) -> Array:
+        """The channel in each place of the filled heads, or -1."""
         places = np.full((heads, -(-width // self._block) * self._block), -1)
         places[:, :width] = np.arange(heads * width).reshape(heads, width)
         return places.reshape(-1)
@@ -181,29 +191,29 @@ class _Align:
         return self._builder.add("q_conv2d", operands, attrs, output=output)
 
     def _join(self, node: Node) -> bool:
-        """Replace a reshape that joins images to groups of channels, if a matrix product or unary
+        """Replace a view that joins images to heads of one map, if a matrix product or unary
         operators behind one compute them."""
-        source = node.inputs[0]
+        source, places_of = source_of(self._graph, node.output)
         before, after = self._graph.types[source].shape, self._graph.types[node.output].shape
-        if len(before) != len(after) or len(before) != 4 or before[1] % self._block == 0:
-            return False
-        if not after[0] == 1 < before[0] or after[1] != before[0] * before[1]:
-            return False
-        if source not in self._graph.producers or not self._is_read(node.output):
+        if not self._is_split(source, after, before) or not self._is_read(node.output):
             return False
         chain = self._chain(source)
         product = chain.pop()
         if product.op not in MATMULS:
             return False
-        places = self._places(before[0], before[1])
-        wide = self._apply(chain, self._with_columns(product, len(places) // before[0]))
+        places: Array = np.argsort(places_of().reshape(-1)).reshape(before)
+        if not _are_heads(places, after):
+            return False
+        channels = self._channels(after[1] // before[1], before[1])
+        depth = len(channels) * before[1] // after[1]
+        wide = self._apply(chain, self._with_columns(product, depth))
         joined = self._builder.fresh_name(f"{node.output}.heads")
-        shape = (1, len(places), *after[2:])
-        self._builder.add("reshape", [wide], {"shape": shape}, output=joined)
+        moved: Array = np.argsort(_filled_heads(places, after, depth).reshape(-1))
+        add_moved(self._builder, wide, moved.reshape(1, len(channels), *after[2:]), joined)
         if all(_is_dense(user) for user in self._graph.users[node.output]):
-            self._joined[node.output] = joined, places
+            self._joined[node.output] = joined, channels
         else:
-            taken = np.flatnonzero(places >= 0)
+            taken = np.flatnonzero(channels >= 0)
             add_selection(self._builder, joined, taken, node.output, node.name)
         return True
 
@@ -237,6 +247,28 @@ class _Align:
 
     def _constant(self, name: str, values: Array) -> str:
         return self._builder.constant(self._builder.fresh_name(name), values)
+
+
+def _are_heads(places: Array, joined: tuple[int, ...]) -> bool:
+    """Whether each pixel of a map (images, width, ...), which lies in one of the shape `joined` at
+    the flat indices `places`, is a head of one pixel there."""
+    width = places.shape[1]
+    channel, pixel = np.divmod(places, math.prod(joined[2:]))
+    lanes = channel[:, :1] + np.arange(width).reshape(1, -1, 1, 1)
+    return bool(
+        (channel[:, 0] % width == 0).all()
+        and (channel == lanes).all()
+        and (pixel == pixel[:, :1]).all()
+    )
+
+
+def _filled_heads(places: Array, joined: tuple[int, ...], depth: int) -> Array:
+    """Where a map (images, depth, ...) lies in a joined one, if heads have `depth` channels."""
+    pixels = math.prod(joined[2:])
+    channel, pixel = np.divmod(places[:, :1], pixels)
+    first = channel // places.shape[1] * depth
+    filled: Array = (first + np.arange(depth).reshape(1, -1, 1, 1)) * pixels + pixel
+    return filled
 
 
 def _first_channels(shape: Sequence[int], count: int) -> Box:

@@ -1,5 +1,7 @@
 """Pads the operands of matrix products to whole blocks."""
 
+import math
+
 import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
@@ -116,6 +118,8 @@ def _more_pixels(graph: Graph, builder: GraphBuilder, name: str, count: int) -> 
         return None
     if any(len(graph.users[item]) > 1 or item in graph.outputs for item in chain):
         return None
+    if math.prod(graph.types[chain[-1]].shape[2:]) != math.prod(shape[2:]):
+        return None  # Channels of a single pixel are viewed as pixels.
     x, *constants = conv.inputs
     attrs: dict[str, AttrValue] = {**conv.attrs, "pads": (0, 0, count, 0), "pad_value": 0}
     output = builder.fresh_name(f"{conv.output}.rows")

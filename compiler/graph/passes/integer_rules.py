@@ -84,12 +84,12 @@ def _lower_dense(context: LoweringContext, node: Node, q: Quantization, output: 
 
 
 def _joins_rows(graph: Graph, name: str) -> bool:
-    """Whether the rows of a matrix are those of one image, which a reshape joined."""
+    """Whether a reshape joined the rows of a matrix: those of an image, or of several windows."""
     rows, depth = graph.types[name].shape
     producer = graph.producers.get(name)
     while producer is not None and producer.op in ("reshape", "quantize", "dequantize"):
         shape = graph.types[producer.inputs[0]].shape
-        if shape[0] == 1 < rows and shape[-1] == depth:
+        if shape[0] < rows and shape[-1] == depth:
             return True
         producer = graph.producers.get(producer.inputs[0])
     return False

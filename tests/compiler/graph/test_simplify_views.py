@@ -120,6 +120,32 @@ def test_operands_of_matrix_products_are_padded_to_blocks(rng):
     assert [node.op for node in again.nodes] == ["q_pad", "reshape", "q_pad", "q_matmul"]
 
 
+def test_channels_of_one_pixel_as_pixels_are_padded_behind_the_layer(rng):
+    """As the values of a window of one token: the layer cannot compute more of these pixels."""
+    builder = builder_with(2, 5, 1, 1)
+    bounds = {"zero_point": 0, "low": -128, "high": 127}
+    window = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
+    builder.constant("weights", rng.integers(-128, 128, (6, 5, 1, 1)).astype(np.int8))
+    builder.constant("rows", np.array([[5, 1, 4]] * 6))
+    attrs = {**window, **bounds, "pad_value": 0}
+    builder.add("q_conv2d", ["a", "weights", "rows"], attrs, output="b")
+    builder.add("reshape", ["b"], {"shape": (4, 1, 3, 1)}, output="c")
+    builder.input("d", TensorType((4, 1, 2, 1), "int8"))
+    builder.constant("factor", np.array([1], dtype=np.int8))
+    builder.constant("params", np.array([[0, 1, 6]]))
+    attrs = {"zero_point_a": 0, "zero_point_b": 0, "columns": 3, **bounds}
+    builder.add("q_matmul", ["d", "c", "factor", "params"], attrs, output="e")
+    graph = builder.finish(("e",))
+    aligned = align_matmul(graph, block=4)
+    verify(aligned)
+    assert [node.op for node in aligned.nodes] == ["q_conv2d", "reshape", "q_pad", "q_matmul"]
+    values = {
+        name: rng.integers(-128, 128, shape).astype(np.int8)
+        for name, shape in (("a", (2, 5, 1, 1)), ("d", (4, 1, 2, 1)))
+    }
+    np.testing.assert_array_equal(run(aligned, values)["e"], run(graph, values)["e"])
+
+
 def test_a_map_is_transposed_by_a_product(rng):
     """Between integer operators; the host's transposes, and other orders of axes, stay."""
     attrs = {"zero_point": 0, "low": -128, "high": 127}

@@ -57,6 +57,20 @@ def test_static_shapes_are_constants(rng: np.random.Generator) -> None:
     assert after.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 1
 
 
+def test_a_shape_of_what_a_computed_shape_made_is_constant(rng: np.random.Generator) -> None:
+    """What exporters write for a padding whose width they compute, and a view behind it."""
+    net = FloatNetwork(rng)
+    x = net.input("x", SHAPE)
+    one, eight, minus_one = (net.constant(np.array([value], np.int64)) for value in (1, 8, -1))
+    pads = net.op("Concat", net.op("Mod", one, eight), net.op("Neg", minus_one), axis=0)
+    before = net.op("ConstantOfShape", net.op("Sub", eight, net.op("Shape", pads)))
+    before = net.op("Cast", before, to=onnx.TensorProto.INT64)
+    x = net.op("Pad", x, net.op("Concat", before, pads, axis=0))
+    rows = net.op("Gather", net.op("Shape", x), one, axis=0)
+    net.op("Reshape", x, net.op("Concat", rows, minus_one, axis=0), output="y")
+    assert ops(cleaned(net.model("y"), rng)) == ["Pad", "Reshape"]
+
+
 def test_random_nodes_and_outputs_stay(rng: np.random.Generator) -> None:
     net = FloatNetwork(rng)
     x = net.input("x", SHAPE)
@@ -82,6 +96,24 @@ def test_identities_and_dropout_vanish(rng: np.random.Generator) -> None:
     after = cleaned(net.model("y", "z"), rng)
     assert ops(after) == ["Relu", "Abs"]
     assert after.graph.node[0].output[0] == after.graph.node[1].input[0] == "y"
+
+
+def test_moves_that_move_nothing_vanish(rng: np.random.Generator) -> None:
+    """And those that only look like it stay: a slice backwards, a square that is turned."""
+    net = FloatNetwork(rng)
+    shape, first, last, axis = (
+        net.constant(np.array(value, np.int64)) for value in (SHAPE, [0], [2**63 - 1], [2])
+    )
+    x = net.op("Relu", net.input("x", SHAPE))
+    x = net.op("Pad", x, net.constant(np.zeros(8, np.int64)))
+    x = net.op("Slice", x, first, last, axis)
+    x = net.op("Expand", net.op("Reshape", x, shape), shape)
+    x = net.op("Abs", net.op("Transpose", x, perm=[0, 1, 2, 3]))
+    backwards = [net.constant(np.array([value], np.int64)) for value in (-1, -(2**63), 2, -1)]
+    x = net.op("Slice", x, *backwards)
+    x = net.op("Reshape", x, net.constant(np.array([15, 2, 2], np.int64)))
+    net.op("Transpose", x, perm=[0, 2, 1], output="y")
+    assert ops(cleaned(net.model("y"), rng)) == ["Relu", "Abs", "Slice", "Reshape", "Transpose"]
 
 
 def test_dropout_that_trains_or_gives_its_mask_stays(rng: np.random.Generator) -> None:

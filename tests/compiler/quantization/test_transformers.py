@@ -94,6 +94,58 @@ def test_rewrites_are_exact(kind: str, rng: np.random.Generator) -> None:
     assert ops.count(norms[kind]) == 3
 
 
+def projected(net: FloatTransformer, order: str) -> list[str]:
+    """Queries, keys and values (1, HEADS, TOKENS, WIDTH) from one projection, which is split behind
+    views of it. Its outputs are in `order`: parts (p), then heads (h), or heads first."""
+    x = net.dense(net.layer_norm(net.input("x", (1, TOKENS, DEPTH))), DEPTH, 3 * DEPTH)
+    sizes = {"p": 3, "h": HEADS}
+    split = net.op("Reshape", x, net.whole(1, TOKENS, *(sizes[axis] for axis in order), WIDTH))
+    places = [2 + order.index(axis) for axis in "ph"]
+    x = net.op("Transpose", split, perm=[places[0], 0, places[1], 1, 4])
+    parts = ["query", "key", "value"]
+    net.nodes.append(onnx.helper.make_node("Split", [x], parts, name="Split", axis=0))
+    return [net.op("Squeeze", part, net.whole(0)) for part in parts]
+
+
+@pytest.mark.parametrize("order", ["ph", "hp"])
+def test_a_projection_is_split_behind_views(order: str, rng: np.random.Generator) -> None:
+    """Queries and keys are scaled before their product, as exporters write attention."""
+    net = FloatTransformer(rng)
+    query, key, value = projected(net, order)
+    factor = net.number(WIDTH**-0.25)
+    key = net.op("Mul", net.op("Transpose", key, perm=[0, 1, 3, 2]), factor)
+    scores = net.op("MatMul", net.op("Mul", factor, query), key)
+    net.op("MatMul", net.op("Softmax", scores, axis=-1), value, output="y")
+    model = net.model("y")
+    network = as_transformer(clean(model))
+    assert network is not None
+    normalize(network)
+    normalize_attention(network)
+    ops = [node.op_type for node in network.nodes]
+    assert not {"Mul", "Slice", "Split"} & set(ops) and ops.count("Gemm") == 3
+    feeds = feeds_of(model, rng, 1)
+    expected, found = evaluate(model, feeds)["y"], evaluate(network.to_model(), feeds)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_projection_that_others_read_stays_whole(rng: np.random.Generator) -> None:
+    net = FloatTransformer(rng)
+    query, key, value = projected(net, "ph")
+    y = net.op("Add", net.op("Mul", query, net.number(0.5)), net.op("Mul", key, value))
+    (split,) = (node for node in net.nodes if node.op_type == "Split")
+    net.op("Add", y, net.op("ReduceSum", split.input[0]), output="y")
+    model = net.model("y")
+    network = as_transformer(clean(model))
+    assert network is not None
+    normalize(network)
+    normalize_attention(network)
+    ops = [node.op_type for node in network.nodes]
+    assert ops.count("Gemm") == 1 and ops.count("Slice") == 3 and ops.count("Mul") == 2
+    feeds = feeds_of(model, rng, 1)
+    expected, found = evaluate(model, feeds)["y"], evaluate(network.to_model(), feeds)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def scores_of(net: FloatTransformer) -> str:
     """Scores of three windows with two heads each."""
     query, key = (net.input(name, (3, HEADS, TOKENS, WIDTH)) for name in ("q", "k"))
