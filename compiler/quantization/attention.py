@@ -15,7 +15,6 @@ from onnx import helper
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.edges import Edges
 from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.operators import VIEWS
 
 __all__ = ["normalize_attention"]
 
@@ -93,12 +92,12 @@ def _form_of(edges: Edges, name: str) -> _Form | None:
         orders.insert(0, list(attribute(turned, "perm", range(len(edges.shapes[name]))[::-1])))
         if not edges.network.has_one_user(name, edges.users):
             return None
-    shape, layer = edges.shapes.get(name, ()), edges.projection(name)
-    view = edges.producer(name, "Reshape")
-    if layer is None and view is not None:
-        layer = edges.projection(view.input[0])
-        if not edges.network.has_one_user(view.input[0], edges.users):
+    shape = edges.shapes.get(name, ())
+    while (view := edges.producer(name, "Reshape")) is not None:
+        name = view.input[0]
+        if not edges.network.has_one_user(name, edges.users):
             return None
+    layer = edges.layer(name)
     if layer is None:
         return None
     outputs, rows = edges.parameters(layer)[0].shape[1], len(shape)
@@ -232,7 +231,7 @@ def _scalable(edges: Edges, name: str) -> list[tuple[onnx.NodeProto, int]] | Non
         if not all(operand in constants for operand in node.input[1:] if operand):
             return None
         return [(node, index) for index in range(1, len(node.input)) if node.input[index]]
-    if node.op_type in (*VIEWS, "Transpose"):
+    if node.op_type in ("Reshape", "Transpose"):
         return _scalable(edges, node.input[0])
     if node.op_type == "Mul":
         number = next(([(node, i)] for i in (0, 1) if node.input[i] in constants), None)

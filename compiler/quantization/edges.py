@@ -47,14 +47,18 @@ class Edges:
     def projection(self, name: str) -> onnx.NodeProto | None:
         """The Gemm with constant weights of which `name` is the result with more axes."""
         view = self.producer(name, "Reshape")
-        layer = None if view is None else self.producer(view.input[0], "Gemm")
+        layer = None if view is None else self.layer(view.input[0])
+        full = self.shapes.get(name, ())
+        fits = layer is not None and full and full[-1] == self.parameters(layer)[0].shape[1]
+        return layer if fits else None
+
+    def layer(self, name: str) -> onnx.NodeProto | None:
+        """The Gemm with constant weights (inputs, outputs) of which `name` is the result."""
+        layer = self.producer(name, "Gemm")
         if layer is None or attribute(layer, "transB", 0):
             return None
-        if not all(operand in self.network.constants for operand in layer.input[1:]):
-            return None
-        weights = self.network.constants[layer.input[1]]
-        full = self.shapes.get(name, ())
-        return layer if full and full[-1] == weights.shape[1] else None
+        known = all(operand in self.network.constants for operand in layer.input[1:])
+        return layer if known else None
 
     def parameters(self, layer: onnx.NodeProto) -> list[Array]:
         """Weights (inputs, outputs), and the bias (outputs,) if there is one."""

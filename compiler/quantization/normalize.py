@@ -11,6 +11,10 @@ from daedal.compiler.quantization.network import Network
 
 __all__ = ["normalize"]
 
+_TOKENS_RANK = 3
+"""Of (batch, tokens, channels): factors per channel would be on the last axis, or on the second,
+and the compiler computes a HardSwish as it is."""
+
 _Shapes = Mapping[str, tuple[int, ...]]
 
 
@@ -27,7 +31,8 @@ def normalize(network: Network) -> None:
         Sum(a, b, c)                ->  Add(Add(a, b), c)
         a, b = Split(x)             ->  a = Slice(x);  b = Slice(x)
         HardSigmoid(x) alpha beta   ->  Clip(Add(Mul(x, alpha), beta), 0, 1)
-        HardSwish(x)                ->  Mul(x, Clip(Add(Mul(x, 1 / 6), 0.5), 0, 1))
+        HardSwish(x)                ->  Mul(x, Clip(Add(Mul(x, 1 / 6), 0.5), 0, 1))     of maps
+        Flatten(x), Squeeze(x)      ->  Reshape(x)                      and Unsqueeze
     """
     shapes = {name: shape for name, (_, shape) in network.types().items()}
     for node in network.nodes:
@@ -38,6 +43,7 @@ def normalize(network: Network) -> None:
     _join_bias(network, shapes)
     expand = {"Sum": _split_sum, "Split": _slice, "MatMul": _flatten, "Gemm": _flatten}
     expand |= dict.fromkeys(("HardSigmoid", "HardSwish"), _gate)
+    expand |= dict.fromkeys(("Flatten", "Squeeze", "Unsqueeze"), _reshape)
     network.nodes = [
         part
         for node in network.nodes
@@ -119,6 +125,8 @@ def _gate(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.
     slope = 1 / 6 if swish else attribute(node, "alpha", 0.2)
     offset = 0.5 if swish else attribute(node, "beta", 0.5)
     shape = shapes.get(x, ())
+    if swish and len(shape) == _TOKENS_RANK:
+        return [node]
     channels = (shape[1], *(1,) * (len(shape) - 2)) if len(shape) > 2 else (1,)
     scaled, line = (network.fresh(f"{y}_{role}") for role in ("scaled", "line"))
     gate = network.fresh(f"{y}_gate") if swish else y
@@ -139,6 +147,15 @@ def _gate(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.
     if swish:
         parts.append(helper.make_node("Mul", [x, gate], [y], name=node.name))
     return parts
+
+
+def _reshape(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:
+    output = node.output[0]
+    if output not in shapes:
+        return [node]
+    size = np.array(shapes[output], dtype=np.int64)
+    operands = [node.input[0], network.add_constant(f"{output}_shape", size)]
+    return [helper.make_node("Reshape", operands, [output], name=node.name)]
 
 
 def _flatten(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:

@@ -83,6 +83,7 @@ def quantize_model(
     say("simplifying the model")
     with np.errstate(over="ignore"):  # the calibration refuses tensors that become infinite
         normalize(network)
+        fold_affine(network)
         if wide:
             normalize_tokens(network)
             multiply_rotations(network)
@@ -90,7 +91,6 @@ def quantize_model(
             normalize_attention(network)
             align_caches(network)
             spread_given(network)
-        fold_affine(network)
     if wide:
         network = centre_streams(network)
     hoist_bounds(network)
