@@ -11,6 +11,7 @@ from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
 from daedal.isa.errors import ArtifactError, ModelError, first_line
+from daedal.isa.onnx_evaluator import evaluator_of
 from daedal.runtime.bounded_loop import Loop, bounded_run
 
 __all__ = ["Arrays", "HostModel", "check_bounds", "converted"]
@@ -36,7 +37,7 @@ class HostModel:
                 check_bounds(model.graph)
                 if model.functions:
                     raise ValueError("functions of its own")
-                self._evaluator = ReferenceEvaluator(model, new_ops=[Loop])
+                self._evaluator = evaluator_of(model, Loop)
                 for item in model.graph.input:
                     self._add_input(item)
             except Exception as error:  # protobuf and the evaluator raise many exception types

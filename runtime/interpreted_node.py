@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from onnx import ModelProto
-from onnx.reference import ReferenceEvaluator
 
 from daedal.isa.errors import ArtifactError, ModelError, first_line
+from daedal.isa.onnx_evaluator import evaluator_of
 from daedal.runtime.bounded_loop import Loop, bounded_run
 from daedal.runtime.host import check_bounds
 
@@ -30,7 +30,7 @@ class InterpretedModel:
         try:
             model = ModelProto.FromString(serialized)
             check_bounds(model.graph)
-            self._evaluator = ReferenceEvaluator(model, new_ops=[Loop])
+            self._evaluator = evaluator_of(model, Loop)
         except Exception as error:  # protobuf and the evaluator raise many exception types
             raise ArtifactError(
                 f"{what} of an artifact must be a valid ONNX model; it is damaged, compile it "

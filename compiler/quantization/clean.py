@@ -9,13 +9,13 @@ import onnx
 import onnx.shape_inference
 import onnx.version_converter
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from daedal.compiler.frontend.reader import opset_of
 from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.compiler.quantization.identities import drop_identities
 from daedal.compiler.quantization.network import Array, Network
 from daedal.isa.errors import ModelError
+from daedal.isa.onnx_evaluator import evaluator_of
 
 __all__ = ["clean"]
 
@@ -137,7 +137,7 @@ def _run(network: Network, node: onnx.NodeProto, operands: list[str]) -> dict[st
     )
     model = helper.make_model(graph, opset_imports=network.opset_imports)
     try:
-        evaluator = ReferenceEvaluator(model)
+        evaluator = evaluator_of(model)
         results = evaluator.run(None, {name: network.constants[name] for name in operands})
     except Exception:  # the evaluator raises many kinds; the node then stays unchanged
         return None

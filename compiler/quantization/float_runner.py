@@ -6,11 +6,11 @@ from typing import Protocol
 
 import numpy as np
 import onnx
-from onnx.reference import ReferenceEvaluator
 
 from daedal.compiler.onnxruntime_session import integer_products, open_session
 from daedal.compiler.quantization.network import Array, Network
 from daedal.isa.errors import ModelError
+from daedal.isa.onnx_evaluator import evaluator_of
 
 __all__ = ["FloatRunner", "make_runner"]
 
@@ -62,5 +62,5 @@ def _session(
     if next(integer_products(model), None) is None:
         with suppress(ImportError):
             return open_session(model, names)
-    evaluator = ReferenceEvaluator(model)
+    evaluator = evaluator_of(model)
     return lambda feeds: [np.asarray(value) for value in evaluator.run(names, dict(feeds))]

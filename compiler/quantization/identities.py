@@ -9,8 +9,8 @@ from daedal.compiler.quantization.operators import VIEWS, Types
 
 __all__ = ["drop_identities"]
 
-_SAME_SHAPE = ("Expand", *VIEWS)
-"""Operators whose result is their operand where it has the same shape."""
+_SAME_TYPE = ("Cast", "CastLike", "Expand", *VIEWS)
+"""Operators whose result is their operand where it has the same shape and type of elements."""
 
 
 def drop_identities(network: Network) -> None:
@@ -61,7 +61,7 @@ def _does_nothing(network: Network, types: Types, node: onnx.NodeProto) -> bool:
         steps = network.constants.get(node.input[4]) if _has(node, 4) else np.ones(1)
         forward = steps is not None and bool((steps > 0).all())
         return forward and types.get(node.output[0]) == kind
-    return node.op_type in _SAME_SHAPE and types.get(node.output[0]) == kind
+    return node.op_type in _SAME_TYPE and types.get(node.output[0]) == kind
 
 
 def _has(node: onnx.NodeProto, operand: int) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnx
-from onnx.reference import ReferenceEvaluator
 
 from daedal.compiler.graph.ops.registry import (
     Array,
@@ -17,6 +16,7 @@ from daedal.compiler.graph.ops.registry import (
     whole,
 )
 from daedal.compiler.graph.types import TensorType
+from daedal.isa.onnx_evaluator import evaluator_of
 
 __all__ = ["FOREIGN", "evaluate_onnx", "names_read"]
 
@@ -45,7 +45,7 @@ def evaluate_onnx(node: onnx.NodeProto, opset: int, feeds: dict[str, Array]) -> 
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
     graph = onnx.helper.make_graph([node], "node", inputs, outputs)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    return [np.asarray(item) for item in ReferenceEvaluator(model).run(None, feeds)]
+    return [np.asarray(item) for item in evaluator_of(model).run(None, feeds)]
 
 
 def _value_info(name: str, array: Array) -> onnx.ValueInfoProto:

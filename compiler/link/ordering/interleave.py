@@ -250,7 +250,7 @@ def _instances(items: Sequence[SegmentInstruction]) -> set[Instance]:
 
 def _independent(tiles: Sequence[Sequence[SegmentInstruction]]) -> bool:
     """Whether the tiles after the first can have any order: they share only rows that the first
-    has written, and a layer stores each word once."""
+    has written, or a layer before, and a layer stores each word once."""
     written: dict[Instance, set[int]] = {}
     used: dict[Instance, set[int]] = {}
     for number, tile in enumerate(tiles):
@@ -259,4 +259,4 @@ def _independent(tiles: Sequence[Sequence[SegmentInstruction]]) -> bool:
                 used.setdefault(access.instance, set()).add(number)
                 if access.writes:
                     written.setdefault(access.instance, set()).add(number)
-    return all(len(users) == 1 or written[name] == {0} for name, users in used.items())
+    return all(len(users) == 1 or written.get(name, {0}) == {0} for name, users in used.items())

@@ -1,9 +1,11 @@
 """Interleaved layers: the order of their tiles, what it leaves unchanged, and what forbids it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.codegen.segment import Instance, RowAccess, Segment
 from daedal.compiler.link.ordering import interleave
 from daedal.compiler.link.ordering.interleave import SHORTEST_TILE, stretches
 from daedal.compiler.link.placement.memory_plan import Alias
@@ -60,6 +62,25 @@ def test_tiles_in_the_same_rows_keep_their_order():
     second = layer_of_tiles("second", "t", "y", loading(0, 3, 1), products=False, shared=True)
     # The second tile needs the last one of the first layer, and the third waits for it.
     assert _order([first, second]) == "0010011"
+
+
+def test_rows_that_an_earlier_layer_left_tie_no_tiles():
+    """All tiles of the second layer read the rows of a residual stream, which none of them wrote.
+    They can have any order then, as without these rows."""
+    first = layer_of_tiles("first", "x", "t", loading(*range(4)), products=True)
+    second = layer_of_tiles("second", "t", "y", loading(0, 3, 1), products=False)
+    read = RowAccess(Instance("stream", Memory.ACC, 4), "src_base", ((0, 4),), reads=True)
+    items = tuple(
+        item._replace(rows=(*item.rows, read)) if item.unit is Unit.ALU else item
+        for item in second.instructions
+    )
+    (part,) = stretches([first, replace(second, instructions=items)], (), TINY)
+    stored = [
+        item.template.values.get("offset_beats", 0)
+        for layer, item in part.items
+        if layer == 1 and item.unit is Unit.STORE
+    ]
+    assert stored == [0, 2, 1]
 
 
 @pytest.mark.parametrize(
