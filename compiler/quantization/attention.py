@@ -5,7 +5,7 @@ projection of the queries; and a rotation of halves (rotary embedding) is a seco
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from onnx import helper
 
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.edges import Edges
+from daedal.compiler.quantization.halves import turn, turned_heads
 from daedal.compiler.quantization.network import Array, Network
 
 __all__ = ["normalize_attention"]
@@ -28,6 +29,7 @@ def normalize_attention(network: Network) -> None:
 
         Slice(Gemm(x, W, b))                      ->  Gemm(x, W[part], b[part])
         Concat(Neg(Slice(q)), Slice(q))           ->  q of Gemm(x, W[turned], b[turned])
+        Concat(Neg(Slice(r)), Slice(r))           ->  Gemm(r, turned)           r: a norm
         Mul(Gemm(x, W, b), c)                     ->  Gemm(x, c * W, c * b)
         Mul(MatMul(q, k), c)                      ->  MatMul(q of Gemm(x, c * W, c * b), k)
     """
@@ -62,15 +64,7 @@ def _sliced_projection(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProt
     kept = outputs.take(range(begin, end), axis - form.rows).ravel()
     parameters = [item[..., kept] for item in edges.parameters(form.layer)]
     shape = (*form.shape[:axis], end - begin, *form.shape[axis + 1 :])
-    output = node.output[0]
-    names = [edges.network.fresh(f"{output}_heads") for _ in form.orders] + [output]
-    return [
-        *edges.add_projection(form.layer, parameters, shape, names[0]),
-        *(
-            helper.make_node("Transpose", [before], [after], name=after, perm=order)
-            for order, before, after in zip(form.orders, names, names[1:], strict=False)
-        ),
-    ]
+    return form.projection(edges, parameters, shape, node.output[0])
 
 
 @dataclass(frozen=True)
@@ -82,6 +76,20 @@ class _Form:
     shape: tuple[int, ...]
     rows: int
     orders: tuple[list[int], ...]
+
+    def projection(
+        self, edges: Edges, parameters: Sequence[Array], shape: Sequence[int], output: str
+    ) -> list[onnx.NodeProto]:
+        """Another projection in this form, with other parameters and before the transpositions
+        another shape; its result is `output`."""
+        names = [edges.network.fresh(f"{output}_heads") for _ in self.orders] + [output]
+        return [
+            *edges.add_projection(self.layer, parameters, shape, names[0]),
+            *(
+                helper.make_node("Transpose", [before], [after], name=after, perm=order)
+                for order, before, after in zip(self.orders, names, names[1:], strict=False)
+            ),
+        ]
 
 
 def _form_of(edges: Edges, name: str) -> _Form | None:
@@ -116,53 +124,49 @@ def _is_cut(edges: Edges, name: str, axis: int) -> bool:
 
 
 def _turn_halves(edges: Edges) -> None:
-    """Rotations of halves of heads become projections by weights that are rotated."""
+    """Rotations of halves of heads become projections by turned weights, or products."""
     nodes: list[onnx.NodeProto] = []
     for node in edges.network.nodes:
-        found = _turned_halves(edges, node)
-        nodes += [node] if found is None else found
+        found = turned_heads(edges, node.output[0])
+        if found is None:
+            nodes.append(node)
+        else:
+            nodes += _turned_projection(edges, *found, node.output[0]) or _turned_product(
+                edges, *found, node.output[0]
+            )
     edges.network.nodes = nodes
 
 
-def _turned_halves(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-    """The projection that gives ``Concat(Neg(second half), first half)`` of heads, or None."""
-    if node.op_type != "Concat" or len(node.input) != 2:
+def _turned_projection(
+    edges: Edges, heads: str, rotated: int, output: str
+) -> list[onnx.NodeProto] | None:
+    """The projection that gives `output`, the turned heads, if one gives the heads, or None."""
+    form = _form_of(edges, heads)
+    width = edges.shapes[heads][-1]
+    if form is None or form.shape[-1] != width or any(order[-1] != 3 for order in form.orders):
         return None
-    negated = edges.producer(node.input[0], "Neg")
-    halves = [None if negated is None else negated.input[0], node.input[1]]
-    slices = [edges.producers.get(name) if name else None for name in halves]
-    parts = [None if item is None else edges.slice_of(item) for item in slices]
-    if slices[0] is None or slices[1] is None or slices[0].input[0] != slices[1].input[0]:
-        return None
-    heads = slices[0].input[0]
-    turned = edges.producer(heads, "Transpose")
-    view = None if turned is None else edges.producer(turned.input[0], "Reshape")
-    layer = None if view is None else edges.projection(view.input[0])
-    shape = edges.shapes.get(heads, ())
-    if turned is None or view is None or layer is None or len(shape) != 4 or shape[-1] % 2:
-        return None
-    half, order = shape[-1] // 2, attribute(turned, "perm")
-    if parts != [(3, half, 2 * half), (3, 0, half)] or list(order or ()) != [0, 2, 1, 3]:
-        return None
-    if attribute(node, "axis", 0) not in (-1, 3):
-        return None
-    if edges.shapes[view.output[0]][-2:] != (shape[1], shape[3]):
-        return None
-    parameters = [_rotated(item, 2 * half) for item in edges.parameters(layer)]
-    output = node.output[0]
-    flat = edges.network.fresh(f"{output}_flat")
-    split = edges.network.fresh(f"{output}_heads")
-    return [
-        *edges.add_projection(layer, parameters, edges.shapes[view.input[0]], flat),
-        helper.make_node("Reshape", [flat, view.input[1]], [split], name=split),
-        helper.make_node("Transpose", [split], [output], name=node.name, perm=order),
+    parameters = [turn(item, width, rotated) for item in edges.parameters(form.layer)]
+    return form.projection(edges, parameters, form.shape, output)
+
+
+def _turned_product(edges: Edges, heads: str, rotated: int, output: str) -> list[onnx.NodeProto]:
+    """The product of the heads and a matrix that exchanges their halves, for heads that a norm
+    gives: a norm of a second projection takes more cycles."""
+    *_, width = shape = edges.shapes[heads]
+    rows, product, view = (
+        edges.network.fresh(f"{output}_{role}") for role in ("rows", "product", "view")
+    )
+    sizes = [
+        edges.network.add_constant(f"{output}_{role}", np.array(size, dtype=np.int64))
+        for role, size in (("flat", (-1, width)), ("full", shape))
     ]
-
-
-def _rotated(values: Array, width: int) -> Array:
-    """Columns of heads of `width` with their halves exchanged, and the first of these negated."""
-    heads = values.reshape(*values.shape[:-1], -1, 2, width // 2)
-    return np.stack([-heads[..., 1, :], heads[..., 0, :]], axis=-2).reshape(values.shape)
+    matrix = turn(np.eye(width, dtype=np.float32), width, rotated)
+    weights = edges.network.add_constant(f"{output}_weights", matrix)
+    return [
+        helper.make_node("Reshape", [heads, sizes[0]], [rows], name=rows),
+        helper.make_node("Gemm", [rows, weights], [product], name=product),
+        helper.make_node("Reshape", [product, sizes[1]], [output], name=view),
+    ]
 
 
 def _scale_projections(edges: Edges) -> None:
@@ -231,7 +235,7 @@ def _scalable(edges: Edges, name: str) -> list[tuple[onnx.NodeProto, int]] | Non
         if not all(operand in constants for operand in node.input[1:] if operand):
             return None
         return [(node, index) for index in range(1, len(node.input)) if node.input[index]]
-    if node.op_type in ("Reshape", "Transpose"):
+    if node.op_type in ("Expand", "Reshape", "Transpose"):
         return _scalable(edges, node.input[0])
     if node.op_type == "Mul":
         number = next(([(node, i)] for i in (0, 1) if node.input[i] in constants), None)

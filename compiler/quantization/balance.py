@@ -83,7 +83,7 @@ def _is_constant(network: Network, node: onnx.NodeProto) -> bool:
 
 def _products(edges: Edges, name: str) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto]] | None:
     """Views that only products with constant weights read, and all those products; None if there
-    are none, or if nothing else reads the norm."""
+    are none, or if no sum reads the norm."""
     views: list[onnx.NodeProto] = []
     layers: list[onnx.NodeProto] = []
     for user in edges.users.get(name, ()):
@@ -95,9 +95,8 @@ def _products(edges: Edges, name: str) -> tuple[list[onnx.NodeProto], list[onnx.
                 layers += behind
         elif _is_layer(edges, user, name):
             layers.append(user)
-    num_readers = len(views) + sum(layer.input[0] == name for layer in layers)
-    shared = num_readers < len(edges.users.get(name, ()))
-    return (views, layers) if layers and shared else None
+    in_stream = any(user.op_type == "Add" for user in edges.users.get(name, ()))
+    return (views, layers) if layers and in_stream else None
 
 
 def _is_layer(edges: Edges, node: onnx.NodeProto, x: str) -> bool:

@@ -151,6 +151,7 @@ class _Planner:
             elif self._wide:
                 self._spread_norm(node)
                 self._spread_mean(node)
+                self._spread_rotation(node)
         return len(self._computed) > before
 
     def plan(self) -> Plan:
@@ -197,6 +198,26 @@ class _Planner:
         if norms and norms[0].op_type in NORMS:
             self._want(*light)
             self._computed.add(node.output[0])
+
+    def _spread_rotation(self, node: onnx.NodeProto) -> None:
+        """Add a sum or product of norms whose result is quantized: a rotary embedding of heads that
+        are normalized."""
+        light = light_operands(self._network, self._types, node)
+        if node.op_type in ("Add", "Mul") and all(self._is_of_norms(name) for name in light):
+            self._want(*light)
+            self._computed.add(node.output[0])
+
+    def _is_of_norms(self, name: str) -> bool:
+        """Whether a tensor is quantized, or a sum or product of norms, or such a one moved."""
+        node = self._producers.get(name)
+        if name in self.groups or node is None:
+            return name in self.groups
+        if norm_operand(self._network, self._types, node) is not None:
+            return node.op_type in NORMS
+        operands = move_operands(self._network, self._types, node)
+        if node.op_type in ("Add", "Mul"):
+            operands = light_operands(self._network, self._types, node)
+        return bool(operands) and all(self._is_of_norms(operand) for operand in operands)
 
     def _spread_sum(self, name: str) -> None:
         """Add the sum of activations that a norm reads, one of which is quantized: a residual

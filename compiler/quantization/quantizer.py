@@ -20,6 +20,8 @@ from daedal.compiler.quantization.centre_streams import centre_streams
 from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.fold_affine import fold_affine
 from daedal.compiler.quantization.given import spread_given
+from daedal.compiler.quantization.grouped_queries import group_queries
+from daedal.compiler.quantization.halves import widen_rotations
 from daedal.compiler.quantization.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.insert import insert_qdq
 from daedal.compiler.quantization.join_masks import join_masks
@@ -86,9 +88,11 @@ def quantize_model(
         fold_affine(network)
         if wide:
             normalize_tokens(network)
+            widen_rotations(network)
             multiply_rotations(network)
             join_masks(network)
             normalize_attention(network)
+            group_queries(network)
             align_caches(network)
             spread_given(network)
     if wide:

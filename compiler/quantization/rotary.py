@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.caches import ROWS
 from daedal.compiler.quantization.edges import Edges
 from daedal.compiler.quantization.given import given_tensors
+from daedal.compiler.quantization.halves import turn, turned_heads
 from daedal.compiler.quantization.network import Array, Network
 
 __all__ = ["multiply_rotations"]
@@ -51,32 +51,15 @@ def _rotation(
             return None
         for heads, cosines in (tuple(plain.input), tuple(reversed(plain.input))):
             for halves, sines in (tuple(turned.input), tuple(reversed(turned.input))):
-                if not {cosines, sines} <= given or _turned_source(edges, halves) != heads:
-                    continue
                 shape = edges.shapes.get(heads, ())
+                whole = bool(shape) and turned_heads(edges, halves) == (heads, shape[-1])
+                if not whole or not {cosines, sines} <= given:
+                    continue
                 rows = [edges.shapes.get(name, ()) for name in (cosines, sines)]
                 single = len(shape) == 4 and shape[0] == shape[2] == 1
                 if single and all(row == (1, 1, 1, shape[-1]) for row in rows):
                     return heads, cosines, sines
     return None
-
-
-def _turned_source(edges: Edges, name: str) -> str | None:
-    """The heads of which `name` is ``Concat(Neg(second half), first half)``."""
-    node = edges.producer(name, "Concat")
-    if node is None or len(node.input) != 2:
-        return None
-    negated = edges.producer(node.input[0], "Neg")
-    halves = ["" if negated is None else negated.input[0], node.input[1]]
-    slices = [edges.producer(half, "Slice") for half in halves]
-    parts = [None if item is None else edges.slice_of(item) for item in slices]
-    shape = edges.shapes.get(name, ())
-    if slices[0] is None or slices[1] is None or len(shape) != 4:
-        return None
-    half = shape[-1] // 2
-    same = slices[0].input[0] == slices[1].input[0] and attribute(node, "axis", 0) in (-1, 3)
-    is_turned = parts == [(3, half, 2 * half), (3, 0, half)] and 2 * half == shape[-1]
-    return str(slices[0].input[0]) if same and is_turned else None
 
 
 def _product(
@@ -111,7 +94,9 @@ def _product(
                 constant(role, values),
                 add("Concat", [name] * together, f"{role}_row", axis=3) if together > 1 else name,
             ], f"{role}_part")
-            for role, values, name in (("ones", eye, cosines), ("turn", _turns(eye, width), sines))
+            for role, values, name in (
+                ("ones", eye, cosines), ("turn", turn(eye, width, width), sines)
+            )
         ]  # fmt: skip
         square = constant("square", np.array([size, size], dtype=np.int64))
         matrices[key] = add("Reshape", [add("Add", parts, "sum"), square], "matrix")
@@ -120,9 +105,3 @@ def _product(
     full = constant("shape", np.array(shape, dtype=np.int64))
     nodes.append(helper.make_node("Reshape", [product, full], [node.output[0]], name=node.name))
     return nodes
-
-
-def _turns(eye: Array, width: int) -> Array:
-    """The matrix that exchanges the halves of heads, and negates the first of these."""
-    heads = eye.reshape(len(eye), -1, 2, width // 2)
-    return np.stack([-heads[..., 1, :], heads[..., 0, :]], axis=-2).reshape(eye.shape)

@@ -99,11 +99,10 @@ def _infer_reshape_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorT
     x, shape = operands[0], ints(attrs, "shape")
     check_activation(x, wide=True)
     assert isinstance(x.layout, ActivationLayout), f"{x} is not blocked"
-    assert math.prod(shape[2:]) == math.prod(x.shape[2:]), f"{x} cannot lie as {shape}"
+    assert math.prod(shape) == math.prod(x.shape), f"{x} cannot lie as {shape}"
     if shape[:2] != x.shape[:2]:
         whole_blocks = x.shape[1] % x.layout.block == shape[1] % x.layout.block == 0
         assert x.layout.batch == 1 and whole_blocks, f"{x} cannot lie as {shape}"
-        assert math.prod(shape[:2]) == math.prod(x.shape[:2]), f"{x} cannot lie as {shape}"
     return _like(x, shape)
 
 
@@ -148,7 +147,7 @@ RESHAPE_VIEW = register(
         _evaluate_reshape_view,
         targets=(ACCELERATOR,),
         is_view=True,
-        doc="the same pixels of a map in rows of another length; groups of blocks of channels as "
-        "images, or the reverse",
+        doc="the same vectors of channels, in their order, as a map of another shape: pixels in "
+        "rows of another length, groups of blocks of channels as images",
     )
 )

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
@@ -84,13 +86,17 @@ def _lower_dense(context: LoweringContext, node: Node, q: Quantization, output: 
 
 
 def _joins_rows(graph: Graph, name: str) -> bool:
-    """Whether a reshape joined the rows of a matrix: those of an image, or of several windows."""
-    rows, depth = graph.types[name].shape
+    """Whether a reshape joined the rows of a matrix, before operators that keep them: those of an
+    image, or of several windows."""
+    rows, _ = graph.types[name].shape
     producer = graph.producers.get(name)
-    while producer is not None and producer.op in ("reshape", "quantize", "dequantize"):
-        shape = graph.types[producer.inputs[0]].shape
-        if shape[0] < rows and shape[-1] == depth:
-            return True
+    while producer is not None and producer.inputs and producer.op != "transpose":
+        outer, *shape = graph.types[producer.inputs[0]].shape or (1,)
+        if producer.op == "reshape":
+            if outer < rows and rows in accumulate(shape[:-1], mul, initial=outer):
+                return True
+        elif outer != rows or len(shape) != len(graph.types[producer.output].shape) - 1:
+            return False
         producer = graph.producers.get(producer.inputs[0])
     return False
 

@@ -2,10 +2,14 @@
 
 import math
 
+import numpy as np
+
 from daedal.compiler.graph.aliases import Aliases, add_view, joined, shares_memory
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
+from daedal.compiler.graph.ops.permute import Q_PERMUTE, vector_order
 from daedal.compiler.graph.ops.registry import get_op, ints
 from daedal.compiler.graph.ops.views import run_of_blocks
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
@@ -14,7 +18,8 @@ __all__ = ["moves_to_views"]
 
 
 def moves_to_views(graph: Graph) -> Graph:
-    """Turn concats, slices and copies that keep all values and the order of bytes into views.
+    """Turn concats, slices, permutations and copies that keep all values and the order of bytes
+    into views.
 
     Exact. An operand of a concat may be unable to share the result's memory: it is an input, or
     needs another place too. Such an operand is copied into the result, and the others remain views.
@@ -64,6 +69,8 @@ class _Rewrite:
                 return self._slice(node)
             case "q_requantize":
                 return self._copy(node)
+            case Q_PERMUTE.name:
+                return self._permute(node)
         return False
 
     def _concat(self, node: Node) -> bool:
@@ -122,10 +129,18 @@ class _Rewrite:
         same = changes_nothing(self._graph, x, self._graph.constant(params), node.attrs)
         if not same or not self._can_lie_in(x, node):
             return False
-        attrs = {"shape": self._graph.types[x].shape}
+        attrs = {"shape": self._graph.types[node.output].shape}
         self._builder.add("reshape_view", [x], attrs, output=node.output, name=node.name)
         self._aliases.add_part(node.output, x, 0)
         return True
+
+    def _permute(self, node: Node) -> bool:
+        """One that keeps the order of all vectors is a copy in another shape."""
+        kind = self._graph.types[node.inputs[0]]
+        assert isinstance(kind.layout, ActivationLayout)
+        order = vector_order(kind.shape, node.attrs, kind.layout.block)
+        in_order = order is not None and np.array_equal(order, np.arange(order.size))
+        return in_order and self._copy(node)
 
     def _can_lie_in(self, x: str, node: Node) -> bool:
         """Whether the result of `node` may be a view of `x`. Views of inputs must not be outputs or

@@ -80,16 +80,15 @@ def _permutation(graph: Graph, name: str, block: int) -> tuple[str, Array | None
 
 
 def _moves(places: Array, shape: tuple[int, ...], block: int) -> Attrs | None:
-    """How the vectors of a map of `shape` come to `places`, if that changes any."""
+    """How the vectors of a map of `shape` come to `places`. Where all stay in their order, as heads
+    of one block each do, `moves_to_views` leaves nothing to move."""
     axes = turned_axes(places)
     if axes is None:
         return None
     split, order = axes
     attrs: Attrs = {"split": split, "order": order, "shape": places.shape}
     numbers = vector_order(shape, attrs, block)
-    if numbers is None or np.array_equal(numbers, np.arange(numbers.size)):
-        return None
-    return attrs if turned_axes(numbers) is not None else None
+    return attrs if numbers is not None and turned_axes(numbers) is not None else None
 
 
 def _channels_of_vectors(places: Array, shape: tuple[int, ...], block: int) -> Array | None:

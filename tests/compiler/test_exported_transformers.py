@@ -1,0 +1,182 @@
+"""Blocks of language models and vision transformers as their exporters write them: one launch,
+every layer equal to the integer reference, close to the float model."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import onnx
+import pytest
+
+import daedal
+from daedal.check import run_onnxruntime
+from daedal.checking import check_layers
+from tests.compiler.quantization.float_transformers import FloatTransformer
+
+TOKENS, DEPTH, HEADS, WIDTH = 16, 64, 4, 16
+HALF = DEPTH // 2
+
+
+class Exported(FloatTransformer):
+    """Collects the nodes of one block over (1, TOKENS, DEPTH)."""
+
+    def reshaped(self, x: str, *shape: int) -> str:
+        return self.op("Reshape", x, self.whole(*shape))
+
+    def normed(self, x: str, width: int = DEPTH) -> str:
+        """An RMS norm of the last axis as Llama has it, with a reciprocal."""
+        mean = self.op("ReduceMean", self.op("Pow", x, self.number(2)), axes=[-1])
+        root = self.op("Reciprocal", self.op("Sqrt", self.op("Add", mean, self.number(1e-6))))
+        return self.op("Mul", self.positive(width), self.op("Mul", x, root))
+
+    def split(self, x: str, count: int) -> str:
+        """Heads (1, count, TOKENS, WIDTH) of (1, TOKENS, channels)."""
+        return self.op("Transpose", self.reshaped(x, 1, TOKENS, count, WIDTH), perm=[0, 2, 1, 3])
+
+    def rotated(self, x: str, channels: int = WIDTH) -> str:
+        """Rotary embedding of the first channels of heads."""
+        angles = np.arange(TOKENS)[:, None] * 0.3 ** np.arange(channels // 2)
+        both = np.concatenate([angles, angles], axis=1).astype(np.float32)[None, None]
+        part = x if channels == WIDTH else self.sliced(x, 0, channels, 3)
+        halves = [(channels // 2, channels), (0, channels // 2)]
+        second, first = (self.sliced(part, begin, end, 3) for begin, end in halves)
+        turned = self.op("Concat", self.op("Neg", second), first, axis=-1)
+        products = [
+            self.op("Mul", value, self.constant(function(both)))
+            for value, function in ((part, np.cos), (turned, np.sin))
+        ]
+        result = self.op("Add", *products)
+        if channels == WIDTH:
+            return result
+        return self.op("Concat", result, self.sliced(x, channels, WIDTH, 3), axis=-1)
+
+    def repeated(self, x: str, count: int) -> str:
+        """Each of `count` heads as often as makes HEADS."""
+        copies = HEADS // count
+        x = self.op("Unsqueeze", x, self.whole(2))
+        x = self.op("Expand", x, self.whole(1, count, copies, TOKENS, WIDTH))
+        return self.reshaped(x, 1, HEADS, TOKENS, WIDTH)
+
+    def attended(self, query: str, key: str, value: str, mask: str = "") -> str:
+        """Attention of heads; (1, TOKENS, DEPTH)."""
+        scores = self.op("MatMul", query, self.op("Transpose", key, perm=[0, 1, 3, 2]))
+        scores = self.op("Mul", scores, self.number(WIDTH**-0.5))
+        scores = self.op("Add", scores, mask) if mask else scores
+        y = self.op("MatMul", self.op("Softmax", scores, axis=-1), value)
+        return self.reshaped(self.op("Transpose", y, perm=[0, 2, 1, 3]), 1, TOKENS, DEPTH)
+
+    def causal(self, *outer: int) -> str:
+        mask = np.triu(np.full((TOKENS, TOKENS), -3e38, np.float32), 1)
+        return self.constant(np.broadcast_to(mask, (*outer, TOKENS, TOKENS)).copy())
+
+    def stream(self) -> str:
+        """The residual stream: what a dense layer gives."""
+        return self.dense(self.input("x", (1, TOKENS, DEPTH)), DEPTH, DEPTH)
+
+
+def grouped(net: Exported, mask_heads: int = 1, normed: bool = False) -> str:
+    """As Llama: two heads of keys and values for four of queries. As Qwen 3 with norms of heads."""
+    x = net.stream()
+    y = net.normed(x)
+    query, key, value = (
+        net.split(net.dense(y, DEPTH, heads * WIDTH), heads) for heads in (HEADS, 2, 2)
+    )
+    if normed:
+        query, key = (net.normed(heads, WIDTH) for heads in (query, key))
+    key, value = net.repeated(net.rotated(key), 2), net.repeated(value, 2)
+    y = net.attended(net.rotated(query), key, value, net.causal(1, mask_heads))
+    x = net.op("Add", x, net.dense(y, DEPTH, DEPTH))
+    y = net.normed(x)
+    gate = net.dense(y, DEPTH, HALF)
+    y = net.op("Mul", net.op("Mul", gate, net.op("Sigmoid", gate)), net.dense(y, DEPTH, HALF))
+    return net.op("Add", x, net.dense(y, HALF, DEPTH))
+
+
+def partly_rotated(net: Exported) -> str:
+    """As GPT-NeoX: heads with query, key and value side by side, of which half is rotated."""
+    x = net.stream()
+    y = net.dense(net.op("LayerNormalization", x, net.positive(DEPTH)), DEPTH, 3 * DEPTH)
+    y = net.reshaped(y, 1, TOKENS, HEADS, 3 * WIDTH)
+    y = net.op("Transpose", y, perm=[0, 2, 1, 3])
+    query, key, value = (net.sliced(y, n * WIDTH, (n + 1) * WIDTH, 3) for n in range(3))
+    query, key = (net.rotated(part, WIDTH // 2) for part in (query, key))
+    y = net.dense(net.attended(query, key, value, net.causal(1, 1)), DEPTH, DEPTH)
+    return net.op("Add", x, y)
+
+
+def of_rows(net: Exported) -> str:
+    """As GPT-2 and OPT: dense layers and the stream behind attention are over a matrix of rows."""
+    x = net.stream()
+    y = net.op("LayerNormalization", x, net.positive(DEPTH), net.normal(DEPTH))
+    rows = net.reshaped(y, TOKENS, DEPTH)
+    heads = (net.dense(rows, DEPTH, DEPTH) for _ in range(3))
+    y = net.attended(*(net.split(part, HEADS) for part in heads), net.causal(1, 1))
+    y = net.dense(net.reshaped(y, TOKENS, DEPTH), DEPTH, DEPTH)
+    x = net.op("Add", net.reshaped(x, TOKENS, DEPTH), y)
+    y = net.op("LayerNormalization", x, net.positive(DEPTH))
+    y = net.op("Relu", net.dense(y, DEPTH, HALF))
+    return net.op("Add", x, net.dense(y, HALF, DEPTH))
+
+
+def batch_normed(net: Exported) -> str:
+    """As LeViT: a batch norm behind each product, heads with unequal parts, HardSwish."""
+
+    def projected(x: str, inputs: int, outputs: int) -> str:
+        y = net.op("MatMul", x, net.normal(inputs, outputs, scale=inputs**-0.5))
+        y = net.batch_norm(net.op("Flatten", y, axis=2), outputs)
+        return net.reshaped(y, 1, TOKENS, outputs)
+
+    x = net.stream()
+    y = net.reshaped(projected(x, DEPTH, 2 * DEPTH), 1, TOKENS, HEADS, 2 * WIDTH)
+    sizes = (0, WIDTH // 2, WIDTH, 2 * WIDTH)
+    parts = [net.sliced(y, begin, end, 3) for begin, end in pairwise(sizes)]
+    query, key, value = (net.op("Transpose", part, perm=[0, 2, 1, 3]) for part in parts)
+    y = net.op("HardSwish", net.attended(query, key, value, net.normal(HEADS, TOKENS, TOKENS)))
+    return net.op("Add", x, projected(y, DEPTH, DEPTH))
+
+
+def projected_at_once(net: Exported) -> str:
+    """As timm: one projection for all heads, and scaled queries and keys."""
+    x = net.stream()
+    y = net.dense(net.op("LayerNormalization", x, net.positive(DEPTH)), DEPTH, 3 * DEPTH)
+    y = net.reshaped(y, 1, TOKENS, 3, HEADS, WIDTH)
+    y = net.op("Transpose", y, perm=[2, 0, 3, 1, 4])
+    parts = ["query", "key", "value"]
+    net.nodes.append(onnx.helper.make_node("Split", [y], parts, name="Split", axis=0))
+    query, key, value = (net.op("Squeeze", part, net.whole(0)) for part in parts)
+    factor = net.number(WIDTH**-0.25)
+    key = net.op("Mul", net.op("Transpose", key, perm=[0, 1, 3, 2]), factor)
+    scores = net.op("Cast", net.op("MatMul", net.op("Mul", query, factor), key), to=1)
+    y = net.op("MatMul", net.op("Softmax", scores, axis=-1), value)
+    y = net.reshaped(net.op("Transpose", y, perm=[0, 2, 1, 3]), 1, TOKENS, DEPTH)
+    return net.op("Add", x, net.dense(y, DEPTH, DEPTH))
+
+
+BLOCKS: dict[str, Callable[[Exported], str]] = {
+    "Llama": grouped,
+    "Llama, a mask for each head": lambda net: grouped(net, HEADS),
+    "Qwen 3": lambda net: grouped(net, normed=True),
+    "GPT-NeoX": partly_rotated,
+    "GPT-2": of_rows,
+    "LeViT": batch_normed,
+    "timm": projected_at_once,
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_runs_in_one_launch(name: str, rng: np.random.Generator) -> None:
+    net = Exported(rng)
+    model = net.model(BLOCKS[name](net))
+    samples = {"x": rng.normal(size=(16, TOKENS, DEPTH)).astype(np.float32)}
+    quantized = daedal.quantize(model.SerializeToString(), samples)
+    artifact = daedal.compile(quantized, "attention")
+    assert len(artifact.launches) == 1
+    on_host = {item.op for item in artifact.placements if item.where == "host"}
+    assert on_host <= {"QuantizeLinear", "DequantizeLinear", "Reshape"}
+    feeds = {"x": samples["x"][:1]}
+    compared = check_layers(artifact, quantized, feeds)
+    assert compared.passed, (compared.first_difference, compared.overwritten)
+    (found,) = daedal.simulate(artifact, feeds).outputs.values()
+    (wanted,) = run_onnxruntime(model, feeds)
+    error = np.square(found.reshape(wanted.shape) - wanted).sum()
+    assert error < 0.01 * np.square(wanted).sum()
