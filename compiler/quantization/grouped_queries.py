@@ -10,9 +10,11 @@ from onnx import helper
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.attentions import Attention, find_attentions
 from daedal.compiler.quantization.edges import Edges
-from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.network import Array, Network
 
 __all__ = ["group_queries"]
+
+_VIEWS = ("Reshape", "Transpose")
 
 _RANK = 4
 """Of (batch, heads, tokens, width)."""
@@ -21,28 +23,28 @@ _RANK = 4
 def group_queries(network: Network) -> None:
     """Let each head of keys and values serve its heads of queries by a product that broadcasts.
 
-    Before; k and v are (1, 2, T, W), q is (1, 8, T, W)::
+    Before; k and v are (1, 2, 1, T, W), q is (1, 8, T, W)::
 
-        K = Reshape(Expand(Reshape(k)))         # (1, 2, 1, T, W), (1, 2, 4, T, W), (1, 8, T, W)
-        V = Reshape(Expand(Reshape(v)))
+        K = Reshape(Expand(k))                          # (1, 2, 4, T, W), (1, 8, T, W)
+        V = Reshape(Expand(v))
         y = MatMul(Softmax(MatMul(q, Transpose(K))), V)
 
     After::
 
-        s = MatMul(Reshape(q), Reshape(Transpose(k)))   # (1, 2, 4, T, W), (1, 2, 1, W, T)
-        y = Reshape(MatMul(Softmax(s), Reshape(v)))     # (1, 2, 1, T, W)
+        s = MatMul(Reshape(q), Transpose(k))            # (1, 2, 4, T, W), (1, 2, 1, W, T)
+        y = Reshape(MatMul(Softmax(s), v))
     """
     edges = Edges.of(network)
     before: dict[str, list[onnx.NodeProto]] = {}
     behind: dict[str, onnx.NodeProto] = {}
     for attention in find_attentions(network, network.types()):
-        keys, values = _repeated_keys(edges, attention.keys), _repeated(edges, attention.values)
+        keys = _repeated(edges, attention.keys, (0, 1, 2, 4, 3))
+        values = _repeated(edges, attention.values, (0, 1, 2, 3, 4))
         if keys is None or values is None or not _group_mask(edges, attention, keys):
             continue
         first, last = (edges.producers[attention.inner[place]] for place in (0, -1))
         before[first.output[0]] = _group_scores(edges, attention, first, keys)
-        view, result = _group_result(edges, last, values)
-        before[last.output[0]] = [view]
+        result = _group_result(edges, last, values)
         behind[last.output[0]] = result
     network.nodes = [
         item
@@ -56,32 +58,28 @@ def group_queries(network: Network) -> None:
     network.drop_unread()
 
 
-def _repeated_keys(edges: Edges, name: str) -> str | None:
-    """As `_repeated`, of turned keys (batch, heads, width, tokens)."""
-    turned = edges.producer(name, "Transpose")
-    if turned is None or list(attribute(turned, "perm", ())) != [0, 1, 3, 2]:
+def _repeated(edges: Edges, name: str, order: tuple[int, ...]) -> str | None:
+    """The tensor (batch, heads, 1, tokens, width) whose heads are repeated, each next to itself, to
+    give `name`, with the axes in `order`; None if it is something else."""
+    views: list[onnx.NodeProto] = []
+    root = name
+    while (node := edges.producers.get(root)) is not None and node.op_type in _VIEWS:
+        views.insert(0, node)
+        root = node.input[0]
+    if node is None or node.op_type != "Expand":
         return None
-    return _repeated(edges, turned.input[0])
-
-
-def _repeated(edges: Edges, name: str) -> str | None:
-    """The tensor (batch, heads, tokens, width) whose heads are repeated, each next to itself, to
-    give `name`; None if it is something else."""
-    joined = edges.producer(name, "Reshape")
-    expanded = None if joined is None else edges.producer(joined.input[0], "Expand")
-    split = None if expanded is None else edges.producer(expanded.input[0], "Reshape")
-    if split is None or expanded is None:
+    before, after = (edges.shapes[item] for item in (node.input[0], root))
+    if len(before) != _RANK + 1 or before[:2] + before[3:] != after[:2] + after[3:]:
         return None
-    batch, heads, *rest = edges.shapes[split.input[0]]
-    copies = edges.shapes[expanded.output[0]][2:3]
-    forms = (
-        ((batch, heads, *rest), split.input[0]),
-        ((batch, heads, 1, *rest), split.output[0]),
-        ((batch, heads, *copies, *rest), expanded.output[0]),
-        ((batch, heads * math.prod(copies), *rest), name),
-    )
-    known = len(rest) == _RANK - 2 and all(edges.shapes[item] == form for form, item in forms)
-    return split.input[0] if known else None
+    numbers: Array = np.arange(math.prod(after), dtype=np.int32).reshape(after)
+    found = numbers
+    for view in views:
+        if view.op_type == "Transpose":
+            found = found.transpose(attribute(view, "perm", range(found.ndim)[::-1]))
+        found = found.reshape(edges.shapes[view.output[0]])
+    batch, heads, copies, *rest = numbers.transpose(order).shape
+    wanted = numbers.transpose(order).reshape(batch, heads * copies, *rest)
+    return str(node.input[0]) if np.array_equal(found, wanted) else None
 
 
 def _group_mask(edges: Edges, attention: Attention, keys: str) -> bool:
@@ -109,30 +107,23 @@ def _group_scores(
     edges: Edges, attention: Attention, product: onnx.NodeProto, keys: str
 ) -> list[onnx.NodeProto]:
     """Let the product of queries and keys read groups; the nodes that make them."""
-    batch, heads, tokens, width = edges.shapes[keys]
-    turned, queries = edges.network.fresh(f"{keys}_turned"), attention.queries
-    *_, rows, _ = edges.shapes[queries]
-    names = [edges.network.fresh(f"{name}_grouped") for name in (queries, keys)]
-    product.input[:] = names
+    batch, heads, *_ = edges.shapes[keys]
+    queries = attention.queries
+    turned, grouped = (
+        edges.network.fresh(name) for name in (f"{keys}_turned", f"{queries}_grouped")
+    )
+    product.input[:] = [grouped, turned]
     return [
-        helper.make_node("Transpose", [keys], [turned], name=turned, perm=[0, 1, 3, 2]),
-        _reshape(edges, turned, (batch, heads, 1, width, tokens), names[1]),
-        _reshape(edges, queries, (batch, heads, -1, rows, width), names[0]),
+        helper.make_node("Transpose", [keys], [turned], name=turned, perm=[0, 1, 2, 4, 3]),
+        _reshape(edges, queries, (batch, heads, -1, *edges.shapes[queries][2:]), grouped),
     ]
 
 
-def _group_result(
-    edges: Edges, product: onnx.NodeProto, values: str
-) -> tuple[onnx.NodeProto, onnx.NodeProto]:
-    """Let the product with the values read groups: the node before it, and the one behind it."""
-    batch, heads, *rest = edges.shapes[values]
+def _group_result(edges: Edges, product: onnx.NodeProto, values: str) -> onnx.NodeProto:
+    """Let the product with the values read groups; the node behind it."""
     result = product.output[0]
-    names = [edges.network.fresh(f"{name}_grouped") for name in (values, result)]
-    product.input[1], product.output[0] = names
-    return (
-        _reshape(edges, values, (batch, heads, 1, *rest), names[0]),
-        _reshape(edges, names[1], edges.shapes[result], result),
-    )
+    product.input[1], product.output[0] = values, edges.network.fresh(f"{result}_grouped")
+    return _reshape(edges, product.output[0], edges.shapes[result], result)
 
 
 def _reshape(edges: Edges, name: str, shape: Sequence[int], output: str) -> onnx.NodeProto:

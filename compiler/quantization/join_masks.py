@@ -23,7 +23,39 @@ def join_masks(network: Network) -> None:
         Where(c, s, v)                          ->  Add(s, where(c, 0, v))     v of -10000 and less
         Add(Add(s, a), b)                       ->  Add(s, a + b)
         Reshape(Add(Reshape(s), a), shape(s))   ->  Add(s, reshape(a))
+        Where(IsNaN(p), 0, p)                   ->  p       where a score of each query counts
     """
+    _join(network)
+    edges = Edges.of(network)
+    names = {
+        node.output[0]: guarded
+        for node in network.nodes
+        if (guarded := _never_nan(edges, node)) is not None
+    }
+    network.rename_operands(names)
+    network.drop_unread()
+
+
+def _never_nan(edges: Edges, node: onnx.NodeProto) -> str | None:
+    """The softmax that a Where replaces by 0 where it is no number, and which always is one: of
+    scores that are a product, of which a constant mask leaves one for each query."""
+    guard = edges.producer(node.input[0], "IsNaN") if node.op_type == "Where" else None
+    if guard is None or node.input[2] != guard.input[0]:
+        return None
+    zero, softmax = (
+        edges.network.constants.get(node.input[1]),
+        edges.producer(node.input[2], "Softmax"),
+    )
+    if zero is None or zero.any() or softmax is None or not _is_over_last(edges, softmax):
+        return None
+    found = _sum(edges, softmax.input[0])
+    scores, mask = (softmax.input[0], np.zeros(1)) if found is None else found
+    counts = np.isfinite(np.max(np.atleast_1d(mask), axis=-1)).all()
+    return str(node.input[2]) if counts and edges.producer(scores, "MatMul") is not None else None
+
+
+def _join(network: Network) -> None:
+    """Join all constants that are added to the scores of a softmax."""
     while True:
         edges = Edges.of(network)
         for node in network.nodes:

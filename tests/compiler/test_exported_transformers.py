@@ -65,6 +65,16 @@ class Exported(FloatTransformer):
         y = self.op("MatMul", self.op("Softmax", scores, axis=-1), value)
         return self.reshaped(self.op("Transpose", y, perm=[0, 2, 1, 3]), 1, TOKENS, DEPTH)
 
+    def scaled_attention(self, query: str, key: str, value: str, mask: str) -> str:
+        """The same as PyTorch exports its scaled_dot_product_attention."""
+        key = self.op("Transpose", self.reshaped(key, HEADS, TOKENS, WIDTH), perm=[0, 2, 1])
+        key, factor = self.reshaped(key, 1, HEADS, WIDTH, TOKENS), self.number(WIDTH**-0.25)
+        scores = self.op("MatMul", self.op("Mul", query, factor), self.op("Mul", key, factor))
+        weights = self.op("Softmax", self.op("Add", scores, mask), axis=-1)
+        weights = self.op("Where", self.op("IsNaN", weights), self.number(0), weights)
+        y = self.op("Transpose", self.op("MatMul", weights, value), perm=[0, 2, 1, 3])
+        return self.reshaped(y, 1, TOKENS, DEPTH)
+
     def causal(self, *outer: int) -> str:
         mask = np.triu(np.full((TOKENS, TOKENS), -3e38, np.float32), 1)
         return self.constant(np.broadcast_to(mask, (*outer, TOKENS, TOKENS)).copy())
@@ -74,7 +84,9 @@ class Exported(FloatTransformer):
         return self.dense(self.input("x", (1, TOKENS, DEPTH)), DEPTH, DEPTH)
 
 
-def grouped(net: Exported, mask_heads: int = 1, normed: bool = False) -> str:
+def grouped(
+    net: Exported, mask_heads: int = 1, *, normed: bool = False, scaled: bool = False
+) -> str:
     """As Llama: two heads of keys and values for four of queries. As Qwen 3 with norms of heads."""
     x = net.stream()
     y = net.normed(x)
@@ -84,7 +96,8 @@ def grouped(net: Exported, mask_heads: int = 1, normed: bool = False) -> str:
     if normed:
         query, key = (net.normed(heads, WIDTH) for heads in (query, key))
     key, value = net.repeated(net.rotated(key), 2), net.repeated(value, 2)
-    y = net.attended(net.rotated(query), key, value, net.causal(1, mask_heads))
+    attention = net.scaled_attention if scaled else net.attended
+    y = attention(net.rotated(query), key, value, net.causal(1, mask_heads))
     x = net.op("Add", x, net.dense(y, DEPTH, DEPTH))
     y = net.normed(x)
     gate = net.dense(y, DEPTH, HALF)
@@ -155,6 +168,7 @@ def projected_at_once(net: Exported) -> str:
 BLOCKS: dict[str, Callable[[Exported], str]] = {
     "Llama": grouped,
     "Llama, a mask for each head": lambda net: grouped(net, HEADS),
+    "Llama, scaled_dot_product_attention": lambda net: grouped(net, scaled=True),
     "Qwen 3": lambda net: grouped(net, normed=True),
     "GPT-NeoX": partly_rotated,
     "GPT-2": of_rows,

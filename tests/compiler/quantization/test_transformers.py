@@ -186,6 +186,28 @@ def test_constants_added_to_scores_become_one(kind: str, rng: np.random.Generato
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("counts", [True, False])
+def test_a_guard_against_rows_without_scores_goes_where_there_are_none(
+    counts: bool, rng: np.random.Generator
+) -> None:
+    """The guard gives 0 for the weights of a query all of whose keys are hidden."""
+    net = FloatTransformer(rng)
+    mask = np.triu(np.full((TOKENS, TOKENS), -np.inf, np.float32), 1)
+    mask[2] = mask[2] if counts else -np.inf
+    weights = net.op("Softmax", net.op("Add", scores_of(net), net.constant(mask)), axis=-1)
+    net.op("Where", net.op("IsNaN", weights), net.number(0), weights, output="w")
+    net.op("Abs", "w", output="y")
+    model = net.model("y")
+    network = clean(model)
+    join_masks(network)
+    guards = {"Where", "IsNaN"} & {node.op_type for node in network.nodes}
+    assert guards == (set() if counts else {"Where", "IsNaN"})
+    shape = (3, HEADS, TOKENS, WIDTH)
+    feeds = {name: rng.normal(size=shape).astype(np.float32) for name in ("q", "k")}
+    expected, found = run_onnxruntime(model, feeds), run_onnxruntime(network.to_model(), feeds)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-6)
+
+
 def test_what_is_no_mask_stays(rng: np.random.Generator) -> None:
     """A Where of numbers that do not hide, or of whole queries, and a sum that something else
     reads."""
