@@ -138,7 +138,8 @@ def _run(network: Network, node: onnx.NodeProto, operands: list[str]) -> dict[st
     model = helper.make_model(graph, opset_imports=network.opset_imports)
     try:
         evaluator = evaluator_of(model)
-        results = evaluator.run(None, {name: network.constants[name] for name in operands})
+        with np.errstate(all="ignore"):  # a logarithm of 0 that a Where replaces
+            results = evaluator.run(None, {name: network.constants[name] for name in operands})
     except Exception:  # the evaluator raises many kinds; the node then stays unchanged
         return None
     return dict(zip(evaluator.output_names, map(np.asarray, results), strict=True))
