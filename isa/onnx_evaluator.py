@@ -1,30 +1,43 @@
-"""ONNX's reference evaluator, with operators of our own where its fail."""
+"""ONNX's reference evaluator, with operators of our own where its fail.
 
-from typing import Any
+`onnx` is imported when a model is to be run: the rest of this package needs numpy alone.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpRun
+
+if TYPE_CHECKING:
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+    from onnx.reference.op_run import OpRun
 
 __all__ = ["evaluator_of"]
 
 
-class GatherElements(OpRun):
-    """Source: ONNX, GatherElements-13; the evaluator's own takes an axis of 64 elements at most."""
-
-    op_domain = ""
-
-    def _run(
-        self, data: npt.NDArray[Any], indices: npt.NDArray[Any], axis: int | None = None
-    ) -> tuple[npt.NDArray[Any]]:
-        place = (axis or 0) % data.ndim
-        used = [slice(extent) for extent in indices.shape]
-        used[place] = slice(None)
-        return (np.take_along_axis(data[tuple(used)], indices, place),)
-
-
-def evaluator_of(model: onnx.ModelProto, *operators: type[OpRun]) -> ReferenceEvaluator:
+def evaluator_of(model: "onnx.ModelProto", *operators: "type[OpRun]") -> "ReferenceEvaluator":
     """The evaluator of a model, with `operators` besides ONNX's."""
-    return ReferenceEvaluator(model, new_ops=[GatherElements, *operators])
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(model, new_ops=[_gather_elements(), *operators])
+
+
+@cache
+def _gather_elements() -> "type[OpRun]":
+    """Source: ONNX, GatherElements-13; the evaluator's own takes an axis of 64 elements at most."""
+    from onnx.reference.op_run import OpRun
+
+    class GatherElements(OpRun):
+        op_domain = ""
+
+        def _run(
+            self, data: npt.NDArray[Any], indices: npt.NDArray[Any], axis: int | None = None
+        ) -> tuple[npt.NDArray[Any]]:
+            place = (axis or 0) % data.ndim
+            used = [slice(extent) for extent in indices.shape]
+            used[place] = slice(None)
+            return (np.take_along_axis(data[tuple(used)], indices, place),)
+
+    return GatherElements

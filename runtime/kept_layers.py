@@ -25,19 +25,21 @@ def keep_layers(launch: Launch) -> Launch:
     """The same launch with the results of its layers among its outputs.
 
     Tensors that the host writes or reads stay in place. A result that another layer of its group
-    overwrites is omitted.
+    overwrites is omitted, and one that the host reads in another order, as an output.
     """
     known = {spec.name for spec in launch.program.outputs}
+    known |= {binding.name for binding in launch.outputs}
     moves = _Moves(launch.program.observed)
     program = moves.program()
     flow = MemoryFlow(program)
     specs, bindings = [], []
     for layer in launch.layers:
-        if layer.result is not None and layer.result.spec.name not in known:
-            spec = moves.spec(layer.result.spec, layer.tag)
+        result = layer.result
+        if result is not None and not known & {result.spec.name, result.binding.name}:
+            spec = moves.spec(result.spec, layer.tag)
             if flow.last_layers(spec) == {layer.tag}:
                 specs.append(spec)
-                bindings.append(layer.result.binding)
+                bindings.append(result.binding)
     return replace(
         launch,
         program=replace(program, outputs=(*program.outputs, *specs)),
