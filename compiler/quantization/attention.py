@@ -106,10 +106,10 @@ def _form_of(edges: Edges, name: str) -> _Form | None:
         if not edges.network.has_one_user(name, edges.users):
             return None
     layer = edges.layer(name)
-    if layer is None:
+    if layer is None or math.prod(shape) == 0:
         return None
     outputs, rows = edges.parameters(layer)[0].shape[1], len(shape)
-    while math.prod(shape[rows:]) < outputs:
+    while rows and math.prod(shape[rows:]) < outputs:
         rows -= 1
     return _Form(layer, shape, rows, tuple(orders)) if math.prod(shape[rows:]) == outputs else None
 

@@ -68,8 +68,11 @@ def _repeated(edges: Edges, name: str, order: tuple[int, ...]) -> str | None:
         root = node.input[0]
     if node is None or node.op_type != "Expand":
         return None
-    before, after = (edges.shapes[item] for item in (node.input[0], root))
-    if len(before) != _RANK + 1 or before[:2] + before[3:] != after[:2] + after[3:]:
+    names = (node.input[0], root, *(view.output[0] for view in views))
+    if any(item not in edges.shapes for item in names):
+        return None
+    before, after = (edges.shapes[item] for item in names[:2])
+    if len(before) != _RANK + 1 or before != (*after[:2], 1, *after[3:]):
         return None
     numbers: Array = np.arange(math.prod(after), dtype=np.int32).reshape(after)
     found = numbers
