@@ -15,7 +15,7 @@ from daedal.compiler.graph.ops.registry import get_op, runs_on, whole
 from daedal.compiler.graph.passes.align_matmul import padded_map, with_padding
 from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import PIXELWISE, add_selection
-from daedal.compiler.graph.views import VIEWS, add_moved, source_of
+from daedal.compiler.graph.views import VIEWS, add_moved, source_of, turned_axes
 from daedal.compiler.target import ACCELERATOR
 from daedal.isa.tensor import Box
 
@@ -84,7 +84,14 @@ class _Align:
         before, after = self._graph.types[root].shape, self._graph.types[name].shape
         if not self._is_split(root, before, after):
             return False
-        return _are_heads(places(), before)
+        return self._can_be_filled(places(), before)
+
+    def _can_be_filled(self, places: Array, joined: tuple[int, ...]) -> bool:
+        """Whether a map at `places` of a joined one has heads, and views give filled ones, too."""
+        width = places.shape[1]
+        depth = -(-width // self._block) * self._block
+        heads = _are_heads(places, joined)
+        return heads and turned_axes(_filled_heads(places, joined, depth)) is not None
 
     def _is_split(self, root: str, joined: tuple[int, ...], split: tuple[int, ...]) -> bool:
         """Whether shapes and the operator of `root` are such that these may be heads."""
@@ -202,7 +209,7 @@ class _Align:
         if product.op not in MATMULS:
             return False
         places: Array = np.argsort(places_of().reshape(-1)).reshape(before)
-        if not _are_heads(places, after):
+        if not self._can_be_filled(places, after):
             return False
         channels = self._channels(after[1] // before[1], before[1])
         depth = len(channels) * before[1] // after[1]
