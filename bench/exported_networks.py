@@ -124,12 +124,9 @@ SOURCES: dict[str, Source] = {
     ),
     "ConvNeXt": Source(
         "ConvNextConfig",
-        "ConvNextForImageClassification",
+        "ConvNextModel",
         {"hidden_sizes": [16, 32, 64, 128], "depths": [1, 1, 2, 1]},
         _IMAGE,
-    ),
-    "MobileViT": Source(
-        "MobileViTConfig", "MobileViTForImageClassification", {"image_size": 128}, (1, 3, 128, 128)
     ),
     "SegFormer": Source(
         "SegformerConfig",
