@@ -9,7 +9,7 @@ from onnx import helper
 from daedal.compiler.frontend.attributes import attribute, drop_attributes
 from daedal.compiler.quantization.network import Network
 
-__all__ = ["normalize"]
+__all__ = ["normalize", "normalize_views"]
 
 _TOKENS_RANK = 3
 """Of (batch, tokens, channels): factors per channel would be on the last axis, or on the second,
@@ -32,7 +32,6 @@ def normalize(network: Network) -> None:
         a, b = Split(x)             ->  a = Slice(x);  b = Slice(x)
         HardSigmoid(x) alpha beta   ->  Clip(Add(Mul(x, alpha), beta), 0, 1)
         HardSwish(x)                ->  Mul(x, Clip(Add(Mul(x, 1 / 6), 0.5), 0, 1))     of maps
-        Flatten(x), Squeeze(x)      ->  Reshape(x)                      and Unsqueeze
     """
     shapes = {name: shape for name, (_, shape) in network.types().items()}
     for node in network.nodes:
@@ -43,7 +42,6 @@ def normalize(network: Network) -> None:
     _join_bias(network, shapes)
     expand = {"Sum": _split_sum, "Split": _slice, "MatMul": _flatten, "Gemm": _flatten}
     expand |= dict.fromkeys(("HardSigmoid", "HardSwish"), _gate)
-    expand |= dict.fromkeys(("Flatten", "Squeeze", "Unsqueeze"), _reshape)
     network.nodes = [
         part
         for node in network.nodes
@@ -51,6 +49,19 @@ def normalize(network: Network) -> None:
             expand[node.op_type](network, node, shapes) if node.op_type in expand else [node]
         )
     ]
+
+
+def normalize_views(network: Network) -> None:
+    """Write Flatten, Squeeze and Unsqueeze as Reshape, as rewrites of transformers know it."""
+    shapes = {name: shape for name, (_, shape) in network.types().items()}
+    for node in network.nodes:
+        shape = shapes.get(node.output[0])
+        if node.op_type not in ("Flatten", "Squeeze", "Unsqueeze") or shape is None:
+            continue
+        size = np.array(shape, dtype=np.int64)
+        operands = [node.input[0], network.add_constant(f"{node.output[0]}_shape", size)]
+        view = helper.make_node("Reshape", operands, list(node.output), name=node.name)
+        node.CopyFrom(view)
 
 
 def _absorb_factors(network: Network, node: onnx.NodeProto) -> None:
@@ -147,15 +158,6 @@ def _gate(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.
     if swish:
         parts.append(helper.make_node("Mul", [x, gate], [y], name=node.name))
     return parts
-
-
-def _reshape(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:
-    output = node.output[0]
-    if output not in shapes:
-        return [node]
-    size = np.array(shapes[output], dtype=np.int64)
-    operands = [node.input[0], network.add_constant(f"{output}_shape", size)]
-    return [helper.make_node("Reshape", operands, [output], name=node.name)]
 
 
 def _flatten(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[onnx.NodeProto]:

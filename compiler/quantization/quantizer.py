@@ -28,7 +28,7 @@ from daedal.compiler.quantization.join_masks import join_masks
 from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
 from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
 from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.normalize import normalize
+from daedal.compiler.quantization.normalize import normalize, normalize_views
 from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.ranges import Method, Range
 from daedal.compiler.quantization.rotary import multiply_rotations
@@ -84,6 +84,8 @@ def quantize_model(
     feeds = split_samples(network, samples)
     say("simplifying the model")
     with np.errstate(over="ignore"):  # the calibration refuses tensors that become infinite
+        if wide:
+            normalize_views(network)
         normalize(network)
         fold_affine(network)
         if wide:

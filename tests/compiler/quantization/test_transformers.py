@@ -15,7 +15,7 @@ from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.float_runner import make_runner
 from daedal.compiler.quantization.join_masks import join_masks
 from daedal.compiler.quantization.network import Array
-from daedal.compiler.quantization.normalize import normalize
+from daedal.compiler.quantization.normalize import normalize, normalize_views
 from daedal.compiler.quantization.ranges import Range
 from daedal.compiler.quantization.tokens import normalize_tokens
 from daedal.compiler.quantization.transformer import as_transformer
@@ -77,6 +77,7 @@ def test_rewrites_are_exact(kind: str, rng: np.random.Generator) -> None:
     model = built(kind, rng)
     network = as_transformer(clean(model))
     assert network is not None
+    normalize_views(network)
     normalize(network)
     normalize_tokens(network)
     normalize_attention(network)
@@ -119,6 +120,7 @@ def test_a_projection_is_split_behind_views(order: str, rng: np.random.Generator
     model = net.model("y")
     network = as_transformer(clean(model))
     assert network is not None
+    normalize_views(network)
     normalize(network)
     normalize_attention(network)
     ops = [node.op_type for node in network.nodes]
@@ -137,6 +139,7 @@ def test_a_projection_that_others_read_stays_whole(rng: np.random.Generator) -> 
     model = net.model("y")
     network = as_transformer(clean(model))
     assert network is not None
+    normalize_views(network)
     normalize(network)
     normalize_attention(network)
     ops = [node.op_type for node in network.nodes]
@@ -292,6 +295,7 @@ def test_a_norm_in_the_stream_is_balanced_for_products(rng: np.random.Generator)
     model = built("encoder", rng)
     network = as_transformer(clean(model))
     assert network is not None
+    normalize_views(network)
     normalize(network)
     feeds = [feeds_of(model, rng, 1) for _ in range(8)]
     balance_norms(network, feeds)
