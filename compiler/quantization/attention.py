@@ -6,7 +6,7 @@ projection of the queries; and a rotation of halves (rotary embedding) is a seco
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -170,8 +170,13 @@ def _turned_product(edges: Edges, heads: str, rotated: int, output: str) -> list
 
 
 def _scale_projections(edges: Edges) -> None:
-    """A number that multiplies what a projection gives goes into its weights."""
+    """A number that multiplies what a projection gives goes into its weights.
+
+    What reads a product that is removed is scaled through what the product read.
+    """
     names: dict[str, str] = {}
+    producers = dict(edges.producers)
+    edges = replace(edges, producers=producers)
     for node in edges.network.nodes:
         if node.op_type != "Mul" or node.output[0] in edges.network.output_names:
             continue
@@ -181,6 +186,8 @@ def _scale_projections(edges: Edges) -> None:
                 continue
             if _scale(edges, name, np.float32(value.reshape(()))):
                 names[node.output[0]] = name
+                producers[node.output[0]] = producers[name]
+                break
     _remove(edges, names)
 
 

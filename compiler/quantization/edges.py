@@ -44,14 +44,6 @@ class Edges:
         begin, end, _ = slice(begin, end).indices(extents[axis])
         return (axis, begin, end) if steps in ([], [1]) else None
 
-    def projection(self, name: str) -> onnx.NodeProto | None:
-        """The Gemm with constant weights of which `name` is the result with more axes."""
-        view = self.producer(name, "Reshape")
-        layer = None if view is None else self.layer(view.input[0])
-        full = self.shapes.get(name, ())
-        fits = layer is not None and full and full[-1] == self.parameters(layer)[0].shape[1]
-        return layer if fits else None
-
     def layer(self, name: str) -> onnx.NodeProto | None:
         """The Gemm with constant weights (inputs, outputs) of which `name` is the result."""
         layer = self.producer(name, "Gemm")

@@ -42,10 +42,8 @@ def _never_nan(edges: Edges, node: onnx.NodeProto) -> str | None:
     guard = edges.producer(node.input[0], "IsNaN") if node.op_type == "Where" else None
     if guard is None or node.input[2] != guard.input[0]:
         return None
-    zero, softmax = (
-        edges.network.constants.get(node.input[1]),
-        edges.producer(node.input[2], "Softmax"),
-    )
+    zero = edges.network.constants.get(node.input[1])
+    softmax = edges.producer(node.input[2], "Softmax")
     if zero is None or zero.any() or softmax is None or not _is_over_last(edges, softmax):
         return None
     found = _sum(edges, softmax.input[0])

@@ -203,7 +203,8 @@ class _Planner:
         """Add a sum or product of norms whose result is quantized: a rotary embedding of heads that
         are normalized."""
         light = light_operands(self._network, self._types, node)
-        if node.op_type in ("Add", "Mul") and all(self._is_of_norms(name) for name in light):
+        of_norms = bool(light) and all(self._is_of_norms(name) for name in light)
+        if node.op_type in ("Add", "Mul") and of_norms:
             self._want(*light)
             self._computed.add(node.output[0])
 

@@ -20,6 +20,7 @@ from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, UNCHANGED_WID
 from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.registry import ints, runs_on
 from daedal.compiler.graph.passes.value_ranges import copies_elements
+from daedal.compiler.graph.views import VIEWS
 from daedal.compiler.target import ACCELERATOR
 from daedal.isa.tensor import Box
 
@@ -29,8 +30,7 @@ _SUFFIX = "part"
 _FEWER = 2
 """A part is computed alone if the tensor has so many times its elements: to cut it out of another
 one takes time, too."""
-_VIEWS = ("reshape", "transpose")
-_FOLLOWING = (*_VIEWS, *ELEMENTWISE, "q_concat")
+_FOLLOWING = (*VIEWS, *ELEMENTWISE, "q_concat")
 """Operators that become a part of the layer that computes an operand, or of none; so they compute a
 part only where that layer does."""
 
@@ -132,7 +132,7 @@ class _Used:
 
     def _is_integer(self, node: Node) -> bool:
         kinds = {self._graph.types[name].dtype for name in (*node.outputs, *node.inputs[:1])}
-        known = node.op in _VIEWS or runs_on(node.op, ACCELERATOR)
+        known = node.op in VIEWS or runs_on(node.op, ACCELERATOR)
         return known and kinds <= {"int8", "int16"}
 
     def _can_cut(self, name: str, part: Box) -> bool:

@@ -5,10 +5,10 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import ints
+from daedal.compiler.graph.views import VIEWS
 
 __all__ = ["simplify_transposes"]
 
-_VIEWS = ("reshape", "transpose")
 _MAX_CHAIN = 64
 """Views that are looked back at; real chains have a few, and each node looks."""
 
@@ -32,7 +32,7 @@ def simplify_transposes(graph: Graph) -> Graph:
     builder = GraphBuilder(graph.name, graph)
     builder.copy_inputs()
     for node in graph.nodes:
-        root = _root_in_order(graph, node) if node.op in _VIEWS else None
+        root = _root_in_order(graph, node) if node.op in VIEWS else None
         if root is None:
             builder.copy_node(node)
         else:
@@ -52,7 +52,7 @@ def _root_in_order(graph: Graph, node: Node) -> str | None:
     found = None
     current: Node | None = node
     for _ in range(_MAX_CHAIN):
-        if current is None or current.op not in _VIEWS:
+        if current is None or current.op not in VIEWS:
             break
         root = current.inputs[0]
         value = _before(graph, current, value)

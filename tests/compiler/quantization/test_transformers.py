@@ -108,6 +108,19 @@ def projected(net: FloatTransformer, order: str) -> list[str]:
     return [net.op("Squeeze", part, net.whole(0)) for part in parts]
 
 
+def rewritten(model: onnx.ModelProto, rng: np.random.Generator) -> list[str]:
+    """The operators after attention is normalized, which compute the same."""
+    network = as_transformer(clean(model))
+    assert network is not None
+    normalize_views(network)
+    normalize(network)
+    normalize_attention(network)
+    feeds = feeds_of(model, rng, 1)
+    expected, found = evaluate(model, feeds)["y"], evaluate(network.to_model(), feeds)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    return [node.op_type for node in network.nodes]
+
+
 @pytest.mark.parametrize("order", ["ph", "hp"])
 def test_a_projection_is_split_behind_views(order: str, rng: np.random.Generator) -> None:
     """Queries and keys are scaled before their product, as exporters write attention."""
@@ -118,16 +131,8 @@ def test_a_projection_is_split_behind_views(order: str, rng: np.random.Generator
     scores = net.op("MatMul", net.op("Mul", factor, query), key)
     net.op("MatMul", net.op("Softmax", scores, axis=-1), value, output="y")
     model = net.model("y")
-    network = as_transformer(clean(model))
-    assert network is not None
-    normalize_views(network)
-    normalize(network)
-    normalize_attention(network)
-    ops = [node.op_type for node in network.nodes]
+    ops = rewritten(model, rng)
     assert not {"Mul", "Slice", "Split"} & set(ops) and ops.count("Gemm") == 3
-    feeds = feeds_of(model, rng, 1)
-    expected, found = evaluate(model, feeds)["y"], evaluate(network.to_model(), feeds)["y"]
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_projection_that_others_read_stays_whole(rng: np.random.Generator) -> None:
@@ -137,16 +142,18 @@ def test_a_projection_that_others_read_stays_whole(rng: np.random.Generator) -> 
     (split,) = (node for node in net.nodes if node.op_type == "Split")
     net.op("Add", y, net.op("ReduceSum", split.input[0]), output="y")
     model = net.model("y")
-    network = as_transformer(clean(model))
-    assert network is not None
-    normalize_views(network)
-    normalize(network)
-    normalize_attention(network)
-    ops = [node.op_type for node in network.nodes]
+    ops = rewritten(model, rng)
     assert ops.count("Gemm") == 1 and ops.count("Slice") == 3 and ops.count("Mul") == 2
-    feeds = feeds_of(model, rng, 1)
-    expected, found = evaluate(model, feeds)["y"], evaluate(network.to_model(), feeds)["y"]
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_every_factor_of_queries_counts(rng: np.random.Generator) -> None:
+    """One behind another, and one behind a view of what another gave."""
+    net = FloatTransformer(rng)
+    x = net.dense(net.layer_norm(net.input("x", (1, TOKENS, DEPTH))), DEPTH, DEPTH)
+    x = net.op("Mul", net.op("Mul", x, net.number(0.5)), net.number(3))
+    x = net.op("Mul", net.heads(x), net.number(-2))
+    net.op("Softmax", net.op("MatMul", x, net.op("Transpose", x, perm=[0, 1, 3, 2])), output="y")
+    assert "Mul" not in rewritten(net.model("y"), rng)
 
 
 def scores_of(net: FloatTransformer) -> str:
