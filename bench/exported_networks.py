@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from rich.console import Console
 from rich.table import Table
@@ -31,7 +32,8 @@ import daedal
 from daedal.check import run_onnxruntime
 from daedal.checking import check_layers
 from daedal.isa.files import write_atomically
-from daedal.isa.numerics import IntArray
+
+Array = npt.NDArray[Any]
 
 TOKENS, WORDS, SAMPLES = 64, 500, 4
 _SIZES = {
@@ -182,7 +184,7 @@ def main() -> int:
     return int(any(row.missed for row in rows))
 
 
-def exported(source: Source, path: Path) -> dict[str, IntArray]:
+def exported(source: Source, path: Path) -> dict[str, Array]:
     """Write the model; some inputs, along axis 0."""
     import torch
     import transformers
@@ -221,7 +223,7 @@ def exported(source: Source, path: Path) -> dict[str, IntArray]:
     return {"x": data}
 
 
-def measured(name: str, samples: Mapping[str, IntArray], path: Path, variant: str) -> Row:
+def measured(name: str, samples: Mapping[str, Array], path: Path, variant: str) -> Row:
     """Quantize, compile, run and compare."""
     quantized = daedal.quantize(path, samples)
     artifact = daedal.compile(quantized, variant)
@@ -244,7 +246,7 @@ def measured(name: str, samples: Mapping[str, IntArray], path: Path, variant: st
     )
 
 
-def cosine(a: Any, b: Any) -> float:
+def cosine(a: Array, b: Array) -> float:
     """The cosine of the angle between two tensors."""
     first, second = (np.asarray(item, dtype=np.float64).ravel() for item in (a, b))
     return float(first @ second / np.sqrt(first @ first * (second @ second)))
