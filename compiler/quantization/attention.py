@@ -153,19 +153,13 @@ def _turned_product(edges: Edges, heads: str, rotated: int, output: str) -> list
     """The product of the heads and a matrix that exchanges their halves, for heads that a norm
     gives: a norm of a second projection takes more cycles."""
     *_, width = shape = edges.shapes[heads]
-    rows, product, view = (
-        edges.network.fresh(f"{output}_{role}") for role in ("rows", "product", "view")
-    )
-    sizes = [
-        edges.network.add_constant(f"{output}_{role}", np.array(size, dtype=np.int64))
-        for role, size in (("flat", (-1, width)), ("full", shape))
-    ]
+    rows, product = (edges.network.fresh(f"{output}_{role}") for role in ("rows", "product"))
     matrix = turn(np.eye(width, dtype=np.float32), width, rotated)
     weights = edges.network.add_constant(f"{output}_weights", matrix)
     return [
-        helper.make_node("Reshape", [heads, sizes[0]], [rows], name=rows),
+        edges.network.reshape(heads, (-1, width), rows),
         helper.make_node("Gemm", [rows, weights], [product], name=product),
-        helper.make_node("Reshape", [product, sizes[1]], [output], name=view),
+        edges.network.reshape(product, shape, output),
     ]
 
 

@@ -66,9 +66,7 @@ class Edges:
             self.network.add_constant(f"{output}_{role}", np.ascontiguousarray(value))
             for role, value in zip(("weights", "bias"), parameters, strict=False)
         ]
-        size = self.network.add_constant(f"{output}_shape", np.array(shape, dtype=np.int64))
-        view = self.network.fresh(f"{output}_view")
         return [
             helper.make_node("Gemm", [layer.input[0], *names], [product], name=product),
-            helper.make_node("Reshape", [product, size], [output], name=view),
+            self.network.reshape(product, shape, output),
         ]

@@ -1,7 +1,6 @@
 """Attention whose keys and values are repeated for several heads of queries, without copies."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -118,7 +117,7 @@ def _group_scores(
     product.input[:] = [grouped, turned]
     return [
         helper.make_node("Transpose", [keys], [turned], name=turned, perm=[0, 1, 2, 4, 3]),
-        _reshape(edges, queries, (batch, heads, -1, *edges.shapes[queries][2:]), grouped),
+        edges.network.reshape(queries, (batch, heads, -1, *edges.shapes[queries][2:]), grouped),
     ]
 
 
@@ -126,10 +125,4 @@ def _group_result(edges: Edges, product: onnx.NodeProto, values: str) -> onnx.No
     """Let the product with the values read groups; the node behind it."""
     result = product.output[0]
     product.input[1], product.output[0] = values, edges.network.fresh(f"{result}_grouped")
-    return _reshape(edges, product.output[0], edges.shapes[result], result)
-
-
-def _reshape(edges: Edges, name: str, shape: Sequence[int], output: str) -> onnx.NodeProto:
-    size = edges.network.add_constant(f"{output}_shape", np.array(shape, dtype=np.int64))
-    node = edges.network.fresh(f"{output}_view")
-    return helper.make_node("Reshape", [name, size], [output], name=node)
+    return edges.network.reshape(product.output[0], edges.shapes[result], result)

@@ -84,6 +84,14 @@ class Network:
         self.constants[name] = value
         return name
 
+    def reshape(
+        self, name: str, shape: Sequence[int], output: str, node_name: str = ""
+    ) -> onnx.NodeProto:
+        """A node that gives a tensor another shape, as `output`."""
+        size = self.add_constant(f"{output}_shape", np.array(shape, dtype=np.int64))
+        node_name = node_name or self.fresh(f"{output}_view")
+        return helper.make_node("Reshape", [name, size], [output], name=node_name)
+
     def rename_operands(self, names: Mapping[str, str]) -> None:
         """Replace all operands by what `names` maps them to, following chains."""
         for node in self.nodes:

@@ -58,10 +58,7 @@ def normalize_views(network: Network) -> None:
         shape = shapes.get(node.output[0])
         if node.op_type not in ("Flatten", "Squeeze", "Unsqueeze") or shape is None:
             continue
-        size = np.array(shape, dtype=np.int64)
-        operands = [node.input[0], network.add_constant(f"{node.output[0]}_shape", size)]
-        view = helper.make_node("Reshape", operands, list(node.output), name=node.name)
-        node.CopyFrom(view)
+        node.CopyFrom(network.reshape(node.input[0], shape, node.output[0], node.name))
 
 
 def _absorb_factors(network: Network, node: onnx.NodeProto) -> None:
@@ -168,15 +165,10 @@ def _flatten(network: Network, node: onnx.NodeProto, shapes: _Shapes) -> list[on
         return [node]
     output = node.output[0]
     rows, product = (network.fresh(f"{output}_{role}") for role in ("rows", "product"))
-    sizes = [
-        network.add_constant(f"{output}_{role}", np.array(size, dtype=np.int64))
-        for role, size in (("flat", (-1, shape[-1])), ("full", (*shape[:-1], weights.shape[1])))
-    ]
-    operands = [rows, *node.input[1:]]
     return [
-        helper.make_node("Reshape", [node.input[0], sizes[0]], [rows], name=rows),
-        helper.make_node("Gemm", operands, [product], name=node.name),
-        helper.make_node("Reshape", [product, sizes[1]], [output], name=network.fresh(output)),
+        network.reshape(node.input[0], (-1, shape[-1]), rows),
+        helper.make_node("Gemm", [rows, *node.input[1:]], [product], name=node.name),
+        network.reshape(product, (*shape[:-1], weights.shape[1]), output),
     ]
 
 

@@ -42,12 +42,10 @@ def _slice_part(edges: Edges) -> None:
             edges.network.add_constant(f"{output}_{role}", np.array([value], dtype=np.int64))
             for role, value in (("begin", first), ("end", first + 1), ("axis", axis))
         ]
-        size = np.array(np.delete(shape, axis), dtype=np.int64)
         part = edges.network.fresh(f"{output}_part")
-        operands = [part, edges.network.add_constant(f"{output}_shape", size)]
         nodes += [
             helper.make_node("Slice", [node.input[0], *bounds], [part], name=part),
-            helper.make_node("Reshape", operands, [output], name=node.name),
+            edges.network.reshape(part, np.delete(shape, axis).tolist(), output, node.name),
         ]
     edges.network.nodes = nodes
 

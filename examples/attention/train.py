@@ -4,7 +4,8 @@
 
 Adam with a learning rate that rises for one epoch and then falls as a cosine; images are shifted by
 up to one pixel. The seed is fixed, and parameters are trained in float64 and rounded to float32 at
-the end, so that running it again writes the same bytes.
+the end. On the same machine, running it again writes the same bytes; on another processor, BLAS
+adds in another order, and some parameters differ in their last bit.
 """
 
 import argparse

@@ -28,6 +28,21 @@ def parameters() -> dict[str, np.ndarray]:
     return params | {"embed.weight": kernel.reshape(len(kernel), -1).T}
 
 
+def assert_same_up_to_rounding(found: onnx.ModelProto) -> None:
+    """Processors add in other orders, which shows in the last bits after thousands of steps."""
+    expected = onnx.load(FLOAT)
+    for ours, committed in zip(found.graph.initializer, expected.graph.initializer, strict=True):
+        np.testing.assert_allclose(
+            numpy_helper.to_array(ours),
+            numpy_helper.to_array(committed),
+            rtol=1e-6,
+            atol=1e-8,
+            err_msg=committed.name,
+        )
+        ours.CopyFrom(committed)
+    assert found == expected
+
+
 def test_attention_is_the_sum_it_is_defined_as(rng: np.random.Generator) -> None:
     query, key, value = rng.normal(size=(3, 2, 5, 6))
     expected = np.zeros((2, 5, 6))
@@ -78,6 +93,6 @@ def test_committed_model_is_the_export_of_its_parameters() -> None:
 
 
 @pytest.mark.slow
-def test_training_again_writes_the_committed_bytes(tmp_path: Path) -> None:
+def test_training_again_gives_the_committed_model(tmp_path: Path) -> None:
     main(["--out", str(tmp_path)])
-    assert (tmp_path / FLOAT.name).read_bytes() == FLOAT.read_bytes()
+    assert_same_up_to_rounding(onnx.load(tmp_path / FLOAT.name))

@@ -1,4 +1,4 @@
-"""What random programs are to exercise, as a listed table, and what of it they did.
+"""What of the goals of `coverage_goals` random programs met.
 
 Input: programs. Output: how often each goal was met, found statically: instructions and micro-ops
 say which rows are touched in which order, tokens say what may run at the same time.
@@ -19,142 +19,25 @@ from daedal.isa.lane import AMOUNT_BITS
 from daedal.isa.microcode import expand
 from daedal.isa.numerics import wrap
 from daedal.isa.program import Program
-from daedal.isa.scratchpad import Memory, scratchpad, scratchpads
-from daedal.isa.table import (
-    BASES,
-    LOOPS,
-    MICRO_OPS,
-    GemmMode,
-    LoadMemory,
-    Opcode,
-    OutMemory,
-    Unit,
-)
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import BASES, LOOPS, GemmMode, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.transfer import PADDABLE, transfer
 from daedal.isa.variant import Variant
-
-__all__ = ["Coverage", "goals"]
-
-DISTANCES = range(9)
-"""Steps between two that touch the same row."""
-
-UNITS = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
-_RESULT_USERS = (Unit.GEMM, Unit.ALU, Unit.STORE)
-SIDES = ("top", "bottom", "left", "right")
-AMOUNTS = ("negative", "zero", "inside", "beyond")
-_LOADED_AGAIN = "in a table that was loaded after an earlier LOOKUP in it"
-_ANOTHER_TABLE = "in another table than the one before"
-_DURING_LOAD = "while another table is loaded"
-_ALU_THEN_GEMM = "GEMM multiplies rows of OUT that the ALU's last instruction wrote"
-_GEMM_THEN_ALU = "ALU writes rows of OUT that GEMM's last instruction multiplied"
-_SHIFTS = frozenset({"left", "right", "right_even"})
-_SLIDING = (
-    *(f"from row {k} of 4" for k in range(4)),
-    *(f"up to the {which} vector of a weight row" for which in ("first possible", "inner", "last")),
-    "up to the last row",
-    *(f"inp moves by {step}" for step in ("1", "2", "3 and more")),
-    *(f"wgt moves by {step}" for step in ("1", "a weight row")),
+from tests.support.coverage_goals import (
+    ALU_THEN_GEMM,
+    ANOTHER_TABLE,
+    DISTANCES,
+    DURING_LOAD,
+    GEMM_THEN_ALU,
+    LOADED_AGAIN,
+    SHIFTS,
+    SIDES,
+    UNITS,
+    advancing,
+    goals,
 )
 
-
-def goals(variant: Variant) -> list[str]:
-    """Everything that programs on `variant` are to contain, by name."""
-    return [
-        *_instruction_goals(variant),
-        *(f"tokens: {a.name} to {b.name}" for a in UNITS for b in UNITS if a is not b),
-        *(f"tokens: {count} taken at once" for count in (1, 2, 3)),
-        *_hazard_goals(),
-        *_bank_goals(variant),
-        *_result_goals(variant),
-        *(f"mark: {unit.name}" for unit in UNITS),
-        *_range_goals(variant),
-    ]
-
-
-def _instruction_goals(variant: Variant) -> Iterator[str]:
-    for memory in LoadMemory.of(variant):
-        yield f"LOAD: {memory.name}"
-    for memory in PADDABLE:
-        yield from (f"LOAD: {memory.name} pad {side}" for side in SIDES)
-        yield f"LOAD: {memory.name} only pads"
-        yield f"LOAD: {memory.name} pad value negative"
-    for base in (0, 1, 3):
-        yield f"LOAD: from {BASES[base]}"
-    for field in ("blocks", "rows", "cols"):
-        yield from (f"{unit.name}: {field} is 0" for unit in (Unit.LOAD, Unit.STORE))
-    for mode in GemmMode.of(variant):
-        yield from (f"GEMM: {mode.name} {text}" for text in ("accumulates", "overwrites"))
-        if mode.taps > 1:
-            yield from (f"GEMM: {mode.name} {text}" for text in _SLIDING)
-    for op in AluOp.of(variant):
-        for target in OutMemory:
-            for form in ("register", "immediate") if op.formula is not None else ("register",):
-                for end in ("truncates", "saturates"):
-                    yield f"ALU: {op.name} {form} {target.name} {end}"
-        if op.parts & _SHIFTS:
-            yield from (f"ALU: {op.name} amount {kind}" for kind in AMOUNTS)
-        if op.requantizes and variant.units.wide_requantize:
-            yield from (f"ALU: {op.name} wide {target.name}" for target in OutMemory)
-    for table in range(variant.memory.tables):
-        yield f"ALU: LOOKUP in table {table}"
-        yield f"ALU: LOOKUP in table {table} of which every entry was loaded"
-    if variant.memory.tables > 1:
-        yield from (f"ALU: LOOKUP {text}" for text in (_ANOTHER_TABLE, _DURING_LOAD))
-    if variant.memory.tables:
-        yield f"ALU: LOOKUP {_LOADED_AGAIN}"
-    for memory in OutMemory:
-        yield from (f"STORE: {memory.name} to {BASES[base]}" for base in (2, 3))
-    for unit in MICRO_OPS:
-        yield f"{unit.name}: no micro-op"
-        yield f"{unit.name}: micro-ops end before they begin"
-        for level in range(LOOPS):
-            yield f"{unit.name}: extent{level} is 0"
-            for name in _indices(unit):
-                yield f"{unit.name}: {name} advances in loop {level}"
-
-
-def _hazard_goals() -> Iterator[str]:
-    for distance in DISTANCES:
-        for text in ("accumulates", "overwrites"):
-            yield f"hazard: GEMM acc {text} with {distance} between"
-        for kind in ("ordinary", "requantize"):
-            yield f"hazard: ALU src after dst, {kind}, {distance} between"
-        yield f"hazard: ALU dst read after dst, {distance} between"
-        yield f"hazard: ALU dst written again, {distance} between"
-    yield "hazard: ALU src is dst"
-    yield "hazard: GEMM acc across instructions"
-    yield "hazard: ALU src after dst across instructions"
-
-
-def _bank_goals(variant: Variant) -> Iterator[str]:
-    for bank in range(variant.memory.acc_banks):
-        yield from (f"bank: {unit.name} in {bank}" for unit in UNITS)
-    yield "bank: ALU operands in one"
-    yield "bank: ALU operands in two"
-    yield from (f"bank: {a.name} beside {b.name}" for a, b in combinations(UNITS, 2))
-
-
-def _result_goals(variant: Variant) -> Iterator[str]:
-    """OUT has three users if GEMM multiplies rows of it."""
-    if variant.units.gemm_reads_out:
-        yield from (f"hazard: {text}" for text in (_ALU_THEN_GEMM, _GEMM_THEN_ALU))
-        yield from (f"out: {a.name} beside {b.name}" for a, b in combinations(_RESULT_USERS, 2))
-        yield "range: GEMM multiplies the last row of out"
-
-
-def _range_goals(variant: Variant) -> Iterator[str]:
-    for memory in scratchpads(variant):
-        yield from (f"range: {end} row of {memory.value}" for end in ("first", "last"))
-    for unit in (Unit.LOAD, Unit.STORE):
-        yield f"range: {unit.name} of one row"
-        yield f"range: {unit.name} of several bursts"
-        yield f"range: {unit.name} across a page"
-        yield f"range: {unit.name} of several planes"
-    yield "range: LOAD reads words twice"
-
-
-def _indices(unit: Unit) -> list[str]:
-    return [item.name for item in MICRO_OPS[unit] if item.name != "first"]
+__all__ = ["Coverage"]
 
 
 class Coverage:
@@ -322,7 +205,7 @@ class _Reader:
         for level, extent in enumerate(extents):
             if not extent:
                 yield f"{name}: extent{level} is 0"
-            for index in _indices(instruction.unit):
+            for index in advancing(instruction.unit):
                 if runs and extent > 1 and getattr(instruction, f"{index}_factor{level}"):
                     yield f"{name}: {index} advances in loop {level}"
 
@@ -381,7 +264,7 @@ class _Reader:
         yield f"ALU: {operation.name} {form} {target.name} {end}"
         if instruction.wide:
             yield f"ALU: {operation.name} wide {target.name}"
-        if immediate and operation.parts & _SHIFTS:
+        if immediate and operation.parts & SHIFTS:
             yield f"ALU: {operation.name} amount {self._amount(instruction.immediate)}"
         yield from self._alu_hazards(instruction, operation, target, steps.rows)
 
@@ -398,14 +281,14 @@ class _Reader:
         if all(row in self.table_loads for row in rows):
             yield f"ALU: LOOKUP in table {table} of which every entry was loaded"
         if self.last_lookup not in (None, table):
-            yield f"ALU: LOOKUP {_ANOTHER_TABLE}"
+            yield f"ALU: LOOKUP {ANOTHER_TABLE}"
         if table in self.lookups and any(
             self.table_loads.get(row, -1) > self.lookups[table] for row in rows
         ):
-            yield f"ALU: LOOKUP {_LOADED_AGAIN}"
+            yield f"ALU: LOOKUP {LOADED_AGAIN}"
         loads = (load for row, load in self.table_loads.items() if row not in rows)
         if any(load > self.done[Unit.ALU][Unit.LOAD] for load in loads):
-            yield f"ALU: LOOKUP {_DURING_LOAD}"
+            yield f"ALU: LOOKUP {DURING_LOAD}"
         self.lookups[table] = index
         self.last_lookup = table
 
@@ -484,8 +367,8 @@ class _Reader:
         if unit is Unit.STORE:
             return
         other, text = {
-            Unit.GEMM: (Unit.ALU, _ALU_THEN_GEMM),
-            Unit.ALU: (Unit.GEMM, _GEMM_THEN_ALU),
+            Unit.GEMM: (Unit.ALU, ALU_THEN_GEMM),
+            Unit.ALU: (Unit.GEMM, GEMM_THEN_ALU),
         }[unit]
         before = max((self.result_rows[other].get(row, -1) for row in rows), default=-1)
         taken = other in units_of(instruction.pop)
