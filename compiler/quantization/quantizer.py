@@ -25,6 +25,7 @@ from daedal.compiler.quantization.halves import widen_rotations
 from daedal.compiler.quantization.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.insert import insert_qdq
 from daedal.compiler.quantization.join_masks import join_masks
+from daedal.compiler.quantization.joined_slices import turn_joined_slices
 from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
 from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
 from daedal.compiler.quantization.network import Network
@@ -86,6 +87,7 @@ def quantize_model(
     with np.errstate(over="ignore"):  # the calibration refuses tensors that become infinite
         if wide:
             normalize_views(network)
+        turn_joined_slices(network)
         normalize(network)
         fold_affine(network)
         if wide:

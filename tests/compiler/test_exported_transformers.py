@@ -165,6 +165,19 @@ def projected_at_once(net: Exported) -> str:
     return net.op("Add", x, net.dense(y, DEPTH, DEPTH))
 
 
+def merged(net: Exported) -> str:
+    """As Swin: the tokens of 2 x 2 places become one."""
+    side = int(TOKENS**0.5)
+    x = net.stream()
+    x = net.op(
+        "Add", x, net.dense(net.op("LayerNormalization", x, net.positive(DEPTH)), DEPTH, DEPTH)
+    )
+    starts = [(0, 0), (1, 0), (0, 1), (1, 1)]
+    y = net.every_second(net.reshaped(x, 1, side, side, DEPTH), (1, 2), *starts)
+    y = net.reshaped(y, 1, TOKENS // 4, 4 * DEPTH)
+    return net.dense(net.op("LayerNormalization", y, net.positive(4 * DEPTH)), 4 * DEPTH, DEPTH)
+
+
 BLOCKS: dict[str, Callable[[Exported], str]] = {
     "Llama": grouped,
     "Llama, a mask for each head": lambda net: grouped(net, HEADS),
@@ -173,6 +186,7 @@ BLOCKS: dict[str, Callable[[Exported], str]] = {
     "GPT-NeoX": partly_rotated,
     "GPT-2": of_rows,
     "LeViT": batch_normed,
+    "Swin": merged,
     "timm": projected_at_once,
 }
 

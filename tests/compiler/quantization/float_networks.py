@@ -46,6 +46,17 @@ class FloatNetwork(QdqModel):
         parameters = [self.normal(channels), self.normal(channels), self.normal(channels)]
         return self.op("BatchNormalization", x, *parameters, self.positive(channels), epsilon=1e-3)
 
+    def every_second(self, x: str, axes: tuple[int, int], *starts: tuple[int, int]) -> str:
+        """Every second row and column of a map, from each of `starts` on, joined as channels."""
+        parts = []
+        for start in starts:
+            part = x
+            for axis, begin in zip(axes, start, strict=True):
+                bounds = (np.array([value]) for value in (begin, np.iinfo(np.int64).max, axis, 2))
+                part = self.op("Slice", part, *map(self.constant, bounds))
+            parts.append(part)
+        return self.op("Concat", *parts, axis=1 if axes == (2, 3) else -1)
+
 
 def evaluate(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Outputs by name, by ONNX's reference evaluator."""

@@ -9,6 +9,7 @@ import pytest
 from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.fold_affine import fold_affine
 from daedal.compiler.quantization.hoist_bounds import hoist_bounds
+from daedal.compiler.quantization.joined_slices import turn_joined_slices
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.normalize import normalize
 from daedal.isa.errors import ModelError
@@ -288,3 +289,44 @@ def test_hoist_bounds_stays_behind_results_that_others_read(rng: np.random.Gener
         pooled,
         *(node.output[0] for node in found if node.op_type in ("Concat", "AveragePool")),
     ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((1, 4, 6, 10), (2, 3)), ((1, 4, 6, 10), (1, 2)), ((2, 2, 2, 3), (-3, -2))]
+)
+def test_joined_slices_become_a_transpose(
+    rng: np.random.Generator, shape: tuple[int, ...], axes: tuple[int, int]
+) -> None:
+    """The merging of patches in Swin, and the first layer of YOLO v5."""
+    net = FloatNetwork(rng)
+    joined = net.every_second(net.input("x", shape), axes, (0, 0), (1, 0), (0, 1), (1, 1))
+    net.op("Neg", joined, output="y")
+    nodes = rewritten(net, turn_joined_slices, "y")
+    assert ops(nodes) == ["Reshape", "Transpose", "Reshape", "Neg"]
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [
+        [(0, 0), (1, 0), (0, 1), (0, 1)],
+        [(1, 1), (1, 0), (0, 1), (0, 0)],
+        [(0, 0), (1, 0), (0, 1)],
+    ],
+)
+def test_joined_slices_of_other_places_stay(
+    rng: np.random.Generator, starts: list[tuple[int, int]]
+) -> None:
+    net = FloatNetwork(rng)
+    net.op("Neg", net.every_second(net.input("x", (1, 4, 6, 10)), (2, 3), *starts), output="y")
+    assert ops(rewritten(net, turn_joined_slices, "y"))[-2:] == ["Concat", "Neg"]
+
+
+def test_joined_slices_of_several_tensors_stay(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    a, b = (net.input(name, (1, 2, 4)) for name in "ab")
+    bounds = [np.array([value]) for value in (0, 2, 2)]
+    parts = [net.op("Slice", x, *map(net.constant, bounds)) for x in (a, b)]
+    net.op("Concat", *parts, axis=2, output="y")
+    net.op("Concat", net.op("Slice", a, *map(net.constant, bounds)), b, axis=2, output="z")
+    nodes = rewritten(net, turn_joined_slices, "y", "z")
+    assert ops(nodes) == ["Slice", "Slice", "Concat", "Slice", "Concat"]
