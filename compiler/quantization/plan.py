@@ -79,6 +79,10 @@ def make_plan(network: Network, *, wide: bool = False, fuses: bool = True) -> Pl
     operator is treated as part of it. Of a function of one activation (`functions`), only operand
     and result are quantized.
 
+    Where no product follows, results of several kinds meet, as boxes and scores of a detector do,
+    and are brought to units of their own. One scale would leave the smaller ones no steps. So a
+    Concat there stays in float, and so do sums and products with constants of several numbers.
+
     With `wide`, softmax and norms are computed on integers, too, if products read their results,
     and what they read has 16 bits (`widths`). So have sums of scores and masks. With `fuses`,
     nothing between the two products of an attention is quantized (`attentions`). Its queries have
@@ -112,6 +116,7 @@ class _Planner:
         self._users, self._producers = network.users(), network.producers()
         self._functions = find_functions(network, self._types)
         self._given = given_tensors(network) if wide else frozenset[str]()
+        self._before_products = self._find_before_products()
         self._computed: set[str] = set()
         self._masked: dict[str, MaskedScores] = {}
         self.groups: dict[str, str] = {}
@@ -255,6 +260,8 @@ class _Planner:
                 self._want(function.result)
                 self._computed.update(function.nodes)
             return
+        if self._is_conversion(node):
+            return
         light = light_operands(self._network, self._types, node)
         if light and self._are_wanted(light, self._given):
             self._want(*light, self._result(node))
@@ -263,6 +270,31 @@ class _Planner:
         moved = move_operands(self._network, self._types, node)
         if moved and self._are_wanted(moved):
             self._move(node, moved)
+
+    def _find_before_products(self) -> frozenset[str]:
+        """Tensors that a product reads, itself or behind operators that integers compute."""
+        network, types = self._network, self._types
+        found = {item.mask for item in self._attentions if item.mask is not None}
+        for node in reversed(network.nodes):
+            products = product_operands(network, types, node)
+            found.update(products)
+            if products or found.isdisjoint(node.output):
+                continue
+            function = self._functions.get(node.output[0])
+            norm = norm_operand(network, types, node) if self._wide else None
+            found.update(() if function is None else (function.source,))
+            found.update(() if norm is None else (norm,))
+            found.update(light_operands(network, types, node), move_operands(network, types, node))
+        return frozenset(found)
+
+    def _is_conversion(self, node: onnx.NodeProto) -> bool:
+        """Whether a node joins results of the network, or brings them to other units."""
+        if not self._before_products.isdisjoint(node.output):
+            return False
+        constants = (self._network.constants.get(name) for name in node.input)
+        if node.op_type in ("Add", "Mul", "Sub"):
+            return any(value is not None and value.size > 1 for value in constants)
+        return bool(node.op_type == "Concat")
 
     def _move(self, node: onnx.NodeProto, operands: Iterable[str]) -> None:
         self._want(*operands, node.output[0])

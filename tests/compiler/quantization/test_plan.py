@@ -38,10 +38,25 @@ def test_what_moves_shares_a_scale(rng: np.random.Generator) -> None:
     a, b = net.conv(x, 4, 4), net.conv(x, 4, 4)
     pooled = net.op("MaxPool", a, kernel_shape=[1, 1])
     joined = net.op("Concat", pooled, b, axis=1)
-    net.op("Transpose", joined, perm=[0, 2, 3, 1], output="y")
+    turned = net.op("Transpose", joined, perm=[0, 1, 3, 2])
+    net.conv(turned, 8, 4, output="y")
     groups = planned(net, "y").groups
-    assert len({groups[name] for name in (a, b, pooled, joined, "y")}) == 1
+    assert len({groups[name] for name in (a, b, pooled, joined, turned)}) == 1
     assert groups["x"] != groups[a]
+
+
+def test_what_no_product_reads_is_joined_in_float(rng: np.random.Generator) -> None:
+    """As in a detector: boxes in pixels, and scores, which have no steps in units of boxes."""
+    net = FloatNetwork(rng)
+    x = net.conv(net.input("x", SHAPE), 4, 4)
+    boxes, scores = net.conv(x, 4, 4), net.op("Sigmoid", net.conv(x, 4, 2), output="s")
+    moved = net.op("Add", boxes, net.normal(1, 1, 8, 8))
+    pixels = net.op("Mul", moved, net.positive(1, 1, 8, 8))
+    net.op("Concat", pixels, scores, axis=1, output="y")
+    plan = planned(net, "y")
+    (classes,) = (node.input[0] for node in net.nodes if node.op_type == "Sigmoid")
+    assert set(plan.groups) == {"x", x, boxes, classes, "s"}
+    assert len(plan.computed) == 4
 
 
 def test_foreign_operators_stay_in_float(rng: np.random.Generator) -> None:
@@ -64,7 +79,7 @@ def test_a_mask_is_added_in_float(value: float, computed: bool, rng: np.random.G
     net = FloatNetwork(rng)
     scores = net.conv(net.input("x", SHAPE), 4, 4)
     mask = net.constant(np.where(np.eye(SHAPE[-1]), 0, value).astype(np.float32))
-    net.op("Softmax", net.op("Add", scores, mask, output="masked"), output="y")
+    net.conv(net.op("Add", scores, mask, output="masked"), 4, 4, output="y")
     assert ("masked" in planned(net, "y").computed) is computed
 
 

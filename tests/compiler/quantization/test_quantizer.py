@@ -77,7 +77,8 @@ def upsampling(net: FloatNetwork) -> onnx.ModelProto:
     starts, ends, axes = (net.constant(np.array(v, np.int64)) for v in ([1, 0], [15, 12], [2, 3]))
     z = net.op("Slice", net.op("Pad", z, pads), starts, ends, axes)
     x = net.op("Sub", net.op("Add", y, z), net.normal(1, 8, 14, 12))
-    return net.model(net.op("Clip", x, "", net.constant(np.float32(1.5)), output="y"))
+    x = net.op("Clip", x, "", net.constant(np.float32(1.5)))
+    return net.model(net.conv(x, 8, 4, 1, output="y"))
 
 
 NETWORKS: list[Callable[[FloatNetwork], onnx.ModelProto]] = [plain, branches, foreign, upsampling]
@@ -109,6 +110,20 @@ def test_all_between_input_and_output_is_computed_from_integers(
     assert {node.op for node in graph.nodes if not runs_on(node.op, ACCELERATOR)} <= HOST
     found = compare_operators(quantized, graph, {"x": samples[:1]})
     assert max(item.largest for item in found) <= 1, found
+
+
+def test_scores_beside_boxes_keep_their_steps(rng: np.random.Generator) -> None:
+    net = FloatNetwork(rng)
+    x = net.op("Relu", net.conv(net.input("x", SHAPE), 3, 8))
+    boxes = net.op("Mul", net.conv(x, 8, 4), net.constant(np.full(SHAPE[-1], 100, np.float32)))
+    scores = net.op("Sigmoid", net.conv(x, 8, 5))
+    model = net.model(net.op("Concat", boxes, scores, axis=1, output="y"))
+    samples = rng.normal(0, 1, (8, *SHAPE[1:])).astype(np.float32)
+    quantized = daedal.quantize(model.SerializeToString(), samples)
+    feeds = {"x": samples[:1]}
+    outputs = daedal.simulate(daedal.compile(quantized, VTA), feeds).outputs
+    (expected,) = run_onnxruntime(model, feeds)
+    assert np.abs(outputs["y"] - expected)[:, 4:].max() < 0.1
 
 
 def test_the_machine_gives_what_the_integers_are(rng: np.random.Generator) -> None:
