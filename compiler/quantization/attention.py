@@ -4,9 +4,8 @@ Every projection is a product of its own, with scales of its own; scores are sca
 projection of the queries; and a rotation of halves (rotary embedding) is a second projection.
 """
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -15,7 +14,8 @@ from onnx import helper
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.edges import Edges
 from daedal.compiler.quantization.halves import turn, turned_heads
-from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.projections import form_of, split_projections
 
 __all__ = ["normalize_attention"]
 
@@ -27,100 +27,47 @@ def normalize_attention(network: Network) -> None:
 
     Before -> after; between a Gemm and what uses it, Reshapes and Transposes may lie::
 
+        MatMul(v, Transpose(Softmax(s)))          ->  Transpose(MatMul(Softmax(s), Transpose(v)))
         Slice(Gemm(x, W, b))                      ->  Gemm(x, W[part], b[part])
+        Slice(Reshape(Conv(x, W, b)))             ->  Reshape(Conv(x, W[part], b[part]))
         Concat(Neg(Slice(q)), Slice(q))           ->  q of Gemm(x, W[turned], b[turned])
         Concat(Neg(Slice(r)), Slice(r))           ->  Gemm(r, turned)           r: a norm
         Mul(Gemm(x, W, b), c)                     ->  Gemm(x, c * W, c * b)
         Mul(MatMul(q, k), c)                      ->  MatMul(q of Gemm(x, c * W, c * b), k)
     """
-    for rewrite in (_split_projections, _turn_halves, _scale_projections, _scale_queries):
+    for rewrite in (
+        _multiply_weights_first,
+        split_projections,
+        _turn_halves,
+        _scale_projections,
+        _scale_queries,
+    ):
         rewrite(Edges.of(network))
         network.drop_unread()
 
 
-def _split_projections(edges: Edges) -> None:
-    """Slices of the outputs of one projection become projections."""
+def _multiply_weights_first(edges: Edges) -> None:
+    """Products of values, with channels as rows, and turned weights exchange their operands."""
     nodes: list[onnx.NodeProto] = []
     for node in edges.network.nodes:
-        nodes += _sliced_projection(edges, node) or [node]
-    edges.network.nodes = nodes
-
-
-def _sliced_projection(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-    """The projection of which `node` is a slice, as nodes with the slice's output; None if `node`
-    is something else."""
-    part = edges.slice_of(node)
-    if part is None or not _is_cut(edges, node.input[0], part[0]):
-        return None
-    axis, begin, end = part
-    form = _form_of(edges, node.input[0])
-    if form is None:
-        return None
-    for order in reversed(form.orders):
-        axis = order[axis]
-    if axis < form.rows:
-        return None
-    outputs = np.arange(math.prod(form.shape[form.rows :])).reshape(form.shape[form.rows :])
-    kept = outputs.take(range(begin, end), axis - form.rows).ravel()
-    parameters = [item[..., kept] for item in edges.parameters(form.layer)]
-    shape = (*form.shape[:axis], end - begin, *form.shape[axis + 1 :])
-    return form.projection(edges, parameters, shape, node.output[0])
-
-
-@dataclass(frozen=True)
-class _Form:
-    """A projection's result in another form: `shape`, of which the axes from `rows` on are the
-    outputs of the Gemm `layer`, then transposed to each of `orders`."""
-
-    layer: onnx.NodeProto
-    shape: tuple[int, ...]
-    rows: int
-    orders: tuple[list[int], ...]
-
-    def projection(
-        self, edges: Edges, parameters: Sequence[Array], shape: Sequence[int], output: str
-    ) -> list[onnx.NodeProto]:
-        """Another projection in this form, with other parameters and before the transpositions
-        another shape; its result is `output`."""
-        names = [edges.network.fresh(f"{output}_heads") for _ in self.orders] + [output]
-        return [
-            *edges.add_projection(self.layer, parameters, shape, names[0]),
-            *(
-                helper.make_node("Transpose", [before], [after], name=after, perm=order)
-                for order, before, after in zip(self.orders, names, names[1:], strict=False)
-            ),
+        turned = edges.producer(node.input[1], "Transpose") if node.op_type == "MatMul" else None
+        weights = None if turned is None else edges.producer(turned.input[0], "Softmax")
+        ranks = {len(edges.shapes.get(name, ())) for name in (*node.input, *node.output)}
+        rank = max(ranks)
+        order = [*range(rank - 2), rank - 1, rank - 2]
+        is_turned = turned is not None and list(attribute(turned, "perm", ())) == order
+        if weights is None or not is_turned or len(ranks) > 1:
+            nodes.append(node)
+            continue
+        values, product = (
+            edges.network.fresh(f"{node.output[0]}_{role}") for role in ("values", "rows")
+        )
+        nodes += [
+            helper.make_node("Transpose", [node.input[0]], [values], name=values, perm=order),
+            helper.make_node("MatMul", [weights.output[0], values], [product], name=node.name),
+            helper.make_node("Transpose", [product], list(node.output), name=product, perm=order),
         ]
-
-
-def _form_of(edges: Edges, name: str) -> _Form | None:
-    """The projection of which `name` is a form that nothing else reads, or None."""
-    orders: list[list[int]] = []
-    while (turned := edges.producer(name, "Transpose")) is not None:
-        name = turned.input[0]
-        orders.insert(0, list(attribute(turned, "perm", range(len(edges.shapes[name]))[::-1])))
-        if not edges.network.has_one_user(name, edges.users):
-            return None
-    shape = edges.shapes.get(name, ())
-    while (view := edges.producer(name, "Reshape")) is not None:
-        name = view.input[0]
-        if not edges.network.has_one_user(name, edges.users):
-            return None
-    layer = edges.layer(name)
-    if layer is None or math.prod(shape) == 0:
-        return None
-    outputs, rows = edges.parameters(layer)[0].shape[1], len(shape)
-    while rows and math.prod(shape[rows:]) < outputs:
-        rows -= 1
-    return _Form(layer, shape, rows, tuple(orders)) if math.prod(shape[rows:]) == outputs else None
-
-
-def _is_cut(edges: Edges, name: str, axis: int) -> bool:
-    """Whether all that reads a tensor are slices of `axis` that do not overlap."""
-    parts = [edges.slice_of(user) for user in edges.users[name]]
-    if name in edges.network.output_names or any(item is None or item[0] != axis for item in parts):
-        return False
-    ends = sorted((item[1], item[2]) for item in parts if item is not None)
-    return all(ends[index][1] <= ends[index + 1][0] for index in range(len(ends) - 1))
+    edges.network.nodes = nodes
 
 
 def _turn_halves(edges: Edges) -> None:
@@ -141,7 +88,7 @@ def _turned_projection(
     edges: Edges, heads: str, rotated: int, output: str
 ) -> list[onnx.NodeProto] | None:
     """The projection that gives `output`, the turned heads, if one gives the heads, or None."""
-    form = _form_of(edges, heads)
+    form = form_of(edges, heads)
     width = edges.shapes[heads][-1]
     if form is None or form.shape[-1] != width or any(order[-1] != 3 for order in form.orders):
         return None

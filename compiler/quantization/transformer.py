@@ -36,7 +36,9 @@ def _has_norms(network: Network) -> bool:
     for node in network.nodes:
         if norm_operand(network, types, node) is None:
             continue
-        readers = users.get(node.output[0], ())
+        readers = [*users.get(node.output[0], ())]
+        for turned in [reader for reader in readers if reader.op_type == "Transpose"]:
+            readers += users.get(turned.output[0], ())
         if node.op_type in NORMS or any(
             len(product_operands(network, types, reader)) > 1 for reader in readers
         ):

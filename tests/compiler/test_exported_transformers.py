@@ -165,6 +165,22 @@ def projected_at_once(net: Exported) -> str:
     return net.op("Add", x, net.dense(y, DEPTH, DEPTH))
 
 
+def over_maps(net: Exported) -> str:
+    """As YOLO 11: attention over the pixels of a map, channels as rows, beside a convolution."""
+    form = (1, DEPTH, int(TOKENS**0.5), int(TOKENS**0.5))
+    x = net.reshaped(net.input("x", (1, TOKENS, DEPTH)), *form)
+    x = net.op("Relu", net.conv(x, DEPTH, DEPTH, 1))
+    y = net.reshaped(net.conv(x, DEPTH, 2 * DEPTH, 1), 1, HEADS, 2 * WIDTH, TOKENS)
+    sizes = (0, WIDTH // 2, WIDTH, 2 * WIDTH)
+    query, key, value = (net.sliced(y, begin, end, 2) for begin, end in pairwise(sizes))
+    scores = net.op("MatMul", net.op("Transpose", query, perm=[0, 1, 3, 2]), key)
+    weights = net.op("Softmax", net.op("Mul", scores, net.number(WIDTH**-0.5)), axis=-1)
+    mean = net.op("MatMul", value, net.op("Transpose", weights, perm=[0, 1, 3, 2]))
+    near = net.conv(net.reshaped(value, *form), DEPTH, DEPTH, 3, group=DEPTH)
+    y = net.op("Add", net.reshaped(mean, *form), near)
+    return net.op("Add", x, net.conv(y, DEPTH, DEPTH, 1))
+
+
 def merged(net: Exported) -> str:
     """As Swin: the tokens of 2 x 2 places become one."""
     side = int(TOKENS**0.5)
@@ -188,6 +204,7 @@ BLOCKS: dict[str, Callable[[Exported], str]] = {
     "LeViT": batch_normed,
     "Swin": merged,
     "timm": projected_at_once,
+    "YOLO 11": over_maps,
 }
 
 

@@ -10,6 +10,7 @@ from onnx import numpy_helper
 from daedal.check import run_onnxruntime
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.attention import normalize_attention
+from daedal.compiler.quantization.attentions import find_attentions
 from daedal.compiler.quantization.balance import balance_norms
 from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.float_runner import make_runner
@@ -154,6 +155,42 @@ def test_every_factor_of_queries_counts(rng: np.random.Generator) -> None:
     x = net.op("Mul", net.heads(x), net.number(-2))
     net.op("Softmax", net.op("MatMul", x, net.op("Transpose", x, perm=[0, 1, 3, 2])), output="y")
     assert "Mul" not in rewritten(net.model("y"), rng)
+
+
+def of_maps(net: FloatTransformer) -> str:
+    """Attention over the pixels of a map, as YOLO 11 has it: channels are rows."""
+    x = net.op("Reshape", net.input("x", (1, TOKENS, DEPTH)), net.whole(1, DEPTH, 2, TOKENS // 2))
+    x = net.conv(net.conv(x, DEPTH, DEPTH, 1), DEPTH, 2 * DEPTH, 1)
+    x = net.op("Reshape", x, net.whole(1, HEADS, 2 * WIDTH, TOKENS))
+    query, key, value = (
+        net.sliced(x, begin * WIDTH // 2, end * WIDTH // 2, 2)
+        for begin, end in ((0, 1), (1, 2), (2, 4))
+    )
+    scores = net.op("MatMul", net.op("Transpose", query, perm=[0, 1, 3, 2]), key)
+    weights = net.op("Softmax", net.op("Mul", scores, net.number(0.7)), axis=-1)
+    mean = net.op("MatMul", value, net.op("Transpose", weights, perm=[0, 1, 3, 2]))
+    return net.op("Reshape", mean, net.whole(1, DEPTH, 2, TOKENS // 2))
+
+
+def test_attention_over_maps_has_projections_and_weights_first(rng: np.random.Generator) -> None:
+    net = FloatTransformer(rng)
+    net.op("Neg", of_maps(net), output="y")
+    model = net.model("y")
+    assert rewritten(model, rng).count("Conv") == 4
+    network = as_transformer(clean(model))
+    assert network is not None
+    normalize_attention(network)
+    (attention,) = find_attentions(network, network.types())
+    assert attention.factor == pytest.approx(0.7)
+
+
+def test_a_convolution_that_others_read_stays_whole(rng: np.random.Generator) -> None:
+    net = FloatTransformer(rng)
+    mean = of_maps(net)
+    _, whole = (node.output[0] for node in net.nodes if node.op_type == "Conv")
+    net.op("Add", mean, net.op("ReduceMean", whole), output="y")
+    ops = rewritten(net.model("y"), rng)
+    assert ops.count("Conv") == 2 and ops.count("Slice") == 3
 
 
 def scores_of(net: FloatTransformer) -> str:
