@@ -1,6 +1,6 @@
 """Calibrated quantization: a float ONNX model in, an int8 QDQ model out."""
 
+from daedal.compiler.quantization.calibration.ranges import Method
 from daedal.compiler.quantization.quantizer import quantize_model
-from daedal.compiler.quantization.ranges import Method
 
 __all__ = ["Method", "quantize_model"]

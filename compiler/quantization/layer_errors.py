@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from daedal.compiler.quantization.float_runner import make_runner
+from daedal.compiler.quantization.calibration.float_runner import make_runner
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.operators import VIEWS
 

@@ -1,8 +1,8 @@
 """Bounds the ranges of masked scores: a mask of -10000 would leave the scores no steps."""
 
+from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.plan import MaskedScores, Plan
-from daedal.compiler.quantization.ranges import Range
 
 __all__ = ["bound_attention_masks", "bound_masks"]
 

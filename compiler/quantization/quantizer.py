@@ -12,30 +12,30 @@ import numpy as np
 import onnx
 
 from daedal.compiler.frontend.reader import read_model
-from daedal.compiler.quantization.attention import normalize_attention
-from daedal.compiler.quantization.balance import balance_norms
-from daedal.compiler.quantization.caches import align_caches
-from daedal.compiler.quantization.calibrate import calibrate
-from daedal.compiler.quantization.centre_streams import centre_streams
-from daedal.compiler.quantization.clean import clean
-from daedal.compiler.quantization.fold_affine import fold_affine
+from daedal.compiler.quantization.calibration.calibrate import calibrate
+from daedal.compiler.quantization.calibration.ranges import Method, Range
+from daedal.compiler.quantization.calibration.samples import Samples, split_samples
 from daedal.compiler.quantization.given import spread_given
-from daedal.compiler.quantization.grouped_queries import group_queries
-from daedal.compiler.quantization.halves import widen_rotations
-from daedal.compiler.quantization.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.insert import insert_qdq
-from daedal.compiler.quantization.join_masks import join_masks
-from daedal.compiler.quantization.joined_slices import turn_joined_slices
 from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
 from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
 from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.normalize import normalize, normalize_views
 from daedal.compiler.quantization.plan import Plan, make_plan
-from daedal.compiler.quantization.ranges import Method, Range
-from daedal.compiler.quantization.rotary import multiply_rotations
-from daedal.compiler.quantization.samples import Samples, split_samples
+from daedal.compiler.quantization.rewrites.attention import normalize_attention
+from daedal.compiler.quantization.rewrites.balance import balance_norms
+from daedal.compiler.quantization.rewrites.caches import align_caches
+from daedal.compiler.quantization.rewrites.centre_streams import centre_streams
+from daedal.compiler.quantization.rewrites.clean import clean
+from daedal.compiler.quantization.rewrites.fold_affine import fold_affine
+from daedal.compiler.quantization.rewrites.grouped_queries import group_queries
+from daedal.compiler.quantization.rewrites.halves import widen_rotations
+from daedal.compiler.quantization.rewrites.hoist_bounds import hoist_bounds
+from daedal.compiler.quantization.rewrites.join_masks import join_masks
+from daedal.compiler.quantization.rewrites.joined_slices import turn_joined_slices
+from daedal.compiler.quantization.rewrites.normalize import normalize, normalize_views
+from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
+from daedal.compiler.quantization.rewrites.tokens import normalize_tokens
 from daedal.compiler.quantization.streams import find_streams
-from daedal.compiler.quantization.tokens import normalize_tokens
 from daedal.compiler.quantization.transformer import as_transformer
 from daedal.isa.errors import ModelError
 

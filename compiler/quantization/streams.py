@@ -18,10 +18,10 @@ from itertools import chain
 
 import numpy as np
 
+from daedal.compiler.quantization.calibration.ranges import WIDE_HEADROOM, Range, wide_scale
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.operators import NORMS, move_operands, product_operands
 from daedal.compiler.quantization.plan import Plan
-from daedal.compiler.quantization.ranges import WIDE_HEADROOM, Range, wide_scale
 
 __all__ = ["Streams", "find_streams"]
 

@@ -1,9 +1,13 @@
 """Decides whether a network is quantized as a transformer and brings it into their opset."""
 
-from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.operators import NORMS, norm_operand, product_operands
-from daedal.compiler.quantization.recognize_norms import RMS_OPSET, recognize_norms, written_norms
+from daedal.compiler.quantization.rewrites.clean import clean
+from daedal.compiler.quantization.rewrites.recognize_norms import (
+    RMS_OPSET,
+    recognize_norms,
+    written_norms,
+)
 
 __all__ = ["as_transformer"]
 

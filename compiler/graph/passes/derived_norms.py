@@ -2,7 +2,7 @@
 
 Norms with the same operand and epsilon normalize to the same values, and differ in gain and bias
 only. So one is a change of scale and offset per channel of the other, which takes a fifth of the
-operations. `daedal quantize` makes such pairs (`daedal.compiler.quantization.balance`).
+operations. `daedal quantize` makes such pairs (`daedal.compiler.quantization.rewrites.balance`).
 """
 
 from collections.abc import Iterator

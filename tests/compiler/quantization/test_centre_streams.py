@@ -10,9 +10,9 @@ from onnx import numpy_helper
 
 from daedal.check import run_onnxruntime
 from daedal.compiler.quantization import quantize_model
-from daedal.compiler.quantization.centre_streams import centre_streams
-from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.rewrites.centre_streams import centre_streams
+from daedal.compiler.quantization.rewrites.clean import clean
 from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
 
 Stream = Callable[[FloatTransformer], str]

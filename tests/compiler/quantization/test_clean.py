@@ -5,7 +5,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from daedal.compiler.quantization.clean import clean
+from daedal.compiler.quantization.rewrites.clean import clean
 from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import FloatNetwork, evaluate
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from daedal.compiler.quantization.float_runner import make_runner
+from daedal.compiler.quantization.calibration.float_runner import make_runner
 from daedal.compiler.quantization.network import Network
 from tests.compiler.graph.qdq_models import QdqModel
 

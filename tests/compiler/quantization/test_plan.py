@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from daedal.compiler.quantization.clean import clean
 from daedal.compiler.quantization.plan import Plan, make_plan
+from daedal.compiler.quantization.rewrites.clean import clean
 from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import FloatNetwork
 

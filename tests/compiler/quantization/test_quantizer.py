@@ -11,10 +11,11 @@ import daedal
 from daedal.check import compare_operators, integer_graph, run_onnxruntime
 from daedal.compiler.graph import run_all
 from daedal.compiler.graph.ops.registry import runs_on
-from daedal.compiler.quantization import Method, calibrate, quantize_model
-from daedal.compiler.quantization.float_runner import FloatRunner, make_runner
+from daedal.compiler.quantization import Method, quantize_model
+from daedal.compiler.quantization.calibration import calibrate
+from daedal.compiler.quantization.calibration.float_runner import FloatRunner, make_runner
+from daedal.compiler.quantization.calibration.samples import Samples
 from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.samples import Samples
 from daedal.compiler.target import ACCELERATOR
 from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import (

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daedal.compiler.quantization.ranges import Histogram, Method, Range, choose_range
+from daedal.compiler.quantization.calibration.ranges import Histogram, Method, Range, choose_range
 from daedal.isa import numerics
 
 finite = st.floats(0, 2.0**100, allow_nan=False, width=32)

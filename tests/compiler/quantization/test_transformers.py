@@ -9,16 +9,16 @@ from onnx import numpy_helper
 
 from daedal.check import run_onnxruntime
 from daedal.compiler.quantization import quantize_model
-from daedal.compiler.quantization.attention import normalize_attention
 from daedal.compiler.quantization.attentions import find_attentions
-from daedal.compiler.quantization.balance import balance_norms
-from daedal.compiler.quantization.clean import clean
-from daedal.compiler.quantization.float_runner import make_runner
-from daedal.compiler.quantization.join_masks import join_masks
+from daedal.compiler.quantization.calibration.float_runner import make_runner
+from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.network import Array
-from daedal.compiler.quantization.normalize import normalize, normalize_views
-from daedal.compiler.quantization.ranges import Range
-from daedal.compiler.quantization.tokens import normalize_tokens
+from daedal.compiler.quantization.rewrites.attention import normalize_attention
+from daedal.compiler.quantization.rewrites.balance import balance_norms
+from daedal.compiler.quantization.rewrites.clean import clean
+from daedal.compiler.quantization.rewrites.join_masks import join_masks
+from daedal.compiler.quantization.rewrites.normalize import normalize, normalize_views
+from daedal.compiler.quantization.rewrites.tokens import normalize_tokens
 from daedal.compiler.quantization.transformer import as_transformer
 from tests.compiler.quantization.float_networks import FloatNetwork, evaluate, signal_to_noise_db
 from tests.compiler.quantization.float_transformers import (

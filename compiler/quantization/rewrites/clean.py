@@ -12,8 +12,8 @@ from onnx import helper
 
 from daedal.compiler.frontend.reader import opset_of
 from daedal.compiler.graph.types import MAX_ELEMENTS
-from daedal.compiler.quantization.identities import drop_identities
 from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.rewrites.identities import drop_identities
 from daedal.isa.errors import ModelError
 from daedal.isa.onnx_evaluator import evaluator_of
 

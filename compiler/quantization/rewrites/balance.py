@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from daedal.compiler.quantization.edges import Edges
-from daedal.compiler.quantization.float_runner import make_runner
+from daedal.compiler.quantization.calibration.float_runner import make_runner
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.operators import NORMS
+from daedal.compiler.quantization.rewrites.edges import Edges
 
 __all__ = ["balance_norms"]
 

@@ -12,10 +12,10 @@ import onnx
 from onnx import helper
 
 from daedal.compiler.frontend.attributes import attribute
-from daedal.compiler.quantization.edges import Edges
-from daedal.compiler.quantization.halves import turn, turned_heads
 from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.projections import form_of, split_projections
+from daedal.compiler.quantization.rewrites.edges import Edges
+from daedal.compiler.quantization.rewrites.halves import turn, turned_heads
+from daedal.compiler.quantization.rewrites.projections import form_of, split_projections
 
 __all__ = ["normalize_attention"]
 

@@ -9,8 +9,8 @@ import onnx
 from onnx import helper
 
 from daedal.compiler.frontend.attributes import attribute
-from daedal.compiler.quantization.edges import Edges
 from daedal.compiler.quantization.network import Array
+from daedal.compiler.quantization.rewrites.edges import Edges
 
 __all__ = ["Form", "form_of", "split_projections"]
 

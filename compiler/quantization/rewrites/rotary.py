@@ -7,11 +7,11 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from daedal.compiler.quantization.caches import ROWS
-from daedal.compiler.quantization.edges import Edges
 from daedal.compiler.quantization.given import given_tensors
-from daedal.compiler.quantization.halves import turn, turned_heads
 from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.rewrites.caches import ROWS
+from daedal.compiler.quantization.rewrites.edges import Edges
+from daedal.compiler.quantization.rewrites.halves import turn, turned_heads
 
 __all__ = ["multiply_rotations"]
 

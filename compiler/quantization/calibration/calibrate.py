@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from daedal.compiler.quantization.float_runner import FloatRunner, make_runner
+from daedal.compiler.quantization.calibration.float_runner import FloatRunner, make_runner
+from daedal.compiler.quantization.calibration.ranges import Histogram, Method, Range, choose_range
 from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.ranges import Histogram, Method, Range, choose_range
 from daedal.isa.errors import ModelError
 
 __all__ = ["calibrate"]

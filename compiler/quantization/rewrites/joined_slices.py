@@ -6,8 +6,8 @@ from onnx import helper
 
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.graph.views import turned_axes
-from daedal.compiler.quantization.edges import Edges
 from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.rewrites.edges import Edges
 
 __all__ = ["turn_joined_slices"]
 

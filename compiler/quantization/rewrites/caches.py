@@ -12,8 +12,8 @@ import onnx
 from onnx import helper
 
 from daedal.compiler.frontend.attributes import attribute
-from daedal.compiler.quantization.edges import Edges
 from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.rewrites.edges import Edges
 
 __all__ = ["align_caches"]
 

@@ -1,0 +1,1 @@
+"""Which values tensors take over the samples, and the ranges that follow."""
