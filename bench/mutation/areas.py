@@ -63,7 +63,7 @@ AREAS = (
         {
             "compiler/codegen/*.py": 1,
             "compiler/link/**/*.py": 1,
-            "compiler/graph/passes/*.py": 1,
+            "compiler/graph/passes/**/*.py": 1,
             "compiler/quantization/**/*.py": 1,
             "compiler/schedule/*.py": 1,
             "compiler/tir/*.py": 1,

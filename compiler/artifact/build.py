@@ -17,8 +17,8 @@ from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.append import Q_APPEND
 from daedal.compiler.graph.ops.registry import whole
+from daedal.compiler.graph.passes.lowering.quantized_weights import find_weights, weight_axis
 from daedal.compiler.graph.passes.partition import Part
-from daedal.compiler.graph.passes.quantized_weights import find_weights, weight_axis
 from daedal.compiler.launch import CompiledLaunch
 from daedal.compiler.ops.accelerator.vector.rows import computes_rows
 from daedal.compiler.pipeline import CompiledGraph

@@ -8,7 +8,7 @@ from daedal.compiler.frontend.cut import ModelCutter
 from daedal.compiler.frontend.operators.table import OPERATORS
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.foreign import names_read
-from daedal.compiler.graph.passes.function_rule import function_nodes
+from daedal.compiler.graph.passes.lowering.function_rule import function_nodes
 
 __all__ = ["HostReasons"]
 

@@ -2,7 +2,7 @@
 
 A group takes one quantized tensor and gives one: nothing inside is quantized, so that its result is
 rounded once, and `lower_qdq` finds the function however it is written
-(`daedal.compiler.graph.passes.function_rule`).
+(`daedal.compiler.graph.passes.lowering.function_rule`).
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from daedal.compiler.graph.passes.function_rule import ELEMENTWISE
+from daedal.compiler.graph.passes.lowering.function_rule import ELEMENTWISE
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.operators import BOUNDS, Types
 

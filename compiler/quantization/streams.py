@@ -9,7 +9,7 @@ for twice what the samples show, as `Range.wide_quantization` gives it.
 
 Where a norm gives one of the terms, each sum is a stream of its own, as in the encoder of Vaswani
 et al. (2017). Products read the norm, too, and take its result from that of 16 bits
-(`daedal.compiler.graph.passes.derived_norms`). Such a stream is left as it is.
+(`daedal.compiler.graph.passes.lowering.derived_norms`). Such a stream is left as it is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -26,7 +26,7 @@ from daedal.compiler.graph.passes.fuse_lookups import fuse_lookups
 from daedal.compiler.graph.passes.fuse_operators import fuse_operators
 from daedal.compiler.graph.passes.hoist_lookups import hoist_lookups
 from daedal.compiler.graph.passes.join_columns import join_columns
-from daedal.compiler.graph.passes.lower_qdq import lower_qdq
+from daedal.compiler.graph.passes.lowering.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.move_transposes import move_transposes
 from daedal.compiler.graph.passes.moves_to_views import moves_to_views
 from daedal.compiler.graph.passes.pads_first import pads_first

@@ -8,7 +8,11 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.batch_norm import gain_and_offset
 from daedal.compiler.graph.ops.registry import number
-from daedal.compiler.graph.passes.quantized_weights import find_weights, real_constant, weight_axis
+from daedal.compiler.graph.passes.lowering.quantized_weights import (
+    find_weights,
+    real_constant,
+    weight_axis,
+)
 from daedal.isa.errors import ModelError
 
 __all__ = ["fold_batch_norm"]

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from daedal.compiler.graph.passes import attention_rule
+from daedal.compiler.graph.passes.lowering import attention_rule
 from daedal.compiler.onnxruntime_session import open_session
 from daedal.compiler.quantization import masks
 from daedal.compiler.quantization.given import given_tensors, spread_given

@@ -9,8 +9,8 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
-from daedal.compiler.graph.passes.attention_rule import lower_attention
-from daedal.compiler.graph.passes.elementwise_rules import (
+from daedal.compiler.graph.passes.lowering.attention_rule import lower_attention
+from daedal.compiler.graph.passes.lowering.elementwise_rules import (
     lower_activation,
     lower_add,
     lower_dequantize,
@@ -18,19 +18,23 @@ from daedal.compiler.graph.passes.elementwise_rules import (
     lower_mul,
     lower_sub,
 )
-from daedal.compiler.graph.passes.lowering_context import LoweringContext, Rule
-from daedal.compiler.graph.passes.matmul_rule import add_matmul
-from daedal.compiler.graph.passes.movement_rules import (
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
+from daedal.compiler.graph.passes.lowering.matmul_rule import add_matmul
+from daedal.compiler.graph.passes.lowering.movement_rules import (
     lower_concat,
     lower_moved,
     lower_pad,
     lower_resize,
     lower_slice,
 )
-from daedal.compiler.graph.passes.pooling_rules import lower_avg_pool, lower_max_pool
-from daedal.compiler.graph.passes.quantized_weights import find_weights, real_constant
-from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor, check_sums
-from daedal.compiler.graph.passes.row_rules import (
+from daedal.compiler.graph.passes.lowering.pooling_rules import lower_avg_pool, lower_max_pool
+from daedal.compiler.graph.passes.lowering.quantized_weights import find_weights, real_constant
+from daedal.compiler.graph.passes.lowering.requantization import (
+    Quantization,
+    QuantizedTensor,
+    check_sums,
+)
+from daedal.compiler.graph.passes.lowering.row_rules import (
     lower_layer_norm,
     lower_rms_norm,
     lower_softmax,

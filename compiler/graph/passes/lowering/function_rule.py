@@ -16,8 +16,8 @@ from daedal.compiler.graph.ops.foreign import FOREIGN
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.looked_up import Q_REQUANTIZE_LOOKUP
 from daedal.compiler.graph.ops.registry import get_op
-from daedal.compiler.graph.passes.lowering_context import ON_GRID, LoweringContext
-from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
+from daedal.compiler.graph.passes.lowering.lowering_context import ON_GRID, LoweringContext
+from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
 from daedal.compiler.graph.types import TensorType
 from daedal.isa import numerics
 from daedal.isa.scratchpad import TABLE_ENTRIES

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from daedal.compiler.graph.graph import Attrs, AttrValue, Node
-from daedal.compiler.graph.passes.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
 
 __all__ = ["over_last_axis"]
 

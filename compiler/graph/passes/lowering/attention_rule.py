@@ -14,9 +14,13 @@ from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MEAN_TABLES, 
 from daedal.compiler.graph.ops.integer_rows import step_rows
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.ops.registry import ints
-from daedal.compiler.graph.passes.lowering_context import LoweringContext
-from daedal.compiler.graph.passes.matmul_rule import reshaped, turned
-from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor, check_sums
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.matmul_rule import reshaped, turned
+from daedal.compiler.graph.passes.lowering.requantization import (
+    Quantization,
+    QuantizedTensor,
+    check_sums,
+)
 from daedal.isa.attention import (
     FACTOR_LIMIT,
     FILLER,

@@ -17,11 +17,11 @@ from daedal.compiler.graph.ops.integer_rows import (
     step_rows,
 )
 from daedal.compiler.graph.ops.registry import ints, number
-from daedal.compiler.graph.passes.derived_norms import derive_norm
-from daedal.compiler.graph.passes.lowering_context import LoweringContext
-from daedal.compiler.graph.passes.map_rows import over_last_axis
-from daedal.compiler.graph.passes.quantized_weights import real_constant
-from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
+from daedal.compiler.graph.passes.lowering.derived_norms import derive_norm
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.map_rows import over_last_axis
+from daedal.compiler.graph.passes.lowering.quantized_weights import real_constant
+from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
 from daedal.isa.errors import UnsupportedError
 from daedal.isa.norms import Norm, NormParameters
 from daedal.isa.numerics import quantize_multiplier

@@ -11,9 +11,9 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.compiler.graph.layout import MAP_RANK
-from daedal.compiler.graph.passes.lowering_context import LoweringContext
-from daedal.compiler.graph.passes.quantized_weights import real_constant
-from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.quantized_weights import real_constant
+from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
 from daedal.compiler.graph.views import add_moved, box_of, has_channels_last, source_of
 from daedal.isa import numerics
 

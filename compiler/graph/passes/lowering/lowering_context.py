@@ -12,7 +12,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import IDENTITY
-from daedal.compiler.graph.passes.requantization import (
+from daedal.compiler.graph.passes.lowering.requantization import (
     Quantization,
     QuantizedTensor,
     make_params,

@@ -4,8 +4,8 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.compiler.graph.ops.lookup import ACTIVATIONS
-from daedal.compiler.graph.passes.lowering_context import LoweringContext
-from daedal.compiler.graph.passes.requantization import (
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.requantization import (
     FACTOR_BITS,
     Quantization,
     QuantizedTensor,

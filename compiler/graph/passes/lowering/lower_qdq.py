@@ -10,10 +10,10 @@ import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.passes.function_rule import lower_function
-from daedal.compiler.graph.passes.integer_rules import RULES
-from daedal.compiler.graph.passes.lowering_context import LoweringContext
-from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
+from daedal.compiler.graph.passes.lowering.function_rule import lower_function
+from daedal.compiler.graph.passes.lowering.integer_rules import RULES
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
 from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = ["lower_qdq"]

@@ -4,8 +4,8 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.pooling import window_counts
-from daedal.compiler.graph.passes.lowering_context import LoweringContext
-from daedal.compiler.graph.passes.requantization import Quantization
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.requantization import Quantization
 
 __all__ = ["lower_avg_pool", "lower_max_pool"]
 

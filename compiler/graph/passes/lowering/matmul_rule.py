@@ -9,7 +9,11 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Node
 from daedal.compiler.graph.ops.matmul import correction
-from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor, check_sums
+from daedal.compiler.graph.passes.lowering.requantization import (
+    Quantization,
+    QuantizedTensor,
+    check_sums,
+)
 
 __all__ = ["add_matmul", "reshaped", "turned"]
 

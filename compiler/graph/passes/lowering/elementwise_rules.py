@@ -4,9 +4,9 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array, Node
 from daedal.compiler.graph.ops.lookup import ACTIVATIONS, TABLE_SIZE
-from daedal.compiler.graph.passes.hard_swish_rule import add_hard_swish
-from daedal.compiler.graph.passes.lowering_context import LoweringContext
-from daedal.compiler.graph.passes.requantization import (
+from daedal.compiler.graph.passes.lowering.hard_swish_rule import add_hard_swish
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.requantization import (
     Quantization,
     QuantizedTensor,
     shared_factors,

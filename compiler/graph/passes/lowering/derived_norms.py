@@ -12,10 +12,10 @@ import numpy as np
 from daedal.compiler.graph.graph import Array, Node
 from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.registry import number
-from daedal.compiler.graph.passes.lowering_context import LoweringContext
-from daedal.compiler.graph.passes.map_rows import over_last_axis
-from daedal.compiler.graph.passes.quantized_weights import real_constant
-from daedal.compiler.graph.passes.requantization import Quantization, QuantizedTensor
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.map_rows import over_last_axis
+from daedal.compiler.graph.passes.lowering.quantized_weights import real_constant
+from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
 from daedal.isa.numerics import quantize_multiplier
 
 __all__ = ["derive_norm"]
