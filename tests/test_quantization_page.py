@@ -39,4 +39,5 @@ def test_steps_are_modules_of_the_quantizer() -> None:
         "calibrate",
         "insert",
     ):
-        assert (ROOT / "compiler" / "quantization" / f"{step}.py").exists()
+        found = list((ROOT / "compiler" / "quantization").rglob(f"{step}.py"))
+        assert len(found) == 1, step
