@@ -166,7 +166,7 @@ def projected_at_once(net: Exported) -> str:
 
 
 def over_maps(net: Exported) -> str:
-    """As YOLO 11: attention over the pixels of a map, channels as rows, beside a convolution."""
+    """As YOLO 11: attention over the pixels of a map, added to a depthwise convolution."""
     form = (1, DEPTH, int(TOKENS**0.5), int(TOKENS**0.5))
     x = net.reshaped(net.input("x", (1, TOKENS, DEPTH)), *form)
     x = net.op("Relu", net.conv(x, DEPTH, DEPTH, 1))
