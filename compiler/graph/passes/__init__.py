@@ -1,48 +1,50 @@
-"""Graph passes: functions from graph to graph, one per file; `compiler.pipeline` orders them."""
+"""Graph passes: functions from graph to graph, one per file, in a folder per subject.
 
-from daedal.compiler.graph.passes.align_channels import align_channels
-from daedal.compiler.graph.passes.align_heads import align_heads
-from daedal.compiler.graph.passes.align_matmul import align_matmul
-from daedal.compiler.graph.passes.append_to_maps import append_to_maps
-from daedal.compiler.graph.passes.appends_first import appends_first
-from daedal.compiler.graph.passes.compose_tables import compose_tables
-from daedal.compiler.graph.passes.compute_used_parts import compute_used_parts
-from daedal.compiler.graph.passes.diagonal_to_groups import diagonal_to_groups
-from daedal.compiler.graph.passes.eliminate_common_subexpressions import (
+`compiler.pipeline` says in which order they run."""
+
+from daedal.compiler.graph.passes.attention.align_heads import align_heads
+from daedal.compiler.graph.passes.attention.align_matmul import align_matmul
+from daedal.compiler.graph.passes.attention.append_to_maps import append_to_maps
+from daedal.compiler.graph.passes.attention.appends_first import appends_first
+from daedal.compiler.graph.passes.attention.feed_matmul_maps import feed_matmul_maps
+from daedal.compiler.graph.passes.attention.split_projections import split_projections
+from daedal.compiler.graph.passes.attention.turn_projections import turn_projections
+from daedal.compiler.graph.passes.attention.ungroup_queries import ungroup_queries
+from daedal.compiler.graph.passes.channels.align_channels import align_channels
+from daedal.compiler.graph.passes.channels.diagonal_to_groups import diagonal_to_groups
+from daedal.compiler.graph.passes.channels.feed_dense_maps import feed_dense_maps
+from daedal.compiler.graph.passes.channels.fold_selections import fold_selections
+from daedal.compiler.graph.passes.channels.join_columns import join_columns
+from daedal.compiler.graph.passes.channels.shuffles_to_selections import shuffles_to_selections
+from daedal.compiler.graph.passes.fusion.compose_tables import compose_tables
+from daedal.compiler.graph.passes.fusion.exact_sums import exact_sums
+from daedal.compiler.graph.passes.fusion.fold_factors import fold_factors
+from daedal.compiler.graph.passes.fusion.fuse_lookups import fuse_lookups
+from daedal.compiler.graph.passes.fusion.fuse_operators import fuse_operators
+from daedal.compiler.graph.passes.fusion.hoist_lookups import hoist_lookups
+from daedal.compiler.graph.passes.fusion.rescale_before_concat import rescale_before_concat
+from daedal.compiler.graph.passes.layout.flatten_dense_to_conv import flatten_dense_to_conv
+from daedal.compiler.graph.passes.layout.fold_padding import fold_padding
+from daedal.compiler.graph.passes.layout.move_transposes import move_transposes
+from daedal.compiler.graph.passes.layout.moves_to_views import moves_to_views
+from daedal.compiler.graph.passes.layout.pads_first import pads_first
+from daedal.compiler.graph.passes.layout.rewrite_first_layer import rewrite_first_layer
+from daedal.compiler.graph.passes.layout.split_wide_weights import split_wide_weights
+from daedal.compiler.graph.passes.layout.to_blocked import to_blocked
+from daedal.compiler.graph.passes.layout.transposes_to_products import transposes_to_products
+from daedal.compiler.graph.passes.layout.views_to_permutes import views_to_permutes
+from daedal.compiler.graph.passes.lowering.lower_qdq import lower_qdq
+from daedal.compiler.graph.passes.partition import Part, partition
+from daedal.compiler.graph.passes.simplify.compute_used_parts import compute_used_parts
+from daedal.compiler.graph.passes.simplify.eliminate_common_subexpressions import (
     eliminate_common_subexpressions,
 )
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
-from daedal.compiler.graph.passes.exact_sums import exact_sums
-from daedal.compiler.graph.passes.feed_dense_maps import feed_dense_maps
-from daedal.compiler.graph.passes.feed_matmul_maps import feed_matmul_maps
-from daedal.compiler.graph.passes.flatten_dense_to_conv import flatten_dense_to_conv
-from daedal.compiler.graph.passes.fold_batch_norm import fold_batch_norm
-from daedal.compiler.graph.passes.fold_bias import fold_bias
-from daedal.compiler.graph.passes.fold_constants import fold_constants
-from daedal.compiler.graph.passes.fold_factors import fold_factors
-from daedal.compiler.graph.passes.fold_padding import fold_padding
-from daedal.compiler.graph.passes.fold_selections import fold_selections
-from daedal.compiler.graph.passes.fuse_lookups import fuse_lookups
-from daedal.compiler.graph.passes.fuse_operators import fuse_operators
-from daedal.compiler.graph.passes.hoist_lookups import hoist_lookups
-from daedal.compiler.graph.passes.join_columns import join_columns
-from daedal.compiler.graph.passes.lowering.lower_qdq import lower_qdq
-from daedal.compiler.graph.passes.move_transposes import move_transposes
-from daedal.compiler.graph.passes.moves_to_views import moves_to_views
-from daedal.compiler.graph.passes.pads_first import pads_first
-from daedal.compiler.graph.passes.partition import Part, partition
-from daedal.compiler.graph.passes.rescale_before_concat import rescale_before_concat
-from daedal.compiler.graph.passes.rewrite_first_layer import rewrite_first_layer
-from daedal.compiler.graph.passes.shuffles_to_selections import shuffles_to_selections
-from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
-from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
-from daedal.compiler.graph.passes.split_projections import split_projections
-from daedal.compiler.graph.passes.split_wide_weights import split_wide_weights
-from daedal.compiler.graph.passes.to_blocked import to_blocked
-from daedal.compiler.graph.passes.transposes_to_products import transposes_to_products
-from daedal.compiler.graph.passes.turn_projections import turn_projections
-from daedal.compiler.graph.passes.ungroup_queries import ungroup_queries
-from daedal.compiler.graph.passes.views_to_permutes import views_to_permutes
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.simplify.fold_batch_norm import fold_batch_norm
+from daedal.compiler.graph.passes.simplify.fold_bias import fold_bias
+from daedal.compiler.graph.passes.simplify.fold_constants import fold_constants
+from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
+from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
 
 __all__ = [
     "Part",

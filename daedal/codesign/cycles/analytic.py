@@ -15,9 +15,9 @@ from typing import ParamSpec, TypeVar
 
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.passes.fold_padding import rows_for_classes
+from daedal.compiler.graph.passes.layout.fold_padding import rows_for_classes
+from daedal.compiler.graph.passes.layout.rewrite_first_layer import rows_for_streams
 from daedal.compiler.graph.passes.partition import partition
-from daedal.compiler.graph.passes.rewrite_first_layer import rows_for_streams
 from daedal.compiler.ops.accelerator.conv.layers import ConvLayers
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications

@@ -9,7 +9,7 @@ from daedal.compiler.graph.graph import Array, AttrValue, Graph
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, UNCHANGED_WIDE, is_wide
 from daedal.compiler.graph.ops.permute import Q_PERMUTE, vector_order, vectors_of
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import add_selection
 from daedal.compiler.graph.views import read_views, turned_axes, view_source
 

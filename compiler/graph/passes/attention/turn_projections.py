@@ -10,7 +10,7 @@ from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.integer_elementwise import UNARY
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import is_pixelwise
 from daedal.compiler.graph.views import add_moved, view_source
 

@@ -8,10 +8,10 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.attention import MATMULS, masks_of
 from daedal.compiler.graph.ops.matmul import Q_MATMUL
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
-from daedal.compiler.graph.passes.move_transposes import move_transposes
-from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
-from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
+from daedal.compiler.graph.passes.layout.move_transposes import move_transposes
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
+from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.views import add_moved, view_ends, view_source
 
 __all__ = ["ungroup_queries"]

@@ -13,9 +13,9 @@ from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.integer_rows import ROW_OPERATORS
 from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.ops.registry import ints, runs_on
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
-from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
-from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
+from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.views import add_moved, is_in_order, source_of, view_ends
 from daedal.compiler.target import ACCELERATOR
 

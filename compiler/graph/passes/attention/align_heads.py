@@ -12,8 +12,8 @@ from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.integer_elementwise import UNARY
 from daedal.compiler.graph.ops.registry import get_op, runs_on, whole
-from daedal.compiler.graph.passes.align_matmul import padded_map, with_padding
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.attention.align_matmul import padded_map, with_padding
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import PIXELWISE, add_selection
 from daedal.compiler.graph.views import VIEWS, add_moved, source_of, turned_axes
 from daedal.compiler.target import ACCELERATOR

@@ -5,7 +5,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph
 from daedal.compiler.graph.ops.integer import is_wide
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import add_selection
 from daedal.compiler.graph.views import read_views, view_source
 

@@ -10,11 +10,11 @@ from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.append import has_states
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import whole
-from daedal.compiler.graph.passes.align_matmul import with_padding
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
-from daedal.compiler.graph.passes.move_transposes import move_transposes
-from daedal.compiler.graph.passes.simplify_reshapes import simplify_reshapes
-from daedal.compiler.graph.passes.simplify_transposes import simplify_transposes
+from daedal.compiler.graph.passes.attention.align_matmul import with_padding
+from daedal.compiler.graph.passes.layout.move_transposes import move_transposes
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
+from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.selection import PIXELWISE, add_selection
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.views import add_moved, is_in_order, source_of

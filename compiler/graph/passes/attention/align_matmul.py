@@ -10,7 +10,7 @@ from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MATMULS, WEIG
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, requantize
 from daedal.compiler.graph.ops.integer_rows import Q_SOFTMAX
 from daedal.compiler.graph.ops.registry import runs_on, whole
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import is_pixelwise
 from daedal.compiler.graph.views import source_of
 from daedal.compiler.target import ACCELERATOR

@@ -5,7 +5,7 @@ from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import has_wide_result
 from daedal.compiler.graph.ops.looked_up import Q_REQUANTIZE_LOOKUP
 from daedal.compiler.graph.ops.registry import get_op
-from daedal.compiler.graph.passes.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.types import TensorType
 
 __all__ = ["compose_tables"]

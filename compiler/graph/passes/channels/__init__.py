@@ -1,0 +1,1 @@
+"""Passes that choose and move channels: selections, shuffles, slices, Concat."""

@@ -1,0 +1,1 @@
+"""Passes that bring operators together into one layer."""

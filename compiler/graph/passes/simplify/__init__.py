@@ -1,0 +1,1 @@
+"""Passes that leave the same computation with fewer or simpler nodes."""
