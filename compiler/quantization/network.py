@@ -3,7 +3,7 @@
 Input: a checked ModelProto. Output: a ModelProto again (`to_model`).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,13 @@ class Network:
         size = self.add_constant(f"{output}_shape", np.array(shape, dtype=np.int64))
         node_name = node_name or self.fresh(f"{output}_view")
         return helper.make_node("Reshape", [name, size], [output], name=node_name)
+
+    def rewrite(self, rule: Callable[[onnx.NodeProto], Sequence[onnx.NodeProto] | None]) -> None:
+        """Replace every node by those that `rule` gives for it, or keep it where that is None."""
+        found = [(node, rule(node)) for node in self.nodes]
+        self.nodes = [
+            part for node, parts in found for part in ([node] if parts is None else parts)
+        ]
 
     def rename_operands(self, names: Mapping[str, str]) -> None:
         """Replace all operands by what `names` maps them to, following chains."""

@@ -48,8 +48,8 @@ def normalize_attention(network: Network) -> None:
 
 def _multiply_weights_first(edges: Edges) -> None:
     """Products of values, with channels as rows, and turned weights exchange their operands."""
-    nodes: list[onnx.NodeProto] = []
-    for node in edges.network.nodes:
+
+    def rule(node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
         turned = edges.producer(node.input[1], "Transpose") if node.op_type == "MatMul" else None
         weights = None if turned is None else edges.producer(turned.input[0], "Softmax")
         ranks = {len(edges.shapes.get(name, ())) for name in (*node.input, *node.output)}
@@ -57,31 +57,30 @@ def _multiply_weights_first(edges: Edges) -> None:
         order = [*range(rank - 2), rank - 1, rank - 2]
         is_turned = turned is not None and list(attribute(turned, "perm", ())) == order
         if weights is None or not is_turned or len(ranks) > 1:
-            nodes.append(node)
-            continue
+            return None
         values, product = (
             edges.network.fresh(f"{node.output[0]}_{role}") for role in ("values", "rows")
         )
-        nodes += [
+        return [
             helper.make_node("Transpose", [node.input[0]], [values], name=values, perm=order),
             helper.make_node("MatMul", [weights.output[0], values], [product], name=node.name),
             helper.make_node("Transpose", [product], list(node.output), name=product, perm=order),
         ]
-    edges.network.nodes = nodes
+
+    edges.network.rewrite(rule)
 
 
 def _turn_halves(edges: Edges) -> None:
     """Rotations of halves of heads become projections by turned weights, or products."""
-    nodes: list[onnx.NodeProto] = []
-    for node in edges.network.nodes:
-        found = turned_heads(edges, node.output[0])
+
+    def rule(node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+        found, output = turned_heads(edges, node.output[0]), node.output[0]
         if found is None:
-            nodes.append(node)
-        else:
-            nodes += _turned_projection(edges, *found, node.output[0]) or _turned_product(
-                edges, *found, node.output[0]
-            )
-    edges.network.nodes = nodes
+            return None
+        projection = _turned_projection(edges, *found, output)
+        return _turned_product(edges, *found, output) if projection is None else projection
+
+    edges.network.rewrite(rule)
 
 
 def _turned_projection(

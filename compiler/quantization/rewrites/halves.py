@@ -54,10 +54,7 @@ def widen_rotations(network: Network) -> None:
         Add(Mul(q, concat(cos, 1)), Mul(Concat(t(Slice(q)), Slice(q)), concat(sin, 0)))
     """
     edges = Edges.of(network)
-    nodes: list[onnx.NodeProto] = []
-    for node in network.nodes:
-        nodes += _widened(edges, node) or [node]
-    network.nodes = nodes
+    network.rewrite(lambda node: _widened(edges, node))
     network.drop_unread()
 
 

@@ -24,10 +24,7 @@ def turn_joined_slices(network: Network) -> None:
         Reshape(Transpose(Reshape(x)))      # of (1, H / 2, 2, W / 2, 2, C)
     """
     edges = Edges.of(network)
-    nodes: list[onnx.NodeProto] = []
-    for node in network.nodes:
-        nodes += _turned(edges, node) or [node]
-    network.nodes = nodes
+    network.rewrite(lambda node: _turned(edges, node))
     network.drop_unread()
 
 

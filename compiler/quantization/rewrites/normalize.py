@@ -42,13 +42,9 @@ def normalize(network: Network) -> None:
     _join_bias(network, shapes)
     expand = {"Sum": _split_sum, "Split": _slice, "MatMul": _flatten, "Gemm": _flatten}
     expand |= dict.fromkeys(("HardSigmoid", "HardSwish"), _gate)
-    network.nodes = [
-        part
-        for node in network.nodes
-        for part in (
-            expand[node.op_type](network, node, shapes) if node.op_type in expand else [node]
-        )
-    ]
+    network.rewrite(
+        lambda node: expand[node.op_type](network, node, shapes) if node.op_type in expand else None
+    )
 
 
 def normalize_views(network: Network) -> None:

@@ -17,19 +17,23 @@ __all__ = ["Form", "form_of", "split_projections"]
 
 def split_projections(edges: Edges) -> None:
     """Slices of the outputs of one projection become projections."""
-    nodes: list[onnx.NodeProto] = []
-    for node in edges.network.nodes:
-        nodes += _sliced_projection(edges, node) or _sliced_convolution(edges, node) or [node]
-    edges.network.nodes = nodes
+    edges.network.rewrite(lambda node: _sliced(edges, node))
 
 
-def _sliced_projection(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-    """The projection of which `node` is a slice, as nodes with the slice's output; None if `node`
-    is something else."""
+def _sliced(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    """The projection or convolution of which `node` is a slice, as nodes with the slice's output;
+    None if `node` is something else."""
     part = edges.slice_of(node)
     if part is None or not _is_cut(edges, node.input[0], part[0]):
         return None
-    axis, begin, end = part
+    found = _sliced_projection(edges, node, *part)
+    return _sliced_convolution(edges, node, *part) if found is None else found
+
+
+def _sliced_projection(
+    edges: Edges, node: onnx.NodeProto, axis: int, begin: int, end: int
+) -> list[onnx.NodeProto] | None:
+    """The projection to outputs `begin` to `end` of an axis, or None if none gives the tensor."""
     form = form_of(edges, node.input[0])
     if form is None:
         return None
@@ -44,13 +48,10 @@ def _sliced_projection(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProt
     return form.projection(edges, parameters, shape, node.output[0])
 
 
-def _sliced_convolution(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-    """The convolution of a part of the channels, and its view, where `node` is a slice of channels
-    of heads; None if it is something else."""
-    part = edges.slice_of(node)
-    if part is None or not _is_cut(edges, node.input[0], part[0]):
-        return None
-    axis, begin, end = part
+def _sliced_convolution(
+    edges: Edges, node: onnx.NodeProto, axis: int, begin: int, end: int
+) -> list[onnx.NodeProto] | None:
+    """The convolution to a part of the channels of heads, and its view, or None."""
     name, shape = node.input[0], edges.shapes[node.input[0]]
     while (view := edges.producer(name, "Reshape")) is not None:
         name = view.input[0]

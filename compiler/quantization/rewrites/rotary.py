@@ -31,11 +31,12 @@ def multiply_rotations(network: Network) -> None:
     edges = Edges.of(network)
     given = given_tensors(network)
     matrices: dict[tuple[str, str, int], str] = {}
-    nodes: list[onnx.NodeProto] = []
-    for node in network.nodes:
+
+    def rule(node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
         found = _rotation(edges, node, given)
-        nodes += [node] if found is None else _product(edges, node, *found, matrices)
-    network.nodes = nodes
+        return None if found is None else _product(edges, node, *found, matrices)
+
+    network.rewrite(rule)
     network.drop_unread()
 
 

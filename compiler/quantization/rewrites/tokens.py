@@ -1,6 +1,7 @@
 """Rewrites what chooses and adds tokens in the form that integers compute, exactly."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import onnx
@@ -21,62 +22,53 @@ def normalize_tokens(network: Network) -> None:
         Gather(x, 0, axis=k)                ->  Reshape(Slice(x))
         Add(Concat(token, x), positions)    ->  Add(Pad(x), positions + token)
     """
-    for rewrite in (_slice_part, _pad_token):
-        rewrite(Edges.of(network))
+    for rule in (_sliced_part, _padded_token):
+        edges = Edges.of(network)
+        network.rewrite(partial(rule, edges))
         network.drop_unread()
 
 
-def _slice_part(edges: Edges) -> None:
-    """The choice of one index of an axis is a slice: of one token (batch, tokens, channels), or of
+def _sliced_part(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    """The choice of one index of an axis as a slice: of one token (batch, tokens, channels), or of
     queries, keys or values."""
-    nodes: list[onnx.NodeProto] = []
-    for node in edges.network.nodes:
-        shape = edges.shapes.get(node.input[0], ()) if node.input else ()
-        index = edges.network.constants.get(node.input[1]) if node.op_type == "Gather" else None
-        if index is None or index.ndim or not shape or node.input[0] in edges.network.constants:
-            nodes.append(node)
-            continue
-        axis = attribute(node, "axis", 0) % len(shape)
-        first, output = int(index) % shape[axis], node.output[0]
-        bounds = [
-            edges.network.add_constant(f"{output}_{role}", np.array([value], dtype=np.int64))
-            for role, value in (("begin", first), ("end", first + 1), ("axis", axis))
-        ]
-        part = edges.network.fresh(f"{output}_part")
-        nodes += [
-            helper.make_node("Slice", [node.input[0], *bounds], [part], name=part),
-            edges.network.reshape(part, np.delete(shape, axis).tolist(), output, node.name),
-        ]
-    edges.network.nodes = nodes
+    shape = edges.shapes.get(node.input[0], ()) if node.input else ()
+    index = edges.network.constants.get(node.input[1]) if node.op_type == "Gather" else None
+    if index is None or index.ndim or not shape or node.input[0] in edges.network.constants:
+        return None
+    axis = attribute(node, "axis", 0) % len(shape)
+    first, output = int(index) % shape[axis], node.output[0]
+    bounds = [
+        edges.network.add_constant(f"{output}_{role}", np.array([value], dtype=np.int64))
+        for role, value in (("begin", first), ("end", first + 1), ("axis", axis))
+    ]
+    part = edges.network.fresh(f"{output}_part")
+    return [
+        helper.make_node("Slice", [node.input[0], *bounds], [part], name=part),
+        edges.network.reshape(part, np.delete(shape, axis).tolist(), output, node.name),
+    ]
 
 
-def _pad_token(edges: Edges) -> None:
-    """Constant tokens before or after others, and a constant sum: padding and a constant sum."""
-    constants, nodes = edges.network.constants, []
-    for node in edges.network.nodes:
-        joined = _joined(edges, node)
-        if joined is None:
-            nodes.append(node)
-            continue
-        join, place = joined
-        x, output = join.input[place], node.output[0]
-        (positions,) = (name for name in node.input if name in constants)
-        before, after = (
-            _tokens(edges, part) for part in (join.input[:place], join.input[place + 1 :])
-        )
-        shape = edges.shapes[x]
-        added = np.broadcast_to(constants[positions], edges.shapes[output]).copy()
-        added[:, : len(before)] += before
-        added[:, len(before) + shape[1] :] += after
-        pads = np.array([0, len(before), 0, 0, len(after), 0], dtype=np.int64)
-        padded = edges.network.fresh(f"{output}_padded")
-        operands = [x, edges.network.add_constant(f"{output}_pads", pads)]
-        sums = [padded, edges.network.add_constant(f"{output}_added", added)]
-        nodes += [
-            helper.make_node("Pad", operands, [padded], name=padded),
-            helper.make_node("Add", sums, [output], name=node.name),
-        ]
-    edges.network.nodes = nodes
+def _padded_token(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+    """Constant tokens before or after others, and a constant sum, as padding and a constant sum."""
+    joined, constants = _joined(edges, node), edges.network.constants
+    if joined is None:
+        return None
+    join, place = joined
+    x, output = join.input[place], node.output[0]
+    (positions,) = (name for name in node.input if name in constants)
+    before, after = (_tokens(edges, part) for part in (join.input[:place], join.input[place + 1 :]))
+    shape = edges.shapes[x]
+    added = np.broadcast_to(constants[positions], edges.shapes[output]).copy()
+    added[:, : len(before)] += before
+    added[:, len(before) + shape[1] :] += after
+    pads = np.array([0, len(before), 0, 0, len(after), 0], dtype=np.int64)
+    padded = edges.network.fresh(f"{output}_padded")
+    operands = [x, edges.network.add_constant(f"{output}_pads", pads)]
+    sums = [padded, edges.network.add_constant(f"{output}_added", added)]
+    return [
+        helper.make_node("Pad", operands, [padded], name=padded),
+        helper.make_node("Add", sums, [output], name=node.name),
+    ]
 
 
 def _joined(edges: Edges, node: onnx.NodeProto) -> tuple[onnx.NodeProto, int] | None:
