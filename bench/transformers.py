@@ -197,30 +197,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", type=Path, default=SHARED, help="folder of trained networks")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
-    console = Console(stderr=True)
+    log, out = Console(stderr=True).log, Console(width=150)
     found: dict[str, list[dict[str, object]]] = {}
     passed = True
     if options.step in (None, "activations"):
-        rows = rows_of(console.log)
-        show(console, rows)
+        rows = rows_of(log)
+        show(out, rows)
         passed = all(row.passed for row in rows)
         found["activations"] = [
             {**asdict(row), "more_cycles": row.more_cycles, "passed": row.passed} for row in rows
         ]
     if options.step in (None, "cycles"):
-        counted = list(cycle_rows(options.models, VARIANT, console.log, options.only))
-        show_cycles(console, counted)
+        counted = list(cycle_rows(options.models, VARIANT, log, options.only))
+        show_cycles(out, counted)
         passed = passed and not any(row.missed for row in counted)
         found["cycles"] = [{**asdict(row), "missed": row.missed} for row in counted]
     if options.step in (None, "accuracy"):
-        figures = list(accuracy_rows(options.models, VARIANT, console.log, options.only))
-        show_accuracy(console, figures)
+        figures = list(accuracy_rows(options.models, VARIANT, log, options.only))
+        show_accuracy(out, figures)
         passed = passed and all(row.passed for row in figures)
         found["accuracy"] = [{**asdict(row), "passed": row.passed} for row in figures]
     if options.step in (None, "decode") and options.only in (None, "stories260k"):
-        row = decode_row(options.models, console.log)
+        row = decode_row(options.models, log)
         if row is not None:
-            show_decode(console, row)
+            show_decode(out, row)
             passed = passed and not row.missed
             found["decode"] = [{**asdict(row), "missed": row.missed}]
     if options.json is not None:
