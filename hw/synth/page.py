@@ -66,7 +66,7 @@ def synthesis_section(measured: Figures, published: Figures) -> str:
         BEGIN,
         f"On an {_device(routed)}, routed out of context; frames per second are at that Fmax:\n",
         markdown_table(*routed_table(records, routed)),
-        f"{routed_sentence(routed)}\n",
+        f"{routed_sentence(records, routed)}\n",
         *[f"{sentence}\n" for sentence in refusals(records)],
         *([f"{board_sentence(measured['board'])}\n"] if "board" in measured else []),
         f"On an {_device(other)}, by Yosys' estimate, with the multipliers that the variant has:\n",

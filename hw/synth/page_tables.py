@@ -52,7 +52,7 @@ def best_record(records: Sequence[Record]) -> Record:
 def routed_table(records: Sequence[Record], target: str) -> Table:
     """A row per variant on a device on which they are routed: area, Fmax, and what follows."""
     head = [
-        "variant", "MACs/cycle", "multipliers", *_HEADS.values(), "Fmax, MHz", "seeds", "peak GOPS",
+        "variant", "MACs/cycle", "multipliers", *_HEADS.values(), "Fmax, MHz", "peak GOPS",
         "GOPS per kLUT", "ResNet-18, cycles", "frames/s",
     ]  # fmt: skip
     rows = []
@@ -67,7 +67,6 @@ def routed_table(records: Sequence[Record], target: str) -> Table:
                 record["multipliers"],
                 *_resources(record),
                 _fmax(record),
-                _number(_tried(record)),
                 _number(gops, 1),
                 _number(gops_per_klut(gops, record["used"]["lut"]), 2),
                 _number(cycles),
@@ -77,13 +76,16 @@ def routed_table(records: Sequence[Record], target: str) -> Table:
     return head, rows
 
 
-def routed_sentence(target: str) -> str:
+def routed_sentence(records: Sequence[Record], target: str) -> str:
     """How the figures of `routed_table` were made, and which command makes them again."""
-    command = f"daedal synth VARIANT --target {target} --multipliers STYLE --seeds N"
+    shown = [record for record in _best(records, target) if "fmax_mhz" in record]
+    tried = {len(record["seeds"]) + len(record["given_up"]) for record in shown}
+    seeds = max(tried, default=1)
+    command = f"daedal synth VARIANT --target {target} --multipliers STYLE --seeds {seeds}"
     return (
-        f"A row is what `{command}` reports, where STYLE is the row's column *multipliers*, and N "
-        "its column *seeds*: the best of so many. Without these options the command uses the "
-        "variant's own multipliers and one seed, so it reports another machine and another clock."
+        f"A row is what `{command}` reports, where STYLE is the row's column *multipliers*: the "
+        f"best of {seeds} seeds. Without these options the command uses the variant's own "
+        "multipliers and one seed, so it reports another machine and another clock."
     )
 
 
@@ -194,11 +196,6 @@ def _resources(record: Record) -> list[str]:
     """What is used of each, and the share of the device's."""
     device, used = DEVICES[Family(record["family"])], record["used"]
     return [f"{used[name]:,.10g} ({used[name] / getattr(device, name):.0%})" for name in _HEADS]
-
-
-def _tried(record: Record) -> int | None:
-    """Seeds that a record was routed with, or that were given up."""
-    return len(record["seeds"]) + len(record["given_up"]) if "seeds" in record else None
 
 
 def _fmax(record: Record) -> str:
