@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import onnx
 
+from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.quantization.attentions import Attention, find_attentions
 from daedal.compiler.quantization.functions import find_functions
 from daedal.compiler.quantization.given import given_tensors
@@ -100,8 +101,7 @@ def make_plan(network: Network, *, wide: bool = False, fuses: bool = True) -> Pl
             "a model must have a one- or two-dimensional Conv or ConvTranspose, a Gemm or a MatMul "
             f"over float32 to be quantized, and {network.name!r} has none; run it as it is"
         )
-    while planner.spread():
-        pass
+    to_fixpoint("plan", planner, _Planner.spread, _Planner.num_open)
     return planner.plan()
 
 
@@ -137,10 +137,14 @@ class _Planner:
                 self._want(*operands, self._result(node))
                 self._computed.add(node.output[0])
 
-    def spread(self) -> bool:
+    def num_open(self) -> int:
+        """How many results of nodes are not computed on integers."""
+        return sum(len(node.output) for node in self._network.nodes) - len(self._computed)
+
+    def spread(self) -> "_Planner | None":
         """One forward pass over light operators and moves, then a backward pass over moves.
 
-        Returns whether anything was added.
+        Returns None if nothing was added.
         """
         before = len(self._computed)
         for node in self._network.nodes:
@@ -157,7 +161,7 @@ class _Planner:
                 self._spread_norm(node)
                 self._spread_mean(node)
                 self._spread_rotation(node)
-        return len(self._computed) > before
+        return self if len(self._computed) > before else None
 
     def plan(self) -> Plan:
         """The plan, in the network's order."""

@@ -10,6 +10,7 @@ import onnx.shape_inference
 import onnx.version_converter
 from onnx import helper
 
+from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.frontend.reader import opset_of
 from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.compiler.quantization.network import Array, Network
@@ -86,16 +87,21 @@ def _fold_constants(network: Network) -> None:
     A shape that is computed from another is known only when that one is a constant, so this is
     repeated as long as it finds any.
     """
-    before = -1
-    while len(network.nodes) != before:
-        before, types, kept = len(network.nodes), network.types(), []
-        for node in network.nodes:
-            values = _evaluate(network, node, types)
-            if values is None:
-                kept.append(node)
-            else:
-                network.constants.update(values)
-        network.nodes = kept
+    to_fixpoint("fold_constants", network, _fold_some, lambda network: len(network.nodes))
+
+
+def _fold_some(network: Network) -> Network | None:
+    """Evaluate the nodes that can be evaluated now; None if there are none."""
+    types, kept = network.types(), []
+    for node in network.nodes:
+        values = _evaluate(network, node, types)
+        if values is None:
+            kept.append(node)
+        else:
+            network.constants.update(values)
+    found = len(kept) < len(network.nodes)
+    network.nodes = kept
+    return network if found else None
 
 
 def _evaluate(

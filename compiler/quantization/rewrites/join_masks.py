@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.rewrites.edges import Edges
@@ -54,18 +55,25 @@ def _never_nan(edges: Edges, node: onnx.NodeProto) -> str | None:
 
 def _join(network: Network) -> None:
     """Join all constants that are added to the scores of a softmax."""
-    while True:
-        edges = Edges.of(network)
-        for node in network.nodes:
-            if node.op_type == "Softmax" and _is_over_last(edges, node):
-                found = _joined(edges, node.input[0])
-                if found is not None:
-                    scores, added = found
-                    _replace(edges, node, scores, added)
-                    network.drop_unread()
-                    break
-        else:
-            return
+    to_fixpoint("join_masks", network, _join_one, _size)
+
+
+def _join_one(network: Network) -> Network | None:
+    edges = Edges.of(network)
+    for node in network.nodes:
+        if node.op_type == "Softmax" and _is_over_last(edges, node):
+            found = _joined(edges, node.input[0])
+            if found is not None:
+                scores, added = found
+                _replace(edges, node, scores, added)
+                network.drop_unread()
+                return network
+    return None
+
+
+def _size(network: Network) -> tuple[int, int]:
+    """Two sums become one, or another operator becomes a sum."""
+    return len(network.nodes), sum(node.op_type != "Add" for node in network.nodes)
 
 
 def _is_over_last(edges: Edges, node: onnx.NodeProto) -> bool:

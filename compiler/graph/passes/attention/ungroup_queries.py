@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.attention import MATMULS, masks_of
@@ -36,21 +37,30 @@ def ungroup_queries(graph: Graph) -> Graph:
         y.heads = q_matmul(a.heads, b, f, p) ...        # int8[8,50,50,1]
         y = reshape(transpose(reshape(y.heads)))
     """
-    while True:
-        builder = GraphBuilder(graph.name, graph)
-        builder.copy_inputs()
-        changed = False
-        for node in graph.nodes:
-            if node.op in MATMULS and (share := _share(graph, node)) > 1:
-                _ungroup(graph, builder, node, share)
-                changed = True
-            else:
-                builder.copy_node(node)
-        if not changed:
-            return graph
-        graph = builder.finish(graph.outputs)
-        graph = eliminate_dead_code(simplify_reshapes(simplify_transposes(graph)))
-        graph = move_transposes(graph)
+    return to_fixpoint("ungroup_queries", graph, _step, _num_rows)
+
+
+def _step(graph: Graph) -> Graph | None:
+    products = [node for node in graph.nodes if node.op in MATMULS]
+    shares = {node.output: share for node in products if (share := _share(graph, node)) > 1}
+    if not shares:
+        return None
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    for node in graph.nodes:
+        if node.output in shares:
+            _ungroup(graph, builder, node, shares[node.output])
+        else:
+            builder.copy_node(node)
+    graph = builder.finish(graph.outputs)
+    graph = eliminate_dead_code(simplify_reshapes(simplify_transposes(graph)))
+    return move_transposes(graph)
+
+
+def _num_rows(graph: Graph) -> int:
+    """Of all products, the rows of an image of the first operand: splitting makes them fewer."""
+    operands = (node.inputs[0] for node in graph.nodes if node.op in MATMULS)
+    return sum(math.prod(graph.types[name].shape[2:]) for name in operands)
 
 
 def _share(graph: Graph, node: Node) -> int:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
@@ -36,11 +37,12 @@ def fold_selections(graph: Graph, *, block_in: int, block_out: int) -> Graph:
         s = q_conv2d(a, w.selected, p.selected) groups=1 ...
         y = q_conv2d(s, v, q) ...
     """
-    while True:
+
+    def step(graph: Graph) -> Graph | None:
         folded = _Fold(graph, block_in, block_out).run()
-        if len(folded.nodes) == len(graph.nodes):
-            return folded
-        graph = folded
+        return None if len(folded.nodes) == len(graph.nodes) else folded
+
+    return to_fixpoint("fold_selections", graph, step, lambda graph: len(graph.nodes))
 
 
 class _Fold:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
@@ -45,20 +46,49 @@ def move_transposes(graph: Graph) -> Graph:
         y.map = q_requantize(x, p) ...
         y = reshape(transpose(reshape(y.map)))
     """
-    while True:
-        moved = _Move(graph).run()
-        if moved is None:
-            return graph
-        graph = eliminate_dead_code(simplify_reshapes(simplify_transposes(moved)))
+    return to_fixpoint("move_transposes", eliminate_dead_code(graph), _step, _out_of_order)
+
+
+def _step(graph: Graph) -> Graph | None:
+    moved = _Move(graph).run()
+    if moved is None:
+        return None
+    return eliminate_dead_code(simplify_reshapes(simplify_transposes(moved)))
+
+
+def _out_of_order(graph: Graph) -> tuple[int, ...]:
+    """For each integer operator, the first one first, how many operands are maps of others in
+    another order.
+
+    Moving a transpose behind an operator takes it from this one and may give it to later ones;
+    moving it before one that only the host feeds takes it from the readers and gives it to none.
+    """
+    counts = []
+    for node in graph.nodes:
+        if runs_on(node.op, ACCELERATOR):
+            found = [_map_behind(graph, name) for name in node.inputs]
+            maps = [item for item in found if item is not None]
+            counts.append(sum(not is_in_order(places()) for _, places in maps))
+    return tuple(counts)
+
+
+def _map_behind(graph: Graph, name: str) -> tuple[str, Callable[[], Array]] | None:
+    """The integer operator's map behind views, and where the elements lie in it."""
+    root, places = source_of(graph, name)
+    producer = graph.producers.get(root)
+    if producer is None or not runs_on(producer.op, ACCELERATOR):
+        return None
+    return (root, places) if graph.types[root].rank == MAP_RANK else None
 
 
 class _Move:
-    """One walk over the graph. An operator behind another that was moved waits for the next one."""
+    """One walk over the graph. Readers of a result whose order changes wait for the next one."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._builder = GraphBuilder(graph.name, graph)
         self._moved = False
+        self._hoisted: set[str] = set()
 
     def run(self) -> Graph | None:
         """The new graph; None if nothing can be moved."""
@@ -67,7 +97,9 @@ class _Move:
             mark = self._builder.mark()
             done = False
             if node.op in ELEMENTWISE:
-                done = self._sink(node) or self._hoist(node)
+                done = self._sink(node)
+                if not done and (done := self._hoist(node)):
+                    self._hoisted.add(node.output)
             elif node.op in _BY_PIXELS:
                 done = self._sink_rows(node)
             elif node.op == "q_slice":
@@ -85,12 +117,9 @@ class _Move:
         return list(node.inputs[: -1 if table_of(node.op, node.inputs) is None else -2])
 
     def _map_behind(self, name: str) -> tuple[str, Callable[[], Array]] | None:
-        """The integer operator's map behind views, and where the elements lie in it."""
-        root, places = source_of(self._graph, name)
-        producer = self._graph.producers.get(root)
-        if producer is None or not runs_on(producer.op, ACCELERATOR):
-            return None
-        return (root, places) if self._graph.types[root].rank == MAP_RANK else None
+        """`_map_behind`, but not a map whose order changes in this walk."""
+        found = _map_behind(self._graph, name)
+        return None if found is None or found[0] in self._hoisted else found
 
     def _sink(self, node: Node) -> bool:
         """Compute an elementwise operator on the map behind one of its operands."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.batch_norm import gain_and_offset
@@ -66,20 +67,28 @@ def fold_batch_norm(graph: Graph) -> Graph:
 
         y = conv2d(x, dequantize(w_q * sign(gain), s * |gain|, 0), b * gain + offset)
     """
-    while True:
-        found = [_match(graph, node) for node in graph.nodes if node.op == "batch_norm"]
-        folds = {fold.norm.output: fold for fold in found if fold is not None}
-        if not folds:
-            return graph
-        absorbed = {fold.layer.output for fold in folds.values() if fold.layer is not None}
-        builder = GraphBuilder(graph.name, graph)
-        builder.copy_inputs()
-        for node in graph.nodes:
-            if node.output in folds:
-                _add_layer(builder, folds[node.output])
-            elif node.output not in absorbed:
-                builder.copy_node(node)
-        graph = builder.finish(graph.outputs)
+    return to_fixpoint("fold_batch_norm", graph, _step, lambda graph: len(_norms(graph)))
+
+
+def _norms(graph: Graph) -> list[Node]:
+    return [node for node in graph.nodes if node.op == "batch_norm"]
+
+
+def _step(graph: Graph) -> Graph | None:
+    """Replace every batch norm that can be now; those behind one wait for the next step."""
+    found = [_match(graph, node) for node in _norms(graph)]
+    folds = {fold.norm.output: fold for fold in found if fold is not None}
+    if not folds:
+        return None
+    absorbed = {fold.layer.output for fold in folds.values() if fold.layer is not None}
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    for node in graph.nodes:
+        if node.output in folds:
+            _add_layer(builder, folds[node.output])
+        elif node.output not in absorbed:
+            builder.copy_node(node)
+    return builder.finish(graph.outputs)
 
 
 def _match(graph: Graph, norm: Node) -> _Fold | None:

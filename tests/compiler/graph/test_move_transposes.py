@@ -1,0 +1,56 @@
+"""Transposes move, meet and cancel, and the pass ends: a step without progress is a warning."""
+
+import numpy as np
+import pytest
+
+from daedal.compiler.graph import Graph, run, verify
+from daedal.compiler.graph.passes import eliminate_dead_code, move_transposes
+from tests.compiler.graph.qdq_models import QdqModel, lower
+
+SHAPE = (1, 4, 4, 4)
+
+
+def chain(letters: str) -> Graph:
+    """The lowered graph of operators, a letter each, between an input and an output."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", SHAPE), 1 / 32, 0)
+    scale = 1 / 32
+    for letter in letters:
+        scale *= 1.25
+        match letter:
+            case "L":
+                x = maker.op("Transpose", x, perm=[0, 2, 3, 1])
+            case "F":
+                x = maker.op("Transpose", x, perm=[0, 3, 1, 2])
+            case "S":
+                shape = maker.constant(np.array([1, 2, 2, 4, 4]))
+                x = maker.op("Transpose", maker.op("Reshape", x, shape), perm=[0, 2, 1, 3, 4])
+                x = maker.op("Reshape", x, maker.constant(np.array(SHAPE)))
+            case "A":
+                turned = maker.op("Transpose", x, perm=[0, 1, 3, 2])
+                x = maker.op("Add", x, maker.requantized(turned, scale, 3))
+            case "C":
+                weights = np.random.default_rng(3).integers(-9, 10, (4, 4, 1, 1)).astype(np.int8)
+                x = maker.op("Conv", x, maker.weights(weights, 1 / 16))
+        x = maker.requantized(x, scale, 1)
+    maker.op("Identity", x, output="y")
+    return lower(maker.model("y"))
+
+
+@pytest.mark.parametrize("last", ["RR", "RC", "AR", "LR", "SR"])
+def test_chains_of_transposes_and_changes_of_scale_end(last: str, rng: np.random.Generator) -> None:
+    feeds = {"x": rng.normal(size=SHAPE).astype(np.float32)}
+    for begin in ("L", "SF", "AL", "RS"):
+        graph = chain(begin + last)
+        moved = move_transposes(graph)
+        verify(moved)
+        np.testing.assert_array_equal(run(moved, feeds)["y"], run(graph, feeds)["y"])
+        again = move_transposes(moved)
+        assert str(again) == str(eliminate_dead_code(moved))
+
+
+def test_a_transposed_input_is_brought_into_the_order_of_its_readers_once() -> None:
+    graph = move_transposes(chain("LRR"))
+    turned = [node.op for node in graph.nodes]
+    assert turned.count("transpose") == 1
+    assert turned.count("q_requantize") == 3
