@@ -1,7 +1,9 @@
 """Views of maps: transposes that move nothing vanish, matrix products read maps directly."""
 
 import numpy as np
+import pytest
 
+from daedal.check import run_onnxruntime
 from daedal.compiler.graph import GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.passes import (
     align_matmul,
@@ -12,6 +14,7 @@ from daedal.compiler.graph.passes import (
     simplify_transposes,
     transposes_to_products,
 )
+from tests.compiler.graph.qdq_models import QdqModel, lower
 
 
 def builder_with(*shape: int) -> GraphBuilder:
@@ -182,3 +185,45 @@ def test_long_chains_of_transposes_take_little_time() -> None:
     assert {node.op for node in simplified.nodes[2:]} == {"reshape"}
     values = np.arange(6, dtype=np.int8).reshape(1, 2, 3)
     np.testing.assert_array_equal(run(simplified, {"x": values})[name], values)
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs"),
+    [
+        ("concat", {"axis": 1}),
+        ("slice", {"begins": (0, 0, 0), "ends": (2, 3, 4), "steps": (1, 1, 1)}),
+        ("pad", {"pads": (0,) * 6}),
+        ("resize", {"factors": (1, 1, 1)}),
+        ("transpose", {"order": (0, 1, 2)}),
+    ],
+)
+def test_what_moves_nothing_vanishes(op, attrs):
+    builder = GraphBuilder("moves")
+    builder.input("x", TensorType((2, 3, 4), "float32"))
+    builder.add("relu", ["x"], output="a")
+    builder.add(op, ["a"], attrs, output="b")
+    builder.add("relu", ["b"], output="c")
+    builder.add(op, ["c"], attrs, output="y")
+    simple = simplify_reshapes(builder.finish(("y",)))
+    verify(simple)
+    assert [(node.op, node.inputs) for node in simple.nodes] == [
+        ("relu", ("x",)),
+        ("relu", ("a",)),
+        ("reshape", ("c",)),
+    ]
+    assert [view.target for view in simple.views] == ["b", "y"]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1)])
+def test_a_concat_of_one_operand_is_a_change_of_scale(axis, order, rng):
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, 3, 4, 5)), 1 / 16, 2)
+    turned = maker.requantized(maker.op("Transpose", x, perm=order), 1 / 16, 2)
+    joined = maker.requantized(maker.op("Concat", turned, axis=axis), 1 / 8, -3)
+    model = maker.model(maker.op("Transpose", joined, perm=order))
+    graph = lower(model)
+    assert [node.op for node in graph.nodes if node.op.startswith("q_")] == ["q_requantize"]
+    feeds = {"x": rng.normal(size=(1, 3, 4, 5)).astype(np.float32)}
+    (found,) = run(graph, feeds).values()
+    assert np.abs(found - run_onnxruntime(model, feeds)[0]).max() <= 1 / 8

@@ -1,7 +1,8 @@
-"""Merges chains of reshapes and removes those that change nothing."""
+"""Merges chains of reshapes and removes moves that change nothing."""
 
 from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.registry import ints
 
 __all__ = ["simplify_reshapes"]
 
@@ -9,7 +10,8 @@ __all__ = ["simplify_reshapes"]
 def simplify_reshapes(graph: Graph) -> Graph:
     """Let every reshape read the first tensor of its chain, and drop it if the shapes are equal.
 
-    Graph outputs keep their reshape. Reshapes that are no longer read are left to
+    Concats of one operand, slices of all elements and other moves that move nothing are reshapes,
+    too. Graph outputs keep their reshape. Reshapes that are no longer read are left to
     `eliminate_dead_code`. Exact.
 
     Before::
@@ -28,13 +30,34 @@ def simplify_reshapes(graph: Graph) -> Graph:
     roots: dict[str, str] = {}
     for node in graph.nodes:
         operands = [same.get(name, name) for name in node.inputs]
-        if node.op == "reshape":
+        if node.op == "reshape" or _moves_nothing(graph, node):
             root = roots.get(operands[0], operands[0])
             roots[node.output] = root
             unchanged = builder.types.get(root, graph.types[root]) == graph.types[node.output]
             if unchanged and node.output not in graph.outputs:
+                if builder.is_defined(root):
+                    builder.remember_same(root, node.output)
                 same[node.output] = root
                 continue
-            operands = [root]
-        builder.copy_node(node, operands)
+            shape = graph.types[node.output].shape
+            builder.add("reshape", [root], {"shape": shape}, output=node.output, name=node.name)
+        else:
+            builder.copy_node(node, operands)
     return builder.finish(graph.outputs)
+
+
+def _moves_nothing(graph: Graph, node: Node) -> bool:
+    """Whether an operator that moves elements leaves them all in their places."""
+    match node.op:
+        case "concat":
+            return len(node.inputs) == 1
+        case "slice":
+            return graph.types[node.output] == graph.types[node.inputs[0]]
+        case "pad":
+            return not any(ints(node.attrs, "pads"))
+        case "resize":
+            return all(factor == 1 for factor in ints(node.attrs, "factors"))
+        case "transpose":
+            order = ints(node.attrs, "order")
+            return order == tuple(range(len(order)))
+    return False
