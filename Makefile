@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv lint format test test-full demo docs area-data area-check clean distclean
+.PHONY: help venv lint format test test-full test-changed test-shard-of-the-day demo docs area-data area-check clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -40,11 +40,30 @@ format: $(STAMP) ## rewrite the sources in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: lint ## lint, then run all but the slow tests
-	$(PYTEST) -m "not slow"
+test: lint ## lint, then run the tests that are not slow
+	$(PYTEST) -p tests.support.cpu_budget -m "not slow"
 
-test-full: lint ## lint, then run every test
+# The slow tests fall into so many shards that each takes at most 15 minutes on two cores.
+# `STORE=--store-durations` writes what they took, by which they are balanced.
+SHARDS := 12
+SHARD ?=
+STORE ?=
+test-full: lint ## run every test; SHARD=2/12: the second of twelve parts of the slow ones
+ifeq ($(SHARD),)
 	$(PYTEST)
+else
+	$(PYTEST) -m slow --durations-path tests/durations.json $(STORE) \
+		--splits $(notdir $(SHARD)) --group $(patsubst %/,%,$(dir $(SHARD)))
+endif
+
+test-shard-of-the-day: ## run one shard of the slow tests, another one each day
+	@$(MAKE) test-full SHARD=$$(( $$(date +%s) / 86400 % $(SHARDS) + 1 ))/$(SHARDS)
+
+BASE ?= HEAD
+test-changed: $(STAMP) ## run the tests that a change since BASE (a commit) can break
+	@files=$$($(BIN)/python -m bench.changed_tests $(BASE)) || exit; \
+	if test -z "$$files"; then echo "no test reads what changed since $(BASE)"; \
+	else $(PYTEST) -m "not slow" $$files; fi
 
 demo: $(STAMP) ## compile the digits network for variant vta and simulate it on the RTL
 	$(BIN)/python examples/digits/demo.py
