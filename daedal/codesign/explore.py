@@ -19,7 +19,7 @@ from daedal.codesign.search.front_search import FrontSearch, Goal
 from daedal.codesign.search.objectives import Limit, Objective
 from daedal.codesign.search.search_loop import Budget, SearchLoop
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
-from daedal.compiler.version import compiler_version
+from daedal.compiler.version import cycles_version, digest_of_sources
 from daedal.hw.synth.families import Target
 from daedal.isa.errors import ExploreError, ModelError, ScheduleError, UnsupportedError, first_line
 from daedal.isa.memory_model import PRESETS
@@ -223,18 +223,20 @@ def _settings(
         "clock": mhz,
         "memory": memory,
         "seed": seed,
-        "kit": compiler_version(),
+        "kit": cycles_version(),
     }
 
 
 @cache
 def _estimator_version() -> str:
     """Of the code and the tables that estimates depend on."""
+    return f"{cycles_version()} {digest_of_sources(_estimator_sources())}"
+
+
+def _estimator_sources() -> list[Path]:
+    """The files of the estimates, in the folders beside this one."""
     here = Path(__file__).resolve().parent
-    digest = hashlib.sha256(compiler_version().encode())
-    for path in sorted([*here.glob("*.py"), *here.glob("data/*")]):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
+    return sorted([*here.rglob("*.py"), *here.rglob("data/*")])
 
 
 def nothing_found(counted: Iterable[Evaluation | None], goal: Goal) -> ExploreError:

@@ -164,13 +164,13 @@ def _configs(records: Path, model: Path, variant: "Variant", memory: str) -> Map
     Raises TuningError unless `records` is a database with records of the variant and the memory.
     """
     from daedal.compiler.tune.database import Database
-    from daedal.compiler.version import compiler_version
+    from daedal.compiler.version import cycles_version
     from daedal.tuning.selection import check_recorded, recorded_configs
 
     if not records.is_file():
         raise TuningError(
             f"records must be a database that `daedal tune` made, and {str(records)!r} is none"
         )
-    with Database(records, kit=compiler_version()) as database:
+    with Database(records, kit=cycles_version()) as database:
         check_recorded(database, variant, memory, records)
         return recorded_configs(database, variant, memory, model)

@@ -69,7 +69,7 @@ def tune_command(
     With --explain and no budget, nothing is searched: the records are explained.
     """
     from daedal.compiler.tune.database import Database
-    from daedal.compiler.version import compiler_version
+    from daedal.compiler.version import cycles_version
     from daedal.isa.variant import load_variant
     from daedal.reports.explanation import explanation_json
     from daedal.reports.tuning import tuning_json
@@ -85,7 +85,7 @@ def tune_command(
         show_progress(make_console(stderr=True)) as report,
         _measuring(workers, pool, tls, timeout, report) as make_runner,
         # What is refused before anything is measured leaves no empty file.
-        Database(records, kit=compiler_version(), when_written=True) as database,
+        Database(records, kit=cycles_version(), when_written=True) as database,
     ):
         tuning = tune_network(
             model,

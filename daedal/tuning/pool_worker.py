@@ -87,7 +87,7 @@ def _sandbox(timeout_seconds: float, memory_bytes: int) -> Sandbox:
 
 @functools.cache
 def installed_version() -> str:
-    """That of the Daedal of this process, with a hash of its compiler."""
-    from daedal.compiler.version import compiler_version
+    """That of the Daedal of this process, with a hash of all that cycles depend on."""
+    from daedal.compiler.version import cycles_version
 
-    return compiler_version()
+    return cycles_version()
