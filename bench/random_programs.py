@@ -1,0 +1,48 @@
+"""Random programs on the RTL and the functional simulator: ``python bench/random_programs.py``.
+
+Each variant named as an argument (all shipped ones by default) runs ``--count`` random programs with random stalls
+of the memory, assertions on. A run that was interrupted goes on where it stopped, if the sources
+are the same. Exit status 1 if a byte of memory differs, or a goal of the coverage table is not met.
+The slow tests run a few hundred of them (``tests/sim/rtl/test_random_programs.py``).
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from daedal.isa.variant import shipped_variants
+from tests.support.random_runs import RandomRun, every_variant, ledger_of, run_random_programs
+from tests.support.rtl import rtl_device
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run them; print a line for each variant."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--count", type=int, default=10_000)
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(every_variant()):
+        parser.error(f"no variant {min(unknown)!r}; there are {', '.join(every_variant())}")
+    failed = 0
+    for name in options.names or shipped_variants():
+        device = rtl_device(every_variant()[name])
+        run = run_random_programs(
+            device, range(options.count), ledger=ledger_of(device), progress=_tell
+        )
+        print(run)
+        for problem in (*run.mismatches[:10], *(f"never met: {goal}" for goal in run.missing)):
+            failed = 1
+            print(f"  {problem}")
+    return failed
+
+
+def _tell(run: RandomRun) -> None:
+    print(run, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
