@@ -1,9 +1,9 @@
 """Random programs on the RTL and the functional simulator: ``python bench/random_programs.py``.
 
-Each variant named as an argument (all shipped ones by default) runs ``--count`` random programs with random stalls
-of the memory, assertions on. A run that was interrupted goes on where it stopped, if the sources
-are the same. Exit status 1 if a byte of memory differs, or a goal of the coverage table is not met.
-The slow tests run a few hundred of them (``tests/sim/rtl/test_random_programs.py``).
+The variants named as arguments (all shipped ones by default) run ``--count`` random programs each,
+with random stalls of the memory and assertions on. A run that was interrupted goes on where it
+stopped, if the sources are the same. Exit status 1 if a byte of memory differs, or if a goal of the
+coverage table is not met. The slow tests run the first two hundred of each variant.
 """
 
 import argparse
