@@ -13,7 +13,7 @@ from daedal.compiler.artifact.whole_host import host_artifact
 from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
-from daedal.compiler.frontend.reader import read_model
+from daedal.compiler.frontend.reader import opset_of, read_model
 from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.pipeline import compile_graph
@@ -101,6 +101,7 @@ def compile_for_cpu(
     say = report or (lambda _sentence: None)
     say("reading the model")
     checked = read_model(model if isinstance(model, bytes) else Path(model), loops=True)
+    opset_of(checked)
     checked = bind_shapes(checked, shapes or {})
     say("compiling for processors")
     return host_artifact(checked, cpu_levels, report, objects)

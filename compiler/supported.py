@@ -71,11 +71,19 @@ def _expanded() -> Iterator[SupportedOperator]:
 
 
 def _opsets(name: str) -> tuple[int, int | None]:
-    """The oldest and the newest opset that has an operator of ONNX's own domain."""
+    """The oldest and the newest opset that has an operator of ONNX's own domain.
+
+    A deprecated version, which onnx's checker refuses, may be the last one or, as that of
+    GroupNormalization, come before another one.
+    """
     schemas = [schema for schema in _schemas() if schema.name == name]
-    first = min(schema.since_version for schema in schemas)
-    gone = [schema.since_version - 1 for schema in schemas if schema.deprecated]
-    return max(first, MIN_OPSET), min(gone, default=None)
+    valid = [schema.since_version for schema in schemas if not schema.deprecated]
+    gone = [
+        schema.since_version - 1
+        for schema in schemas
+        if schema.deprecated and schema.since_version > max(valid)
+    ]
+    return max(min(valid), MIN_OPSET), min(gone, default=None)
 
 
 @cache

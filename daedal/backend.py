@@ -15,6 +15,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from daedal.compiler.cpu.build import build_host_code
+from daedal.compiler.frontend.host_model import modern_model
 from daedal.isa.host_code import HostCode
 from daedal.runtime.host_code import HostProgram
 
@@ -49,7 +50,7 @@ class Prepared(BackendRep):
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        self._model = model
+        self._model = modern_model(model)
         self._programs: dict[Shapes, HostProgram] = {}
         given = {item.name for item in model.graph.initializer}
         self._inputs = [item for item in model.graph.input if item.name not in given]

@@ -8,10 +8,9 @@ from daedal.compiler.artifact.host_code import compile_host_model
 from daedal.compiler.artifact.placements import place_nodes
 from daedal.compiler.cpu.support import check_runs
 from daedal.compiler.frontend.cut import ModelCutter, is_static
-from daedal.compiler.frontend.host_model import host_model
+from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.isa.artifact import Artifact, HostNode, HostPart, Value
-from daedal.isa.errors import ModelError
 from daedal.native.cache import ObjectCache
 
 __all__ = ["host_artifact"]
@@ -36,7 +35,8 @@ def host_artifact(
     numbers = sorted(cutter.needed(cutter.inputs, cutter.outputs))
     check_runs(cutter.nodes[number] for number in numbers)
     run = [n for n in numbers if not cutter.constants.issuperset(cutter.nodes[n].output)]
-    serialized = _serialized(cutter.part(numbers, cutter.inputs, cutter.outputs))
+    part_model = modern_model(cutter.part(numbers, cutter.inputs, cutter.outputs))
+    serialized = bytes(part_model.SerializeToString(deterministic=True))
     part = HostPart(
         serialized,
         tuple(_host_node(cutter.nodes[number]) for number in run),
@@ -48,14 +48,6 @@ def host_artifact(
         outputs=tuple(_value(cutter, name) for name in cutter.outputs),
         placements=place_nodes(cutter, {}, dict.fromkeys(run, 0), lambda _node: _WHY),
     )
-
-
-def _serialized(model: onnx.ModelProto) -> bytes:
-    """The model in the opset of the reference, or in its own where ONNX cannot convert it."""
-    try:
-        return host_model(model)
-    except ModelError:
-        return bytes(model.SerializeToString(deterministic=True))
 
 
 def _host_node(node: onnx.NodeProto) -> HostNode:

@@ -209,3 +209,11 @@ def test_expanded_operators_are_compiled(op_type: str) -> None:
     graph = helper.make_graph(nodes, "g", [x], [y], [size])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
     assert build_host_code(model).interpreted == ()
+
+
+def test_opsets_of_every_operator_are_in_order() -> None:
+    """A version that is deprecated may come before one that is valid."""
+    opsets = {item.name: (item.first_opset, item.last_opset) for item in supported_operators()}
+    assert all(last is None or first <= last for first, last in opsets.values())
+    assert opsets["GroupNormalization"] == (21, None)
+    assert opsets["Upsample"] == (7, 9) and opsets["Scatter"] == (9, 10)

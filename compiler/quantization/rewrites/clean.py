@@ -6,16 +6,13 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
-import onnx.shape_inference
-import onnx.version_converter
 from onnx import helper
 
 from daedal.compiler.fixpoint import to_fixpoint
-from daedal.compiler.frontend.reader import opset_of
+from daedal.compiler.frontend.upgrade import upgrade
 from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.rewrites.identities import drop_identities
-from daedal.isa.errors import ModelError
 from daedal.isa.onnx_evaluator import evaluator_of
 
 __all__ = ["clean"]
@@ -24,8 +21,7 @@ _OPSET = 13
 """The first with quantization per channel. Source: ONNX QuantizeLinear-13, attribute axis."""
 
 _LARGE = 1024
-"""Elements of a constant that is more than a shape, axes or bounds. The conversion to another
-opset need not see those in float."""
+"""Elements of a constant that is more than a shape, axes or bounds."""
 
 _GROWING = ("ConstantOfShape", "Expand", "OneHot", "Pad", "Range", "Resize", "Tile", "Upsample")
 """Operators whose results may be much larger than what they read."""
@@ -42,43 +38,12 @@ def clean(model: onnx.ModelProto, opset: int = _OPSET) -> Network:
     Raises
     ------
     ModelError
-        For a model of an older opset that cannot be converted, and one with control flow.
+        For a model of an older opset without an equivalent, and one with control flow.
     """
-    network = Network(_modern(model, opset))
+    network = Network(upgrade(model, opset))
     _fold_constants(network)
     drop_identities(network)
     return network
-
-
-def _modern(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
-    """The model in opset `opset`, or unchanged if it is newer."""
-    if opset_of(model) >= opset:
-        return model
-    light = onnx.ModelProto()
-    light.CopyFrom(model)
-    graph = light.graph
-    large = [tensor for tensor in graph.initializer if _is_large(tensor)]
-    listed = {value.name for value in graph.input}
-    graph.ClearField("initializer")
-    graph.initializer.extend(t for t in model.graph.initializer if not _is_large(t))
-    for tensor in large:
-        if tensor.name not in listed:
-            kind = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            graph.input.append(kind)
-    try:
-        converted = onnx.version_converter.convert_version(light, opset)
-    except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
-        reason = (str(error).strip() or "unknown reason").splitlines()[0]
-        raise ModelError(
-            f"a model must convert to opset {opset} to be quantized, and this one does not: "
-            f"{reason}; export it in a newer opset"
-        ) from error
-    converted.graph.initializer.extend(large)
-    return converted
-
-
-def _is_large(tensor: onnx.TensorProto) -> bool:
-    return tensor.data_type == onnx.TensorProto.FLOAT and math.prod(tensor.dims) > _LARGE
 
 
 def _fold_constants(network: Network) -> None:
