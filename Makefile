@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv lint format test test-full test-changed test-shard-of-the-day demo docs area-data area-check clean distclean
+.PHONY: help venv lint format test test-full test-changed test-shard-of-the-day durations demo docs area-data area-check clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -40,24 +40,25 @@ format: $(STAMP) ## rewrite the sources in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# TIMES="--cpu-times FILE" keeps what each test used; `durations` rewrites the table from it.
+TIMES ?=
 test: lint ## lint, then run the tests that are not slow
-	$(PYTEST) -p tests.support.cpu_budget -m "not slow"
+	$(PYTEST) -p tests.support.cpu_budget -m "not slow" $(TIMES)
 
 # The slow tests fall into so many shards that each takes at most 15 minutes on two cores.
-# `STORE=--store-durations` writes what they took, by which they are balanced.
 SHARDS := 12
 SHARD ?=
-STORE ?=
 test-full: lint ## run every test; SHARD=2/12: the second of twelve parts of the slow ones
-ifeq ($(SHARD),)
-	$(PYTEST)
-else
-	$(PYTEST) -m slow --durations-path tests/durations.json $(STORE) \
-		--splits $(notdir $(SHARD)) --group $(patsubst %/,%,$(dir $(SHARD)))
-endif
+	$(PYTEST) -p tests.support.cpu_budget $(if $(SHARD),--shard $(SHARD)) $(TIMES)
 
 test-shard-of-the-day: ## run one shard of the slow tests, another one each day
 	@$(MAKE) test-full SHARD=$$(( $$(date +%s) / 86400 % $(SHARDS) + 1 ))/$(SHARDS)
+
+FILE ?= .daedal/cpu-times
+durations: $(STAMP) ## measure the tests that are not slow, and write tests/durations.json
+	mkdir -p $(dir $(FILE))
+	-$(PYTEST) -p tests.support.cpu_budget -m "not slow" --cpu-times $(FILE)
+	$(BIN)/python -m tests.support.durations $(FILE)
 
 BASE ?= HEAD
 test-changed: $(STAMP) ## run the tests that a change since BASE (a commit) can break

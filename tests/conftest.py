@@ -10,6 +10,8 @@ import hypothesis
 import numpy as np
 import pytest
 
+from tests.support.durations import Durations, read_table
+
 if TYPE_CHECKING:
     from daedal.sim.rtl.device import RtlDevice
 
@@ -35,6 +37,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the texts under tests/golden instead of comparing with them",
     )
+    parser.addoption("--shard", metavar="K/N", help="run part K of N of the slow tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the slow tests."""
+    shard: str | None = config.getoption("--shard")
+    number, count = map(int, shard.split("/")) if shard else (0, 0)
+    if shard and not 1 <= number <= count:
+        raise pytest.UsageError(f"--shard must be K/N with K from 1 to N, not {shard!r}")
+    plugin = Durations(read_table(), (number, count) if shard else None)
+    config.pluginmanager.register(plugin, "durations")
 
 
 @pytest.fixture

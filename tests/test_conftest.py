@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+ROOT = Path(__file__).resolve().parent.parent
+
 SKIPS = """
 import pytest
 
@@ -38,7 +40,7 @@ def run_pytest(folder: Path, source: str, *options: str, ci: bool) -> tuple[int,
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *options],
         cwd=folder,
-        env={**os.environ, "DAEDAL_CI": "1" if ci else "0"},
+        env={**os.environ, "DAEDAL_CI": "1" if ci else "0", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )

@@ -77,7 +77,7 @@ def test_tests_beyond_their_limit_are_errors(tmp_path: Path) -> None:
     assert "1 failed, 6 passed, 2 errors" in done.stdout
     assert "::test_long uses" in done.stdout
     assert "::test_beyond_its_mark uses" in done.stdout
-    assert "may use 0.05: make it faster, or mark it `slow` or `heavy(seconds)`" in done.stdout
+    assert "may use 0.05: make it faster, or mark it `heavy(seconds)`, or add it" in done.stdout
     measured = {line["test"]: line for line in map(json.loads, times.read_text().splitlines())}
     assert len(measured) == 7
     shared = measured["test_cases.py::test_with_a_shared_fixture"]

@@ -2,7 +2,8 @@
 
 `make test` loads it (``-p tests.support.cpu_budget``). An unmarked test may use `LIMIT_S` seconds,
 and one marked ``heavy(seconds)`` that many. Tests marked ``slow`` have no limit, and `make test`
-leaves them out. Fixtures of a wider scope than a function are not counted: several tests use them.
+leaves them out (`durations`). Fixtures of a wider scope than a function are not counted: several
+tests use them.
 
 Seconds are those of the reference processor. On a slower or busier one the limit is stretched by
 the time of a calibration loop, measured when a test exceeds it. Such a test then runs once more, so
@@ -22,8 +23,18 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-__all__ = ["CpuBudget", "calibration_seconds", "cpu_seconds", "limit_seconds"]
+__all__ = [
+    "ID",
+    "LIMIT_S",
+    "CpuBudget",
+    "calibration_seconds",
+    "cpu_seconds",
+    "limit_seconds",
+    "slowdown",
+]
 
+ID = pytest.StashKey[str]()
+"""The id of a test without the name of its group, which pytest-xdist appends."""
 LIMIT_S = 1.0
 REFERENCE_S = 0.014
 """CPU seconds of the calibration loop on the reference processor, an AMD Zen 3 core (EPYC)."""
@@ -38,6 +49,11 @@ def cpu_seconds() -> float:
 def calibration_seconds() -> float:
     """CPU seconds of a fixed piece of Python, the best of several."""
     return min(_calibration_loop() for _ in range(5))
+
+
+def slowdown() -> float:
+    """By how much this processor is slower now than the reference; 1 for a faster one."""
+    return max(1.0, calibration_seconds() / REFERENCE_S)
 
 
 def _calibration_loop() -> float:
@@ -89,12 +105,14 @@ class CpuBudget:
         used, shared = cpu_seconds() - began - self._shared_s, self._shared_s
         limit = limit_seconds(item)
         if limit is not None and used > limit:
-            used = min(used, self._used_again(item, nextitem))
-            slowdown = max(1.0, calibration_seconds() / REFERENCE_S)
-            if used > limit * slowdown:
-                _report_excess(item, used / slowdown, limit)
+            used = min(used, self._used_again(item, nextitem)) / slowdown()
+            if used > limit:
+                _report_excess(item, used, limit)
+        elif used > LIMIT_S:
+            used /= slowdown()
         if self._times:
-            line = {"test": item.nodeid, "cpu_s": round(used, 3), "shared_s": round(shared, 3)}
+            test = item.stash.get(ID, item.nodeid)
+            line = {"test": test, "cpu_s": round(used, 3), "shared_s": round(shared, 3)}
             with self._times.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(line) + "\n")
         return result
@@ -109,7 +127,8 @@ class CpuBudget:
 def _report_excess(item: pytest.Item, used: float, limit: float) -> None:
     text = (
         f"{item.nodeid} uses {used:.1f} CPU seconds of the reference processor and may use "
-        f"{limit:g}: make it faster, or mark it `slow` or `heavy(seconds)` (see pyproject.toml)"
+        f"{limit:g}: make it faster, or mark it `heavy(seconds)`, or add it to the slow tests in "
+        "tests/durations.json (`make durations`)"
     )
     report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "teardown")
     item.ihook.pytest_runtest_logreport(report=report)
