@@ -12,6 +12,7 @@ PATH = Path(__file__).resolve().parent.parent / "docs" / "generation.md"
 PAGE = PATH.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_happens(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Words are the same, and numbers within 10 %."""
     folder = make_checkout(tmp_path)

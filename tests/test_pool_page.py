@@ -48,6 +48,7 @@ def running(command: str, folder: Path) -> Iterator[None]:
     assert process.returncode == 130
 
 
+@pytest.mark.slow
 def test_commands_run(folder: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl, which is not there")

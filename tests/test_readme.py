@@ -7,7 +7,7 @@ import pytest
 
 import daedal
 from daedal.sim.rtl.device import RtlDevice
-from tests.support.pages import blocks, commands, make_checkout, run_line
+from tests.support.pages import blocks, commands, make_checkout, run_in_shell, run_line
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
@@ -44,6 +44,11 @@ def test_commands_run(checkout: Path, vta_rtl: RtlDevice) -> None:
     outputs = {line: run_line(line, checkout) for line in ran}
     profile = next(text for line, text in outputs.items() if "--device rtl" in line)
     assert "of peak" in profile
+
+
+def test_the_installed_command_runs(checkout: Path) -> None:
+    """In a process of its own, by its name: the pages' commands run in this one."""
+    assert "Usage: daedal [OPTIONS] COMMAND" in run_in_shell("daedal --help", checkout)
 
 
 def test_python_runs(checkout: Path) -> None:

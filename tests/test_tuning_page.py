@@ -57,6 +57,7 @@ def test_story() -> None:
     check_story(shown("tuned"), shown("explained"))
 
 
+@pytest.mark.slow
 def test_commands_run(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
     folder = make_checkout(tmp_path)

@@ -10,6 +10,9 @@ import daedal
 from daedal import cli
 from examples.digits.data import demo_images
 from tests.support.command_line import Answer, Run
+from tests.support.kept_tools import kept_tools
+
+__all__ = ["built", "kept_tools", "run"]
 
 ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"

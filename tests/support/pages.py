@@ -1,12 +1,19 @@
 """Pages whose commands and Python are executed: their blocks, and a folder to run them in."""
 
+import contextlib
+import io
 import os
 import re
+import runpy
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from daedal import cli
 from tests.support.rtl import CACHE
 
 __all__ = [
@@ -14,6 +21,7 @@ __all__ = [
     "commands",
     "make_checkout",
     "numbers_differ",
+    "run_in_shell",
     "run_line",
     "run_page",
     "shown_again",
@@ -43,6 +51,7 @@ def make_checkout(folder: Path) -> Path:
     return folder
 
 
+_FOR_THE_SHELL = re.compile(r"[|&;<>$`*]")
 _ON_RTL = re.compile(r"daedal (run\b.*--device rtl|profile\b(?!.*--device)|trace)\b")
 
 
@@ -55,10 +64,33 @@ def with_assertions(command: str) -> str:
 
 
 def run_line(command: str, folder: Path) -> str:
+    """Run a line of a page in `folder`; return what it printed.
+
+    ``daedal ...`` and ``python FILE`` run in this process, which has imported everything already;
+    any other line runs in a shell with this Python's tools first on the path.
+    """
+    command = with_assertions(command)
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = []
+    if _FOR_THE_SHELL.search(command) or not words:
+        return run_in_shell(command, folder)
+    if words[0] == "daedal":
+        return _run_here(cli.main, words, folder, command)
+    if words[0] == "python" and words[1].endswith(".py"):
+        script = str(folder / words[1])
+        return _run_here(
+            lambda: runpy.run_path(script, run_name="__main__"), words[1:], folder, command
+        )
+    return run_in_shell(command, folder)
+
+
+def run_in_shell(command: str, folder: Path) -> str:
     """Run a shell line with this Python's tools first on the path; return what it printed."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["sh", "-c", with_assertions(command)],
+        ["sh", "-c", command],
         cwd=folder,
         env={**os.environ, "PATH": path, "PYTHONPATH": str(folder)},
         capture_output=True,
@@ -67,6 +99,26 @@ def run_line(command: str, folder: Path) -> str:
     )
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     return done.stdout
+
+
+def _run_here(call: Callable[[], object], words: list[str], folder: Path, command: str) -> str:
+    """Call what `words` start, in `folder`; fails unless it ends with exit status 0."""
+    streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
+    status: object = 0
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(streams[0]),
+        contextlib.redirect_stderr(streams[1]),
+    ):
+        patch.setattr(sys, "argv", words)
+        try:
+            call()
+        except SystemExit as end:
+            status = end.code or 0
+    out, err = (stream.buffer.getvalue().decode("utf-8") for stream in streams)  # type: ignore[attr-defined]
+    assert status == 0, f"{command}\n{err}"
+    return str(out)
 
 
 def run_page(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from daedal.isa.errors import ToolError
-from daedal.sim.rtl.toolchain import find_icarus
+from daedal.sim.rtl.toolchain import Icarus, find_icarus
 
-__all__ = ["play"]
+__all__ = ["icarus_or_skip", "play"]
 
 Values = Mapping[str, int]
 
@@ -35,6 +35,14 @@ endmodule
 """
 
 
+def icarus_or_skip() -> Icarus:
+    """Icarus, which is optional; skips the test where it is missing."""
+    try:
+        return find_icarus()
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
 def play(
     verilog: str,
     top: str,
@@ -49,10 +57,7 @@ def play(
     `inputs` and `outputs` are names and widths; an output with an undefined bit is None. Skips
     the test where Icarus is missing.
     """
-    try:
-        tools = find_icarus()
-    except ToolError as error:
-        pytest.skip(str(error))
+    tools = icarus_or_skip()
     pins, places = [f".{clock}({clock})"], {}
     for bus, widths in (("inputs", inputs), ("outputs", outputs)):
         place = 0

@@ -13,7 +13,7 @@ from amaranth.back import verilog
 from amaranth.lib.wiring import Component, Flow
 
 from daedal.hw.synth.families import Family
-from daedal.sim.rtl.toolchain import find_icarus
+from tests.support.verilog_player import icarus_or_skip
 
 __all__ = ["disagreements", "inputs_of"]
 
@@ -149,13 +149,14 @@ def inputs_of(component: Component) -> dict[str, int]:
 def disagreements(
     portable: Component, hard: Component, stimuli: list[dict[str, int]], folder: Path
 ) -> tuple[int, int]:
-    """Run both forms of a component for a cycle per stimulus.
+    """Run both forms of a component for a cycle per stimulus; skips the test without Icarus.
 
     Returns
     -------
     Cycles in which some output differs (one that is not known counts), and cycles in which the
     portable form's outputs changed.
     """
+    icarus = icarus_or_skip()
     inputs, outputs = inputs_of(portable), _ports(portable, Flow.Out)
     texts = [
         verilog.convert(component, name=name, platform=platform, emit_src=False)
@@ -177,7 +178,6 @@ def disagreements(
     source.write_text(
         "\n".join([*texts, _BLOCK_RAM, _MULTIPLIER, _FLIP_FLOP, bench]), encoding="utf-8"
     )
-    icarus = find_icarus()
     subprocess.run(
         [icarus.iverilog, "-g2012", "-s", "bench", "-o", "bench.vvp", "bench.v"],
         cwd=folder,

@@ -184,6 +184,7 @@ def test_what_a_memory_begins_with(init: str, then: str) -> None:
 
 
 @pytest.mark.fpga
+@pytest.mark.slow
 @needs_nextpnr
 def test_nextpnr_takes_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """A multiplier with a site has a 0 and a 1 beside it; the chip's may still serve others."""

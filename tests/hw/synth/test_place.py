@@ -145,6 +145,7 @@ def test_a_faster_grade_is_faster(netlist: str, routed: tuple[Routed, list[str]]
 
 
 @pytest.mark.fpga
+@pytest.mark.slow
 @needs_nextpnr
 def test_a_bitstream_needs_pins(netlist: str, routed: tuple[Routed, list[str]]) -> None:
     """Preamble: Lattice FPGA-TN-02039, bitstream format."""
@@ -157,6 +158,7 @@ def test_a_bitstream_needs_pins(netlist: str, routed: tuple[Routed, list[str]]) 
 
 
 @pytest.mark.fpga
+@pytest.mark.slow
 @needs_nextpnr
 def test_a_pin_that_the_package_lacks(netlist: str) -> None:
     request = PlaceRequest(pins=PINS.replace('"G2"', '"ZZ9"'))
@@ -164,7 +166,28 @@ def test_a_pin_that_the_package_lacks(netlist: str) -> None:
         place_and_route(netlist, request)
 
 
+def test_the_device_must_suffice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nextpnr says what it counted before it places anything."""
+    said = ["MULT18X18D:     156/    156   100%", "DP16KD:     209/    208   100%"]
+
+    def run_tools(*_arguments: Any, line: Callable[[int, str], None], **_options: Any) -> Any:
+        for text in said:
+            line(0, f"Info: \t        {text}\n")
+        yield 0
+
+    monkeypatch.setattr(place, "floorplans", lambda _cells, _seeds: [{}])
+    monkeypatch.setattr(place, "run_tools", run_tools)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: True)
+    clock = {"direction": "input", "bits": [2]}
+    top = {"attributes": {"top": "1"}, "ports": {"clk": clock}, "cells": {}, "netnames": {}}
+    netlist = json.dumps({"modules": {"top": top}})
+    with pytest.raises(CapacityError, match="DP16KD must be at most 208, not 209") as caught:
+        place_and_route(netlist, PlaceRequest())
+    assert (caught.value.resource, caught.value.needed) == ("block_ram", 209)
+
+
 @pytest.mark.fpga
+@pytest.mark.slow
 @needs_nextpnr
 def test_more_than_the_device_has() -> None:
     text = (

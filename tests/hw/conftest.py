@@ -1,0 +1,5 @@
+"""Tests of the gateware: synthesis tools answer the same call once (`tests.support.kept_tools`)."""
+
+from tests.support.kept_tools import kept_tools
+
+__all__ = ["kept_tools"]
