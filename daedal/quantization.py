@@ -6,13 +6,22 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy.typing as npt
+import onnx
 
+from daedal.compiler.cpu.build import build_host_code
+from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.quantization import Method, quantize_model
+from daedal.compiler.quantization.calibration.float_runner import evaluate
 from daedal.compiler.quantization.layer_errors import LayerError
+from daedal.isa.errors import UserError
+from daedal.runtime.host_code import HostProgram
 
-__all__ = ["quantize"]
+__all__ = ["open_compiled", "quantize"]
+
+Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def quantize(
@@ -40,7 +49,18 @@ def quantize(
         samples,
         method=method,
         fuse_attention=fuse_attention,
+        open_model=open_compiled,
         report=report,
         errors=errors,
     )
     return bytes(quantized.SerializeToString(deterministic=True))
+
+
+def open_compiled(model: onnx.ModelProto) -> Callable[[Arrays], Arrays]:
+    """A model as machine code for this processor, or in the reference evaluator where LLVM has no
+    code for it."""
+    modern = modern_model(model)
+    try:
+        return HostProgram(build_host_code(modern)).run
+    except UserError:
+        return evaluate(modern)

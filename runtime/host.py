@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from daedal.isa.errors import ArtifactError, ModelError, first_line
 from daedal.isa.onnx_evaluator import evaluator_of
 from daedal.runtime.bounded_loop import Loop, bounded_run
+from daedal.runtime.quantized_inputs import QuantizedInputs
 
 __all__ = ["Arrays", "HostModel", "check_bounds", "converted"]
 
@@ -38,6 +39,7 @@ class HostModel:
                 if model.functions:
                     raise ValueError("functions of its own")
                 self._evaluator = evaluator_of(model, Loop)
+                self._quantized = QuantizedInputs(model)
                 for item in model.graph.input:
                     self._add_input(item)
             except Exception as error:  # protobuf and the evaluator raise many exception types
@@ -59,7 +61,8 @@ class HostModel:
     def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
         """Outputs by name; numbers are converted where the model takes floats.
 
-        Raises ModelError for a missing input, one of another shape, and one of another type.
+        Raises ModelError for a missing input, one of another shape or type, and NaN where it is
+        quantized.
         """
         if self._evaluator is None:
             return dict(values)
@@ -74,10 +77,11 @@ class HostModel:
             if array.shape != shape:
                 raise ModelError(f"input {name!r} must have shape {shape}, not {array.shape}")
             feeds[name] = converted(name, array, self._dtypes[name])
+        self._quantized.check(feeds)
+        feeds = self._quantized.bounded(feeds)
         try:
             with warnings.catch_warnings(), bounded_run():
-                # NaN, infinities and out-of-range values would be cast to the lowest integer,
-                # whatever their sign.
+                # What is out of range inside would become the lowest integer, whatever its sign.
                 warnings.filterwarnings("error", "invalid value encountered in cast")
                 results = self._evaluator.run(None, feeds)
         except Exception as error:  # operators of an arbitrary model can raise anything

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto
 
 from daedal.isa.artifact_code import code_digest
 from daedal.isa.artifact_parts import HostPart
@@ -21,6 +20,7 @@ from daedal.native.levels import level_to_run
 from daedal.native.own_code import OwnCode
 from daedal.runtime.host import Arrays, HostModel
 from daedal.runtime.host_code import HostProgram
+from daedal.runtime.quantized_inputs import QuantizedInputs
 
 __all__ = ["CodeTrust", "CompiledPart", "load_host_part"]
 
@@ -81,48 +81,23 @@ def _problem(model: bytes, code: HostCode, trust: CodeTrust) -> str:
 
 
 class CompiledPart:
-    """A part as machine code.
-
-    Values that `onnx.reference` refuses to quantize, because no integer is near them, are left to
-    it, so that they are refused with or without machine code.
-    """
+    """A part as machine code."""
 
     def __init__(self, part: HostPart, code: HostCode, what: str) -> None:
         self._program = HostProgram(code)
         self._part = part
         self._what = what
-        self._limits = _quantized_inputs(part.model)
+        self._quantized = QuantizedInputs(ModelProto.FromString(part.model))
 
     def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
         """Outputs by name; numbers are converted where the model takes floats.
 
-        Raises ModelError for a missing input, one of another shape, and one of another type.
+        Raises ModelError for a missing input, one of another shape or type, and NaN where it is
+        quantized.
         """
-        for name, limit in self._limits.items():
-            if name in values:
-                with np.errstate(over="ignore"):  # the limit may exceed the type of the values
-                    within = (np.abs(values[name]) < limit).all()
-                if not within:
-                    return HostModel(self._part.model, self._what).run(values)
+        self._quantized.check(values)
         return self._program.run(values)
 
     def zeros(self) -> Arrays:
         """Inputs of the right shapes and types, for measurements."""
         return HostModel(self._part.model, self._what).zeros()
-
-
-def _quantized_inputs(serialized: bytes) -> dict[str, float]:
-    """Float inputs of a model that are quantized as they are, and the smallest magnitude that
-    becomes no 32-bit integer."""
-    graph = ModelProto.FromString(serialized).graph
-    inputs = {item.name for item in graph.input}
-    constants = {item.name: item for item in graph.initializer}
-    limits: dict[str, float] = {}
-    for node in graph.node:
-        if node.op_type == "QuantizeLinear" and node.input[0] in inputs:
-            scale = constants.get(node.input[1])
-            if scale is not None:
-                smallest = float(np.abs(numpy_helper.to_array(scale).astype(np.float64)).min())
-                limit = 2.0**31 * smallest
-                limits[node.input[0]] = min(limit, limits.get(node.input[0], limit))
-    return limits

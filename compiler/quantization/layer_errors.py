@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from daedal.compiler.quantization.calibration.float_runner import make_runner
+from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.operators import VIEWS
 
@@ -49,13 +49,16 @@ class LayerError:
 
 
 def layer_errors(
-    before: Network, quantized: onnx.ModelProto, samples: Sequence[Mapping[str, Array]]
+    before: Network,
+    quantized: onnx.ModelProto,
+    samples: Sequence[Mapping[str, Array]],
+    open_model: OpenModel = evaluate,
 ) -> list[LayerError]:
     """Every quantized activation but reordered ones, in the network's order."""
     after = Network(quantized)
     found = list(_quantized(before, after))
-    run = make_runner(before, [name for name, *_ in found])
-    run_quantized = make_runner(after, [read for _, read, *_ in found])
+    run = make_runner(before, [name for name, *_ in found], open_model)
+    run_quantized = make_runner(after, [read for _, read, *_ in found], open_model)
     signal, noise, sizes = (np.zeros(len(found)) for _ in range(3))
     for feeds in samples[:MOST_SAMPLES]:
         real, rounded = run(feeds), run_quantized(feeds)

@@ -13,8 +13,10 @@ import onnx
 
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.quantization.calibration.calibrate import calibrate
+from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate
 from daedal.compiler.quantization.calibration.ranges import Method, Range
 from daedal.compiler.quantization.calibration.samples import Samples, split_samples
+from daedal.compiler.quantization.dead_tensors import fit_dead_tensors
 from daedal.compiler.quantization.given import spread_given
 from daedal.compiler.quantization.insert import insert_qdq
 from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
@@ -26,6 +28,7 @@ from daedal.compiler.quantization.rewrites.balance import balance_norms
 from daedal.compiler.quantization.rewrites.caches import align_caches
 from daedal.compiler.quantization.rewrites.centre_streams import centre_streams
 from daedal.compiler.quantization.rewrites.clean import clean
+from daedal.compiler.quantization.rewrites.finite import bound_constants
 from daedal.compiler.quantization.rewrites.fold_affine import fold_affine
 from daedal.compiler.quantization.rewrites.grouped_queries import group_queries
 from daedal.compiler.quantization.rewrites.halves import widen_rotations
@@ -48,6 +51,7 @@ def quantize_model(
     *,
     method: str = Method.MSE,
     fuse_attention: bool = True,
+    open_model: OpenModel = evaluate,
     report: Callable[[str], None] | None = None,
     errors: Callable[[list[LayerError]], None] | None = None,
 ) -> onnx.ModelProto:
@@ -65,6 +69,7 @@ def quantize_model(
     fuse_attention : whether nothing is quantized between the products of attention. Variants
         without lane reductions then leave these products to the host; else, scores are quantized to
         16 bits and probabilities to 8.
+    open_model : how a model is run on the samples.
     report : called with a sentence before each long step.
     errors : called with how much quantization changes each tensor, which some samples show.
 
@@ -83,6 +88,7 @@ def quantize_model(
     transformer = as_transformer(network)
     network, wide = transformer or network, transformer is not None
     feeds = split_samples(network, samples)
+    bound_constants(network)
     say("simplifying the model")
     with np.errstate(over="ignore"):  # the calibration refuses tensors that become infinite
         if wide:
@@ -103,22 +109,23 @@ def quantize_model(
         network = centre_streams(network)
     hoist_bounds(network)
     if wide:
-        balance_norms(network, feeds)
+        balance_norms(network, feeds, open_model)
     plan = make_plan(network, wide=wide, fuses=fuse_attention)
     say(f"calibrating {len(plan.groups)} tensors with {len(feeds)} samples")
     scores = [item.scores for item in plan.attentions if item.mask in plan.groups]
     whole = [*(name for name in plan.groups if plan.is_wide(name)), *scores]
-    ranges = calibrate(network, (*plan.groups, *scores), feeds, chosen, whole)
+    ranges = calibrate(network, (*plan.groups, *scores), feeds, chosen, whole, open_model)
     bound_masks(network, plan, ranges)
     bound_attention_masks(plan, ranges)
     say("quantizing")
     before = Network(network.to_model()) if errors else None
     streams = find_streams(network, plan, ranges)
-    insert_qdq(network, plan, _joined(plan, ranges), streams)
+    fitted = fit_dead_tensors(network, plan, _joined(plan, ranges))
+    insert_qdq(network, plan, fitted, streams)
     quantized = network.to_model()
     if errors and before:
         say("comparing the layers")
-        errors(layer_errors(before, quantized, feeds))
+        errors(layer_errors(before, quantized, feeds, open_model))
     return quantized
 
 

@@ -69,23 +69,37 @@ def test_inputs_that_do_not_fit_have_the_same_sentence_with_and_without_code(
             loaded.run(values)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30, -1e30, 2.0**31])
-def test_values_that_no_integer_is_near_are_refused(value: float) -> None:
-    """As onnx.reference does, whose cast warns; one unit below the limit is saturated."""
+def quantizing(scale: float) -> bytes:
     constants = [
-        numpy_helper.from_array(np.float32(1), "scale"),
-        numpy_helper.from_array(np.int8(0), "zero"),
+        numpy_helper.from_array(np.float32(scale), "scale"),
+        numpy_helper.from_array(np.int8(3), "zero"),
     ]
     node = helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"])
-    part = compiled(one_model([node], constants, (TensorProto.FLOAT, TensorProto.INT8)))
-    loaded = load_host_part(part, "part 0")
-    assert isinstance(loaded, CompiledPart)
+    return one_model([node], constants, (TensorProto.FLOAT, TensorProto.INT8))
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("scale", [1.0, 1e-40, 1e30])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 3e38, -3e38, 2.0**31, 2e9])
+def test_values_beyond_all_integers_saturate(value: float, scale: float, is_compiled: bool) -> None:
+    """As ONNX says: infinities, too."""
+    part = compiled(quantizing(scale))
+    loaded = load_host_part(part if is_compiled else replace(part, code=None), "part 0")
     x = X.copy()
     x[0, 0] = value
-    with pytest.raises(ModelError, match="part 0 failed: invalid value encountered in cast"):
-        loaded.run({"x": x})
-    x[0, 0] = 2e9
-    assert loaded.run({"x": x})["y"][0].tolist() == [127, -2, 3]
+    with np.errstate(over="ignore"):
+        steps = np.rint(np.float32(value) / np.float32(scale))
+    assert loaded.run({"x": x})["y"][0, 0] == np.clip(steps + 3, -128, 127)
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_nan_that_is_quantized_is_refused(is_compiled: bool) -> None:
+    part = compiled(quantizing(1))
+    loaded = load_host_part(part if is_compiled else replace(part, code=None), "part 0")
+    with pytest.raises(
+        ModelError, match=r"^input 'x' is quantized, and must not have NaN; clean it$"
+    ):
+        loaded.run({"x": X * np.nan})
 
 
 def test_code_from_a_file_runs_where_it_was_compiled() -> None:

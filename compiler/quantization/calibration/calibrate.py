@@ -5,7 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from daedal.compiler.quantization.calibration.float_runner import FloatRunner, make_runner
+from daedal.compiler.quantization.calibration.float_runner import (
+    FloatRunner,
+    OpenModel,
+    evaluate,
+    make_runner,
+)
 from daedal.compiler.quantization.calibration.ranges import Histogram, Method, Range, choose_range
 from daedal.compiler.quantization.network import Array, Network
 from daedal.isa.errors import ModelError
@@ -22,6 +27,7 @@ def calibrate(
     samples: Sequence[Mapping[str, Array]],
     method: Method,
     whole: Collection[str] = (),
+    open_model: OpenModel = evaluate,
 ) -> dict[str, Range]:
     """The range of every tensor, each at least [0, 0]; of those in `whole`, of all values.
 
@@ -34,7 +40,7 @@ def calibrate(
     ModelError
         For a tensor that becomes NaN or infinite.
     """
-    runner = make_runner(network, tensors)
+    runner = make_runner(network, tensors, open_model)
     bounds = _observe_bounds(runner, samples)
     ranges = {name: Range(low, high) for name, (low, high) in bounds.items()}
     if method == Method.MINMAX:

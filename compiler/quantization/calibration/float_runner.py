@@ -1,18 +1,26 @@
-"""Runs a float network in onnxruntime if it is installed, else in ONNX's reference evaluator."""
+"""Runs a network to observe its tensors.
 
+The compiler cannot run what it compiles, so a caller says how a model is run (`OpenModel`); without
+one, ONNX's reference evaluator runs it.
+"""
+
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
 import onnx
 
-from daedal.compiler.onnxruntime_session import integer_products, open_session
+from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.quantization.network import Array, Network
 from daedal.isa.errors import ModelError
 from daedal.isa.onnx_evaluator import evaluator_of
 
-__all__ = ["FloatRunner", "make_runner"]
+__all__ = ["FloatRunner", "OpenModel", "evaluate", "make_runner"]
+
+OpenModel = Callable[[onnx.ModelProto], Callable[[Mapping[str, Array]], Mapping[str, Array]]]
+"""Makes of a model a function that gives its outputs, by name, for inputs by name."""
 
 
 class FloatRunner(Protocol):
@@ -22,7 +30,23 @@ class FloatRunner(Protocol):
         """Run once."""
 
 
-def make_runner(network: Network, tensors: Sequence[str]) -> FloatRunner:
+def evaluate(model: onnx.ModelProto) -> Callable[[Mapping[str, Array]], Mapping[str, Array]]:
+    """The model in ONNX's reference evaluator."""
+    evaluator = evaluator_of(modern_model(model))
+
+    def run(feeds: Mapping[str, Array]) -> dict[str, Array]:
+        names = evaluator.output_names
+        with warnings.catch_warnings():  # whoever reads the values looks for infinite ones
+            warnings.simplefilter("ignore", RuntimeWarning)
+            values = evaluator.run(names, dict(feeds))
+        return {name: np.asarray(value) for name, value in zip(names, values, strict=True)}
+
+    return run
+
+
+def make_runner(
+    network: Network, tensors: Sequence[str], open_model: OpenModel = evaluate
+) -> FloatRunner:
     """A runner that computes `tensors`, some of which may be inputs.
 
     This function and the runner raise ModelError for a model that does not run.
@@ -31,13 +55,12 @@ def make_runner(network: Network, tensors: Sequence[str]) -> FloatRunner:
     outputs = [name for name in network.output_names if name in tensors]
     observed = [name for name in tensors if name not in inputs and name not in outputs]
     model = network.to_model(observe=observed)
-    names = [*outputs, *observed]
     with _refusing():
-        run = _session(model, names)
+        run = open_model(model)
 
     def gather(feeds: Mapping[str, Array], /) -> dict[str, Array]:
         with _refusing():
-            values = dict(zip(names, run(feeds), strict=True))
+            values = run(feeds)
         return {name: values[name] if name in values else feeds[name] for name in tensors}
 
     return gather
@@ -54,13 +77,3 @@ def _refusing() -> Iterator[None]:
             f"a model must run in float to be quantized, and this one does not: {reason}; export "
             "it again"
         ) from error
-
-
-def _session(
-    model: onnx.ModelProto, names: list[str]
-) -> Callable[[Mapping[str, Array]], list[Array]]:
-    if next(integer_products(model), None) is None:
-        with suppress(ImportError):
-            return open_session(model, names)
-    evaluator = evaluator_of(model)
-    return lambda feeds: [np.asarray(value) for value in evaluator.run(names, dict(feeds))]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from daedal.compiler.quantization.calibration.float_runner import make_runner
+from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.operators import NORMS
 from daedal.compiler.quantization.rewrites.edges import Edges
@@ -28,7 +28,11 @@ _SAMPLES = 32
 _SMALLEST = 1e-5
 
 
-def balance_norms(network: Network, samples: Sequence[Mapping[str, Array]]) -> None:
+def balance_norms(
+    network: Network,
+    samples: Sequence[Mapping[str, Array]],
+    open_model: OpenModel = evaluate,
+) -> None:
     """Give the products that read a norm in a residual stream a norm of their own.
 
     In a network with norms behind its sums, the result of a norm is the residual stream, whose
@@ -55,7 +59,7 @@ def balance_norms(network: Network, samples: Sequence[Mapping[str, Array]]) -> N
     }
     if not readers:
         return
-    low, high = _channel_bounds(network, list(readers), samples)
+    low, high = _channel_bounds(network, list(readers), samples, open_model)
     nodes: list[onnx.NodeProto] = []
     for node in network.nodes:
         nodes.append(node)
@@ -107,10 +111,13 @@ def _is_layer(edges: Edges, node: onnx.NodeProto, x: str) -> bool:
 
 
 def _channel_bounds(
-    network: Network, names: Sequence[str], samples: Sequence[Mapping[str, Array]]
+    network: Network,
+    names: Sequence[str],
+    samples: Sequence[Mapping[str, Array]],
+    open_model: OpenModel,
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """The smallest and the largest value of each channel, (channels,) each."""
-    run = make_runner(network, names)
+    run = make_runner(network, names, open_model)
     low: dict[str, Array] = {}
     high: dict[str, Array] = {}
     for feeds in samples[:_SAMPLES]:

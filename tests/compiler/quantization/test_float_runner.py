@@ -1,21 +1,35 @@
-"""Float runs of networks with operators that onnxruntime is not asked for."""
+"""Float runs of networks, in the reference evaluator and as machine code."""
 
 import numpy as np
+import pytest
 
-from daedal.compiler.quantization.calibration.float_runner import make_runner
+from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
 from daedal.compiler.quantization.network import Network
+from daedal.quantization import open_compiled
 from tests.compiler.graph.qdq_models import QdqModel
 
 
-def test_sums_of_integer_products_run_in_the_reference_evaluator():
-    """A network whose float layers surround such an operator can be quantized nonetheless."""
+@pytest.mark.parametrize("open_model", [evaluate, open_compiled])
+def test_sums_of_integer_products_run(open_model: OpenModel) -> None:
+    """A network whose float layers surround such an operator can be quantized."""
     maker = QdqModel(opset=15)
     x = maker.input("x", (1, 2))
     integers = maker.op("Cast", x, to=2)
     weights = maker.constant(np.array([[127], [127]], dtype=np.uint8))
     maker.op("MatMulInteger", integers, weights, output="sums")
     maker.op("Cast", "sums", to=1, output="y")
-    run = make_runner(Network(maker.model("y")), ["x", "sums", "y"])
+    run = make_runner(Network(maker.model("y")), ["x", "sums", "y"], open_model)
     found = run({"x": np.array([[255, 254]], dtype=np.float32)})
     assert list(found) == ["x", "sums", "y"]
     assert found["sums"].item() == found["y"].item() == (255 + 254) * 127
+
+
+@pytest.mark.parametrize("open_model", [evaluate, open_compiled])
+def test_an_old_batch_norm_is_that_of_inference(open_model: OpenModel) -> None:
+    """The reference evaluator trains those below opset 14."""
+    maker = QdqModel(opset=13)
+    ones = [maker.constant(np.full(2, value, np.float32)) for value in (1, 0, 3, 1)]
+    maker.op("BatchNormalization", maker.input("x", (1, 2)), *ones, output="y")
+    run = make_runner(Network(maker.model("y")), ["y"], open_model)
+    found = run({"x": np.array([[4, 5]], np.float32)})["y"]
+    np.testing.assert_allclose(found, [[1, 2]], rtol=1e-4)

@@ -13,7 +13,11 @@ from daedal.compiler.graph import run_all
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.quantization import Method, quantize_model
 from daedal.compiler.quantization.calibration import calibrate
-from daedal.compiler.quantization.calibration.float_runner import FloatRunner, make_runner
+from daedal.compiler.quantization.calibration.float_runner import (
+    FloatRunner,
+    OpenModel,
+    make_runner,
+)
 from daedal.compiler.quantization.calibration.samples import Samples
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.target import ACCELERATOR
@@ -234,10 +238,10 @@ def test_the_last_bits_of_the_activations_do_not_matter(
     """A processor with other vectors sums in another order."""
     model = build(FloatNetwork(rng)).SerializeToString()
     samples = rng.normal(0, 1, (6, *SHAPE[1:])).astype(np.float32)
-    expected = daedal.quantize(model, samples, method=method)
+    expected = quantize_model(model, samples, method=method)
 
-    def nudging(network: Network, tensors: Sequence[str]) -> FloatRunner:
-        runner = make_runner(network, tensors)
+    def nudging(network: Network, tensors: Sequence[str], open_model: OpenModel) -> FloatRunner:
+        runner = make_runner(network, tensors, open_model)
         inputs = {item.name for item in network.inputs}
 
         def run(feeds: Mapping[str, Array], /) -> dict[str, Array]:
@@ -251,7 +255,7 @@ def test_the_last_bits_of_the_activations_do_not_matter(
         return run
 
     monkeypatch.setattr(calibrate, "make_runner", nudging)
-    assert daedal.quantize(model, samples, method=method) == expected
+    assert quantize_model(model, samples, method=method) == expected
 
 
 def test_bounds_have_twelve_bits() -> None:

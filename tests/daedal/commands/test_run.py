@@ -184,8 +184,6 @@ def test_inputs_that_do_not_fit(run: Run, built: Path, tmp_path: Path) -> None:
         ({"input": image[:0]}, "not (0, 1, 8, 8)"),
         ({"input": image.astype(complex)}, "must be float32, not complex128"),
         ({"input": image * np.nan}, "inputs must be numbers, and input 'input' has NaN"),
-        ({"input": image - np.inf}, "part 0 failed: invalid value encountered in cast"),
-        ({"input": image + 1e30}, "part 0 failed: invalid value encountered in cast"),
         ({"input": image.astype(float) + 1e300}, "must fit float32, and has larger values"),
     ]
     for arrays, part in cases:
