@@ -41,7 +41,7 @@ def run_streams(device: RtlDevice, streams: list[UnitStream], memory: str) -> li
     """Cycles of each stream's measured window; all run in one simulation."""
     launches = []
     for stream in streams:
-        verify(stream.program)
+        verify(stream.program, zeroed=True)
         bases, end = [], 0
         for size in stream.program.region_bytes:
             bases.append(end)

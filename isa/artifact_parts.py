@@ -19,6 +19,7 @@ from daedal.isa.fields import flag, text, whole, wholes, word
 from daedal.isa.host_code import HostCode
 from daedal.isa.program import Program, tensor_specs
 from daedal.isa.tensor import Box, TensorSpec
+from daedal.isa.verified_programs import check_verified
 
 __all__ = [
     "COST_KINDS",
@@ -277,6 +278,7 @@ def part_from_json(item: dict[str, Any], members: Mapping[str, bytes], source: s
     program = Program.from_bytes(members[_PROGRAM], source=source)
     layers = tuple(_layer(layer) for layer in item["layers"])
     check_marks(program, [layer.tag for layer in layers], source)
+    check_verified(program, members[_PROGRAM], source)
     return Launch(
         program=program,
         inputs=tuple(_binding(binding) for binding in item["inputs"]),

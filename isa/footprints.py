@@ -16,7 +16,7 @@ import numpy as np
 from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.loop_rows import LoopRows, Nest, Places, weight_rows
-from daedal.isa.microcode import UopArray
+from daedal.isa.microcode import Expansion, UopArray, decode_uops, expand
 from daedal.isa.numerics import IntArray
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import TABLE_ENTRIES, Memory, scratchpads
@@ -26,6 +26,8 @@ from daedal.isa.transfer import PADDABLE
 __all__ = ["Footprints", "Touch"]
 
 _UOPS = {Unit.GEMM: Memory.UOP_GEMM, Unit.ALU: Memory.UOP_ALU}
+_MAX_LISTED_STEPS = 1 << 20
+"""Most steps of an instruction that are listed one by one."""
 
 
 class Touch(NamedTuple):
@@ -89,6 +91,27 @@ class Footprints:
         if instruction.opcode is Opcode.ALU:
             return self._alu(values)
         return []
+
+    def overwritten(self, instruction: Instruction) -> IntArray:
+        """Accumulator rows that a GEMM overwrites, whatever they held; of the last `of`."""
+        values = instruction.values
+        nest = self._nest(Unit.GEMM, values) if values.get("overwrite", 0) else None
+        none = np.zeros(0, dtype=np.int64)
+        if nest is None:
+            return none
+        words = np.frombuffer(nest.words, dtype=np.uint64)
+        first = words[decode_uops(self._variant, Unit.GEMM, words)["first"] > 0]
+        if not first.size:
+            return none
+        depth = self._depth_rows[Memory.ACC]
+        rows = self._loop_rows.rows(nest._replace(words=first.tobytes()), values, "acc", depth)
+        return np.arange(depth)[rows]
+
+    def steps(self, instruction: Instruction) -> Expansion | None:
+        """Rows of each step of a GEMM or ALU, of the last `of`; None if they are too many."""
+        if instruction.steps > _MAX_LISTED_STEPS:
+            return None
+        return expand(self._variant, instruction, self._uops[instruction.unit])
 
     def _load(self, values: Mapping[str, int]) -> list[Touch]:
         get = values.get

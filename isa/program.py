@@ -201,7 +201,10 @@ class Program:
 
     @classmethod
     def load(cls, path: str | Path) -> "Program":
-        """Read a file. Raises ArtifactError where it cannot be read."""
+        """Read a file. Raises ArtifactError where it cannot be read.
+
+        Its instructions are decoded, not verified: `daedal.isa.verifier.verify` does that.
+        """
         data = read_input(path, "a program", MAX_FILE_BYTES, ArtifactError)
         return cls.from_bytes(data, source=repr(str(path)))
 

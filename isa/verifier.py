@@ -11,6 +11,8 @@ Rules, each with its own message:
    rows they address are known here.
 6. The setup loads constants into rows that no other instruction writes, and uses no tokens, so that
    a launch behind one of the same program can leave it out.
+7. Every scratchpad row that is read was written before, by an earlier instruction of this program
+   or an earlier step of the same one: scratchpads keep the data of the program before.
 
 Tokens between two units are matched first-in first-out. An instruction's token means that it and
 all earlier instructions of its unit are done; an instruction that takes the token starts after
@@ -34,6 +36,7 @@ from daedal.isa.loop_rows import Places
 from daedal.isa.program import Program
 from daedal.isa.table import BASES, LoadMemory, Opcode, Unit, instruction_layout
 from daedal.isa.variant import Variant
+from daedal.isa.written_rows import WrittenRows
 
 __all__ = ["VerificationReport", "verify"]
 
@@ -54,9 +57,20 @@ class VerificationReport:
     most_tokens: int
 
 
-def verify(program: Program) -> VerificationReport:
-    """Check a program. Raises VerificationError naming rule, instructions, units and place."""
-    return _Verifier(program).run()
+def verify(program: Program, *, zeroed: bool = False) -> VerificationReport:
+    """Check a program.
+
+    Parameters
+    ----------
+    zeroed : the scratchpads are known to hold zeros, as after a reset of a simulator: rule 7 does
+        not apply.
+
+    Raises
+    ------
+    VerificationError
+        A rule is broken; it names rule, instructions, units and place.
+    """
+    return _Verifier(program, zeroed).run()
 
 
 class _Fields:
@@ -144,7 +158,7 @@ class _Channel:
 
 
 class _Verifier:
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, zeroed: bool) -> None:
         self._program = program
         self._footprints = Footprints(program)
         self._fields = {opcode: _Fields(program.variant, opcode) for opcode in Opcode}
@@ -156,6 +170,7 @@ class _Verifier:
         self._channels = {(a, b): _Channel() for a in _QUEUES for b in _QUEUES if a is not b}
         self._limit = (1 << program.variant.units.token_bits) - 1
         self._most = 0
+        self._written = None if zeroed else WrittenRows(self._footprints)
         # Where the setup has written: all places of each space.
         self._kept: dict[str, npt.NDArray[np.bool_]] = {}
 
@@ -194,7 +209,10 @@ class _Verifier:
         clock[unit] = number
         if number < self._program.setup:
             self._check_setup(number, instruction)
-        for touch in self._footprints.of(instruction):
+        touches = self._footprints.of(instruction)
+        if self._written is not None:
+            self._written.follow(instruction, touches)
+        for touch in touches:
             if touch.write:
                 self._check_kept(number, unit, touch)
             if touch.space in self._spaces:

@@ -1,6 +1,6 @@
 """Translates operations into our instructions, without tokens."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -56,6 +56,7 @@ class Emitter:
             unit: MicroOpCache(variant, unit, self.constants) for unit in (Unit.GEMM, Unit.ALU)
         }
         self._fresh = np.zeros(self._acc.depth_rows, dtype=bool)  # OUT holds the accumulator
+        self._written = np.zeros(self._acc.depth_rows, dtype=bool)
         used = np.zeros(self._acc.depth_rows, dtype=bool)
         for item in operations:
             used[acc_reads(item)] = used[acc_writes(item)] = True
@@ -75,6 +76,7 @@ class Emitter:
         else:
             self._vector(item)
         self._fresh[acc_writes(item)] = False
+        self._written[acc_writes(item)] = True
         if isinstance(item, Vector) and item.destination is OutMemory.OUT:
             self._fresh[item.nest.rows("dst")] = True
 
@@ -112,12 +114,8 @@ class Emitter:
     def _store(self, move: Move) -> None:
         rows = slice(move.row, move.row + move.num_rows)
         stale = np.flatnonzero(~self._fresh[rows]) + move.row
-        for run in np.split(stale, np.flatnonzero(np.diff(stale) > 1) + 1):
-            if len(run):
-                zero = np.zeros(1, dtype=np.int64)
-                start = {"dst": zero + run[0], "src": zero + run[0]}
-                copy = Nest((1, len(run)), {"dst": (0, 1), "src": (0, 1)}, start)
-                self._vector(Vector(AluOp.MOV, copy, destination=OutMemory.OUT))
+        for nest in _same_rows(stale):
+            self._vector(Vector(AluOp.MOV, nest, destination=OutMemory.OUT))
         self._fresh[rows] = True
         self._transfer(Opcode.STORE, OutMemory.OUT, move)
 
@@ -186,6 +184,9 @@ class Emitter:
             size = 2 * (run.stop - run.start)
             if spills:
                 temporary = self._window(np.concatenate([dst[run], src[run]]), size)
+                # Rows that nothing has written yet hold another program's data.
+                for nest in _same_rows(temporary[~self._written[temporary]]):
+                    self._vector(Vector(AluOp.MOV, nest, 0))
                 self._spill(Opcode.STORE, temporary)
             else:
                 temporary = np.arange(self._unused.start, self._unused.start + size)
@@ -212,6 +213,14 @@ class Emitter:
                 blocks=1, rows=1, cols=len(rows),
             )
         )  # fmt: skip
+
+
+def _same_rows(rows: IntArray) -> Iterator[Nest]:
+    """Nests of ALU whose source and destination are both these rows, which ascend."""
+    for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
+        if len(run):
+            start = {"dst": run[:1], "src": run[:1]}
+            yield Nest((1, len(run)), {"dst": (0, 1), "src": (0, 1)}, start)
 
 
 def _longest_run(flags: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> slice:

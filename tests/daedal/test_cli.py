@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from daedal.isa.artifact import Artifact, Launch
+from daedal.isa.errors import DeviceError
+from daedal.sim.functional.device import FunctionalDevice
 from tests.support.command_line import Run, refuses
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,8 +61,19 @@ def test_usage_errors_are_typers(run: Run) -> None:
         assert status == 2 and "Usage" in err and "Traceback" not in err
 
 
-def test_device_failures_exit_with_one(run: Run, built: Path, tmp_path: Path) -> None:
-    """A program that is well-formed and wrong: its tokens do not balance."""
+def test_device_failures_exit_with_one(
+    run: Run, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise DeviceError("the machine must finish without an error; it reported READ_SLVERR")
+
+    monkeypatch.setattr(FunctionalDevice, "launch", fail)
+    status, out, err = run("run", built / "digits.daedal", "-i", built / "images.npz")
+    assert status == 1 and out == "" and "it reported READ_SLVERR" in err
+
+
+def test_a_program_that_breaks_a_rule_does_not_run(run: Run, built: Path, tmp_path: Path) -> None:
+    """It is well-formed, and its tokens do not balance."""
     artifact = Artifact.load(built / "digits.daedal")
     items = [item.replace(push=0) for item in artifact.program.instructions]
     program = dataclasses.replace(artifact.program, instructions=tuple(items))
@@ -70,8 +83,11 @@ def test_device_failures_exit_with_one(run: Run, built: Path, tmp_path: Path) ->
     ]
     broken = tmp_path / "broken.daedal"
     dataclasses.replace(artifact, parts=tuple(parts)).save(broken)
-    status, out, err = run("run", broken, "-i", built / "images.npz")
-    assert status == 1 and out == "" and "every pop must find a token" in err
+    refuses(
+        run("run", broken, "-i", built / "images.npz"),
+        "must pass the verifier",
+        "every pop must find a token",
+    )
 
 
 def test_interrupted(run: Run, built: Path, monkeypatch: pytest.MonkeyPatch) -> None:

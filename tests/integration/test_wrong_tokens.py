@@ -7,6 +7,7 @@ and that race must be there. What it accepts must have none.
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +115,7 @@ def bench_of(program: Program, rng: np.random.Generator) -> Bench:
 
 def tried(name: str, seed: int, count: int | None) -> Tally:
     bench, changed = setting(name, seed, count)
-    tally = try_mutants(bench, changed, verify)
+    tally = try_mutants(bench, changed, partial(verify, zeroed=True))
     size = len(bench.program.instructions)
     print(f"{name}, seed {seed}, {size} instructions: {tally}")
     return tally
@@ -133,7 +134,9 @@ def test_wrong_tokens_are_found_and_right_ones_are_not(name: str) -> None:
 @pytest.mark.slow
 def test_wrong_tokens_of_a_larger_network(rng: np.random.Generator) -> None:
     program = residual(rng, 24, 22)
-    tally = try_mutants(bench_of(program, rng), mutants(program, rng, 20), verify)
+    tally = try_mutants(
+        bench_of(program, rng), mutants(program, rng, 20), partial(verify, zeroed=True)
+    )
     print(f"{len(program.instructions)} instructions: {tally}")
     assert len(program.instructions) > 400
     assert tally.wrong == []

@@ -38,7 +38,7 @@ def test_a_chain_of_units_needs_a_token_per_step() -> None:
             "FINISH"
         )
     )
-    verify(result)
+    verify(result, zeroed=True)
     load, gemm, store = (1 << unit for unit in (Unit.LOAD, Unit.GEMM, Unit.STORE))
     # The second LOAD implies the first, and the STORE before the last LOAD implies the GEMM.
     assert masks(result) == [(0, 0), (0, gemm), (load, store), (gemm, load), (store, 0), (0, 0)]
@@ -62,11 +62,11 @@ def test_a_table_is_ordered_with_the_lookups_in_it_alone() -> None:
     assert masks(again) == [(0, 0), (0, alu), (load, load), (alu, 0), (0, 0)]
     other = with_tokens(program(text.format(16), TABLES))
     assert masks(other) == [(0, 0), (0, alu), (load, 0), (0, 0), (0, 0)]
-    verify(again)
+    verify(again, zeroed=True)
     unordered = list(again.instructions)
     unordered[2], unordered[3] = unordered[2].replace(push=0), unordered[3].replace(pop=0)
     with pytest.raises(VerificationError, match="tab"):
-        verify(Program(TABLES, tuple(unordered), bytes(512), (512, 512, 512, 512)))
+        verify(Program(TABLES, tuple(unordered), bytes(512), (512, 512, 512, 512)), zeroed=True)
 
 
 def test_memory_is_ordered_too() -> None:
@@ -82,8 +82,8 @@ def test_memory_is_ordered_too() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_random_programs_verify(variant: Variant, seed: int) -> None:
     drawn = random_program(variant, seed, length=60).program
-    report = verify(with_tokens(drawn))
-    assert 0 < report.tokens <= verify(drawn).tokens
+    report = verify(with_tokens(drawn), zeroed=True)
+    assert 0 < report.tokens <= verify(drawn, zeroed=True).tokens
 
 
 def test_every_token_is_needed() -> None:
@@ -104,7 +104,9 @@ def test_every_token_is_needed() -> None:
         changed[giver] = a.replace(push=a.push & ~(1 << b.unit))
         changed[taker] = b.replace(pop=b.pop & ~(1 << a.unit))
         with pytest.raises(ProgramError, match="must be ordered by tokens"):
-            verify(Program(TINY, tuple(changed), result.constants, result.region_bytes))
+            verify(
+                Program(TINY, tuple(changed), result.constants, result.region_bytes), zeroed=True
+            )
 
 
 def test_counters_do_not_overflow() -> None:
@@ -122,7 +124,7 @@ def test_counters_do_not_overflow() -> None:
         for unit, (pop, push) in zip(units, waits.masks(), strict=True)
     ]
     narrow = TINY.replace(name="narrow", token_bits=2)
-    verify(Program(narrow, (*instructions, Instruction.of(Opcode.FINISH))))
+    verify(Program(narrow, (*instructions, Instruction.of(Opcode.FINISH))), zeroed=True)
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,8 @@ def test_results_that_are_used_again_stay_in_the_accumulators(rng: np.random.Gen
 
 def test_a_store_takes_the_low_bits_of_what_was_loaded(rng: np.random.Generator) -> None:
     builder = Builder(rng)
+    builder.load(ACC, 0, 1, 5)
+    builder.load(ACC, 20, 1, 3)
     builder.load(ACC, 5, 2, 3, x_stride=4, y_pad_0=1, x_pad_1=2)
     builder.store(3, 1, 20)
     check(builder.program())
@@ -161,6 +163,21 @@ def test_products_spill_where_no_accumulator_is_free(
             ALU, 0, 1, iter_in=64, dst_in=1, operation=3, use_immediate=1, immediate=8
         )  # fmt: skip
     builder.store(1984, 1, 64, at=256)
+    translation = check(builder.program())
+    assert counts(translation, Opcode.STORE, memory=1, base=3) > 0
+
+
+def test_what_is_spilled_before_it_is_written_is_set_to_zero(rng: np.random.Generator) -> None:
+    """Rows that the program writes later hold another program's data when they are spilled."""
+    builder = Builder(rng)
+    builder.load_uops(0, (0, 0, 0))
+    builder.load(ACC, 0, 1, 64)
+    builder.loop(
+        ALU, 0, 1, iter_in=40, dst_in=1, src_in=1, operation=4, use_immediate=1, immediate=-12345
+    )  # fmt: skip
+    for row in range(64, 2048, 64):
+        builder.load(ACC, row, 1, 64)
+    builder.store(0, 1, 64)
     translation = check(builder.program())
     assert counts(translation, Opcode.STORE, memory=1, base=3) > 0
 
@@ -207,6 +224,7 @@ def test_padded_weights(rng: np.random.Generator) -> None:
     builder.load_uops(0, (0, 0, 0))
     builder.load(INP, 0, 1, 1)
     builder.load(WGT, 0, 3, 2, at=3, x_stride=5, y_pad_0=1, y_pad_1=1, x_pad_0=1, x_pad_1=2)
+    builder.load(WGT, 25, 1, 15)
     builder.load(WGT, 40, 0, 2, y_pad_1=1, x_pad_0=3)
     builder.loop(GEMM, 0, 1, reset=1, iter_in=45, dst_in=1)
     builder.loop(GEMM, 0, 1, iter_in=45, dst_in=1, wgt_in=1)

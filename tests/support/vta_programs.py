@@ -111,6 +111,10 @@ def random_vta_program(rng: np.random.Generator, length: int) -> VtaProgram:
         return [(draw(rows), draw(rows), draw(rows)) for _ in range(count)]
 
     builder.load_uops(0, *uops(32))
+    # A program writes all that it reads; rows of loops reach beyond those of micro-ops.
+    for memory in (VtaMemory.INP, VtaMemory.WGT, VtaMemory.ACC):
+        builder.load(memory, 0, 1, _ELEMENTS)
+    builder.load(VtaMemory.ACC, _ELEMENTS, 1, 72 - _ELEMENTS)
     for _ in range(length):
         kind = draw(8)
         if kind == 0:
