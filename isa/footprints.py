@@ -141,7 +141,7 @@ class Footprints:
         get = values.get
         total = get("blocks", 0) * (get("rows", 0) + high) * (get("cols", 0) + wide)
         begin, depth = get("row", 0), self._depth_rows[memory]
-        if begin + total > depth:
+        if total and begin + total > depth:
             raise ProgramError(
                 f"{name} must stay below {depth} rows of scratchpad {memory.value!r}, "
                 f"not reach {begin + total - 1}"
@@ -250,13 +250,13 @@ class Footprints:
         """Micro-ops and loops of an instruction, or None if it has no steps."""
         begin, end = values.get("uop_begin", 0), values.get("uop_end", 0)
         uops = self._uops[unit]
+        extents = tuple([values.get(f"extent{level}", 0) for level in range(LOOPS)])
+        if end <= begin or not all(extents):
+            return None
         if end > len(uops):
             raise ProgramError(
                 f"{unit.name}.uop_end must be at most {len(uops)}, the micro-op memory, not {end}"
             )
-        extents = tuple([values.get(f"extent{level}", 0) for level in range(LOOPS)])
-        if end <= begin or not all(extents):
-            return None
         loaded = self._loaded[unit][begin:end]
         if not loaded.all():
             raise ProgramError(

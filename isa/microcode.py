@@ -97,17 +97,21 @@ def row_limits(variant: Variant, instruction: Instruction) -> dict[str, int]:
 def expand(variant: Variant, instruction: Instruction, words: UopArray) -> Expansion:
     """Row numbers of a GEMM or ALU instruction, given its unit's micro-op memory `words`.
 
-    Raises ProgramError where a row number is outside its scratchpad.
+    Raises ProgramError where a row number is outside its scratchpad. An instruction without steps
+    does nothing, whatever micro-ops and rows it names.
     """
     unit = instruction.unit
     begin, end = instruction.uop_begin, instruction.uop_end
+    if not instruction.steps:
+        nothing = {name: np.zeros(0, dtype=np.int64) for name in row_limits(variant, instruction)}
+        return Expansion(nothing, np.zeros(0, dtype=bool))
     if end > len(words):
         raise ProgramError(
             f"{unit.name}.uop_end must be at most {len(words)}, the micro-op memory, not {end}"
         )
     columns = decode_uops(variant, unit, words[begin:end])
     extents = [getattr(instruction, f"extent{level}") for level in range(LOOPS)]
-    shape = (*extents, max(0, end - begin))
+    shape = (*extents, end - begin)
     steps = np.indices((*extents, 1), dtype=np.int64)[:, ..., 0] if LOOPS else None
     rows = {}
     for name, limit in row_limits(variant, instruction).items():

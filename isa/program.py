@@ -236,11 +236,26 @@ class Program:
                     "what nothing reads must be STOREs of no planes behind the setup, and "
                     f"instruction {number} is none; compile the model again"
                 )
-        steps = sum(item.steps for item in self.instructions)
-        if steps > MAX_STEPS:
+        self._check_steps()
+
+    @cached_property
+    def steps(self) -> int:
+        """Rows that all instructions multiply or compute."""
+        return sum(item.steps for item in self.instructions)
+
+    def _check_steps(self) -> None:
+        if self.steps > MAX_STEPS:
             raise ProgramError(
-                f"a program must take at most {MAX_STEPS} steps, not {steps}; use a smaller network"
+                f"a program must take at most {MAX_STEPS} steps, not {self.steps}; use a smaller "
+                "network"
             )
+
+    def check_launch(self, variant: Variant, device: str) -> None:
+        """Raise ArtifactError unless it was made for `variant`, and ProgramError where it takes
+        more steps than a run may: a machine that computes makes progress, so its watchdog never
+        ends the run."""
+        self.check_variant(variant, device)
+        self._check_steps()
 
     def check_variant(self, variant: Variant, device: str) -> None:
         """Raise ArtifactError unless it was made for `variant`."""

@@ -49,7 +49,10 @@ def check_region(variant: Variant, name: str, base: int, reach_bytes: int, words
 
 
 def transfer(variant: Variant, instruction: Instruction) -> Transfer:
-    """Expand a LOAD or STORE; ProgramError if it exceeds its scratchpad or has wrong padding."""
+    """Expand a LOAD or STORE; ProgramError if it exceeds its scratchpad or has wrong padding.
+
+    One without rows moves nothing, whatever row it names.
+    """
     if instruction.opcode is Opcode.LOAD:
         target = LoadMemory(instruction.memory)
         if target not in LoadMemory.of(variant):
@@ -72,7 +75,7 @@ def transfer(variant: Variant, instruction: Instruction) -> Transfer:
     blocks, rows, cols = instruction.blocks, instruction.rows, instruction.cols
     height, width = top + rows + bottom, left + cols + right
     total = blocks * height * width
-    if instruction.row + total > pad.depth_rows:
+    if total and instruction.row + total > pad.depth_rows:
         raise ProgramError(
             f"{instruction.opcode.name} must stay below {pad.depth_rows} rows of scratchpad "
             f"{memory.value!r}, not reach {instruction.row + total - 1}"

@@ -155,7 +155,7 @@ class RegisterDevice:
         Raises DeviceError when the machine reports an error, times out, or is no longer the same
         machine.
         """
-        program.check_variant(self._variant, f"the {self._name} device")
+        program.check_launch(self._variant, f"the {self._name} device")
         with self._last.then(program) as running:
             return self._run(running, bases)
 

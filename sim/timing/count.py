@@ -89,7 +89,8 @@ def count_cycles(
 
     Parameters
     ----------
-    program : must pass `isa.verifier.verify`; of its checks, only deadlock is repeated here.
+    program : must pass `isa.verifier.verify`; of its checks, those of rows,
+        regions and deadlock are repeated here.
     bases : byte addresses of the regions.
     memory : external memory from byte 0; only micro-ops are read from it.
     timing : memory model without random numbers.

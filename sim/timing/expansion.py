@@ -33,6 +33,13 @@ class Loops:
     uop_memory: Array[i64]
     """LOAD: the unit whose micro-ops it loads, or -1."""
     row_limit: Array[i64]
+    operand_base: Array[i64]
+    """Elements 2 i and 2 i + 1: INP and WGT of a GEMM, PAR of an ALU and one that is 0."""
+    operand_factors: Array[i64]
+    """Elements 6 i to 6 i + 2 for the first of them, 6 i + 3 to 6 i + 5 for the second."""
+    operand_limit: Array[i64]
+    operand_shift: Array[i64]
+    operand_mask: Array[i64]
 
     memory: Array[u64]
 
@@ -109,6 +116,18 @@ def _rows(p: Plan, s: Loops, i: i64, uops: Array[u64], target: bool, out: Array[
 
 
 @kernel
+def _operand(s: Loops, i: i64, uops: Array[u64], which: i64) -> i64:
+    """The largest row of an operand that costs no cycles of its own."""
+    j = 2 * i + which
+    last = 0
+    for uop in range(s.begin[i], s.end[i]):
+        last = max(last, uops[uop] >> s.operand_shift[j] & s.operand_mask[j])
+    for k in range(3):
+        last += (s.extents[3 * i + k] - 1) * s.operand_factors[3 * j + k]
+    return s.operand_base[j] + last
+
+
+@kernel
 def expand_program(
     p: Plan,
     s: Loops,
@@ -136,6 +155,10 @@ def expand_program(
             s.largest = _banks(p, s, i, gemm_uops, banks)
             if s.largest >= s.row_limit[i]:
                 return i
+            for which in range(2):
+                s.largest = _operand(s, i, gemm_uops, which)
+                if s.largest >= s.operand_limit[2 * i + which]:
+                    return i
         elif unit == ALU and p.steps[i] > 0:
             if s.end[i] > len(alu_uops):
                 s.largest = NO_UOPS
@@ -145,5 +168,8 @@ def expand_program(
                 return i
             s.largest = _rows(p, s, i, alu_uops, False, sources)
             if s.largest >= s.source_limit:
+                return i
+            s.largest = _operand(s, i, alu_uops, 0)
+            if s.largest >= s.operand_limit[2 * i]:
                 return i
     return GOOD

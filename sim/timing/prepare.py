@@ -5,13 +5,12 @@ model. Output: a `Plan`.
 """
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import DeviceError, ProgramError
+from daedal.isa.errors import DeviceError
 from daedal.isa.latencies import (
     PAGE_BYTES,
     alu_latency_cycles,
@@ -21,10 +20,8 @@ from daedal.isa.latencies import (
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import Program
 from daedal.isa.registers import MARK_BYTES
-from daedal.isa.scratchpad import UOP_BYTES, Memory, scratchpad
+from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import (
-    HEADER,
-    INSTRUCTIONS,
     LOOPS,
     AluOp,
     LoadMemory,
@@ -32,22 +29,21 @@ from daedal.isa.table import (
     OutMemory,
     Unit,
     instruction_bits,
-    micro_op_layout,
 )
-from daedal.isa.transfer import check_region, memory_beats
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 from daedal.sim.timing.alu import READS_SOURCE, READS_TARGET, WRITES_ACC
-from daedal.sim.timing.expansion import GOOD, NO_UOPS, Loops, expand_program
+from daedal.sim.timing.checks import check_regions, check_rows_moved
+from daedal.sim.timing.columns import PADS, SIZES, Columns, Ints
+from daedal.sim.timing.expansion import GOOD, NO_UOPS, expand_program
+from daedal.sim.timing.nests import loops_of
 from daedal.sim.timing.state import NO_BANK, Plan
 
 __all__ = ["prepare"]
 
 Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 
 _PLAIN, _INP, _ACC = 0, 1, 2
-_MOVED = ("blocks", "rows", "cols")
-_PADS = ("pad_top", "pad_bottom", "pad_left", "pad_right")
 _QUEUED = (Unit.LOAD, Unit.GEMM, Unit.ALU, Unit.STORE)
 
 
@@ -56,13 +52,14 @@ def prepare(
 ) -> Plan:
     """Convert a program for the model.
 
-    Raises DeviceError where a row lies outside the accumulators, micro-ops outside their memory, or
-    a transfer outside its region.
+    Raises DeviceError where a row lies outside its scratchpad, micro-ops outside their memory, or a
+    transfer outside its region.
     """
-    columns = _Columns(program)
+    columns = Columns(program)
+    check_rows_moved(columns, program)
     plan = _plan(columns, bases, timing, with_marks)
-    _check_regions(columns, plan, program)
-    loops = _loops(columns, memory)
+    check_regions(columns, plan, program)
+    loops = loops_of(columns, memory, plan.form)
     variant = program.variant
     uops = {unit: scratchpad(variant, pad) for unit, pad in _UOPS.items()}
     memories = {
@@ -84,44 +81,8 @@ def prepare(
 
 _UOPS = {Unit.GEMM: Memory.UOP_GEMM, Unit.ALU: Memory.UOP_ALU}
 
-_FIELDS = {
-    name: number
-    for number, name in enumerate(
-        dict.fromkeys(
-            item.name for form in INSTRUCTIONS.values() for item in (*HEADER, *form.fields)
-        )
-    )
-}
-"""A number for every field of any instruction."""
 
-
-class _Columns:
-    """Fields of all instructions by name, one column per field; 0 where an instruction lacks it."""
-
-    def __init__(self, program: Program) -> None:
-        self.variant = program.variant
-        self.count = len(program.instructions)
-        self.opcode = np.array([item.opcode for item in program.instructions], dtype=np.int64)
-        values = [item.values for item in program.instructions]
-        names = chain.from_iterable(values)
-        fields = np.fromiter(map(_FIELDS.__getitem__, names), dtype=np.int64)
-        owners = np.repeat(np.arange(self.count), [len(item) for item in values])
-        self._columns = np.zeros((len(_FIELDS), self.count), dtype=np.int64)
-        self._columns[fields, owners] = np.fromiter(
-            chain.from_iterable(item.values() for item in values), dtype=np.int64
-        )
-
-    def get(self, name: str, *opcodes: Opcode) -> Ints:
-        """The field of instructions with these opcodes."""
-        return np.where(np.isin(self.opcode, opcodes), self._columns[_FIELDS[name]], 0)
-
-    @property
-    def unit(self) -> Ints:
-        """The unit of each instruction: the opcodes count them from 1."""
-        return self.opcode - Opcode.LOAD + Unit.LOAD
-
-
-def _plan(columns: _Columns, bases: Sequence[int], timing: MemoryModel, with_marks: bool) -> Plan:
+def _plan(columns: Columns, bases: Sequence[int], timing: MemoryModel, with_marks: bool) -> Plan:
     """The whole plan except the rows of steps, whose arrays are only allocated."""
     variant = columns.variant
     every = (Opcode.LOAD, Opcode.GEMM, Opcode.ALU, Opcode.STORE)
@@ -187,7 +148,7 @@ def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, Any
     }
 
 
-def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
+def _moves(columns: Columns, bases: Sequence[int]) -> dict[str, Any]:
     """Transfers of LOAD and STORE, in bus words."""
     variant = columns.variant
     both = (Opcode.LOAD, Opcode.STORE)
@@ -199,10 +160,10 @@ def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
             words[chosen] = memory_beats(variant, kind)
             target[chosen] = {Memory.ACC: _ACC, Memory.INP: _INP}.get(kind.memory, _PLAIN)
     first = np.array(bases, dtype=np.int64) // variant.bus_bytes
-    fields = {name: columns.get(name, *both) for name in _MOVED}
+    fields = {name: columns.get(name, *both) for name in SIZES}
     return {
         **fields,
-        **{name: columns.get(name, Opcode.LOAD) for name in _PADS},
+        **{name: columns.get(name, Opcode.LOAD) for name in PADS},
         "target": target,
         "address": first[columns.get("base", *both)] + columns.get("offset_beats", *both),
         "request_beats": words * fields["cols"],
@@ -213,28 +174,7 @@ def _moves(columns: _Columns, bases: Sequence[int]) -> dict[str, Any]:
     }
 
 
-def _check_regions(columns: _Columns, plan: Plan, program: Program) -> None:
-    """Raise DeviceError for the first LOAD or STORE that reaches beyond its region."""
-    both = (Opcode.LOAD, Opcode.STORE)
-    base = columns.get("base", *both)
-    reach = columns.get("offset_beats", *both) + plan.request_beats
-    reach += (plan.blocks - 1) * plan.block_stride + (plan.rows - 1) * plan.row_stride
-    words = np.array(program.region_words, dtype=np.int64)[base]
-    beyond = (plan.blocks * plan.rows * plan.request_beats > 0) & (reach > words)
-    if not beyond.any():
-        return
-    number = int(np.argmax(beyond))
-    unit = program.instructions[number].unit
-    bus_bytes = columns.variant.bus_bytes
-    try:
-        check_region(
-            columns.variant, unit.name, base[number], reach[number] * bus_bytes, words[number]
-        )
-    except ProgramError as error:
-        raise DeviceError(f"instruction {number} ({unit.name}): {error}") from error
-
-
-def _steps(columns: _Columns) -> tuple[Ints, Ints, dict[Opcode, int]]:
+def _steps(columns: Columns) -> tuple[Ints, Ints, dict[Opcode, int]]:
     """Steps of each GEMM and ALU instruction, index of the first, and total per opcode.
 
     An instruction without steps occupies one entry, which only retires it.
@@ -253,7 +193,7 @@ def _steps(columns: _Columns) -> tuple[Ints, Ints, dict[Opcode, int]]:
     return steps, step_at, totals
 
 
-def _alu(columns: _Columns) -> tuple[Ints, Ints]:
+def _alu(columns: Columns) -> tuple[Ints, Ints]:
     """Groups per vector of each ALU instruction, and what it reads and writes (`Plan.form`)."""
     units = columns.variant.units
     elements = scratchpad(columns.variant, Memory.ACC).elements
@@ -267,54 +207,3 @@ def _alu(columns: _Columns) -> tuple[Ints, Ints]:
     form = READS_SOURCE * reads_source + READS_TARGET * reads_target + WRITES_ACC * into_acc
     lanes = np.where(requantizes, units.requantize_lanes, units.alu_lanes)
     return elements // lanes, form.astype(np.int64)
-
-
-def _loops(columns: _Columns, memory: Bytes) -> Loops:
-    """Loop nests, and the memory that micro-ops are loaded from."""
-    variant = columns.variant
-    both = (Opcode.GEMM, Opcode.ALU)
-
-    def three(name: str, *opcodes: Opcode) -> Ints:
-        return np.stack([columns.get(f"{name}{k}", *opcodes) for k in range(LOOPS)], axis=1)
-
-    def flat(*parts: Ints) -> Ints:
-        return np.ascontiguousarray(sum(parts[1:], start=parts[0]).reshape(-1))
-
-    loads = columns.opcode == Opcode.LOAD
-    target = columns.get("memory", Opcode.LOAD)
-    uop_memory = np.full(columns.count, -1, dtype=np.int64)
-    uop_memory[loads & (target == LoadMemory.UOP_GEMM)] = Unit.GEMM
-    uop_memory[loads & (target == LoadMemory.UOP_ALU)] = Unit.ALU
-    acc, out = (scratchpad(variant, pad).depth_rows for pad in (Memory.ACC, Memory.OUT))
-    row_limit = np.full(columns.count, acc, dtype=np.int64)
-    reads_target = _alu(columns)[1] & READS_TARGET > 0
-    into_out = columns.get("destination", Opcode.ALU) == OutMemory.OUT
-    row_limit[(columns.opcode == Opcode.ALU) & into_out] = out
-    row_limit[(columns.opcode == Opcode.ALU) & into_out & reads_target] = min(acc, out)
-    field: dict[str, Any] = {
-        **micro_op_layout(variant, Unit.ALU),
-        "acc": micro_op_layout(variant, Unit.GEMM)["acc"],
-    }
-    assert field["acc"].offset == 0, "banks are made of the lowest field"
-    words = np.require(
-        memory[: memory.size // UOP_BYTES * UOP_BYTES].view(np.uint64), requirements="W"
-    )
-    return Loops(
-        begin=columns.get("uop_begin", *both),
-        end=columns.get("uop_end", *both),
-        extents=flat(three("extent", *both)),
-        row_base=columns.get("acc_base", Opcode.GEMM) + columns.get("dst_base", Opcode.ALU),
-        row_factors=flat(three("acc_factor", Opcode.GEMM), three("dst_factor", Opcode.ALU)),
-        source_base=columns.get("src_base", Opcode.ALU),
-        source_factors=flat(three("src_factor", Opcode.ALU)),
-        uop_memory=uop_memory,
-        row_limit=row_limit,
-        memory=words,
-        bus_words=variant.bus_bytes // UOP_BYTES,
-        row_mask=(1 << field["acc"].width) - 1,
-        target_mask=(1 << field["dst"].width) - 1,
-        target_shift=field["dst"].offset,
-        source_mask=(1 << field["src"].width) - 1,
-        source_shift=field["src"].offset,
-        source_limit=acc,
-    )

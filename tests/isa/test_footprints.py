@@ -125,7 +125,10 @@ UOPS = "LOAD memory=UOP_GEMM blocks=1 rows=1 cols=4\n"
             "GEMM uop_begin=2 uop_end=5 extent0=1 extent1=1 extent2=1",
             "every micro-op must be loaded before it is used; micro-op 4 of GEMM never was",
         ),
-        ("GEMM uop_end=500", "GEMM.uop_end must be at most 256, the micro-op memory, not 500"),
+        (
+            "GEMM uop_end=500 extent0=1 extent1=1 extent2=1",
+            "GEMM.uop_end must be at most 256, the micro-op memory, not 500",
+        ),
         (
             "GEMM uop_end=1 extent0=1 extent1=2 extent2=2 inp_base=500 inp_factor1=5 inp_factor2=7",
             "GEMM.inp must stay below 512 rows, not reach 512",

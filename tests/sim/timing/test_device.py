@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import DeviceError
+from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.memory_model import memory_model
 from daedal.isa.microcode import expand
 from daedal.isa.program import Program
@@ -14,6 +14,7 @@ from daedal.isa.semantics import State, execute
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.runtime.driver import LoadedProgram
+from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.device import TimingDevice, timing_with_values
 from daedal.sim.timing.prepare import prepare
 from tests.support.random_programs import random_program
@@ -122,3 +123,55 @@ def test_loops_expand_as_the_instruction_set_defines(seed: int) -> None:
                     np.testing.assert_array_equal(plan.targets[found], steps.rows["dst"])
             if item.opcode is Opcode.LOAD:
                 execute(state, item, memory, launch.bases, launch.program.region_words)
+
+
+ONE = "uop_end=1 extent0=1 extent1=1"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("LOAD row=511 blocks=1 rows=1 cols=2", "LOAD must stay below 512 rows of scratchpad"),
+        ("LOAD row=511 blocks=1 pad_top=1 pad_left=2", "LOAD must stay below 512 rows of"),
+        ("LOAD memory=WGT blocks=1 rows=1 cols=1 pad_top=1", "LOAD may pad only INP, ACC"),
+        ("LOAD memory=TAB blocks=1 rows=1 cols=1", "LOAD must fill a scratchpad of variant 'tiny'"),
+        ("STORE base=outputs row=250 blocks=7 rows=1 cols=1", "STORE must stay below 256 rows"),
+        # Without a bound on the rows, each of these would take some 10^10 bursts.
+        ("LOAD blocks=511 rows=511 cols=1", "LOAD must stay below 512 rows of scratchpad"),
+        ("STORE base=outputs blocks=511 rows=511 cols=1", "STORE must stay below 256 rows of"),
+        (f"GEMM inp_base=511 {ONE} extent2=2 inp_factor2=1", "reaches row 512"),
+        (f"GEMM mode=DEPTHWISE3 inp_base=510 {ONE} extent2=1", "reaches row 510"),
+        (f"GEMM wgt_base=127 {ONE} extent2=2 wgt_factor2=1", "reaches row 128"),
+        (f"ALU operation=REQUANTIZE par_base=15 {ONE} extent2=2 par_factor2=1", "reaches row 16"),
+    ],
+)
+def test_rows_that_do_not_exist_are_refused(text: str, message: str) -> None:
+    """With the sentences of the functional device, where rows are those of a transfer."""
+    uops = "".join(
+        f"LOAD memory=UOP_{unit} base=outputs blocks=1 rows=1 cols=1\n" for unit in ("GEMM", "ALU")
+    )
+    loaded = [
+        LoadedProgram.place(program(f"{uops}{text}\nFINISH"), device)
+        for device in (TimingDevice(TINY), FunctionalDevice(TINY, kernels=False))
+    ]
+    told = []
+    for item in loaded:
+        with pytest.raises(DeviceError) as caught:
+            item.device.launch(item.program, item.bases)
+        told.append(str(caught.value))
+    assert message in told[0]
+    if "reaches row" not in message:
+        assert told[0] == told[1]
+
+
+def test_a_run_has_a_bound_of_steps() -> None:
+    """A machine that computes makes progress: no watchdog ends such a run."""
+    long = program("ALU operation=MOV uop_end=256 extent0=511 extent1=511 extent2=511\nFINISH")
+    for device in (
+        TimingDevice(TINY),
+        FunctionalDevice(TINY),
+        FunctionalDevice(TINY, kernels=False),
+    ):
+        loaded = LoadedProgram.place(long, device)
+        with pytest.raises(ProgramError, match="a program must take at most 4294967296 steps, not"):
+            device.launch(long, loaded.bases)
