@@ -45,7 +45,8 @@ ABSENT_SECONDS = 120.0
 """How long a pool may be without a worker: one that died is started again within seconds."""
 
 REPLACE_SECONDS = 30.0
-"""How long a worker of our own may be missing before another one is started."""
+"""How long a worker of our own may be missing before another one is started; twice as long each
+time, as on a machine that is overloaded more workers start even more slowly."""
 
 
 class Pool:
@@ -86,6 +87,7 @@ class Pool:
         self._cluster: Any = None
         self._workers = workers
         self._whole = time.monotonic()
+        self._patience = REPLACE_SECONDS
         configure()
         if address is None:
             if tls is not None:
@@ -250,10 +252,10 @@ class Pool:
         Dask starts a worker again that was killed, but not one that was killed while it started.
         """
         if missing <= 0:
-            self._whole = now
-        elif now - self._whole > REPLACE_SECONDS:
+            self._whole, self._patience = now, REPLACE_SECONDS
+        elif now - self._whole > self._patience:
             self._cluster.scale(len(self._cluster.worker_spec) + missing)
-            self._whole = now
+            self._whole, self._patience = now, 2 * self._patience
 
     def _accepted(self, task: LayerTask, config: Config, future: Any) -> Result:
         """The result of a future, compared; measured again here if that can detect a wrong one."""

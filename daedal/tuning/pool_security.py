@@ -17,7 +17,7 @@ from distributed.security import Security
 
 from daedal.isa.errors import TuningError, first_line
 
-__all__ = ["TLS_FILES", "configure", "pool_url", "security_of"]
+__all__ = ["TLS_FILES", "configure", "is_any_address", "pool_url", "security_of"]
 
 TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
 """The pool's authority, this machine's certificate, and its private key."""
@@ -104,6 +104,14 @@ def pool_url(address: str, security: Security | None) -> str:
             f"a pool with certificates has an address with tls://, not {address!r:.80}"
         )
     return f"{scheme}://{parts.netloc}"
+
+
+def is_any_address(host: str) -> bool:
+    """Whether `host` stands for all interfaces: ``0.0.0.0`` or ``::``."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def _is_loopback(host: str) -> bool:

@@ -7,11 +7,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from distributed import Nanny, Scheduler
+from distributed.comm.addressing import unparse_host_port
 from distributed.security import Security
+from distributed.utils import get_ip
 
 from daedal.isa.errors import TuningError, first_line
 from daedal.tuning.pool_results import FinishedResults
-from daedal.tuning.pool_security import configure, pool_url, security_of
+from daedal.tuning.pool_security import configure, is_any_address, pool_url, security_of
 from daedal.tuning.pool_worker import PRELOAD, TAGS
 
 __all__ = ["check_tags", "join", "serve"]
@@ -39,15 +41,8 @@ async def serve(
     security = security_of(tls)
     parts = urlsplit(pool_url(address, security))
     configure()
-    scheduler = Scheduler(
-        host=parts.hostname,
-        port=parts.port,
-        protocol=f"{parts.scheme}://",
-        security=security,
-        dashboard=False,
-        dashboard_address="127.0.0.1:0",
-        plugins=[FinishedResults()],
-    )
+    host = str(parts.hostname)
+    scheduler = _scheduler(parts.scheme, host, parts.port, security)
     try:
         await scheduler
     except (OSError, RuntimeError) as error:
@@ -57,7 +52,8 @@ async def serve(
         ) from error
     async with scheduler:
         say(f"pool at {scheduler.address}")
-        await _work(scheduler.address, security, workers, tags, say)
+        workers_host = _host_towards(scheduler.address) if is_any_address(host) else host
+        await _work(scheduler.address, workers_host, security, workers, tags, say)
         await scheduler.finished()
 
 
@@ -80,7 +76,8 @@ async def join(
         raise TuningError(f"a machine joins a pool with at least 1 worker, not {workers}")
     security = security_of(tls)
     configure()
-    await _work(pool_url(address, security), security, workers, tags, say, wait=True)
+    url = pool_url(address, security)
+    await _work(url, _host_towards(url), security, workers, tags, say, wait=True)
 
 
 def check_tags(tags: Sequence[str]) -> None:
@@ -93,8 +90,28 @@ def check_tags(tags: Sequence[str]) -> None:
         )
 
 
+def _scheduler(scheme: str, host: str, port: int | None, security: Security | None) -> Scheduler:
+    """One that listens at `host` alone."""
+    http_host = "127.0.0.1" if is_any_address(host) else host
+    return Scheduler(
+        host=unparse_host_port(host),
+        port=port,
+        protocol=f"{scheme}://",
+        security=security,
+        dashboard=False,
+        dashboard_address=[(http_host, 0)],  # Dask listens for browsers even without pages
+        plugins=[FinishedResults()],
+    )
+
+
+def _host_towards(url: str) -> str:
+    """The address of this machine that connections to the scheduler at `url` come from."""
+    return str(get_ip(urlsplit(url).hostname))
+
+
 async def _work(
     url: str,
+    host: str,
     security: Security | None,
     workers: int,
     tags: Sequence[str],
@@ -102,11 +119,12 @@ async def _work(
     *,
     wait: bool = False,
 ) -> None:
-    """Start workers; with `wait`, return when they have ended."""
+    """Start workers that listen at `host` alone; with `wait`, return when they have ended."""
     async with contextlib.AsyncExitStack() as stack:
         nannies = [
             Nanny(
                 url,
+                host=unparse_host_port(host),  # by default, workers listen on all interfaces
                 nthreads=1,
                 security=security,
                 resources=dict.fromkeys(tags, 1),

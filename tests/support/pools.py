@@ -2,10 +2,16 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.processes import listening
 
 __all__ = ["COMMAND", "served"]
 
@@ -20,7 +26,10 @@ main()
 
 @contextmanager
 def served(*arguments: str) -> Iterator[str]:
-    """The address of a pool that runs in another process, with `arguments` of the command."""
+    """The address of a pool that runs in another process, with `arguments` of the command.
+
+    All its processes must listen at that address alone: others are refused.
+    """
     command = [sys.executable, "-c", COMMAND, "pool", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -29,8 +38,23 @@ def served(*arguments: str) -> Iterator[str]:
             assert match is not None
             if "0" not in arguments:
                 assert " with " in process.stdout.readline()
+            _check_that_only_it_is_open(match[1], process.pid)
             yield match[1]
         finally:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=60)
     assert process.returncode == 130
+
+
+def _check_that_only_it_is_open(url: str, pid: int) -> None:
+    host = urlsplit(url).hostname
+    found = listening(pid)
+    assert {name for name, _ in found} == {host}, "a member listens at another address"
+    assert host != _OTHER_ADDRESS
+    for _, port in found:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((_OTHER_ADDRESS, port), timeout=10).close()
+
+
+_OTHER_ADDRESS = "127.0.0.2"
+"""Also of this machine: the whole of 127.0.0.0/8 is."""

@@ -30,8 +30,9 @@ def test_bad_input_is_refused(run: Run, arguments: list[str], words: str) -> Non
 def test_an_address_that_is_taken_is_refused() -> None:
     pytest.importorskip("distributed", reason="the extra `tune` is not installed")
     command = "from daedal.cli import main; main()"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with _loopback_server() as taken:
+        host, port = taken.getsockname()[:2]
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         # In a process of its own: Dask leaves the sockets that it could not bind open.
         done = subprocess.run(
             [sys.executable, "-c", command, "pool", "--listen", address],
@@ -41,6 +42,14 @@ def test_an_address_that_is_taken_is_refused() -> None:
         )
     answer = (done.returncode, done.stdout, " ".join(done.stderr.split()))
     refuses(answer, "that is free; ", "choose another")
+
+
+def _loopback_server() -> socket.socket:
+    """A server at ``::1``, whose addresses have brackets, where this machine has IPv6."""
+    try:
+        return socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        return socket.create_server(("127.0.0.1", 0))
 
 
 def test_a_missing_package_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -44,13 +45,30 @@ def drawn(count: int) -> list[Config]:
 
 
 def test_a_worker_that_does_not_come_back_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "REPLACE_SECONDS", 0.0)
+    monkeypatch.setattr(pool_module, "REPLACE_SECONDS", 1.0)
     configs = drawn(30)
     with Pool(workers=2) as pool:
         pool._cluster.scale(1)
         wait_until(lambda: pool.tags()["cycle-model"] == 1)
         assert None not in pool.runner(*LAYER, TINY)(configs)
         wait_until(lambda: pool.tags()["cycle-model"] >= 2)
+
+
+def test_workers_that_start_slowly_are_not_replaced_ever_faster() -> None:
+    """A machine under load would be buried in processes."""
+    scaled: list[int] = []
+    pool = object.__new__(Pool)
+    pool._whole, pool._patience = 0.0, 30.0
+    pool._cluster = mock.Mock(worker_spec=[None])
+    pool._cluster.scale = scaled.append
+    for now in range(1, 1000):
+        pool._replace(1, float(now))
+    assert len(scaled) == 4, "after 31, 61 more, 121 more, and 241 more seconds"
+    pool._replace(0, 1000.0)
+    pool._replace(1, 1029.0)
+    assert len(scaled) == 4
+    pool._replace(1, 1031.0)
+    assert len(scaled) == 5
 
 
 # What workers of the tests do instead of measuring.
@@ -215,6 +233,13 @@ def test_strangers_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             assert joining.returncode == 2 and joining.stderr.count("error:") == 1
             assert "accept this machine's certificate" in " ".join(joining.stderr.split())
             assert pool.tags()["cycle-model"] == 1, "the stranger is no worker"
+
+
+def test_a_pool_listens_at_its_address_alone() -> None:
+    """`served` checks it for every pool, with and without certificates: whoever reaches a member of
+    one without may run code there."""
+    with served("--listen", "127.0.0.1:0", "--workers", "0") as address:
+        assert address.startswith("tcp://127.0.0.1:")
 
 
 def test_a_pool_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
