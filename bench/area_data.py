@@ -42,7 +42,7 @@ from daedal.hw.synth.cache import AreaCache, yosys_version
 from daedal.hw.synth.families import DEVICES, RESOURCES, Family
 from daedal.isa.files import write_atomically
 from daedal.isa.variant import MultiplierStyle, Variant, load_variant
-from daedal.sim.rtl.device import default_cache_dir
+from daedal.native.caches.place import cache_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "daedal" / "codesign" / "hardware" / "data"
@@ -95,7 +95,7 @@ class Table:
         self.rows: dict[str, Any] = {}
         if self.path.is_file():
             self.rows = json.loads(self.path.read_text())
-        self._areas = AreaCache(default_cache_dir().parent / "synth")
+        self._areas = AreaCache(cache_folder("synth"))
 
     def variant(self, number: str) -> Variant:
         """The variant of a row."""

@@ -35,7 +35,7 @@ from daedal.hw.synth.place import PlaceRequest
 from daedal.hw.synth.tools import NEXTPNR
 from daedal.isa.files import write_atomically
 from daedal.isa.variant import Variant, load_variant
-from daedal.sim.rtl.device import default_cache_dir
+from daedal.native.caches.place import cache_folder
 
 FAMILY = Family.ECP5
 PATH = FOLDER / f"routes_{FAMILY.value}.json"
@@ -71,7 +71,7 @@ class Routes:
                 variant,
                 verilog,
                 FAMILY,
-                default_cache_dir().parent / "synth",
+                cache_folder("synth"),
                 requests=[PlaceRequest(target_mhz=TARGET_MHZ, seed=seed)],
             )
             if made.best is None:

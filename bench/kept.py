@@ -13,9 +13,11 @@ from typing import Any
 
 from daedal.isa.files import make_folder, write_atomically
 
-__all__ = ["kept", "sources_digest"]
+__all__ = ["CYCLES", "kept", "sources_digest"]
 
 ROOT = Path(__file__).resolve().parents[1]
+CYCLES = ROOT / ".daedal" / "cycles"
+"""Cycles of benches that take long to count."""
 
 
 def kept(

@@ -6,8 +6,8 @@ The netlist is the one that place and route gets, for an ECP5; its cells are the
 `sim/rtl/netlist`, in which a block RAM gives random words where its ports collide. It runs random
 programs with a memory that stalls at random (preset `jitter`), and the digits network. Memory must
 be what the functional simulator leaves, and everything else what the RTL says: cycles, counters of
-every unit, marks. The first time, Yosys and the simulator's build take minutes; both are kept in
-`.daedal/`. Exit status 1 when anything differs.
+every unit, marks. The first time, Yosys and the simulator's build take minutes; both are kept.
+Exit status 1 when anything differs.
 """
 
 import argparse

@@ -157,11 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         variant = load_variant(options.variant)
-        rtl = (
-            RtlDevice(variant, cache_dir=ROOT / ".daedal" / "rtl", report=console.log)
-            if options.rtl
-            else None
-        )
+        rtl = RtlDevice(variant, report=console.log) if options.rtl else None
     except UserError as error:
         console.print(f"bench/networks.py: {error}")
         return 2

@@ -13,13 +13,12 @@ from typing import Any
 
 import daedal
 from bench.area_alternatives import Alternative
-from bench.kept import kept, sources_digest
+from bench.kept import CYCLES, kept, sources_digest
 from bench.synth_cycles import COMPILED_BY, COUNTED_BY, PACKAGES
 from bench.synth_record import synthesis_record
 from bench.transformer_models import MODELS, Transformer
 from daedal.hw.synth.page import OPTIONS_NETWORK
 from daedal.isa.variant import Variant, load_variant
-from daedal.sim.rtl.device import default_cache_dir
 
 __all__ = ["ESTIMATED", "OPTIONS", "estimated_options"]
 
@@ -88,4 +87,4 @@ def network_run(network: Transformer, variant: Variant, tell: Callable[[str], No
     sources = sources_digest(COMPILED_BY + COUNTED_BY, PACKAGES)
     model = hashlib.sha256(network.quantized).hexdigest()
     parts = [variant.fingerprint, model, sources]
-    return kept(default_cache_dir().parent / "cycles", f"{variant.name}-vit", parts, run)
+    return kept(CYCLES, f"{variant.name}-vit", parts, run)

@@ -9,7 +9,7 @@ of ResNet-18. Of `ecp5` also the whole design of a board, in context, for a cloc
 yardstick Y14. Then `vta` on its board beside versions with one parameter changed
 (`bench.area_alternatives`), with the cycles of the same work, and what the options of `attention`
 take and give (`bench.option_costs`). All of it takes hours the first time;
-every answer is kept in `.daedal/` as soon as it is there, so that a run that was stopped goes on,
+every answer is kept as soon as it is there, so that a run that was stopped goes on,
 and the next one takes seconds. `--seeds 0` routes nothing. `--json` is written after every step.
 `--update` replaces in a file what was measured now and keeps the rest; `make docs` makes the tables
 of docs/hardware.md from it. Exit status 1 when what must fit does not (95 % of DSP and block RAM,
@@ -30,6 +30,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.area_alternatives import ALTERNATIVES, kept_cycles
+from bench.kept import CYCLES
 from bench.option_costs import ESTIMATED, estimated_options
 from bench.synth_board import BAR_MHZ, BOARD, VARIANT, board_record
 from bench.synth_cycles import resnet18_cycles
@@ -47,7 +48,6 @@ from daedal.hw.synth.tools import NEXTPNR
 from daedal.isa.errors import ToolError, UserError
 from daedal.isa.files import write_atomically
 from daedal.isa.variant import Variant, load_variant, shipped_variants
-from daedal.sim.rtl.device import default_cache_dir
 
 __all__ = ["BARS", "ON_BOARD", "main", "merged", "missed_of"]
 
@@ -173,7 +173,7 @@ def measure_alternatives() -> list[Record]:
                 "label": alternative.label,
                 "changes": dict(alternative.changes),
                 **synthesis_record(variant, target, (), tell),
-                "cycles": kept_cycles(variant, default_cache_dir().parent / "cycles", tell),
+                "cycles": kept_cycles(variant, CYCLES, tell),
             }
         )
     return rows

@@ -1,7 +1,7 @@
 """Yardstick Y14: the whole `ecp5` accelerator on its board, in context, to the bitstream.
 
 Input: a clock and seeds. Output: its record in `docs/synthesis.json`. Results of the tools are
-cached in `.daedal/synth`, as by `daedal build`.
+cached, as by `daedal build`.
 """
 
 import os

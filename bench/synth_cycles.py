@@ -1,7 +1,7 @@
 """Cycles of ResNet-18 on a variant, by the cycle model, which counts what the RTL counts.
 
 The whole network of the zoo, one image, memory preset `ddr`. Input: a variant. Output: what
-`docs/synthesis.json` records; results are cached in `.daedal/cycles`.
+`docs/synthesis.json` records; results are kept in `.daedal/cycles`.
 """
 
 import hashlib
@@ -13,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 import daedal
-from bench.kept import kept, sources_digest
+from bench.kept import CYCLES, kept, sources_digest
 from bench.zoo.builder import IMAGE
 from bench.zoo.images import images
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.isa.errors import UserError, first_line
 from daedal.isa.variant import Variant
-from daedal.sim.rtl.device import default_cache_dir
 
 __all__ = ["COMPILED_BY", "PACKAGES", "cycles_of", "resnet18_cycles"]
 
@@ -41,7 +40,7 @@ def resnet18_cycles(form: Variant, report: Callable[[str], None]) -> dict[str, A
         report(f"{NETWORK.title} on the cycle model")
 
     feeds = {IMAGE: images(np.random.default_rng(IMAGE_SEED), 1)}
-    return cycles_of(model, feeds, form, default_cache_dir().parent / "cycles", begin)
+    return cycles_of(model, feeds, form, CYCLES, begin)
 
 
 def cycles_of(

@@ -1,7 +1,7 @@
 """A variant on a device, as `docs/synthesis.json` keeps it.
 
 Input: a variant, a device's name, seeds. Output: a record, from Yosys and nextpnr or from earlier
-answers in `.daedal/`. `forms_of` says with which multipliers a variant may be measured on a device.
+answers in the cache. `forms_of` says with which multipliers a variant may be measured on a device.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from daedal.hw.synth.place import PlaceRequest
 from daedal.hw.synth.tools import NEXTPNR
 from daedal.isa.errors import VariantError
 from daedal.isa.variant import MultiplierStyle, Variant
+from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.verilog import kept_verilog
 
@@ -56,7 +57,7 @@ def synthesis_record(
         form,
         verilog,
         family,
-        default_cache_dir().parent / "synth",
+        cache_folder("synth"),
         requests=[PlaceRequest(target_mhz=TARGET_MHZ, seed=seed) for seed in seeds if placed],
         num_processes=os.cpu_count() or 1,
         progress=report,

@@ -39,6 +39,7 @@ from daedal.isa.memory_model import memory_model
 from daedal.isa.profile import Profile
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant, load_variant
+from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.timing.count import count_cycles
 
@@ -121,7 +122,7 @@ def _cases(variant: Variant, count: int, only: str) -> list[Case]:
 
 def measure(variant: Variant, presets: list[str], count: int, only: str, report: Any) -> list[Row]:
     """Rows of one variant."""
-    cache = ROOT / ".daedal" / "rtl"
+    cache = cache_folder("rtl")
     device = RtlDevice(variant, cache_dir=cache, report=report)
     truth = RtlTruth(device, cache, ROOT / ".daedal" / "truth")
     cases = _cases(variant, count, only)

@@ -238,7 +238,7 @@ def _rows(
         for variant in variants:
             rtl = None
             if options.rtl:
-                rtl = RtlDevice(variant, cache_dir=ROOT / ".daedal" / "rtl", report=say)
+                rtl = RtlDevice(variant, report=say)
             for network in networks:
                 model = quantized(network, report=say)
                 with Database(folder / f"{version}.db", kit=version) as database:

@@ -38,6 +38,7 @@ from daedal.commands.trace import trace_command
 from daedal.commands.tune import tune_command
 from daedal.commands.verilog import verilog_command
 from daedal.isa.errors import DaedalError, UserError
+from daedal.native.caches.report import cache_problem
 from daedal.reports.console import make_console
 
 __all__ = ["app", "main"]
@@ -85,6 +86,7 @@ def main() -> None:
     _show_everything()
     try:
         with _signals_raise():
+            _mention_caches()
             try:
                 app()
             finally:
@@ -106,6 +108,13 @@ def main() -> None:
         _fail("interrupted", 130)
     except _Ended as ended:
         _fail(f"ended by {signal.Signals(ended.number).name}", 128 + ended.number)
+
+
+def _mention_caches() -> None:
+    """Say which caches cannot be used: without them, commands take longer."""
+    problem = cache_problem()
+    if problem is not None:
+        make_console(stderr=True).print(f"[yellow]note:[/yellow] {escape(problem)}")
 
 
 def _show_everything() -> None:

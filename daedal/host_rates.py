@@ -24,10 +24,10 @@ from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.model import compile_for_cpu
 from daedal.compiler.version import compiler_version
 from daedal.isa.errors import UserError
-from daedal.isa.files import write_atomically
 from daedal.isa.inputs import read_input
 from daedal.isa.tensor import TensorSpec, pack_tensor, unpack_tensor
-from daedal.native.cache import user_cache_dir
+from daedal.native.caches.kept_files import KeptFiles
+from daedal.native.caches.place import CACHES, cache_folder
 from daedal.native.cpu import host_cpu
 from daedal.runtime.host_parts import load_host_part
 
@@ -60,26 +60,28 @@ def load_host_rates(source: str | Path, folder: Path | None = None) -> HostRates
     if source == DEFAULT:
         return DEFAULT_HOST
     if source != MEASURED:
-        return _read(Path(source))
-    path = kept_path(folder)
+        path = Path(source)
+        return _parsed(read_input(path, "host rates", _LIMIT_BYTES), path)
+    files = KeptFiles(
+        cache_folder("host_rates") if folder is None else folder, CACHES["host_rates"].limit
+    )
+    name = _kept_name()
+    found = files.read(name)
     try:
-        return _read(path)
+        if found is not None:
+            return _parsed(found, files.folder / name)
     except UserError:
-        rates = measure_host_rates()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(dataclasses.asdict(rates), indent=1) + "\n")
-    except (OSError, UserError):
-        pass  # A folder that is not writable costs time but is no error.
+        pass  # it is damaged, and written again
+    rates = measure_host_rates()
+    files.write(name, (json.dumps(dataclasses.asdict(rates), indent=1) + "\n").encode())
     return rates
 
 
-def kept_path(folder: Path | None = None) -> Path:
-    """The file of this machine's measured rates."""
+def _kept_name() -> str:
+    """Of the file of this machine's measured rates."""
     cpu = host_cpu()
     key = "\n".join((cpu.triple, cpu.name, cpu.feature_text, compiler_version()))
-    folder = folder or user_cache_dir().with_name("host_rates")
-    return folder / f"{cpu.name}-{sha256(key.encode()).hexdigest()[:16]}.json"
+    return f"{cpu.name}-{sha256(key.encode()).hexdigest()[:16]}.json"
 
 
 def measure_host_rates() -> HostRates:
@@ -180,8 +182,7 @@ def _model(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
-def _read(path: Path) -> HostRates:
-    data = read_input(path, "host rates", _LIMIT_BYTES)
+def _parsed(data: bytes, path: Path) -> HostRates:
     names = [field.name for field in dataclasses.fields(HostRates)]
     try:
         found = json.loads(data)

@@ -85,9 +85,10 @@ def replace_output(made: Path, path: Path) -> None:
     os.replace(made, check_output_file(path))
 
 
-def write_atomically(path: Path, data: bytes | str) -> None:
+def write_atomically(path: Path, data: bytes | str, *, private: bool = False) -> None:
     """Write `data` to `path` through a temporary file in the same folder.
 
+    A `private` file is one that only this user may open; others may read what the umask says.
     Raises UserError where `check_output_file` does, and where the disk is full.
     """
     content = data.encode() if isinstance(data, str) else data
@@ -99,9 +100,10 @@ def write_atomically(path: Path, data: bytes | str) -> None:
         )
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        if not private:
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(temporary, 0o666 & ~umask)
         replace_output(Path(temporary), path)
     except BaseException as error:
         if temporary is not None:

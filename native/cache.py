@@ -2,13 +2,10 @@
 
 The file name is a hash of the sources, the processor and the versions of LLVM and of this package.
 The file holds the SHA-256 of the code and the code: a damaged file counts as missing and is written
-again. Readers and writers need no lock, because files are replaced atomically; if two processes
-build the same code, the later one replaces the file by equal bytes.
+again. `daedal.native.caches` says which files are trusted, and how many there may be.
 """
 
-import contextlib
 import hashlib
-import os
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -16,26 +13,12 @@ from pathlib import Path
 import llvmlite
 import llvmlite.binding as llvm
 
-from daedal.isa.errors import UserError
-from daedal.isa.files import write_atomically
+from daedal.native.caches.kept_files import KeptFiles, sealed, unsealed
+from daedal.native.caches.limits import Limit
+from daedal.native.caches.place import CACHES, cache_folder
 from daedal.native.cpu import host_cpu
 
-__all__ = ["NoCache", "ObjectCache", "user_cache_dir"]
-
-_MAX_FILES = 4096
-_SWEPT = 8
-"""Of 256 new files, how many make room: listing the folder for each one would take its time."""
-_DIGEST_BYTES = hashlib.sha256().digest_size
-
-
-def user_cache_dir() -> Path:
-    """Folder of the user's cached object code, ``~/.cache/daedal/native`` by default.
-
-    Source: XDG Base Directory Specification 0.8.
-    """
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
-    return base / "daedal" / "native"
+__all__ = ["NoCache", "ObjectCache"]
 
 
 @lru_cache(maxsize=1)
@@ -57,32 +40,23 @@ class ObjectCache:
     A folder that is not writable costs time but is no error: each process then builds the code.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder if folder is not None else user_cache_dir()
+    def __init__(self, folder: Path | None = None, limit: Limit = CACHES["native"].limit) -> None:
+        self._files = KeptFiles(cache_folder("native") if folder is None else folder, limit)
 
     def path(self, sources: str) -> Path:
         """Path of the object code for `sources`."""
         key = hashlib.sha256(f"{_toolchain()}\n{sources}".encode()).hexdigest()
-        return self._folder / f"{key[:40]}.o"
+        return self._files.folder / f"{key[:40]}.o"
 
     def get(self, sources: str, build: Callable[[], bytes]) -> bytes:
         """The object code of `sources`; `build` creates it if missing or damaged."""
-        path = self.path(sources)
-        found = _read(path)
+        name = self.path(sources).name
+        found = unsealed(self._files.read(name))
         if found is not None:
             return found
         data = build()
-        with contextlib.suppress(OSError, UserError):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if int(path.stem[:2], 16) < _SWEPT:
-                self._forget_oldest()
-            write_atomically(path, hashlib.sha256(data).digest() + data)
+        self._files.write(name, sealed(data))
         return data
-
-    def _forget_oldest(self) -> None:
-        files = sorted(self._folder.glob("*.o"), key=lambda file: file.stat().st_mtime)
-        for file in files[: max(0, len(files) - _MAX_FILES + 1)]:
-            file.unlink(missing_ok=True)
 
 
 class NoCache(ObjectCache):
@@ -91,12 +65,3 @@ class NoCache(ObjectCache):
     def get(self, sources: str, build: Callable[[], bytes]) -> bytes:
         """What `build` gives."""
         return build()
-
-
-def _read(path: Path) -> bytes | None:
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    return data if hashlib.sha256(data).digest() == digest else None

@@ -1,20 +1,17 @@
 """`OwnCode`: which machine code this user's own compiler made on this machine.
 
 Machine code from a file may do anything, so it runs only if its digest is here. A digest is the
-name of an empty file in a folder that only the user may open. Writers need no lock.
+name of an empty file in a cache, to which nobody else can write (`daedal.native.caches`).
 """
 
-import contextlib
-import os
 import re
-import stat
 from pathlib import Path
 
-from daedal.native.cache import user_cache_dir
+from daedal.native.caches.kept_files import KeptFiles
+from daedal.native.caches.limits import Limit
+from daedal.native.caches.place import CACHES, cache_folder
 
 __all__ = ["OwnCode"]
-
-_MAX_FILES = 4096
 
 
 class OwnCode:
@@ -24,26 +21,13 @@ class OwnCode:
     is then compiled again where it is read from a file.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder if folder is not None else user_cache_dir().parent / "own_code"
+    def __init__(self, folder: Path | None = None, limit: Limit = CACHES["own_code"].limit) -> None:
+        self._files = KeptFiles(cache_folder("own_code") if folder is None else folder, limit)
 
     def add(self, digest: str) -> None:
         """Record what was compiled here, by its SHA-256 in hexadecimal digits."""
         assert re.fullmatch("[0-9a-f]{64}", digest), digest
-        with contextlib.suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._forget_oldest()
-            (self._folder / digest).touch(mode=0o600)
+        self._files.write(digest, b"")
 
     def __contains__(self, digest: str) -> bool:
-        try:
-            found = os.stat(self._folder)
-            private = found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o077
-            return private and (self._folder / digest).is_file()
-        except OSError:
-            return False
-
-    def _forget_oldest(self) -> None:
-        files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime)
-        for file in files[: max(0, len(files) - _MAX_FILES + 1)]:
-            file.unlink(missing_ok=True)
+        return self._files.read(digest) is not None

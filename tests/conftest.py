@@ -20,6 +20,12 @@ GOLDEN = Path(__file__).resolve().parent / "golden"
 SHARED = ROOT.parent / "shared"
 CI = os.environ.get("DAEDAL_CI") == "1"
 
+# Caches of tests, and of the processes that they start, lie in the repository: runs and workers
+# share simulators, and `make clean` removes them. Yosys and nextpnr, compiled, stay with the user.
+_USERS = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+os.environ.setdefault("YOWASP_CACHE_DIR", str(_USERS / "YoWASP"))
+os.environ["XDG_CACHE_HOME"] = str(ROOT / ".daedal" / "cache")
+
 # A loaded machine is slow, not wrong: no deadlines. In CI every run sees the same examples.
 hypothesis.settings.register_profile(
     "daedal",

@@ -119,12 +119,12 @@ class Tree:
         self._site.mkdir(exist_ok=True)
         (self._site / "sitecustomize.py").write_text(_FINDER.format(folders=folders))
         shutil.copy(Path(__file__).parent / "watch.py", self._site / "mutation_watch.py")
-        built = self.root / ".daedal" / "rtl"
-        if not built.is_symlink():
-            built.parent.mkdir(exist_ok=True)
-            (self._caches / "rtl").mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(built, ignore_errors=True)
-            built.symlink_to((self._caches / "rtl").resolve())
+        kept = self.root / ".daedal" / "cache"  # tests/conftest.py keeps all caches there
+        if not kept.is_symlink():
+            kept.parent.mkdir(exist_ok=True)
+            self._caches.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(kept, ignore_errors=True)
+            kept.symlink_to(self._caches.resolve())
         # The models that tests look for beside the repository.
         shared = self._home / "shared"
         if not shared.is_symlink() and (self._source.parent / "shared").is_dir():

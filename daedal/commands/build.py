@@ -55,7 +55,7 @@ def build_command(
 ) -> None:
     """Build the bitstream of BOARD: the accelerator, on-chip memory, and a bridge to a serial port.
 
-    Takes many minutes the first time; answers are kept in .daedal/synth, each seed as soon as it is
+    Takes many minutes the first time; answers are kept in the cache, each seed as soon as it is
     done. Exit status 1, and no bitstream, where the design does not fit or misses the clock.
     """
     from daedal.hw.boards import ulx3s
@@ -153,6 +153,6 @@ def _tell(
 
 
 def _synth_folder() -> Path:
-    from daedal.sim.rtl.device import default_cache_dir
+    from daedal.native.caches.place import cache_folder
 
-    return default_cache_dir().parent / "synth"
+    return cache_folder("synth")

@@ -28,7 +28,7 @@ def compare_command(
 
     The cycle model counts cycles. Area and clock are estimates, the clock with its interval.
     --route adds clocks of place and route, in minutes a variant the first time; answers are kept
-    in .daedal/synth, so that the same command continues after an interruption.
+    in the cache, so that the same command continues after an interruption.
     """
     from daedal.codesign.compare import compare, require_routing
     from daedal.codesign.compare import route as route_all

@@ -60,10 +60,11 @@ def synth_command(
     """Synthesize VARIANT for an FPGA: resources by unit, and on ecp5-85f the clock and worst paths.
 
     Yosys maps it to cells; on ecp5-85f nextpnr places and routes it out of context, as package
-    CABGA381 in speed grade 6. Takes minutes the first time; answers are kept in .daedal/synth, each
+    CABGA381 in speed grade 6. Takes minutes the first time; answers are kept in the cache, each
     seed as soon as it is done. Exit status 1 where the variant does not fit or misses the clock.
     """
     from daedal.hw.synth.flow import implement
+    from daedal.native.caches.place import cache_folder
     from daedal.reports.synthesis import print_synthesis, synthesis_record
     from daedal.reports.synthesis_page import synthesis_page
     from daedal.sim.rtl.device import default_cache_dir
@@ -84,7 +85,7 @@ def synth_command(
             chosen,
             verilog,
             target.family,
-            default_cache_dir().parent / "synth",
+            cache_folder("synth"),
             requests=requests,
             asked_mhz=freq,
             num_processes=jobs or os.cpu_count() or 1,

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.estimate import Synthesis, synthesis_script, synthesize
 from daedal.hw.synth.families import CellReport, Family
-from daedal.hw.synth.locks import alone
 from daedal.hw.synth.tools import YOSYS
-from daedal.isa.files import make_folder, write_atomically
+from daedal.native.caches.kept_files import KeptFiles
+from daedal.native.caches.locks import alone
+from daedal.native.caches.place import CACHES, writable
 
 __all__ = ["AreaCache", "yosys_version"]
 
@@ -52,7 +53,7 @@ class AreaCache:
         UserError
             The folder cannot be written.
         """
-        kept = self._answer(verilog, family, top, progress, _read_counts)
+        kept = self._answer(verilog, family, top, progress, _read_counts, _counts)
         return CellReport.of(family, kept["cells"], kept["units"])
 
     def netlist(
@@ -64,7 +65,9 @@ class AreaCache:
         progress: Callable[[str], None] | None = None,
     ) -> str:
         """The mapped netlist of the same answer, in JSON; raises as `synthesize` does."""
-        return self._answer(verilog, family, top, progress, _read_netlist)
+        return self._answer(
+            verilog, family, top, progress, _read_netlist, lambda made: made.netlist
+        )
 
     def key(self, verilog: str, family: Family, top: str = TOP_MODULE) -> str:
         """Name of an answer: the family, and a hash of all that it depends on."""
@@ -78,17 +81,19 @@ class AreaCache:
         family: Family,
         top: str,
         progress: Callable[[str], None] | None,
-        read: Callable[[Path], _Kept | None],
+        read: Callable[[KeptFiles, str], _Kept | None],
+        part: Callable[[Synthesis], _Kept],
     ) -> _Kept:
-        """`read` of the counts or netlist file; both are made if one is missing or damaged."""
-        make_folder(self.folder)
-        path = self.folder / f"{self.key(verilog, family, top)}.json"
-        with alone(path, progress):
-            found = read(path) if path.is_file() else None
+        """`read` of the counts or netlist file; both are made if one is missing or damaged, and
+        this is `part` of what is made."""
+        files = KeptFiles(writable(self.folder), CACHES["synth"].limit)
+        key = self.key(verilog, family, top)
+        with alone(files.folder / f"{key}.lock", progress):
+            found = read(files, key)
             if found is None:
-                _keep(path, synthesize(verilog, family, top=top, progress=progress))
-                found = read(path)
-                assert found is not None, "what was just written can be read"
+                made = synthesize(verilog, family, top=top, progress=progress)
+                _keep(files, key, made)
+                found = part(made)
         return found
 
 
@@ -97,36 +102,39 @@ def yosys_version() -> str:
     return YOSYS.version
 
 
-def _keep(path: Path, made: Synthesis) -> None:
+def _keep(files: KeptFiles, key: str, made: Synthesis) -> None:
     """Write both files; the one that marks the entry as complete comes last."""
     netlist = gzip.compress(made.netlist.encode("utf-8"), compresslevel=6, mtime=0)
-    write_atomically(_netlist_of(path), netlist)
-    kept = {"cells": made.report.cells, "units": made.report.units}
-    write_atomically(path, json.dumps(kept | {"sha256": _hash(kept)}, indent=1) + "\n")
+    files.write(f"{key}.netlist.gz", netlist)
+    kept = _counts(made)
+    text = json.dumps(kept | {"sha256": _hash(kept)}, indent=1) + "\n"
+    files.write(f"{key}.json", text.encode())
 
 
-def _read_counts(path: Path) -> dict[str, Any] | None:
-    """The counts of an answer; None where the file is damaged. Old ones have no hash."""
+def _read_counts(files: KeptFiles, key: str) -> dict[str, Any] | None:
+    """The counts of an answer; None where the file is missing or damaged. Old ones have no hash."""
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = json.loads(files.read(f"{key}.json") or b"")
         counts = {"cells": kept["cells"], "units": kept["units"]}
         return counts if kept.get("sha256", _hash(counts)) == _hash(counts) else None
-    except (OSError, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
+
+
+def _counts(made: Synthesis) -> dict[str, Any]:
+    return {"cells": made.report.cells, "units": made.report.units}
 
 
 def _hash(counts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(counts, sort_keys=True).encode()).hexdigest()
 
 
-def _read_netlist(path: Path) -> str | None:
+def _read_netlist(files: KeptFiles, key: str) -> str | None:
     """The netlist of an answer; None where its file is missing or damaged, as its format tells."""
+    if _read_counts(files, key) is None:
+        return None
     try:
-        text = gzip.decompress(_netlist_of(path).read_bytes()).decode("utf-8")
+        text = gzip.decompress(files.read(f"{key}.netlist.gz") or b"").decode("utf-8")
         return text or None  # an empty file is no error to gzip
     except (OSError, EOFError, UnicodeDecodeError, zlib.error):
         return None
-
-
-def _netlist_of(path: Path) -> Path:
-    return path.with_suffix(".netlist.gz")

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from daedal.hw.synth.locks import alone
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed, place_and_route_all
 from daedal.hw.synth.tools import NEXTPNR
-from daedal.isa.files import make_folder, write_atomically
+from daedal.native.caches.kept_files import KeptFiles
+from daedal.native.caches.locks import alone
+from daedal.native.caches.place import CACHES, writable
 
 __all__ = ["RouteCache"]
 
@@ -60,18 +61,17 @@ class RouteCache:
         UserError
             The folder cannot be written.
         """
-        make_folder(self.folder)
+        kept_files = KeptFiles(writable(self.folder), CACHES["synth"].limit)
         design = hashlib.sha256(netlist.encode()).hexdigest()
         keys = [_key(design, request) for request in requests]
-        files = [self.folder / f"{key}.json.gz" for key in keys]
-        given_up = [self.folder / f"{key}.given-up" for key in keys]
-        with alone(self.folder / f"netlist-{design[:24]}", progress):
-            found = {n: _read(path) for n, path in enumerate(files) if path.is_file()}
+        given_up = [f"{key}.given-up" for key in keys]
+        with alone(kept_files.folder / f"netlist-{design[:24]}.lock", progress):
+            found = {n: _read(kept_files, key) for n, key in enumerate(keys)}
             kept = {n: routed for n, routed in found.items() if routed is not None}
             missing = [
                 n
                 for n in range(len(requests))
-                if n not in kept and not (kept and given_up[n].is_file())
+                if n not in kept and not (kept and kept_files.read(given_up[n]) is not None)
             ]
             phases: dict[int, str] = {}
 
@@ -87,13 +87,13 @@ class RouteCache:
                 ) as done:
                     for number, routed in done:
                         kept[missing[number]] = routed
-                        _keep(files[missing[number]], routed)
+                        _keep(kept_files, keys[missing[number]], routed)
                         tell(number, f"done, {routed.slowest_mhz:.1f} MHz")
                         if routed.slowest_mhz >= enough_mhz:
                             break
                     else:
                         for number in set(missing) - set(kept):
-                            write_atomically(given_up[number], "")
+                            kept_files.write(given_up[number], b"")
                             tell(missing.index(number), "given up")
         return [kept[number] for number in sorted(kept)]
 
@@ -103,15 +103,15 @@ def _key(design: str, request: PlaceRequest) -> str:
     return "routed-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
-def _keep(path: Path, routed: Routed) -> None:
+def _keep(files: KeptFiles, key: str, routed: Routed) -> None:
     text = json.dumps(dataclasses.asdict(routed))
-    write_atomically(path, gzip.compress(text.encode(), compresslevel=6, mtime=0))
+    files.write(f"{key}.json.gz", gzip.compress(text.encode(), compresslevel=6, mtime=0))
 
 
-def _read(path: Path) -> Routed | None:
-    """A kept answer; None where the file is damaged, as its format tells."""
+def _read(files: KeptFiles, key: str) -> Routed | None:
+    """A kept answer; None where the file is missing or damaged, as its format tells."""
     try:
-        return _routed(json.loads(gzip.decompress(path.read_bytes())))
+        return _routed(json.loads(gzip.decompress(files.read(f"{key}.json.gz") or b"")))
     except (OSError, EOFError, KeyError, TypeError, ValueError, zlib.error):
         return None
 

@@ -18,6 +18,7 @@ from daedal.hw.boards.pll import pll_settings
 from daedal.hw.boards.settings import BoardSettings
 from daedal.isa.errors import DeviceError
 from daedal.isa.variant import Variant
+from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.build import Built, build_board_simulator
 from daedal.sim.rtl.contracts import broken_contract
 from daedal.sim.rtl.toolchain import require_tools
@@ -87,7 +88,7 @@ class BoardSimulation:
 def simulated_board(
     variant: Variant,
     *,
-    cache_dir: Path,
+    cache_dir: Path | None = None,
     memory_bytes: int = 1 << 16,
     assertions: bool = False,
     build: Build | None = None,
@@ -95,10 +96,10 @@ def simulated_board(
 ) -> Iterator[BoardSimulation]:
     """Power up a ULX3S with `variant` until the block ends; memory and scratchpads start at zero.
 
-    The first time, Verilog is emitted and built, which takes a minute or two; `cache_dir` keeps
-    both, and `report` is called with one sentence before each long step. With `assertions` the
-    machine checks its contracts (`hw.contracts`). `build` replaces the function that builds the
-    simulator, for example by `netlist.board.build_board_netlist`.
+    The first time, Verilog is emitted and built, which takes a minute or two; `cache_dir`,
+    by default the user's cache, keeps both, and `report` is called with one sentence before each
+    long step. With `assertions` the machine checks its contracts (`hw.contracts`). `build` replaces
+    the function that builds the simulator, for example by `netlist.board.build_board_netlist`.
 
     Raises
     ------
@@ -110,7 +111,9 @@ def simulated_board(
     require_tools("native")
     clock = pll_settings(ulx3s.OSCILLATOR_HZ, _CLOCK_HZ)
     settings = BoardSettings(variant, clock, memory_bytes, _DIVISOR, _SILENCE_CYCLES)
-    built = (build or partial(_build, assertions))(settings, cache_dir, report)
+    built = (build or partial(_build, assertions))(
+        settings, cache_folder("rtl") if cache_dir is None else cache_dir, report
+    )
     simulation = BoardSimulation(built.program, _DIVISOR)
     try:
         yield simulation

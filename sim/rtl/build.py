@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from daedal.isa.errors import ToolError
-from daedal.isa.files import make_folder
+from daedal.native.caches.locks import alone
+from daedal.native.caches.place import writable
 from daedal.sim.rtl.compile import (
     build_icarus,
     build_verilator,
@@ -19,7 +20,7 @@ from daedal.sim.rtl.compile import (
     verilator_identity,
 )
 from daedal.sim.rtl.compile_native import build_native, native_identity
-from daedal.sim.rtl.kept import content_key, install, is_whole, lock, scratch_folder
+from daedal.sim.rtl.kept import content_key, install, is_whole, scratch_folder
 
 __all__ = [
     "COCOTB_SIMULATORS",
@@ -221,13 +222,13 @@ def _build(
     texts = [source.read_text() if isinstance(source, Path) else source for source in sources]
     name, identity, build = _TOOLS[simulator]
     key = content_key([RECIPE, identity(), texts, top, sorted(parameters.items()), waves])
-    cache_dir = cache_dir.resolve()
-    final = cache_dir / f"{simulator}-{key}"
+    final = cache_dir.absolute() / f"{simulator}-{key}"
     if is_whole(final, name):  # works in a read-only cache, too
         return Built(final / name, simulator, top, waves, 0.0)
-    make_folder(cache_dir)
+    cache_dir = writable(cache_dir).absolute()
+    final = cache_dir / final.name
     seconds = 0.0
-    with lock(cache_dir / f"{simulator}-{key}.lock"):
+    with alone(cache_dir / f"{final.name}.lock"):
         if not is_whole(final, name):  # no other process built it meanwhile
             began = time.perf_counter()
             with scratch_folder(cache_dir) as scratch:

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from daedal.isa.errors import ToolError
-from daedal.sim.rtl.kept import content_key, install, is_whole, lock
+from daedal.native.caches.locks import alone
+from daedal.sim.rtl.kept import content_key, install, is_whole
 from daedal.sim.rtl.orphan import companion
 from daedal.sim.rtl.toolchain import (
     Compiler,
@@ -199,7 +200,7 @@ def _keep_runtime(scratch: Path, runtime: Path) -> None:
     keep.mkdir()
     for compiled in (scratch / "obj").glob("verilated*.o"):
         shutil.copyfile(compiled, keep / compiled.name)
-    with lock(runtime.with_suffix(".lock")):
+    with alone(runtime.with_suffix(".lock")):
         if not is_whole(runtime):  # no other builder was first
             install(keep, runtime)
 

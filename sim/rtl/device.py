@@ -13,6 +13,7 @@ from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.variant import Variant
+from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.job import RunProgress
 from daedal.sim.rtl.launch import Launch, Outcome, launch_job, launch_outcome
@@ -27,8 +28,8 @@ _LEAST_BYTES = {"native": 1 << 26, "verilator": 1 << 26, "icarus": 1 << 21}
 
 
 def default_cache_dir() -> Path:
-    """Folder that keeps built simulators: ``.daedal/rtl`` under the working folder."""
-    return Path.cwd() / ".daedal" / "rtl"
+    """Folder that keeps built simulators: that of the user, or a temporary one."""
+    return cache_folder("rtl")
 
 
 class RtlDevice(HostMemory):

@@ -1,6 +1,7 @@
 """Folders of the simulator cache: sealed results, and scratch folders protected by lock files.
 
-A sealed folder holds the content hash of each of its files: a damaged folder counts as missing. A
+A sealed folder holds the content hash of each of its files: a damaged folder counts as missing, as
+does one that another user may have written (`daedal.native.caches`): its library would run here. A
 scratch folder belongs to one builder, which holds a lock on a file in it. If a builder was killed,
 its lock is released, and the next builder removes the folder.
 """
@@ -15,8 +16,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from daedal.isa.errors import UserError
+from daedal.native.caches.limits import Limit, make_space, mark_used
+from daedal.native.caches.locks import alone
+from daedal.native.caches.place import CACHES
+from daedal.native.caches.trust import distrust, is_own_file, read_own
 
-__all__ = ["content_key", "install", "is_whole", "lock", "scratch_folder", "seal"]
+__all__ = ["content_key", "install", "is_whole", "scratch_folder", "seal"]
 
 _HASHES = "hashes.json"
 _SCRATCH = "building-"
@@ -28,41 +33,50 @@ def content_key(parts: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 
-@contextlib.contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on the file `path`; it is released when its process dies."""
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
 def seal(folder: Path) -> None:
     """Record the hashes of all files of `folder`, which has no subfolders."""
     hashes = {path.name: _hash(path) for path in folder.iterdir()}
     (folder / _HASHES).write_text(json.dumps(hashes))
+    for path in folder.iterdir():
+        path.chmod(path.stat().st_mode & ~0o077)  # whatever the umask is
+    folder.chmod(0o700)
 
 
-def install(made: Path, final: Path) -> None:
+def install(made: Path, final: Path, limit: Limit = CACHES["rtl"].limit) -> None:
     """Seal the folder `made` and move it to `final`, in place of a damaged one if there is one.
 
-    The caller holds a lock, and has checked that `final` is not whole.
+    Entries of the cache that were not used for longest are removed where it exceeds its limit. The
+    caller holds a lock, and has checked that `final` is not whole.
     """
     seal(made)
+    if final.is_symlink() or final.is_file():
+        final.unlink()
     shutil.rmtree(final, ignore_errors=True)
+    make_space(final.parent, limit, sum(path.stat().st_size for path in made.iterdir()))
     made.rename(final)
 
 
 def is_whole(folder: Path, *names: str) -> bool:
-    """Whether the files of a sealed folder match their hashes and include `names`."""
+    """Whether the files of a sealed folder match their hashes and include `names`; it then counts
+    as used."""
+    if distrust(folder.parent) is not None or distrust(folder) is not None or folder.is_symlink():
+        return False
     try:
-        hashes = json.loads((folder / _HASHES).read_bytes())
-        return (
+        hashes = json.loads(read_own(folder / _HASHES) or b"")
+        whole = (
             isinstance(hashes, dict)
             and set(names) <= set(hashes)
-            and all(_hash(folder / name) == found for name, found in hashes.items())
+            and all(_matches(folder, name, found) for name, found in hashes.items())
         )
     except (OSError, ValueError, RecursionError):
         return False
+    if whole:
+        mark_used(folder)
+    return whole
+
+
+def _matches(folder: Path, name: str, found: object) -> bool:
+    return "/" not in name and is_own_file(folder / name) and _hash(folder / name) == found
 
 
 @contextlib.contextmanager
@@ -73,7 +87,7 @@ def scratch_folder(cache_dir: Path) -> Iterator[Path]:
     """
     try:
         with contextlib.ExitStack() as stack:
-            with lock(cache_dir / "scratch.lock"):
+            with alone(cache_dir / "scratch.lock"):
                 _sweep(cache_dir)
                 folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=cache_dir))
                 stack.callback(shutil.rmtree, folder, ignore_errors=True)

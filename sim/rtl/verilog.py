@@ -18,8 +18,9 @@ from daedal.hw.boards import ulx3s
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.emit import emit_verilog
 from daedal.hw.family import Family
-from daedal.isa.files import check_output_file, make_folder, write_atomically
 from daedal.isa.variant import Variant
+from daedal.native.caches.kept_files import KeptFiles
+from daedal.native.caches.place import CACHES
 
 __all__ = ["EMITS_NOTHING", "kept_board_verilog", "kept_verilog"]
 
@@ -79,23 +80,22 @@ def _kept(
     emit: Callable[[], str],
 ) -> str:
     """The text with cache key `key`, from the cache or from `emit` after reporting `said`."""
-    path = cache_dir / f"verilog-{hashlib.sha256(key.encode()).hexdigest()[:24]}.v"
-    kept = _read(path)
+    files = KeptFiles(cache_dir, CACHES["rtl"].limit)
+    name = f"verilog-{hashlib.sha256(key.encode()).hexdigest()[:24]}.v"
+    kept = _unsealed(files.read(name))
     if kept is not None:
         return kept
-    make_folder(cache_dir)
-    check_output_file(path)
     report(said)
     text = emit()
-    write_atomically(path, f"{_seal(text)}{text}")
+    files.write(name, f"{_seal(text)}{text}".encode())
     return text
 
 
-def _read(path: Path) -> str | None:
+def _unsealed(content: bytes | None) -> str | None:
     """The text of a file; None where it is missing or damaged."""
     try:
-        head, _, text = path.read_text(encoding="utf-8").partition("\n")
-    except (OSError, UnicodeDecodeError):
+        head, _, text = (content or b"").decode("utf-8").partition("\n")
+    except UnicodeDecodeError:
         return None
     return text if f"{head}\n" == _seal(text) else None
 

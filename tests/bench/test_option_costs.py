@@ -23,7 +23,7 @@ def test_the_variant_has_all_options() -> None:
 def test_what_a_machine_cannot_do_ends_a_launch(
     rng: np.random.Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(option_costs, "default_cache_dir", lambda: tmp_path / "rtl")
+    monkeypatch.setattr(option_costs, "CYCLES", tmp_path)
     heads = Heads(attention=True)
     model = attention_layer(rng, heads).SerializeToString()
     tokens = rng.normal(size=(1, heads.tokens, heads.depth)).astype(np.float32)

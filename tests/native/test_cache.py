@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daedal.native import cache as module
-from daedal.native.cache import ObjectCache, user_cache_dir
+from daedal.native.cache import ObjectCache
+from daedal.native.caches.limits import Limit
 from daedal.native.scope import sources_text
 from tests.native import kernels
 
@@ -49,10 +49,8 @@ def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None
     assert ObjectCache(blocked / "below").get("a", lambda: b"code") == b"code"
 
 
-def test_old_files_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MAX_FILES", 3)
-    monkeypatch.setattr(module, "_SWEPT", 256)
-    cache = ObjectCache(tmp_path)
+def test_old_files_make_room(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path, Limit(1 << 20, 3))
     for number in range(5):
         cache.get(str(number), lambda: b"code")
         os.utime(cache.path(str(number)), (number, number))
@@ -63,9 +61,7 @@ def test_old_files_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_users_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert user_cache_dir() == tmp_path / "daedal" / "native"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")
-    assert user_cache_dir() == Path.home() / ".cache" / "daedal" / "native"
+    assert ObjectCache().path("a").parent == tmp_path / "daedal" / "native"
 
 
 def _fill(folder: Path) -> None:

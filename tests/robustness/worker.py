@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from daedal.isa.errors import DaedalError
-from daedal.native.cache import user_cache_dir
+from daedal.native.caches.place import user_caches
 from tests.robustness.checks import CHECKS
 
 __all__ = ["main"]
@@ -27,7 +27,7 @@ PROCESSOR_SECONDS = 60
 MAX_SENTENCE_LENGTH = 4_000
 
 _ROOT = Path(__file__).resolve().parents[2]
-_CACHE = str(user_cache_dir().parent)
+_CACHE = str(user_caches())
 """Compiled code is kept there."""
 _OWN = (*sysconfig.get_paths().values(), *filter(None, sys.path), str(_ROOT), _CACHE)
 _EVENTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from daedal import cli
-from tests.support.rtl import CACHE
 
 __all__ = [
     "blocks",
@@ -46,8 +45,6 @@ def make_checkout(folder: Path) -> Path:
     """Make `folder` look like a checkout, for commands that write into it."""
     for name in ("examples", "variants"):
         (folder / name).symlink_to(ROOT / name)
-    CACHE.mkdir(parents=True, exist_ok=True)
-    (folder / ".daedal").symlink_to(CACHE.parent)
     return folder
 
 

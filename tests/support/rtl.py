@@ -1,11 +1,11 @@
 """RTL devices for tests: simulators are built once per session and shared between workers."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from daedal.isa.memory_model import MemoryModel, memory_model
 from daedal.isa.protocols import PAGE_BYTES
 from daedal.isa.variant import Variant
+from daedal.native.caches.place import cache_folder
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Launch
@@ -13,7 +13,7 @@ from tests.support.random_programs import RandomProgram
 
 __all__ = ["CACHE", "expected_memories", "placed", "rtl_device"]
 
-CACHE = Path(__file__).resolve().parent.parent.parent / ".daedal" / "rtl"
+CACHE = cache_folder("rtl")
 
 
 def rtl_device(variant: Variant, simulator: str | None = None, **options) -> RtlDevice:

@@ -22,8 +22,9 @@ from daedal.isa.files import write_atomically
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.variant import Variant
+from daedal.native.caches.place import cache_folder
 from daedal.runtime.driver import LoadedProgram
-from daedal.sim.rtl.device import RtlDevice, default_cache_dir
+from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.toolchain import require_tools
 
 __all__ = [
@@ -58,8 +59,9 @@ def implemented(variant: Variant, verilog: str, family: Family, report: Report) 
     """Synthesized and, where there is open place and route, routed with one seed."""
     request = PlaceRequest(target_mhz=_AIM_MHZ, seed=_SEED)
     requests = [request] if family in PLACED else []
-    folder = default_cache_dir().parent / "synth"
-    return implement(variant, verilog, family, folder, requests=requests, progress=report)
+    return implement(
+        variant, verilog, family, cache_folder("synth"), requests=requests, progress=report
+    )
 
 
 @dataclass(frozen=True)

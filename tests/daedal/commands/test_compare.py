@@ -72,7 +72,7 @@ def router(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Router:
     monkeypatch.setattr(AreaCache, "synthesize", synthesize)
     monkeypatch.setattr(AreaCache, "netlist", netlist)
     monkeypatch.setattr(tools.Tool, "require", lambda *_given: None)
-    monkeypatch.setattr(verify, "default_cache_dir", lambda: tmp_path / "cache" / "rtl")
+    monkeypatch.setattr(verify, "cache_folder", lambda name: tmp_path / "cache" / name)
     return found
 
 

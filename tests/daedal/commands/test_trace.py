@@ -22,7 +22,6 @@ from examples.digits.data import demo_images
 from tests.support.command_line import Run, refuses
 from tests.support.mutants import MUTANTS, mutant_verilog
 from tests.support.pages import with_assertions
-from tests.support.rtl import CACHE
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"
@@ -78,8 +77,6 @@ def test_the_guide_runs(
 ) -> None:
     (block,) = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    (tmp_path / ".daedal").symlink_to(CACHE.parent)
     monkeypatch.chdir(tmp_path)
     for line in block.splitlines():
         monkeypatch.setattr(sys, "argv", shlex.split(with_assertions(line)))

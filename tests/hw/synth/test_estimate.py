@@ -1,7 +1,6 @@
 """Area estimates by Yosys: multipliers by style, refusals, and who must fit."""
 
 import importlib.util
-from pathlib import Path
 
 import pytest
 from amaranth.back import verilog
@@ -14,8 +13,9 @@ from daedal.hw.synth.estimate import synthesize
 from daedal.hw.synth.families import Family
 from daedal.isa.errors import ToolError
 from daedal.isa.variant import ArrayConfig, load_variant
+from daedal.native.caches.place import cache_folder
 
-KEPT = Path(__file__).resolve().parents[3] / ".daedal" / "synth"
+KEPT = cache_folder("synth")
 
 SLOW = pytest.mark.slow
 

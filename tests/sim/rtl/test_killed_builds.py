@@ -4,8 +4,8 @@ A stand-in for Icarus builds at once, or never ends.
 """
 
 import errno
-import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +15,13 @@ from pathlib import Path
 import pytest
 
 from daedal.isa.errors import UserError
+from daedal.native.caches.limits import Limit
 from daedal.sim.rtl import build as build_module
 from daedal.sim.rtl import kept
 from daedal.sim.rtl.build import Built, build_simulator
+from daedal.sim.rtl.device import default_cache_dir
 from tests.support.fake_tools import FakeIcarus
+from tests.support.owners import give_away
 from tests.support.processes import alive, wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -159,6 +162,67 @@ def test_a_damaged_simulator_is_built_again(icarus: FakeIcarus, cache: Path, dam
     assert program.read_text() == "design\n" and icarus.num_builds == 2
 
 
+@pytest.mark.parametrize("where", ["cache", "folder", "program", "hashes"])
+@pytest.mark.parametrize("how", ["owner", "mode"])
+def test_a_simulator_that_another_user_may_have_put_there_is_not_run(
+    icarus: FakeIcarus, cache: Path, monkeypatch: pytest.MonkeyPatch, where: str, how: str
+) -> None:
+    """Its name can be computed, and so can its hashes."""
+    program = build(cache).program
+    folder = program.parent
+    files = {"cache": cache, "folder": folder, "program": program, "hashes": folder / "hashes.json"}
+    assert build(cache).build_seconds == 0
+    if how == "owner":
+        give_away(files[where], monkeypatch)
+    else:
+        files[where].chmod(0o777)
+    if where == "cache" or os.geteuid() != files[where].stat().st_uid:
+        assert not kept.is_whole(folder)
+    else:
+        assert build(cache).build_seconds > 0
+        assert icarus.num_builds == 2
+
+
+def test_a_simulator_in_the_working_folder_is_not_run(
+    icarus: FakeIcarus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That folder may be a download, with the simulators of its author in it."""
+    build(tmp_path / "work" / ".daedal" / "rtl")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path / "work")
+    built = build(default_cache_dir())
+    assert built.build_seconds > 0
+    assert tmp_path / "home" / "daedal" / "rtl" in built.program.parents
+    assert os.listdir() == [".daedal"]
+
+
+def test_a_cache_of_another_user_is_replaced_by_a_temporary_one(
+    icarus: FakeIcarus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    theirs = build(default_cache_dir()).program
+    give_away(theirs.parent.parent, monkeypatch)
+    built = build(default_cache_dir())
+    assert built.build_seconds > 0 and tmp_path not in built.program.parents
+
+
+def test_simulators_unused_for_longest_are_removed(icarus: FakeIcarus, cache: Path) -> None:
+    program = build(cache).program
+    (cache / "icarus-old").mkdir()
+    (cache / "icarus-old" / "simulator.vvp").write_bytes(bytes(1000))
+    os.utime(cache / "icarus-old", (1, 1))
+    made = cache / "building-new"
+    made.mkdir()
+    (made / "x").write_bytes(bytes(100))
+    kept.install(made, cache / "icarus-new", Limit(2000))
+    assert (cache / "icarus-old").exists() and program.exists()
+    shutil.rmtree(cache / "icarus-new")
+    made.mkdir()
+    (made / "x").write_bytes(bytes(100))
+    kept.install(made, cache / "icarus-new", Limit(1000))
+    assert not (cache / "icarus-old").exists() and program.exists()
+
+
 def test_a_cache_that_cannot_be_written_is_read(
     icarus: FakeIcarus, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,14 +231,14 @@ def test_a_cache_that_cannot_be_written_is_read(
     def refuse(*_arguments: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(build_module, "lock", refuse)
-    monkeypatch.setattr(build_module, "make_folder", refuse)
+    monkeypatch.setattr(build_module, "alone", refuse)
+    monkeypatch.setattr(build_module, "writable", refuse)
     assert build(cache).build_seconds == 0
 
 
 def test_a_cache_that_cannot_be_made(icarus: FakeIcarus, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="an output folder must be one that can be made"):
+    with pytest.raises(UserError, match="a cache must be a folder that this user alone can write"):
         build(tmp_path / "file" / "rtl")
     assert icarus.num_builds == 0
 
@@ -190,11 +254,3 @@ def test_a_full_disk(
     with pytest.raises(UserError, match=r"with room; '.*some cache' is none: No space left"):
         build(cache)
     assert entries(cache) == []
-
-
-def test_locks_end_with_their_block(tmp_path: Path) -> None:
-    with kept.lock(tmp_path / "x.lock"), (tmp_path / "x.lock").open("w") as second:
-        with pytest.raises(BlockingIOError):
-            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    with (tmp_path / "x.lock").open("w") as third:
-        fcntl.flock(third, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -24,7 +24,6 @@ from daedal.isa.artifact import Artifact
 from daedal.isa.errors import ToolError
 from daedal.isa.variant import Variant
 from daedal.reports.verification import verification_lines, verification_rows
-from tests.support.rtl import CACHE
 from tests.support.small_netlist import needs_nextpnr
 
 MODEL = Path(__file__).parents[4] / "examples" / "digits" / "digits_qdq.onnx"
@@ -167,12 +166,8 @@ def test_points_are_spread_over_the_front(count: int, chosen: str) -> None:
 @pytest.mark.fpga
 @pytest.mark.rtl
 @needs_nextpnr
-def test_a_small_variant_for_real(
-    point: PointFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_variant_for_real(point: PointFolder, tmp_path: Path) -> None:
     """Cycles are exact; area and clock are near what the models say."""
-    monkeypatch.setattr("daedal.sim.rtl.device.default_cache_dir", lambda: CACHE)
-    monkeypatch.setattr("daedal.codesign.results.verify.default_cache_dir", lambda: CACHE)
     variant = point.evaluation.variant
     (point.folder / "daedal_top.v").write_text(emit_verilog(variant, Family.ECP5))
     (used,) = area_model(Family.ECP5)([variant])

@@ -2,13 +2,13 @@
 
 import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
+from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from tests.sim.rtl.netlist.designs import DESIGNS
 from tests.support.verilog_player import play
@@ -22,7 +22,7 @@ pytestmark = [
     ),
 ]
 
-KEPT = Path(__file__).resolve().parents[4] / ".daedal" / "synth"
+KEPT = cache_folder("synth")
 
 
 CYCLES = 900

@@ -3,7 +3,6 @@
 import importlib.util
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from daedal.hw.gemm.product import DotProducts
 from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.synth.cache import AreaCache
 from daedal.isa.variant import ArrayConfig
+from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from tests.support.verilog_player import play
 
@@ -28,7 +28,7 @@ pytestmark = [
     ),
 ]
 
-KEPT = Path(__file__).resolve().parents[4] / ".daedal" / "synth"
+KEPT = cache_folder("synth")
 CYCLES = 400
 BLOCKS: dict[str, Callable[[], wiring.Component]] = {
     "products": lambda: DotProducts(array=ArrayConfig(block_in=4, block_out=2)),
