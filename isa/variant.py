@@ -317,7 +317,8 @@ class Variant:
 
     @property
     def fingerprint(self) -> str:
-        """First 16 hexadecimal digits of the SHA-256 over all parameters except the name.
+        """First 16 hexadecimal digits of the SHA-256 over all parameters except the name, and over
+        the table of instructions (`isa.instruction_set`).
 
         Parameters of a part that the machine does not have are not hashed (`_OPTIONS`), so that an
         option that is added later leaves the fingerprints of earlier machines as they are.
@@ -328,6 +329,10 @@ class Variant:
             for spec in dataclasses.fields(getattr(self, section))
             if spec.name not in _OPTIONS or getattr(getattr(self, section), spec.name)
         ]
+        from daedal.isa.instruction_set import instruction_set  # imports Variant
+
+        if table := instruction_set():
+            lines.append(f"instructions={table}")
         text = "\n".join(["daedal machine 1", *lines])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
