@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from math import prod
 
+import numpy as np
+
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.ops.accelerator.lowering import multiplications
@@ -171,9 +173,18 @@ def _saved_cycles(
         there += max(
             macs / variant.macs_per_cycle, bytes_once(graph, node, variant) / variant.bus_bytes
         )
-        here += macs / host.macs_per_cycle
+        here += 0 if _selects(graph, node) else macs / host.macs_per_cycle
         here += graph.types[node.output].num_elements / host.elements_per_cycle
     return here - there
+
+
+def _selects(graph: Graph, node: Node) -> bool:
+    """Whether a layer's products only move channels, which the host does without any."""
+    if node.op != "q_conv2d" or graph.types[node.inputs[1]].shape[2:] != (1, 1):
+        return False
+    weights = graph.constant(node.inputs[1])
+    ones = np.count_nonzero(weights)
+    return bool(ones <= graph.types[node.output].shape[1] and np.all(weights[weights != 0] == 1))
 
 
 def _crossing_bytes(graph: Graph, nodes: list[Node]) -> int:

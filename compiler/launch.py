@@ -66,7 +66,7 @@ def compile_launch(
 
     Raises UnfitLayers with the error of every layer that does not fit.
     """
-    graph = moves_to_views(graph)
+    graph = moves_to_views(graph, block_out=builder.variant.array.block_out)
     dump("moves_to_views", graph)
     nodes = [node for node in graph.nodes if not get_op(node.op).is_view]
     linked, variant = _link(graph, nodes, builder, code, dump, say), builder.variant

@@ -50,6 +50,7 @@ from daedal.compiler.graph.passes import (
     shuffles_to_selections,
     simplify_reshapes,
     simplify_transposes,
+    split_joined_rows,
     split_projections,
     split_wide_weights,
     to_blocked,
@@ -214,6 +215,7 @@ def layout_passes(
         *(products if array.batch == 1 else []),
         ("shuffles_to_selections", shuffles_to_selections),
         *(aligned if array.batch == 1 else []),
+        ("split_joined_rows", lambda graph: split_joined_rows(graph, block=variant.block)),
         ("align_channels", lambda graph: align_channels(graph, block=variant.block)),
         ("fold_selections", lambda graph: fold_selections(
             graph, block_in=array.block_in, block_out=array.block_out

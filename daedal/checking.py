@@ -6,8 +6,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -117,19 +118,12 @@ def check_layers(
     reference = _Reference(
         integer_graph(model, artifact.variant, artifact.host_quantized), artifact
     )
-    kept_parts = [keep_layers(x) if isinstance(x, Launch) else x for x in artifact.parts]
-    kept = replace(artifact, parts=tuple(kept_parts))
+    kept = _with_layers(artifact)
     opened = open_device(device, artifact.variant, **options) if isinstance(device, str) else device
     trust = trust or code_trust()
     plain, whole = Executor(artifact, opened, trust), Executor(kept, opened, trust)
     feeds = split_items(plain.input_shapes, inputs)
-    counterparts = {
-        layer.output: layer.result.counterpart
-        for launch in artifact.launches
-        for layer in launch.layers
-        if layer.result is not None and layer.result.counterpart is not None
-    }
-    tally = _Tally(counterparts)
+    tally = _Tally(artifact)
     for number, feed in enumerate(feeds):
         if progress is not None:
             progress(number, len(feeds))
@@ -138,7 +132,30 @@ def check_layers(
         tally.add(plain.run(feed, position), found, reference.run(found.values, number))
     if progress is not None:
         progress(len(feeds), len(feeds))
-    return tally.result(artifact)
+    return tally.result()
+
+
+def _with_layers(artifact: Artifact) -> Artifact:
+    """The artifact with `keep_layers`; what that adds has a name of its own (`_kept_name`), so it
+    never takes the place of a tensor that launches exchange."""
+    parts = []
+    numbers = count()
+    for part in artifact.parts:
+        if isinstance(part, Launch):
+            number, own = next(numbers), len(part.outputs)
+            kept = keep_layers(part)
+            added = [
+                replace(item, name=_kept_name(number, item.tensor)) for item in kept.outputs[own:]
+            ]
+            part = replace(kept, outputs=(*kept.outputs[:own], *added))
+        parts.append(part)
+    return replace(artifact, parts=tuple(parts))
+
+
+def _kept_name(launch: int, tensor: str) -> str:
+    """The name that a run gives the tensor of a launch's program: layers of two launches, or two
+    of one, may compute the same tensor of the model, in different forms."""
+    return f"launch {launch}: {tensor}"
 
 
 class _Reference:
@@ -229,47 +246,80 @@ def _integers(array: Array) -> Array:
 class _Tally:
     """Collects differences over the items of a run."""
 
-    def __init__(self, counterparts: Mapping[str, Counterpart]) -> None:
-        self._counterparts = counterparts
-        self._differences: dict[str, TensorDifference] = {}
+    def __init__(self, artifact: Artifact) -> None:
+        self._artifact = artifact
+        self._differences: dict[tuple[int, str], TensorDifference] = {}
         self._overwritten: dict[str, TensorDifference] = {}
         self._runs: list[RunResult] = []
 
     def add(self, plain: RunResult, kept: RunResult, expected: Mapping[str, Array]) -> None:
         """Count one item: the plain run, the run with kept layers, and the expected tensors."""
-        for name, array in expected.items():
-            found = kept.values.get(name)
-            if found is not None and found.size == array.size:
-                _count(self._differences, name, _integers(array), _integers(found))
-        for name, other in self._counterparts.items():
-            if name in kept.values and other.name in expected:
-                pair = _counterparts(expected[other.name], kept.values[name], other, name)
-                _count(self._differences, name, *pair)
+        for number, launch in enumerate(self._artifact.launches):
+            for binding in launch.inputs:
+                self._count(number, binding.name, kept.values, expected)
+            leaving = {binding.name for binding in launch.outputs}
+            for layer in launch.layers:
+                if layer.result is None:
+                    continue
+                tensor = layer.result.binding.tensor
+                name = _kept_name(number, tensor)
+                if name not in kept.values and layer.output in leaving:
+                    name = layer.output
+                self._count(number, name, kept.values, expected, layer)
         for name, array in plain.tensors.items():
             _count(self._overwritten, name, kept.tensors[name], array)
         self._runs.append(plain)
 
-    def result(self, artifact: Artifact) -> LayerCheck:
+    def _count(
+        self,
+        launch: int,
+        name: str,
+        found: Mapping[str, Array],
+        expected: Mapping[str, Array],
+        layer: Layer | None = None,
+    ) -> None:
+        """Count what was found as `name`, if the reference has what it is compared with."""
+        key = launch, name if layer is None else _layer_key(layer)
+        other = None if layer is None or layer.result is None else layer.result.counterpart
+        wanted = name if layer is None else _in_model(layer)
+        if name not in found or wanted not in expected:
+            return
+        if other is not None:
+            pair = _counterparts(expected[wanted], found[name], other, name)
+            _count(self._differences, key, *pair)
+        elif found[name].size == expected[wanted].size:
+            _count(self._differences, key, *map(_integers, (expected[wanted], found[name])))
+
+    def result(self) -> LayerCheck:
         """Everything that was counted, in the order of the artifact."""
-        given = {value.name for value in artifact.inputs}
+        given = {value.name for value in self._artifact.inputs}
         tensors = []
-        for number, launch in enumerate(artifact.launches):
-            layers: list[tuple[Layer | None, str]] = [
-                (None, binding.name) for binding in launch.inputs if binding.name not in given
-            ]
-            layers += [(layer, layer.output) for layer in launch.layers]
-            for layer, name in layers:
-                tensors.append(CheckedTensor(number, layer, name, self._differences.get(name)))
+        for number, launch in enumerate(self._artifact.launches):
+            for binding in launch.inputs:
+                if binding.name not in given:
+                    found = self._differences.get((number, binding.name))
+                    tensors.append(CheckedTensor(number, None, binding.name, found))
+            for layer in launch.layers:
+                found = self._differences.get((number, _layer_key(layer)))
+                tensors.append(CheckedTensor(number, layer, layer.output, found))
             given |= {binding.name for binding in launch.outputs}
         return LayerCheck(
-            SimulationResult.of_runs(artifact, self._runs),
+            SimulationResult.of_runs(self._artifact, self._runs),
             tuple(tensors),
             tuple(item for item in self._overwritten.items() if item[1].num_different),
         )
 
 
+def _layer_key(layer: Layer) -> str:
+    """What tells the layers of a launch apart, and from the tensors that enter it."""
+    return f"layer {layer.tag}"
+
+
+Key = TypeVar("Key")
+
+
 def _count(
-    differences: dict[str, TensorDifference], name: str, expected: Array, found: Array
+    differences: dict[Key, TensorDifference], name: Key, expected: Array, found: Array
 ) -> None:
     found = np.atleast_1d(found)
     difference = compare(expected.reshape(found.shape), found)

@@ -9,10 +9,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.append import Q_APPEND
 from daedal.compiler.graph.ops.registry import get_op, ints
-from daedal.compiler.graph.ops.views import run_of_blocks
+from daedal.compiler.graph.ops.views import ROWS_VIEW, run_of_blocks
 
 __all__ = ["Aliases", "Operand", "add_view", "aliases_of", "joined", "shares_memory"]
 
@@ -137,7 +138,7 @@ def add_view(aliases: Aliases, graph: Graph, node: Node) -> None:
     if node.op == Q_APPEND.name:
         aliases.add_part(node.output, node.inputs[0], 0)
         return
-    if node.op == "concat_view":
+    if node.op in ("concat_view", ROWS_VIEW.name):
         aliases.add_joined(node.output, joined(graph, node.inputs))
         return
     begin = 0
@@ -149,7 +150,7 @@ def add_view(aliases: Aliases, graph: Graph, node: Node) -> None:
     aliases.add_part(node.output, node.inputs[0], begin)
 
 
-def joined(graph: Graph, names: Sequence[str]) -> list[Operand]:
+def joined(graph: Graph | GraphBuilder, names: Sequence[str]) -> list[Operand]:
     """The tensors concatenated, each with its run of elements."""
     operands, end = [], 0
     for name in names:

@@ -49,7 +49,15 @@ class Maps:
         shape = (images, self.pick.integer(1, 3) * self.block, height, width)
         self.known = [self.builder.input("x", TensorType(shape, "int8"))]
         self.known.append(self._stored("t0"))
-        kinds = (self._stored, self._joined, self._joined, self._joined, self._cut, self._reshaped)
+        kinds: list[Callable[[str], str]] = [
+            self._stored,
+            self._joined,
+            self._joined,
+            self._joined,
+            self._cut,
+            self._reshaped,
+        ]
+        kinds += [self._below] if images == 1 else []
         for number in range(1, steps + 1):
             self.known.append(self.pick.one_of(kinds)(f"t{number}"))
         leaving = [name for name in self.known[1:] if not self.pick.integer(0, 3)]
@@ -82,6 +90,17 @@ class Maps:
             return self._cut(name)
         rows = [[0, 1, 0] if self.pick.integer(0, 5) else [1, 3, 2] for _ in maps]
         return self._add("q_concat", maps, rows, {"channels": channels}, name)
+
+    def _below(self, name: str) -> str:
+        """Up to four maps of equal channels, one below the other."""
+        last = self._recent()
+        images, channels, _, width = self._shape(last)
+        fits = [x for x in self.known if self._shape(x)[1::2] == (channels, width)]
+        maps = [self.pick.one_of(fits) for _ in range(self.pick.integer(0, 3))] + [last]
+        rows = sum(self._shape(x)[2] for x in maps)
+        if rows * channels > 60 * self.block or images > 1:
+            return self._cut(name)
+        return self.builder.add("rows_view", maps, output=name)
 
     def _cut(self, name: str) -> str:
         """From a whole block of channels on, and seldom from another row than the first."""

@@ -331,3 +331,28 @@ def test_another_model_is_refused(artifact: Artifact, rng: np.random.Generator) 
         ModelError, match=r"the model that the artifact was compiled from, .*'input'"
     ):
         check_layers(artifact, other, {"input": images})
+
+
+def test_a_copy_of_what_another_launch_gave_has_a_name_of_its_own(
+    rng: np.random.Generator,
+) -> None:
+    """The second launch copies the first one's result into a concat, in another order."""
+    maker = QdqModel()
+
+    def conv(x: str) -> str:
+        weights = maker.weights(rng.integers(-9, 10, (16, 16, 1, 1)).astype(np.int8), 1 / 32)
+        return maker.requantized(maker.op("Conv", x, weights), 1 / 16, 0)
+
+    first = conv(maker.requantized(maker.input("x", (1, 16, 16, 2)), 1 / 16, 0))
+    turned = maker.requantized(maker.op("Transpose", first, perm=[0, 2, 1, 3]), 1 / 16, 0)
+    other = conv(maker.requantized(maker.op("Sigmoid", turned), 1 / 16, 0))
+    joined = maker.requantized(maker.op("Concat", turned, other, axis=1), 1 / 16, 0)
+    maker.op("Identity", joined, output="y")
+    model = maker.model("y").SerializeToString()
+    artifact = daedal.compile(model, "tiny", host=None)
+    assert len(artifact.launches) == 2
+    names = {binding.name for binding in artifact.launches[0].outputs}
+    assert names & {layer.output for layer in artifact.launches[1].layers}
+    check = check_layers(artifact, model, {"x": rng.normal(size=(1, 16, 16, 2)).astype(np.float32)})
+    assert check.passed
+    assert all(item.difference is not None for item in check.tensors)

@@ -17,7 +17,7 @@ from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, regist
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.target import ACCELERATOR
 
-__all__ = ["CONCAT_VIEW", "RESHAPE_VIEW", "SLICE_VIEW", "run_of_blocks"]
+__all__ = ["CONCAT_VIEW", "RESHAPE_VIEW", "ROWS_VIEW", "SLICE_VIEW", "run_of_blocks"]
 
 
 def run_of_blocks(
@@ -73,6 +73,20 @@ def _evaluate_concat_view(
     return np.concatenate(list(arrays), axis=1)
 
 
+def _infer_rows_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    first = operands[0]
+    for x in operands:
+        check_activation(x)
+        assert x.layout == first.layout and x.shape[0] == 1, f"{x} cannot lie within another"
+    return _like(first, infer_concat_shape(operands, 2))
+
+
+def _evaluate_rows_view(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    return np.concatenate(list(arrays), axis=2)
+
+
 def _infer_slice_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x = operands[0]
     check_activation(x, wide=True)
@@ -124,6 +138,20 @@ CONCAT_VIEW = register(
         is_view=True,
         doc="maps one after the other, each from a channel that is the sum of `channels` before "
         "it; they were stored there",
+    )
+)
+ROWS_VIEW = register(
+    OpDef(
+        "rows_view",
+        ("x",),
+        {},
+        _infer_rows_view,
+        _evaluate_rows_view,
+        variadic=True,
+        targets=(ACCELERATOR,),
+        is_view=True,
+        doc="maps of one image, one below the other; `moves_to_views` copies what cannot lie so, "
+        "as rows of several blocks of channels",
     )
 )
 SLICE_VIEW = register(

@@ -16,6 +16,7 @@ from daedal.compiler.graph.passes.channels.feed_dense_maps import feed_dense_map
 from daedal.compiler.graph.passes.channels.fold_selections import fold_selections
 from daedal.compiler.graph.passes.channels.join_columns import join_columns
 from daedal.compiler.graph.passes.channels.shuffles_to_selections import shuffles_to_selections
+from daedal.compiler.graph.passes.channels.split_joined_rows import split_joined_rows
 from daedal.compiler.graph.passes.fusion.compose_tables import compose_tables
 from daedal.compiler.graph.passes.fusion.exact_sums import exact_sums
 from daedal.compiler.graph.passes.fusion.fold_factors import fold_factors
@@ -82,6 +83,7 @@ __all__ = [
     "shuffles_to_selections",
     "simplify_reshapes",
     "simplify_transposes",
+    "split_joined_rows",
     "split_projections",
     "split_wide_weights",
     "to_blocked",

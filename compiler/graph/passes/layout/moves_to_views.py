@@ -1,23 +1,24 @@
 """Makes moves of whole blocks free: tensors are stored where their readers expect them."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from daedal.compiler.graph.aliases import Aliases, add_view, joined, shares_memory
 from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
-from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
+from daedal.compiler.graph.ops.integer import IDENTITY, REQUANTIZE_ATTRS, UNCHANGED
 from daedal.compiler.graph.ops.permute import Q_PERMUTE, vector_order
 from daedal.compiler.graph.ops.registry import get_op, ints
-from daedal.compiler.graph.ops.views import run_of_blocks
+from daedal.compiler.graph.ops.views import ROWS_VIEW, run_of_blocks
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
 
 __all__ = ["moves_to_views"]
 
 
-def moves_to_views(graph: Graph) -> Graph:
+def moves_to_views(graph: Graph, *, block_out: int = 0) -> Graph:
     """Turn concats, slices, permutations and copies that keep all values and the order of bytes
     into views.
 
@@ -28,6 +29,7 @@ def moves_to_views(graph: Graph) -> Graph:
     Parameters
     ----------
     graph : a blocked graph of accelerator operators only.
+    block_out : lanes of parameters; 0: as many as a block of channels has.
 
     Before::
 
@@ -38,12 +40,13 @@ def moves_to_views(graph: Graph) -> Graph:
         b.part = q_requantize(b, p.1) ...
         c = concat_view(a, b.part) channels=16,32
     """
-    return _Rewrite(graph).run()
+    return _Rewrite(graph, block_out).run()
 
 
 class _Rewrite:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, block_out: int) -> None:
         self._graph = graph
+        self._block_out = block_out
         self._builder = GraphBuilder(graph.name, graph)
         self._aliases = Aliases()
 
@@ -52,7 +55,9 @@ class _Rewrite:
         for name in self._graph.inputs:
             self._aliases.add_input(name, self._size(name))
         for node in self._graph.nodes:
-            if shares_memory(node):
+            if node.op == ROWS_VIEW.name:
+                self._join_rows(node)
+            elif shares_memory(node):
                 self._builder.copy_node(node)
                 add_view(self._aliases, self._graph, node)
             elif not self._become_view(node):
@@ -90,7 +95,7 @@ class _Rewrite:
         if not kept:
             return False
         parts = [
-            name if n in kept else self._part(node, name, rows[n : n + 1])
+            name if n in kept else self._part(node, name, rows[n : n + 1], node.attrs)
             for n, name in enumerate(maps)
         ]
         attrs = {"channels": ints(node.attrs, "channels")}
@@ -99,14 +104,70 @@ class _Rewrite:
         self._aliases.add_joined(node.output, list(zip(parts, runs, strict=True)))
         return True
 
-    def _part(self, node: Node, name: str, rows: Array) -> str:
+    def _join_rows(self, node: Node) -> None:
+        """A view that always is one; what cannot lie in it is copied."""
+        blocks = self._graph.types[node.output].physical_shape[1]
+        if blocks == 1:
+            self._add_rows(node, node.inputs, node.output)
+            return
+        channels = self._graph.types[node.output].shape[1]
+        layout = self._layout_of(node.output)
+        groups = [
+            (begin, min(begin + layout.block, channels))
+            for begin in range(0, channels, layout.block)
+        ]
+        joined_groups = []
+        for begin, end in groups:
+            parts = [self._channels(node, name, begin, end) for name in node.inputs]
+            rows = self._builder.fresh_name(f"{node.output}.rows")
+            self._add_rows(node, parts, rows)
+            joined_groups.append(rows)
+        attrs = {"channels": tuple(end - begin for begin, end in groups)}
+        self._builder.add("concat_view", joined_groups, attrs, output=node.output, name=node.name)
+        self._aliases.add_joined(node.output, joined(self._builder, joined_groups))
+
+    def _add_rows(self, node: Node, names: Sequence[str], output: str) -> None:
+        """Add the rows of maps of one block of channels."""
+        places = joined(self._builder, names)
+        kept = self._aliases.fitting(places)
+        parts = [
+            name if n in kept else self._part(node, name, self._identity(name), UNCHANGED)
+            for n, name in enumerate(names)
+        ]
+        self._builder.add(node.op, parts, output=output, name=node.name)
+        runs = [run for _, run in places]
+        self._aliases.add_joined(output, list(zip(parts, runs, strict=True)))
+
+    def _channels(self, node: Node, name: str, begin: int, end: int) -> str:
+        """A copy of a block of channels."""
+        kind = self._graph.types[name]
+        assert kind.shape[0] == 1
+        attrs = {"begins": (0, begin, 0, 0), "ends": (1, end, *kind.shape[2:])}
+        view = self._builder.fresh_name(f"{name}.channels")
+        self._builder.add("slice_view", [name], attrs, output=view)
+        run = run_of_blocks(kind, attrs["begins"], attrs["ends"])
+        assert run is not None, "a block of channels is one run"
+        self._aliases.add_part(view, name, run[0])
+        return self._part(node, view, self._identity(name), UNCHANGED)
+
+    def _identity(self, name: str) -> Array:
+        """Parameters that change nothing."""
+        lanes = self._block_out or self._layout_of(name).block
+        return np.repeat(IDENTITY[:, None], lanes, axis=1)
+
+    def _layout_of(self, name: str) -> ActivationLayout:
+        layout = self._graph.types[name].layout
+        assert isinstance(layout, ActivationLayout)
+        return layout
+
+    def _part(self, node: Node, name: str, rows: Array, finish: Attrs) -> str:
         """A copy of `name`, with parameters that change nothing, for the concat `node`."""
         part = self._builder.fresh_name(f"{name}.part")
         params = self._builder.constant(self._builder.fresh_name(f"{part}.params"), rows)
-        attrs = {key: node.attrs[key] for key in REQUANTIZE_ATTRS}
+        attrs = {key: finish[key] for key in REQUANTIZE_ATTRS}
         self._builder.add("q_requantize", [name, params], attrs, output=part, name=node.name)
         self._builder.remember_same(name, part)
-        self._aliases.add_stored(part, self._size(name))
+        self._aliases.add_stored(part, math.prod(self._builder.types[name].physical_shape))
         return part
 
     def _slice(self, node: Node) -> bool:

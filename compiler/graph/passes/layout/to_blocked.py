@@ -128,7 +128,7 @@ class _Blocking:
             self._compute(node, node.op, self.operand_rules[node.op](self, node))
             return
         if get_op(node.op).is_view:
-            self._compute(node, node.op, [self._as_blocked(node.inputs[0])])
+            self._compute(node, node.op, [self._as_blocked(name) for name in node.inputs])
             return
         *data, params = node.inputs
         if node.op == "q_conv2d":

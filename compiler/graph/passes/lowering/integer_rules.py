@@ -10,6 +10,7 @@ import numpy as np
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.passes.lowering.attention_rule import lower_attention
+from daedal.compiler.graph.passes.lowering.concat_rule import lower_concat
 from daedal.compiler.graph.passes.lowering.elementwise_rules import (
     lower_activation,
     lower_add,
@@ -21,7 +22,6 @@ from daedal.compiler.graph.passes.lowering.elementwise_rules import (
 from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
 from daedal.compiler.graph.passes.lowering.matmul_rule import add_matmul
 from daedal.compiler.graph.passes.lowering.movement_rules import (
-    lower_concat,
     lower_moved,
     lower_pad,
     lower_resize,

@@ -1,0 +1,281 @@
+"""The lowering rule of `lower_qdq` for Concat.
+
+It commutes with quantization, which is elementwise, so the integers are joined.
+"""
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import AttrValue, Node
+from daedal.compiler.graph.layout import MAP_RANK
+from daedal.compiler.graph.ops.registry import runs_on
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.map_axes import (
+    CHANNELS_LAST,
+    as_channels_first,
+    channels_first,
+    is_channels_last,
+    on_map,
+)
+from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
+from daedal.compiler.graph.views import is_in_order, source_of
+from daedal.compiler.target import ACCELERATOR
+
+__all__ = ["lower_concat"]
+
+
+def lower_concat(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    """Bring each operand to the scale of the result. Images cannot be concatenated.
+
+    Rows are joined in memory, below each other, and so are the pixels of maps that are read with
+    their channels last. Channels are joined by blocks.
+    """
+    axis = node.attrs["axis"]
+    assert isinstance(axis, int)
+    shape = context.graph.types[node.output].shape
+    if len(shape) > MAP_RANK or axis == 0:
+        return None
+    found = [context.source(name, q) for name in node.inputs]
+    operands = [x for x in found if x is not None]
+    if len(operands) < len(found):
+        return None
+    if is_channels_last(context, node, operands):
+        maps = [as_channels_first(context, x) for x in operands]
+        inner = context.builder.fresh_name(f"{output}.map")
+        place = CHANNELS_LAST[axis]
+        _lower_concat_of_maps(context, node, maps, q, inner, channels_first(shape), place)
+        return context.builder.add("transpose", [inner], {"order": CHANNELS_LAST}, output=output)
+    maps = _maps_with_channels_last(context, operands)
+    if maps and axis == len(shape) - 1 and _are_rows(context, operands, maps):
+        return _lower_concat_of_channels(context, node, maps, q, output)
+    if maps and _count_pixels(context, operands, maps, axis):
+        return _lower_concat_of_pixels(context, node, maps, q, output)
+    return _lower_concat_of_maps(context, node, operands, q, output, shape, axis)
+
+
+def _lower_concat_of_maps(
+    context: LoweringContext,
+    node: Node,
+    operands: list[QuantizedTensor],
+    q: Quantization,
+    output: str,
+    shape: tuple[int, ...],
+    axis: int,
+) -> str:
+    """Concatenate along `axis` of (N, C, ...), to `shape`."""
+    if axis == 1:
+        params = _rescales(context, node, operands, q, output)
+        channels = tuple(context.builder.types[x.name].shape[1] for x in operands)
+        attrs: dict[str, AttrValue] = {"channels": channels, **q.attrs}
+        return on_map(context, node, "q_concat", operands, params, attrs, output)
+    is_outermost = all(extent == 1 for extent in shape[2:axis])
+    if shape[0] > 1 or not is_outermost:
+        return _lower_concat_in_map(context, node, operands, q, output, shape, axis)
+    parts = []
+    for x in operands:
+        _, channels_of, *extents = context.builder.types[x.name].shape
+        rows = (extents[0], extents[1]) if (axis, len(shape)) == (2, MAP_RANK) else (extents[-1], 1)
+        parts.append(_rescaled(context, node, x, q, (1, channels_of, *rows)))
+    return _joined_rows(context, node, parts, shape, output)
+
+
+def _lower_concat_of_pixels(
+    context: LoweringContext,
+    node: Node,
+    maps: list[QuantizedTensor],
+    q: Quantization,
+    output: str,
+) -> str:
+    """Concatenate the pixels of maps whose views with channels last are the operands.
+
+    Before::
+
+        a = reshape(transpose(x) order=0,2,3,1) shape=1,192,4       # x: int8[1,12,8,8]
+        b = reshape(transpose(y) order=0,2,3,1) shape=1,48,4        # y: int8[1,12,4,4]
+        c = concat(a, b) axis=1
+
+    After::
+
+        j = rows_view(reshape(x), reshape(y))                       # int8[1,12,80,1]
+        c = reshape(transpose(j) order=0,2,3,1) shape=1,240,4
+    """
+    builder = context.builder
+    parts = []
+    for x in maps:
+        _, channels, *extents = builder.types[x.name].shape
+        parts.append(_rescaled(context, node, x, q, (1, channels, prod(extents), 1)))
+    inner = builder.add("rows_view", parts, output=builder.fresh_name(f"{output}.map"))
+    return _with_channels_last(context, node, inner, output)
+
+
+def _lower_concat_of_channels(
+    context: LoweringContext,
+    node: Node,
+    maps: list[QuantizedTensor],
+    q: Quantization,
+    output: str,
+) -> str:
+    """Concatenate the channels of maps whose views with channels last are the operands."""
+    builder = context.builder
+    parts, channels = [], []
+    for x in maps:
+        images, count, *extents = builder.types[x.name].shape
+        parts.append(_viewed(builder, x.name, (images, count, prod(extents), 1)))
+        channels.append(count)
+    params = _rescales(context, node, maps, q, output)
+    attrs: dict[str, AttrValue] = {"channels": tuple(channels), **q.attrs}
+    inner = builder.fresh_name(f"{output}.map")
+    builder.add("q_concat", [*parts, params], attrs, output=inner, name=node.name)
+    return _with_channels_last(context, node, inner, output)
+
+
+def _with_channels_last(context: LoweringContext, node: Node, name: str, output: str) -> str:
+    """The view of a map with channels last, in the shape of the result of `node`."""
+    last = context.builder.fresh_name(f"{output}.last")
+    context.builder.add("transpose", [name], {"order": CHANNELS_LAST}, output=last)
+    shape = context.graph.types[node.output].shape
+    return context.builder.add("reshape", [last], {"shape": shape}, output=output, name=node.name)
+
+
+def _maps_with_channels_last(
+    context: LoweringContext, operands: list[QuantizedTensor]
+) -> list[QuantizedTensor]:
+    """The accelerator's maps whose channels are the last to count in all operands, if these are
+    views of such maps; else none."""
+    builder = context.builder
+    maps = []
+    for x in operands:
+        root, places = source_of(builder, x.name)
+        producer, shape = builder.producer(root), builder.types[root].shape
+        if producer is None or not runs_on(producer.op, ACCELERATOR) or len(shape) != MAP_RANK:
+            return []
+        images, channels, *extents = shape
+        order = np.arange(prod(shape)).reshape(images, channels, prod(extents)).swapaxes(1, 2)
+        if channels == 1 or not np.array_equal(places().reshape(-1), order.reshape(-1)):
+            return []
+        maps.append(replace(x, name=root))
+    return maps
+
+
+def _are_rows(
+    context: LoweringContext, operands: list[QuantizedTensor], maps: list[QuantizedTensor]
+) -> bool:
+    """Whether the last axis of each operand is that of the channels, of equal pixels."""
+    types = context.builder.types
+    kinds = [types[x.name].shape for x in maps]
+    return len({(kind[0], prod(kind[2:])) for kind in kinds}) == 1 and all(
+        types[x.name].shape[-1] == kind[1] for x, kind in zip(operands, kinds, strict=True)
+    )
+
+
+def _count_pixels(
+    context: LoweringContext,
+    operands: list[QuantizedTensor],
+    maps: list[QuantizedTensor],
+    axis: int,
+) -> bool:
+    """Whether `axis` is the first to count in each operand, which has one image of equal
+    channels."""
+    types = context.builder.types
+    for x, root in zip(operands, maps, strict=True):
+        shape, (_, channels, *extents) = types[x.name].shape, types[root.name].shape
+        # The channels of a single pixel are not to be taken for pixels.
+        if prod(shape[:axis]) > 1 or (prod(extents) == 1 and shape[-1] != channels):
+            return False
+    return len({types[x.name].shape[:2] for x in maps}) == 1
+
+
+def _rescaled(
+    context: LoweringContext,
+    node: Node,
+    x: QuantizedTensor,
+    q: Quantization,
+    shape: tuple[int, ...],
+) -> str:
+    """`x` in the scale of the result, as a map of `shape`.
+
+    The scale changes before the view, so that it becomes a part of the layer that computes `x`.
+    """
+    builder = context.builder
+    root, places = source_of(builder, x.name)
+    name = root if len(builder.types[root].shape) == MAP_RANK and is_in_order(places()) else x.name
+    same = (x.scale, x.zero_point) == (q.scale, q.zero_point) and q == q.unbounded
+    if not same:
+        params, finish = context.rescale(node, name, x, q)
+        if len(builder.types[name].shape) != MAP_RANK:
+            name = _viewed(builder, name, shape)
+        rescaled = builder.fresh_name(f"{name}.rescaled")
+        name = builder.add("q_requantize", [name, params], finish.attrs, output=rescaled)
+    return _viewed(builder, name, shape)
+
+
+def _viewed(builder: GraphBuilder, name: str, shape: tuple[int, ...]) -> str:
+    if builder.types[name].shape == shape:
+        return name
+    return builder.add(
+        "reshape", [name], {"shape": shape}, output=builder.fresh_name(f"{name}.rows")
+    )
+
+
+def _joined_rows(
+    context: LoweringContext, node: Node, parts: list[str], shape: tuple[int, ...], output: str
+) -> str:
+    """The rows of maps of one image below each other, as a tensor of `shape`."""
+    builder = context.builder
+    first, total = builder.types[parts[0]].shape, sum(builder.types[x].shape[2] for x in parts)
+    if (*first[:2], total, *first[3:]) == shape:
+        return builder.add("rows_view", parts, output=output, name=node.name)
+    inner = builder.add("rows_view", parts, output=builder.fresh_name(f"{output}.map"))
+    return builder.add("reshape", [inner], {"shape": shape}, output=output, name=node.name)
+
+
+def _lower_concat_in_map(
+    context: LoweringContext,
+    node: Node,
+    operands: list[QuantizedTensor],
+    q: Quantization,
+    output: str,
+    shape: tuple[int, ...],
+    axis: int,
+) -> str:
+    """Concatenate along `axis`, in height or width, to `shape`: pad each operand with real zeros to
+    that, and add them up."""
+    open_end = q.unbounded
+    place = MAP_RANK - 1 if len(shape) == MAP_RANK - 1 else axis
+    begin, total = 0, ""
+    for number, x in enumerate(operands):
+        extent = context.builder.types[x.name].shape[axis]
+        pads = [0] * (2 * MAP_RANK)
+        pads[place], pads[MAP_RANK + place] = begin, shape[axis] - begin - extent
+        begin += extent
+        name = context.builder.fresh_name(f"{output}.part")
+        params = _rescales(context, node, [x], q, name)
+        attrs: dict[str, AttrValue] = {"pads": tuple(pads), "pad_value": x.zero_point}
+        part = on_map(context, node, "q_pad", [x], params, {**attrs, **open_end.attrs}, name)
+        if not number:
+            total = part
+            continue
+        last = number == len(operands) - 1
+        name = output if last else context.builder.fresh_name(f"{output}.sum")
+        params = context.define_params(name, np.array([[-2 * q.zero_point, 1, 0]], dtype=np.int64))
+        ends = q if last else open_end
+        factors: dict[str, AttrValue] = {"multiplier_a": 1, "multiplier_b": 1, **ends.attrs}
+        total = context.builder.add(
+            "q_add", [total, part, params], factors, output=name, name=node.name
+        )
+    return total
+
+
+def _rescales(
+    context: LoweringContext,
+    node: Node,
+    operands: list[QuantizedTensor],
+    q: Quantization,
+    output: str,
+) -> str:
+    """One row of parameters for each operand, which brings it to the scale of `q`."""
+    biases = np.array([-x.zero_point for x in operands])
+    return context.params(node, output, biases, np.array([x.scale / q.scale for x in operands]))
