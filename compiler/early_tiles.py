@@ -12,7 +12,7 @@ Input: a node and the code of the layers before. Output: a `Config`.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -50,9 +50,7 @@ _NEIGHBOURS = 3
 """Layers before that decide what is interleaved with the last one."""
 
 
-def early_tile(
-    graph: Graph, node: Node, front: Mapping[str, int], variant: Variant
-) -> Config | None:
+def early_tile(graph: Graph, node: Node, front: Counter[str], variant: Variant) -> Config | None:
     """The tile of `node` with which it and the layers in front of it take the fewest cycles
     together; None where nothing is gained. `front` is the work of these layers."""
     try:
@@ -84,7 +82,11 @@ def early_tile(
     group = np.maximum(table["turns"], 1) * table["out_blocks"]
     groups = np.where(table["turns"] > 0, -(-_blocks(graph, node, variant) // group), 1)
     early = 1 / (maps * groups)
-    first = np.maximum.reduce([cycles * early, beats * early + words * late, alone * late])
+    # GEMM and the bus also have work in front: where it keeps GEMM busy, there is nothing to gain.
+    products = features["product_cycles"][useful] * early + front[Unit.GEMM.name] * late
+    first = np.maximum.reduce(
+        [cycles * early, products, beats * early + words * late, alone * late]
+    )
     together = alone / maps + first + cycles * (1 - early)
     best = int(np.argmin(together))
     if together[best] > (1 - LEAST_GAIN) * (alone + usual):
@@ -158,8 +160,8 @@ def _pixels(before: Segment, node: Node) -> int:
 
 def work_in_front(node: Node, before: Sequence[Segment], variant: Variant) -> Counter[str] | None:
     """Cycles of each unit for the layers in front of a convolution, which run together and store
-    its operand; None if they have products. Between them and the convolution, there may be layers
-    that only read the same tensor."""
+    its operand; None if the last of them has products. Between them and the convolution, there may
+    be layers that only read the same tensor."""
     if node.op not in CONVOLUTIONS:
         return None
     tensor = node.inputs[0]

@@ -1,5 +1,6 @@
 """Tiles of convolutions that begin before the norm in front has ended."""
 
+from collections import Counter
 from collections.abc import Sequence
 from unittest import mock
 
@@ -7,6 +8,7 @@ import pytest
 
 import daedal
 from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.early_tiles import early_tile
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.layer_code import LayerCode
@@ -56,3 +58,20 @@ def test_so_does_the_next_projection() -> None:
 def test_a_projection_of_few_tokens_has_its_usual_tile(tokens: int, depth: int, width: int) -> None:
     ((early, _),) = found(tokens, depth, width)
     assert early is None
+
+
+def test_products_in_front_leave_gemm_no_time() -> None:
+    """Behind work of the ALU, a projection is divided; behind as much of GEMM, as of a convolution
+    and the pool that follows its tiles, nothing overlaps."""
+    tiles: list[Config | None] = []
+
+    def spy(_code: LayerCode, graph: Graph, node: Node, *_: object) -> None:
+        for front in (Counter(ALU=20_000), Counter(GEMM=20_000)):
+            tiles.append(early_tile(graph, node, front, load_variant("attention")))
+
+    model = normed_products(64, 128, 512, 1).SerializeToString()
+    with mock.patch.object(LayerCode, "_early_tile", spy):
+        daedal.compile(model, "attention", host=None, cache=False)
+    divided, whole = tiles[-2:]
+    assert divided is not None
+    assert whole is None

@@ -119,7 +119,7 @@ def stretches(
                 mixed = _interleaved(last, items, words, kept)
         elif alone and _multiplies(last):
             mixed = _beside(last, items, words, kept, variant)
-        elif interleave and early and found and not _multiplies(last):
+        elif interleave and early and found and not found[-1].multiplies:
             behind = takewhile(_is_long, islice(layers, number, None))
             begun = begin_early(found[-1].items, behind, kept, words, variant)
         if begun is not None:

@@ -122,6 +122,16 @@ def test_a_layer_with_products_in_front_hides_itself() -> None:
     assert len(stretches([before, behind], (), TINY)) == 2
 
 
+def test_layers_with_products_among_those_in_front_keep_the_accumulators() -> None:
+    """A convolution and the pool that follows its tiles: none of them would gain from products
+    behind, and each would have half of the accumulators."""
+    first = layer("first", "x", "t", list(range(6)), products=True)
+    pool = layer("pool", "t", "u", list(range(6)), products=False)
+    behind = layer("behind", "u", "y", [0, 0, 0, 5, 5], products=True)
+    parts = stretches([first, pool, behind], (), TINY)
+    assert [part.layers for part in parts] == [(0, 1), (2,)]
+
+
 def test_without_early_layers() -> None:
     behind = layer("behind", "t", "y", [0, 5], products=True)
     assert len(stretches([front(), behind], (), TINY, early=False)) == 2
