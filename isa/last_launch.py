@@ -14,6 +14,10 @@ class LastLaunch:
     def __init__(self) -> None:
         self._program: Program | None = None
 
+    def forget(self) -> None:
+        """The scratchpads hold nothing that is known: the machine was reset."""
+        self._program = None
+
     @contextmanager
     def then(self, program: Program) -> Iterator[Program]:
         """Launch `program` in this context.

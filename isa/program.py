@@ -250,12 +250,29 @@ class Program:
                 "network"
             )
 
-    def check_launch(self, variant: Variant, device: str) -> None:
-        """Raise ArtifactError unless it was made for `variant`, and ProgramError where it takes
-        more steps than a run may: a machine that computes makes progress, so its watchdog never
-        ends the run."""
+    def check_launch(self, variant: Variant, device: str, bases: Sequence[int]) -> None:
+        """Check what a device is asked to run, with its regions at the addresses `bases`.
+
+        Raises ArtifactError unless it was made for `variant`. Raises ProgramError where it takes
+        more steps than a run may (a machine that computes makes progress, so its watchdog never
+        ends the run), or where a base address is none of a bus word (the machine drops the low
+        bits), or a region leaves the address space (addresses would wrap).
+        """
         self.check_variant(variant, device)
         self._check_steps()
+        end = 1 << variant.bus.address_bits
+        for name, base, words in zip(BASES, bases, self.region_words, strict=True):
+            if base % variant.bus_bytes:
+                raise ProgramError(
+                    f"{name} must begin at a multiple of {variant.bus_bytes} bytes, the bus word "
+                    f"of variant {variant.name!r}, not at {base:#x}; allocate them on the device"
+                )
+            if not 0 <= base <= end - words * variant.bus_bytes:
+                raise ProgramError(
+                    f"{name} must lie below {end:#x}, which the {variant.bus.address_bits} address "
+                    f"bits of variant {variant.name!r} reach, and end at "
+                    f"{base + words * variant.bus_bytes:#x}; allocate them on the device"
+                )
 
     def check_variant(self, variant: Variant, device: str) -> None:
         """Raise ArtifactError unless it was made for `variant`."""

@@ -41,6 +41,8 @@ WATCHDOG_CYCLES = 1 << 17
 """Default watchdog timeout: cycles without progress that end a run; far above any memory latency.
 """
 
+_COUNTER_BITS = 32
+
 START = (register("control").offset, 1)
 """The write that starts the machine: register address and value."""
 
@@ -138,17 +140,22 @@ def read_report(
 ) -> RunReport:
     """Interpret the registers (by name) and the ring of mark records.
 
+    The counters of units have 32 bits: those of a longer run have wrapped and are left out, with
+    its marks.
+
     Raises DeviceError for values that no machine with this register map returns.
     """
     written = min(values["marks_written"], len(ring) // MARK_BYTES)
     marks = [_mark(ring[at : at + MARK_BYTES]) for at in range(0, written * MARK_BYTES, MARK_BYTES)]
+    cycles = _wide(values, "cycles")
+    wrapped = cycles >> _COUNTER_BITS > 0
     profile = Profile(
         device=device,
-        cycles=_wide(values, "cycles"),
+        cycles=cycles,
         beats_read=_wide(values, "beats_read"),
         beats_written=_wide(values, "beats_written"),
-        units={unit: _unit_counters(values, unit) for unit in Unit},
-        marks=tuple(sorted(marks, key=lambda mark: (mark.cycle, mark.unit))),
+        units={} if wrapped else {unit: _unit_counters(values, unit) for unit in Unit},
+        marks=() if wrapped else tuple(sorted(marks, key=lambda mark: (mark.cycle, mark.unit))),
         wall_seconds=wall_seconds,
     )
     error = values["error"]

@@ -5,11 +5,13 @@ range it transfers. Source: the README of ikwzm/udmabuf, "Device file" and "Cohe
 buffer and CPU cache".
 """
 
+import weakref
 from pathlib import Path
 
 import numpy as np
 
 from daedal.isa.errors import UserError
+from daedal.runtime.devices.lock import unlock_device
 from daedal.runtime.devices.sysfs import map_device, read_number, write_attribute
 
 __all__ = ["DmaBuffer"]
@@ -43,7 +45,13 @@ class DmaBuffer:
                 f"a buffer must have a size; {str(device)!r} has {self.size_bytes} bytes: load its "
                 "driver anew"
             )
-        self._bytes = np.frombuffer(map_device(device, self.size_bytes), dtype=np.uint8)
+        mapped = map_device(device, self.size_bytes)
+        self._bytes = np.frombuffer(mapped.bytes, dtype=np.uint8)
+        self._unlock = weakref.finalize(self, unlock_device, mapped.handle)
+
+    def close(self) -> None:
+        """Leave the buffer to others."""
+        self._unlock()
 
     def read(self, address: int, size_bytes: int) -> bytes:
         """Copy out of the buffer, after a cache sync for the processor."""

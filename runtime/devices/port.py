@@ -39,3 +39,7 @@ class Port(Protocol):
         interrupts sleeps for a shorter time, so that the caller polls.
         """
         ...
+
+    def close(self) -> None:
+        """Leave the board to others. Nothing else may be called afterwards."""
+        ...

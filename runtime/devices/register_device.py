@@ -32,6 +32,8 @@ __all__ = ["RegisterDevice"]
 _RUNNING, _DONE = 1, 2
 _ISR = register("isr").offset
 _ABORT = (register("abort").offset, 1)
+_GIE = 1
+"""Every run sets the global interrupt enable, and only a reset clears it."""
 _IDENTITY = ("id", "fingerprint_lo", "fingerprint_hi")
 
 _LOOK_SECONDS = 0.25
@@ -52,9 +54,9 @@ class _Placed:
 class RegisterDevice:
     """A machine behind a `Port`.
 
-    Memory is allocated in pages from the first byte on and never freed; reopen the device to free
-    it. A run that times out, or that is interrupted on the host, is aborted: the host may then use
-    its buffers again, and the next run may start.
+    Memory is allocated in pages from the first byte on and never freed; close the device and open
+    it again to free it. A run that times out, or that is interrupted on the host, is aborted: the
+    host may then use its buffers again, and the next run may start.
 
     Parameters
     ----------
@@ -73,6 +75,8 @@ class RegisterDevice:
         Cycles without progress that end a run with error WATCHDOG.
     drain_limit_cycles
         Cycles that the bus has to finish its open bursts after an error; a slow bus needs more.
+    keeps_memory
+        Whether memory keeps its contents when the bitstream is loaded anew.
 
     Raises
     ------
@@ -92,6 +96,7 @@ class RegisterDevice:
         timeout_seconds: float = 60.0,
         watchdog_cycles: int = WATCHDOG_CYCLES,
         drain_limit_cycles: int = DRAIN_LIMIT_CYCLES,
+        keeps_memory: bool = True,
     ) -> None:
         if not timeout_seconds > 0:
             raise UserError(f"timeout_seconds must be above 0, not {timeout_seconds:g}")
@@ -113,9 +118,15 @@ class RegisterDevice:
         self._limits = (watchdog_cycles, drain_limit_cycles)
         self._placed: list[_Placed] = []
         self._last = LastLaunch()
+        self._keeps_memory = keeps_memory
+        self._has_run = False
         check_identity(self._read(_IDENTITY), variant)
         if self._read(("control",))["control"] & _RUNNING:
             self._abort()  # the process that started this run is gone
+
+    def close(self) -> None:
+        """Leave the board to other devices and processes; it must not be used afterwards."""
+        self._port.close()
 
     @property
     def name(self) -> str:
@@ -152,12 +163,26 @@ class RegisterDevice:
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Run to the interrupt.
 
+        A machine that was reset since the last run loads again what stays on chip.
+
         Raises DeviceError when the machine reports an error, times out, or is no longer the same
         machine.
         """
-        program.check_launch(self._variant, f"the {self._name} device")
+        program.check_launch(self._variant, f"the {self._name} device", bases)
+        self._notice_reset()
         with self._last.then(program) as running:
             return self._run(running, bases)
+
+    def _notice_reset(self) -> None:
+        """Forget what the scratchpads held before a reset or a new bitstream."""
+        if not self._has_run or self._read(("gie",))["gie"] & _GIE:
+            return
+        if not self._keeps_memory:
+            raise DeviceError(
+                f"a board must keep what was written to it; that of the {self._name} device was "
+                "reset since its last run, or its bitstream loaded anew: open the device again"
+            )
+        self._last.forget()
 
     def _run(self, program: Program, bases: Sequence[int]) -> Profile:
         placed = self._place(program)
@@ -167,6 +192,7 @@ class RegisterDevice:
         begin = time.perf_counter()
         with self._aborted_unless_done():
             self._port.write_registers((*setup_writes(program, placement, *self._limits), START))
+            self._has_run = True
             self._wait()
         seconds = time.perf_counter() - begin
         values = self._read(REPORT_REGISTERS)

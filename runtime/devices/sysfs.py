@@ -2,12 +2,14 @@
 
 import mmap
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from daedal.isa.errors import DeviceError, UserError
 from daedal.isa.inputs import read_input
+from daedal.runtime.devices.lock import lock_device
 
-__all__ = ["map_device", "read_number", "write_attribute"]
+__all__ = ["MappedDevice", "map_device", "read_number", "write_attribute"]
 
 _MAX_TEXT_BYTES = 4096
 """The kernel returns at most one page."""
@@ -41,14 +43,27 @@ def write_attribute(path: Path, text: str) -> None:
         ) from error
 
 
-def map_device(path: Path, size_bytes: int) -> mmap.mmap:
-    """Memory-map the first bytes of a device, shared. Raises UserError if it cannot be opened."""
+@dataclass(frozen=True)
+class MappedDevice:
+    """The bytes of a device, and the open file that holds its lock."""
+
+    bytes: mmap.mmap
+    handle: int
+
+
+def map_device(path: Path, size_bytes: int) -> MappedDevice:
+    """Lock a device and memory-map its first bytes, shared; the caller closes the handle.
+
+    Raises UserError if it cannot be opened, or another process uses it.
+    """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            return mmap.mmap(handle, size_bytes, mmap.MAP_SHARED)
-        finally:
-            os.close(handle)  # the mapping remains valid
+            lock_device(handle, str(path))
+            return MappedDevice(mmap.mmap(handle, size_bytes, mmap.MAP_SHARED), handle)
+        except BaseException:
+            os.close(handle)
+            raise
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UserError(

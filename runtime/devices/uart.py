@@ -18,6 +18,7 @@ from daedal.isa.bridge import (
 from daedal.isa.errors import DeviceError, UserError, first_line
 from daedal.isa.registers import register
 from daedal.isa.variant import Variant
+from daedal.runtime.devices.lock import lock_device
 from daedal.runtime.devices.register_device import RegisterDevice
 
 __all__ = ["DEFAULT_BAUD", "UartPort", "uart_device"]
@@ -49,7 +50,7 @@ class UartPort:
     Raises
     ------
     UserError
-        The port cannot be opened.
+        The port cannot be opened, or another process uses it.
     DeviceError
         The other end does not answer, or not as a board does.
     """
@@ -68,6 +69,7 @@ class UartPort:
                 f"{first_line(error)}; choose another port or rate"
             ) from error
         try:
+            lock_device(self._serial.fileno(), path)
             self.identity = Identity.decode(self._ask(Op.IDENTIFY))
             self._ask(Op.RESET)
         except BaseException:
@@ -193,5 +195,10 @@ def uart_device(
         raise UserError("the uart device needs the serial port of a board: give --option port=PATH")
     link = UartPort(port, baud=baud)
     return RegisterDevice(
-        link, variant, name="uart", memory_base=0, memory_bytes=link.identity.memory_bytes
+        link,
+        variant,
+        name="uart",
+        memory_base=0,
+        memory_bytes=link.identity.memory_bytes,
+        keeps_memory=False,
     )

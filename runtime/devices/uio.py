@@ -42,6 +42,11 @@ class UioPort:
         """Wait for the interrupt, or for the timeout `seconds`."""
         self._registers.wait(seconds)
 
+    def close(self) -> None:
+        """Leave registers and buffer to others."""
+        self._registers.close()
+        self._memory.close()
+
 
 class UioDevice(RegisterDevice):
     """The machine behind a UIO device and a u-dma-buf buffer.

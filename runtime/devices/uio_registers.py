@@ -15,6 +15,7 @@ import numpy as np
 
 from daedal.isa.errors import DeviceError, UserError
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
+from daedal.runtime.devices.lock import unlock_device
 from daedal.runtime.devices.sysfs import map_device, read_number
 
 __all__ = ["UioRegisters"]
@@ -39,7 +40,9 @@ class UioRegisters:
                 f"registers, not {size}; correct the device tree"
             )
         # Each array element is accessed with a single 32-bit access, as the bus requires.
-        self._words = np.frombuffer(map_device(device, _SIZE_BYTES), dtype=np.uint32)
+        words = map_device(device, _SIZE_BYTES)
+        self._words = np.frombuffer(words.bytes, dtype=np.uint32)
+        self._unlock = weakref.finalize(self, unlock_device, words.handle)
         self._path = interrupt
         try:
             self._handle = os.open(interrupt, os.O_RDWR | os.O_CLOEXEC)
@@ -49,6 +52,10 @@ class UioRegisters:
                 f"not: {error.strerror}; name another path, or run as a user who may"
             ) from error
         weakref.finalize(self, os.close, self._handle)
+
+    def close(self) -> None:
+        """Leave the registers to others."""
+        self._unlock()
 
     def read(self, offsets: Sequence[int]) -> list[int]:
         """Values in order."""

@@ -69,7 +69,7 @@ class FunctionalDevice(HostMemory):
 
         Raises DeviceError, naming unit and instruction, where the machine would report an error.
         """
-        program.check_launch(self._variant, "the functional simulator")
+        program.check_launch(self._variant, "the functional simulator", bases)
         begin = time.perf_counter()
         with self._last.then(program) as running:
             self._run(running, bases)

@@ -96,7 +96,7 @@ class RtlDevice(HostMemory):
 
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Run to the interrupt. Raises DeviceError when the machine reports an error."""
-        program.check_launch(self._variant, "the RTL simulation")
+        program.check_launch(self._variant, "the RTL simulation", bases)
         memory = self._memory.tobytes()
         with self._last.then(program) as running:
             # A simulation begins with empty scratchpads: what the last launch left is loaded again.

@@ -74,7 +74,7 @@ class TimingDevice(HostMemory):
 
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Count the cycles to the interrupt. Raises DeviceError as `count_cycles` does."""
-        program.check_launch(self._variant, "the timing device")
+        program.check_launch(self._variant, "the timing device", bases)
         with self._last.then(program) as running:
             profile = count_cycles(running, bases, self._memory, self._timing).profile
         if self._values is not None:

@@ -65,7 +65,7 @@ class TraceDevice(HostMemory):
 
     def launch(self, program: Program, bases: Sequence[int]) -> Profile:
         """Run on both sides; appends the result to `traces`. Raises as `trace_launch`."""
-        program.check_launch(self._variant, "the trace")
+        program.check_launch(self._variant, "the trace", bases)
         if any(trace.difference is not None for trace in self.traces):
             return Profile(device=self.name)
         launch = Launch(

@@ -82,12 +82,12 @@ def test_another_machine_is_refused(number: int, change: int) -> None:
 
 def test_a_report_is_read_register_by_register() -> None:
     values = report_values()
-    values |= halves("cycles", 3 << 32 | 5) | halves("beats_read", 9) | {"marks_written": 2}
+    values |= halves("cycles", 3_000_000_005) | halves("beats_read", 9) | {"marks_written": 2}
     ring = record(7, Unit.STORE, 1, 2 << 32 | 50) + record(0xFFFF, Unit.LOAD, 2, 40)
     report = read_report(values, ring, device="d", wall_seconds=1.5)
     profile = report.profile
     assert (profile.device, profile.wall_seconds) == ("d", 1.5)
-    assert (profile.cycles, profile.beats_read) == (3 << 32 | 5, 9)
+    assert (profile.cycles, profile.beats_read) == (3_000_000_005, 9)
     assert profile.beats_written == values["beats_written_lo"] | values["beats_written_hi"] << 32
     for unit in Unit:
         name = unit.name.lower()
@@ -108,7 +108,10 @@ def test_a_report_is_read_register_by_register() -> None:
 def test_marks_are_read_as_far_as_the_ring_holds_them(written: int, read: int) -> None:
     ring = record(1, Unit.GEMM, 0, 10) + record(2, Unit.GEMM, 1, 20)
     report = read_report(
-        {**report_values(), "marks_written": written}, ring, device="d", wall_seconds=0.0
+        {**report_values(), "cycles_hi": 0, "marks_written": written},
+        ring,
+        device="d",
+        wall_seconds=0.0,
     )
     assert [mark.tag for mark in report.profile.marks] == [1, 2][:read]
 

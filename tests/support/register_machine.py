@@ -82,6 +82,18 @@ class RegisterMachine:
     def wait_interrupt(self, seconds: float) -> None:
         self.log.append(("wait", seconds))
 
+    def close(self) -> None:
+        self.log.append(("close", ""))
+
+    def reset(self) -> None:
+        """What a new bitstream does: registers and scratchpads are as at the start."""
+        for item in REGISTERS:
+            if item.writable:
+                self.values[item.name] = 0
+        memory = self._functional.read(0, self.size)
+        self._functional = FunctionalDevice(self.variant, memory_bytes=self.size)
+        self._functional.write(0, memory)
+
     def _read(self, name: str) -> int:
         self.log.append(("read", name))
         if name != "control":

@@ -9,13 +9,14 @@ import pytest
 
 import daedal
 from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ArtifactError, DeviceError, UserError
+from daedal.isa.assembly import assemble
+from daedal.isa.errors import ArtifactError, DeviceError, ProgramError, UserError
 from daedal.isa.program import Program
 from daedal.isa.protocols import PAGE_BYTES, Device
-from daedal.isa.registers import CLASSES, DRAIN_LIMIT_CYCLES, CycleClass, ErrorCode
-from daedal.isa.run_registers import WATCHDOG_CYCLES
+from daedal.isa.registers import CLASSES, DRAIN_LIMIT_CYCLES, REGISTERS, CycleClass, ErrorCode
+from daedal.isa.run_registers import WATCHDOG_CYCLES, read_report
 from daedal.isa.table import Unit
-from daedal.isa.variant import load_variant
+from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.devices.register_device import RegisterDevice
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
@@ -295,3 +296,61 @@ def test_the_settings_of_a_run_reach_the_machine(digits: Artifact) -> None:
         for number, size in enumerate(program.region_bytes):
             assert size <= machine.wide(f"size{number}") < size + TINY.bus_bytes
             assert machine.wide(f"size{number}") % TINY.bus_bytes == 0
+
+
+def with_setup() -> Program:
+    """Weights that stay on chip, and nothing to do."""
+    items = assemble("LOAD memory=WGT blocks=1 rows=1 cols=1\nFINISH")
+    return Program(TINY, tuple(items), bytes(64), setup=1)
+
+
+def test_after_a_reset_the_setup_runs_again() -> None:
+    """A bitstream may be loaded anew between two launches: the scratchpads are empty then."""
+    machine, program = RegisterMachine(TINY), with_setup()
+    device = opened(machine)
+    loaded = LoadedProgram.place(program, device)
+    lengths = []
+    for number in range(5):
+        if number == 3:
+            machine.reset()
+        device.launch(program, loaded.bases)
+        lengths.append(machine.values["program_length"])
+    assert lengths == [2, 1, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda variant, bases: (bases[0], bases[1] + 4, *bases[2:]),
+            "inputs must begin at a multiple of 8",
+        ),
+        (
+            lambda variant, bases: (*bases[:3], (1 << variant.bus.address_bits) - 256),
+            "workspace must lie below 0x100000000, which the 32 address bits of variant 'tiny' "
+            "reach, and end at 0x100000f00; allocate them on the device",
+        ),
+        (lambda variant, bases: (-16, *bases[1:]), "constants must lie below"),
+    ],
+)
+def test_addresses_that_the_machine_would_change_are_refused(
+    change: Callable[[Variant, tuple[int, ...]], tuple[int, ...]], message: str
+) -> None:
+    """It drops the low bits of a base, and addresses wrap at the end of the address space."""
+    items = tuple(assemble("FINISH"))
+    program = Program(TINY, items, region_bytes=(4096, 4096, 4096, 4096))
+    for device in (opened(RegisterMachine(TINY)), FunctionalDevice(TINY)):
+        bases = tuple(device.alloc(4096) for _ in range(4))
+        device.launch(program, bases)
+        with pytest.raises(ProgramError) as caught:
+            device.launch(program, change(TINY, bases))
+        assert message in str(caught.value)
+
+
+def test_counters_that_have_wrapped_are_left_out(digits: Artifact) -> None:
+    """Those of units have 32 bits, so that they say nothing of a run of more than 2^32 cycles."""
+    values = {item.name: 7 for item in REGISTERS} | {"marks_written": 0, "error": 0}
+    for high, known in ((0, True), (1, False)):
+        report = read_report({**values, "cycles_hi": high}, b"", device="board", wall_seconds=1)
+        assert report.profile.cycles == 7 + (high << 32)
+        assert bool(report.profile.units) == known

@@ -12,7 +12,9 @@ from daedal.isa.errors import DeviceError, UserError
 from daedal.isa.registers import ID_VALUE, register
 from daedal.isa.variant import load_variant
 from daedal.runtime.devices.uart import UartPort, uart_device
+from daedal.runtime.driver import LoadedProgram
 from examples.digits.data import demo_images
+from tests.support.random_programs import random_program
 from tests.support.register_machine import RegisterMachine
 from tests.support.serial_board import READ_REGISTERS, WRITE_REGISTERS, SerialBoard, serial_board
 
@@ -192,3 +194,28 @@ def test_a_session_that_broke_off_leaves_no_trace(machine: RegisterMachine) -> N
         board.to_board = [lambda frame: b"\x5a\x01\x05\x00" + frame]
         with UartPort(board.path, answer_seconds=0.2) as port:
             assert port.read_memory(0, 3) == bytes(3)
+
+
+def test_a_board_belongs_to_one_device(machine: RegisterMachine) -> None:
+    """A request of another one with the same tag would get the answer to ours."""
+    with serial_board(machine) as board:
+        first = uart_device(TINY, port=board.path)
+        asked = len(board.asked)
+        with pytest.raises(UserError, match="must be used by one device of one process at a time"):
+            uart_device(TINY, port=board.path)
+        assert len(board.asked) == asked, "nothing was sent"
+        first.close()
+        uart_device(TINY, port=board.path).close()
+
+
+def test_a_board_that_forgot_its_memory_is_told(machine: RegisterMachine) -> None:
+    program = random_program(TINY, 3).program
+    with serial_board(machine) as board:
+        device = uart_device(TINY, port=board.path)
+        loaded = LoadedProgram.place(program, device)
+        for _ in range(2):
+            device.launch(program, loaded.bases)
+        machine.reset()
+        with pytest.raises(DeviceError, match="was reset since its last run"):
+            device.launch(program, loaded.bases)
+        device.close()

@@ -17,6 +17,7 @@ from daedal.isa.protocols import PAGE_BYTES
 from daedal.isa.registers import ErrorCode
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
+from daedal.runtime.devices.lock import lock_device
 from daedal.runtime.devices.sysfs import read_number, write_attribute
 from daedal.runtime.devices.uio import UioDevice
 from daedal.runtime.driver import LoadedProgram
@@ -120,13 +121,15 @@ def test_errors_of_the_machine_are_raised(digits: Artifact, board: UioMachine) -
 
 
 def test_a_run_that_does_not_end_is_aborted(digits: Artifact, board: UioMachine) -> None:
-    run = loaded(digits, opened(board, timeout_seconds=0.1))
+    device = opened(board, timeout_seconds=0.1)
+    run = loaded(digits, device)
     board.machine.hangs = True
     message = "a run on the uio device must end within 0.1 seconds; it did not and was aborted"
     with pytest.raises(DeviceError, match=message):
         run.device.launch(run.program, run.bases)
     assert ("write", "abort") in board.machine.log
     board.machine.hangs = False
+    device.close()
     # With the usual timeout: this run may take longer than 0.1 s.
     again = loaded(digits, opened(board))
     again.device.launch(again.program, again.bases)
@@ -213,3 +216,31 @@ def test_numbers_and_commands_pass_through_files(tmp_path: Path) -> None:
     assert read_number(path) == 16
     with pytest.raises(DeviceError, match=r"the driver must take '1' in .*none'; it does not: No"):
         write_attribute(tmp_path / "none", "1")
+
+
+def test_a_board_belongs_to_one_device(board: UioMachine) -> None:
+    first = opened(board)
+    for number in range(2):
+        with pytest.raises(UserError) as caught:
+            opened(board)
+        place = board.options["memory"]
+        assert str(caught.value) == (
+            f"a board must be used by one device of one process at a time, and {place!r} is in "
+            "use: end the other process, or close the other device"
+        ), number
+    first.close()
+    second = opened(board)
+    with pytest.raises(UserError, match="must be used by one device of one process"):
+        opened(board)
+    del second  # nothing is left open where a device is no longer used
+    opened(board).close()
+
+
+def test_the_registers_are_locked_too(board: UioMachine) -> None:
+    """Two machines may share a buffer by mistake, or two buffers a machine."""
+    (board.folder / "other").mkdir()
+    with open(board.options["registers"]) as handle:
+        lock_device(handle.fileno(), "registers")
+        with pytest.raises(UserError, match="uio0' is in use"):
+            opened(board)
+    opened(board).close()
