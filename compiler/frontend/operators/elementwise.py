@@ -127,10 +127,10 @@ def import_clip(context: ImportContext, node: OnnxNode) -> None:
                 if value.size != 1:
                     raise node.damaged("bounds must be scalars")
                 bounds[name] = float(value.reshape(()))
-    if math.isnan(bounds["low"]) or math.isnan(bounds["high"]) or bounds["low"] > bounds["high"]:
-        raise node.damaged(
-            f"the lower bound must not exceed the upper, not {bounds['low']} to {bounds['high']}"
-        )
+    if math.isnan(bounds["low"]) or math.isnan(bounds["high"]):
+        raise node.refuse("bounds must be numbers, not NaN", "repair the model")
+    # Source: ONNX Clip-13: where the lower bound exceeds the upper, all elements become the upper.
+    bounds["low"] = min(bounds["low"], bounds["high"])
     context.emit(node, "clip", [context.operand(node, 0)], **bounds)
 
 

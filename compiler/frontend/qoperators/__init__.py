@@ -57,6 +57,7 @@ EXPANSIONS: Mapping[tuple[str, str], QOperator] = {
     (_MICROSOFT, "QGemm"): QOperator("Gemm", 6, layers.expand_qgemm),
     (_MICROSOFT, "QLinearAdd"): QOperator("Add", 7, elementwise.expand_binary),
     (_MICROSOFT, "QLinearAveragePool"): QOperator("AveragePool", 4, elementwise.expand_pool),
+    (_MICROSOFT, "QLinearConv"): QOperator("Conv", 8, layers.expand_qlinear_conv),
     (_MICROSOFT, "QLinearConcat"): QOperator("Concat", 5, elementwise.expand_concat),
     (_MICROSOFT, "QLinearGlobalAveragePool"): QOperator(
         "GlobalAveragePool", 4, elementwise.expand_pool
@@ -75,7 +76,7 @@ EXPANSIONS: Mapping[tuple[str, str], QOperator] = {
 def expand_qoperators(model: onnx.ModelProto) -> None:
     """Replace every operator on quantized tensors by operators on reals, in place.
 
-    A node that has no expansion (scales that are computed, channels that come last) stays.
+    A node that has no expansion (scales that are computed) stays.
 
     Before::
 

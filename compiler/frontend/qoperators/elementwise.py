@@ -32,9 +32,19 @@ def expand_unary(model: Expansion, node: onnx.NodeProto) -> bool:
 
 def expand_pool(model: Expansion, node: onnx.NodeProto) -> bool:
     """QLinearAveragePool, QLinearGlobalAveragePool, whose channels may come last."""
-    if model.typed(node).integer("channels_last", 0):
+    x, sx, zx, sy = node.input[:4]
+    last = bool(model.typed(node).integer("channels_last", 0))
+    real = model.real(x, sx, zx)
+    rank = model.rank(real) if last else None
+    if last and rank is None:
         return False
-    return _expand_unary(model, node, without=("channels_last",))
+    if rank is not None:
+        real = model.with_channels(real, rank, last=False)
+    (real,) = model.op(node, _plain(node), [real], without=("channels_last",))
+    if rank is not None:
+        real = model.with_channels(real, rank, last=True)
+    model.quantize(node.output[0], real, sy, optional(node, 4), like=x)
+    return True
 
 
 def expand_softmax(model: Expansion, node: onnx.NodeProto) -> bool:

@@ -7,6 +7,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from daedal.compiler.frontend.node import Array, OnnxNode, tensor_value
+from daedal.compiler.frontend.tensor_types import tensor_types
 
 __all__ = ["Expansion", "optional"]
 
@@ -34,12 +35,16 @@ class Expansion:
             item.name: item.type.tensor_type.elem_type for item in graph.input
         }
         self._kinds.update((tensor.name, tensor.data_type) for tensor in graph.initializer)
+        self._of_constants = set(self._constants)
+        self._model = model
         self._scalars: dict[str, str] = {}
         self._reals: dict[tuple[str, str, str, int | None], str] = {}
 
     def keep(self, node: onnx.NodeProto) -> None:
         """Copy a node unchanged, and track its result's type and value in simple cases."""
         self.nodes.append(node)
+        if node.input and all(not name or name in self._of_constants for name in node.input):
+            self._of_constants.update(node.output)
         given = {item.name: item for item in node.attribute}
         result = node.output[0] if node.output else ""
         if node.op_type == "Constant" and "value" in given:
@@ -60,8 +65,33 @@ class Expansion:
         return self._kinds.get(name) in _INTEGERS
 
     def is_constant(self, name: str) -> bool:
-        """Whether a tensor is known to be constant."""
-        return name in self._constants
+        """Whether a tensor is known to be constant, or computed of constants alone."""
+        return name in self._of_constants
+
+    def rank(self, name: str) -> int | None:
+        """The rank of a tensor, or None where ONNX's shape inference does not find it."""
+        if name in self._constants:
+            return len(self._constants[name].dims)
+        graph = helper.make_graph(
+            self.nodes,
+            "so far",
+            self._model.graph.input,
+            [helper.make_empty_tensor_value_info(name)],
+            [*self._model.graph.initializer, *self.initializers],
+        )
+        made = helper.make_model(graph, opset_imports=self._model.opset_import)
+        found = tensor_types(made).get(name)
+        if found is None or not found.type.tensor_type.HasField("shape"):
+            return None
+        return len(found.type.tensor_type.shape.dim)
+
+    def with_channels(self, tensor: str, rank: int, *, last: bool) -> str:
+        """A real tensor with its channels moved to the last axis, or from there to axis 1."""
+        order = [0, *range(2, rank), 1] if last else [0, rank - 1, *range(1, rank - 1)]
+        result = self._fresh(f"{tensor}.moved")
+        made = helper.make_node("Transpose", [tensor], [result], name=result, perm=order)
+        self.nodes.append(made)
+        return result
 
     def constant(self, name: str) -> Array | None:
         """Value of a constant tensor, or None where it is computed."""
@@ -140,6 +170,7 @@ class Expansion:
 
     def _define(self, name: str, tensor: onnx.TensorProto) -> None:
         self._constants[name] = tensor
+        self._of_constants.add(name)
         self._kinds[name] = tensor.data_type
 
     def _fresh(self, base: str) -> str:

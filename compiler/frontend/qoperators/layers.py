@@ -10,16 +10,29 @@ __all__ = ["expand_qgemm", "expand_qlinear_conv", "expand_qlinear_matmul"]
 
 
 def expand_qlinear_conv(model: Expansion, node: onnx.NodeProto) -> bool:
-    """QLinearConv-10: (x, sx, zx, w, sw, zw, sy, zy, bias), the bias at the scale sx * sw."""
+    """QLinearConv-10: (x, sx, zx, w, sw, zw, sy, zy, bias), the bias at the scale sx * sw.
+
+    In onnxruntime's domain the channels of x and of the result may come last; those of the weights
+    do not.
+    """
     x, sx, zx, w, sw, zw, sy, zy = node.input[:8]
     bias = optional(node, 8)
     scale = _product(model, sx, sw)
     if bias and scale is None:
         return False
-    operands = [model.real(x, sx, zx), model.real(w, sw, zw, axis=0)]
+    last = bool(model.typed(node).integer("channels_last", 0))
+    rank = model.rank(w) if last else None
+    if last and rank is None:
+        return False
+    image = model.real(x, sx, zx)
+    if rank is not None:
+        image = model.with_channels(image, rank, last=False)
+    operands = [image, model.real(w, sw, zw, axis=0)]
     if bias and scale is not None:
         operands.append(model.real(bias, model.add_constant(f"{bias}.scale", scale), axis=0))
-    (real,) = model.op(node, "Conv", operands)
+    (real,) = model.op(node, "Conv", operands, without=("channels_last",))
+    if rank is not None:
+        real = model.with_channels(real, rank, last=True)
     model.quantize(node.output[0], real, sy, zy, like=x)
     return True
 

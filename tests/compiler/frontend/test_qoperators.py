@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import daedal
 from daedal.check import compare_operators, integer_graph, run_onnxruntime
+from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.cut import cut_model
 from daedal.compiler.frontend.host_model import host_model
 from daedal.compiler.frontend.qoperators import EXPANSIONS, expand_qoperators
@@ -285,12 +286,11 @@ def computed_scale() -> bytes:
 @pytest.mark.parametrize(
     ("data", "operator"),
     [
-        (unary(IntegerModel("int8"), "QLinearGlobalAveragePool", channels_last=1), "Global"),
         (unary(IntegerModel("int8"), "QLinearSoftmax", opset=11), "Softmax"),
         (computed_scale(), "Conv"),
         (IntegerModel("int8").model("QLinearAdd", ["x"], MICROSOFT), "Add"),
     ],
-    ids=["channels last", "softmax of another opset", "computed scale", "too few operands"],
+    ids=["softmax of another opset", "computed scale", "too few operands"],
 )
 def test_what_has_no_expansion_stays(data: bytes, operator: str) -> None:
     model = onnx.ModelProto.FromString(data)
@@ -371,3 +371,54 @@ def test_a_trained_network(kind: str, shared: Path, tmp_path: Path) -> None:
         (found,) = daedal.simulate(artifact, feed).outputs.values()
         agree += int(found.argmax() == run_onnxruntime(reals, feed)[0].argmax())
     assert agree >= 19
+
+
+@pytest.mark.parametrize(
+    "op_type", ["QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool"]
+)
+@pytest.mark.parametrize("rank", [3, 4])
+def test_channels_may_come_last(op_type: str, rank: int) -> None:
+    """The same operator between transposes of its operand and its result."""
+
+    def expanded(last: int) -> onnx.ModelProto:
+        it = IntegerModel("uint8")
+        shape = [1, 3, 6, 5][:rank]
+        x = it.input(*([shape[0], *shape[2:], shape[1]] if last else shape))
+        operands = [x, *it.scale(0.05, 131)]
+        attrs: dict[str, Any] = {"channels_last": 1} if last else {}
+        if op_type == "QLinearConv":
+            weights = it.integers(4, 3, *[3] * (rank - 2), dtype="int8")
+            operands += [it.constant(weights), *it.scale(FOUR, 0, "int8")]
+        elif op_type == "QLinearAveragePool":
+            attrs["kernel_shape"] = [2] * (rank - 2)
+        operands += it.scale(0.4, 131)
+        return read_model(it.model(op_type, operands, MICROSOFT, rank, **attrs))
+
+    x = np.random.default_rng(0).integers(0, 256, [1, 3, 6, 5][:rank]).astype(np.uint8)
+    (wanted,) = run_onnxruntime(expanded(0), {"x0": x})
+    (found,) = run_onnxruntime(expanded(1), {"x0": np.moveaxis(x, 1, -1)})
+    np.testing.assert_array_equal(np.moveaxis(found, -1, 1), wanted)
+
+
+def test_integers_of_constants_are_no_activations() -> None:
+    """Weights that are quantized and clipped, as brevitas exports them, are still weights."""
+    it = IntegerModel("int8")
+    weights = np.random.default_rng(0).normal(size=(4, 3, 1, 1)).astype(np.float32)
+    scale, zero = it.scale(0.01)
+    nodes = [
+        helper.make_node("QuantizeLinear", [it.constant(weights), scale, zero], ["q"]),
+        helper.make_node("Clip", ["q", *map(it.constant, np.int8([-7, 7]))], ["c"]),
+        helper.make_node("DequantizeLinear", ["c", scale, zero], ["w"]),
+        helper.make_node("DequantizeLinear", [it.input(1, 3, 2, 2), scale, zero], ["x"]),
+        helper.make_node("Conv", ["x", "w"], ["r"]),
+    ]
+    model = onnx.ModelProto.FromString(it.model("QuantizeLinear", ["r", scale, zero]))
+    last = onnx.NodeProto()
+    last.CopyFrom(model.graph.node[0])
+    del model.graph.node[:]
+    model.graph.node.extend([*nodes, last])
+    graph = load_onnx(model.SerializeToString())
+    (made,) = (node for node in graph.nodes if node.op == "conv2d")
+    producer = graph.producers[made.inputs[1]]
+    assert producer.op == "dequantize" and graph.is_constant(producer.inputs[0])
+    assert np.abs(graph.constant(producer.inputs[0])).max() == 7
