@@ -118,6 +118,11 @@ class ArrayConfig:
             self.accumulator_bits in (32, 48),
             f"array.accumulator_bits must be 32 or 48, not {self.accumulator_bits}",
         )
+        _require(
+            self.batch == 1 or self.block_in == self.block_out,
+            "array.batch above 1 needs block_in equal to block_out, because a row of results is "
+            f"then a row of inputs, not {self.block_in} and {self.block_out}; set batch = 1",
+        )
         product_bits = self.input_bits + self.weight_bits + self.block_in.bit_length() - 1
         _require(
             product_bits <= self.accumulator_bits,

@@ -90,6 +90,11 @@ def test_a_variant_without_tables_has_nothing_of_them() -> None:
         ({"inp_bytes": 3000}, "memory.inp_bytes must be a power of two up to 67108864, not 3000"),
         ({"output_bits": 16}, "array.output_bits must equal array.input_bits"),
         ({"block_in": 32}, "array.depthwise_taps needs block_in equal to block_out"),
+        (
+            {"batch": 2, "block_in": 4, "depthwise_taps": 0},
+            "array.batch above 1 needs block_in equal to block_out, because a row of results is "
+            "then a row of inputs, not 4 and 16; set batch = 1",
+        ),
         ({"data_bits": 256}, "a row of scratchpad 'inp' must be a multiple of the bus width"),
         ({"acc_bytes": 64}, "scratchpad 'acc' must hold at least 4 rows of 64 bytes, not 1"),
         ({"alu_lanes": 32}, "units.alu_lanes must be a power of two up to batch x block_out = 16"),

@@ -65,8 +65,7 @@ def lower_node(
     Raises
     ------
     ScheduleError
-        No tile of it fits the scratchpads, `config` is not of its space, or the variant's array has
-        both a batch and unequal blocks.
+        No tile of it fits the scratchpads, or `config` is not of its space.
     """
     if node.op == Q_APPEND.name:
         return [append_function(graph, node, variant, config)]
@@ -111,7 +110,7 @@ def any_space_of(graph: Graph, node: Node, variant: Variant) -> Space:
 
 
 def _transposed(graph: Graph, node: Node, variant: Variant) -> TransposedTemplate:
-    x_shape = map_shape(graph.types[node.inputs[0]], variant.array.block_in, variant)
+    x_shape = map_shape(graph.types[node.inputs[0]], variant.array.block_in)
     return TransposedTemplate(graph, node, variant, x_shape, bounds_of(node))
 
 
@@ -186,7 +185,7 @@ def _placeholders(
         is_map = isinstance(kind.layout, ActivationLayout)
         factor = name not in ("mask", "skip") and node.op in _PRODUCTS
         lanes = array.block_in if factor else array.block_out
-        shape = map_shape(kind, lanes, variant) if is_map else kind.physical_shape
+        shape = map_shape(kind, lanes) if is_map else kind.physical_shape
         if is_map and groups > 1:
             shape = (shape[0] * groups, shape[1] // groups, *shape[2:])
         if node.op in MATMULS and name == "b":
@@ -195,21 +194,10 @@ def _placeholders(
     return operands
 
 
-def map_shape(kind: TensorType, lanes: int, variant: Variant) -> tuple[int, ...]:
-    """(NB, CB, H, W, U, batch, lanes): a map's bytes as vectors of `lanes` channels.
-
-    Raises
-    ------
-    ScheduleError
-        Such a vector is not contiguous in memory.
-    """
+def map_shape(kind: TensorType, lanes: int) -> tuple[int, ...]:
+    """(NB, CB, H, W, U, batch, lanes): a map's bytes as vectors of `lanes` channels."""
     *outer, batch, block = kind.physical_shape
-    if batch > 1 and lanes != block:
-        raise ScheduleError(
-            "an array with a batch needs block_in equal to block_out, not "
-            f"{variant.array.block_in} and {variant.array.block_out} (variant {variant.name!r}); "
-            "choose another one"
-        )
+    assert batch == 1 or lanes == block, "vectors are contiguous in memory"
     return (*outer, block // lanes, batch, lanes)
 
 

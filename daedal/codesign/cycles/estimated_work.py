@@ -15,7 +15,7 @@ from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.compiler.pipeline import accelerator_graphs
 from daedal.compiler.space import Space
 from daedal.compiler.workload import layer_kinds
-from daedal.isa.errors import UserError
+from daedal.isa.errors import ScheduleError, UserError
 from daedal.isa.variant import Variant
 
 __all__ = ["EstimatedWork"]
@@ -95,9 +95,12 @@ class EstimatedWork:
 
 
 def _space(graph: Graph, node: Node, variant: Variant) -> Space | None:
-    """What fits the scratchpads; None of one schedule."""
+    """What fits the scratchpads; None of one schedule. Raises UserError where nothing fits."""
     space = any_space_of(graph, node, variant)
-    return space if len(next(iter(space.all().values()))) > 1 else None
+    count = len(next(iter(space.all().values())))
+    if not count:
+        raise ScheduleError(f"layer {node.output!r} must fit the scratchpads of {variant.name!r}")
+    return space if count > 1 else None
 
 
 def _of_default(space: Space) -> Mapping[str, float]:

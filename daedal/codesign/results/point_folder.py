@@ -2,8 +2,8 @@
 
 ``variant.toml``, ``daedal_top.v`` for the family of the target, ``NETWORK.daedal`` for each network
 as `daedal compile` writes it with ``NETWORK.profile.json`` of the cycle model as `daedal profile`
-does, and ``predicted.json``. What takes long is made once: files are written atomically, so that
-one that exists is whole.
+does, and ``predicted.json``. A network is written once its results are checked. What takes long is
+made once: files are written atomically, so that one that exists is whole.
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import Any
 from daedal.api import compile as compile_network
 from daedal.codesign.cycles.counting import profile_network
 from daedal.codesign.cycles.work import Work
+from daedal.codesign.results.check_results import check_results
 from daedal.codesign.results.prediction import Prediction, prediction_from_json
 from daedal.codesign.search.evaluation import Evaluation
 from daedal.isa.artifact import Artifact
@@ -66,7 +67,10 @@ class PointFolder:
         for network, model in models.items():
             if not self._artifact(network).is_file():
                 report(f"compiling {network} for {name}")
-                compile_network(model, item.variant).save(self._artifact(network))
+                artifact = compile_network(model, item.variant)
+                report(f"checking the results of {network} on {name}")
+                check_results(model, artifact, network)
+                artifact.save(self._artifact(network))
             if not self._profile(network).is_file():
                 report(f"profiling {network} on {name}")
                 found = profile_network(model, item.variant, memory, name=network)

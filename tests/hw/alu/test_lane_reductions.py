@@ -14,7 +14,7 @@ VARIANTS = {
     "part_of_a_row": TINY.replace(alu_lanes=2),
     "one_row": TINY.replace(alu_lanes=8),
     "two_rows": TINY.replace(batch=2, alu_lanes=16, acc_bytes=16384),
-    "rows_of_four": TINY.replace(batch=4, block_out=4, alu_lanes=8, depthwise_taps=0),
+    "rows_of_four": TINY.replace(batch=4, block_in=4, block_out=4, alu_lanes=8, depthwise_taps=0),
     "48_bits": TINY.replace(
         input_bits=16, weight_bits=16, output_bits=16, accumulator_bits=48, acc_bytes=16384
     ),

@@ -35,9 +35,9 @@ VARIANTS = {
     "tiny": BASE,
     "packed": BASE.replace(multiplier_style="packed"),
     "lut": BASE.replace(multiplier_style="lut"),
-    "narrow": BASE.replace(block_in=4, batch=2, depthwise_taps=0, acc_banks=2, data_bits=64),
-    "narrow_packed": BASE.replace(
-        block_in=4, batch=2, depthwise_taps=0, acc_banks=2, multiplier_style="packed"
+    "broad": BASE.replace(block_out=16, depthwise_taps=0, acc_banks=2, data_bits=64),
+    "broad_packed": BASE.replace(
+        block_out=16, depthwise_taps=0, acc_banks=2, multiplier_style="packed"
     ),
     "wide_bus": BASE.replace(
         block_in=16, block_out=16, data_bits=128, acc_banks=8, wgt_bytes=4096,

@@ -25,7 +25,6 @@ VARIANTS = {
     **{name: load_variant(name) for name in ("tiny", "batch4", "int4", "int16")},
     "more_outputs": TINY.replace("more_outputs", block_out=32, depthwise_taps=0),
     "more_inputs": TINY.replace("more_inputs", block_in=32, depthwise_taps=0),
-    "one_input": TINY.replace("one_input", batch=8, block_in=1, depthwise_taps=0),
     "three_taps": TINY.replace("three_taps", depthwise_taps=3),
     "mixed": TINY.replace("mixed", batch=2, block_in=16, block_out=16, weight_bits=4),
     "tables": TINY.replace("tables", tables=4, requantize_lanes=4),

@@ -49,8 +49,7 @@ VARIANTS = {
         accumulator_bits=48,
         depthwise_taps=0,
     ),
-    "mixed": TINY.replace("mixed", batch=2, block_in=16, block_out=32, depthwise_taps=0),
-    "one_input": TINY.replace("one_input", batch=8, block_in=1, depthwise_taps=0),
+    "mixed": TINY.replace("mixed", block_in=16, block_out=32, depthwise_taps=0),
 }
 
 LEVELS = {

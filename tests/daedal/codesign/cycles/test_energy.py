@@ -170,9 +170,9 @@ def test_estimates_of_other_operators(name: str) -> None:
 
 
 def test_work_where_a_layer_does_not_fit() -> None:
-    unequal = HALF.replace(batch=2)  # an array with a batch needs equal blocks
-    assert AnalyticCycles(MODEL)(unequal) == math.inf
-    assert EstimatedWork(MODEL)(unequal) is None
+    small = HALF.replace(acc_bytes=128)  # no pool's window fits the accumulators
+    assert AnalyticCycles(MODEL)(small) == math.inf
+    assert EstimatedWork(MODEL)(small) is None
 
 
 def test_counts_are_written_and_read() -> None:

@@ -24,7 +24,7 @@ MODEL = (Path(__file__).parents[4] / "examples" / "digits" / "digits_qdq.onnx").
 NETWORKS = {"digits": Network(MODEL)}
 BASE = load_variant("ecp5_half")
 RUN = [BASE.replace(queue_depth=depth, alu_lanes=lanes) for depth in (4, 8) for lanes in (1, 2, 4)]
-REFUSED = BASE.replace(batch=2)  # it leaves layers to the host
+REFUSED = BASE.replace(acc_bytes=128)  # it leaves layers to the host
 
 # Dask's loops leave sockets to the garbage collector when a pool ends in the middle of something.
 pytestmark = [

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import pytest
 
+from daedal import api
 from daedal.codesign.cycles.counting import count_network
 from daedal.codesign.hardware.clock import Clock
 from daedal.codesign.results.point_folder import PointFolder
@@ -14,9 +16,10 @@ from daedal.codesign.results.prediction import ParameterStep, Prediction
 from daedal.codesign.search.evaluation import Evaluation, Step
 from daedal.codesign.search.objectives import Objective
 from daedal.hw.synth.families import Family
+from daedal.isa.artifact import Artifact
 from daedal.isa.errors import ExploreError
 from daedal.isa.memory_model import PRESETS
-from daedal.isa.variant import load_variant
+from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.profiler.measure import measure
 from daedal.sim.rtl import verilog
 from daedal.sim.timing.device import TimingDevice
@@ -80,7 +83,7 @@ def test_what_is_there_is_not_made_again(point: PointFolder, emitted: Emitted) -
     (point.folder / "digits.daedal").unlink()
     emitted[0] = "module daedal_top; // other gateware"
     complete(point, said.append)
-    assert said == ["compiling digits for tiny"]
+    assert said == ["compiling digits for tiny", "checking the results of digits on tiny"]
     assert point.verilog() == emitted[0]
     changed = {name for name, time in times(point).items() if time != before[name]}
     assert changed == {"digits.daedal", "daedal_top.v"}
@@ -117,6 +120,22 @@ def test_an_unfinished_point_is_not_complete(
     assert sorted(times(point)) == ["daedal_top.v", "variant.toml"]
     complete(point)
     assert point.is_complete
+
+
+def test_a_program_that_computes_other_bytes_is_no_point(
+    point: PointFolder, emitted: Emitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = onnx.load_from_string(MODEL)
+    weights = next(item for item in model.graph.initializer if item.name == "conv0.weight_q")
+    weights.raw_data = bytes(len(weights.raw_data))
+
+    def compiled(_model: bytes, variant: Variant) -> Artifact:
+        return api.compile(model.SerializeToString(), variant)
+
+    monkeypatch.setattr("daedal.codesign.results.point_folder.compile_network", compiled)
+    with pytest.raises(ExploreError, match="tensor 'conv0_q' of network 'digits' on tiny differs"):
+        complete(point)
+    assert not point.is_complete and not (point.folder / "digits.daedal").exists()
 
 
 def test_a_variant_without_counters_has_layers(point: PointFolder, emitted: Emitted) -> None:
