@@ -35,6 +35,10 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_count(), "daedal")
 
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork copies no threads
+
+
 @lru_cache(maxsize=1)
 def _count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -78,6 +82,14 @@ class HostProgram:
         count = int(np.prod(buffer.shape, dtype=np.int64))
         own = self._memory[buffer.offset : buffer.offset + count * dtype.itemsize]
         return own.view(dtype).reshape(buffer.shape)
+
+    def own(self, result: Any) -> Any:
+        """`result` outside this program's memory, which later steps and runs write. The evaluator
+        returns views of its operands, also in sequences."""
+        if isinstance(result, list):
+            return [self.own(item) for item in result]
+        is_view = isinstance(result, np.ndarray) and np.may_share_memory(result, self._memory)
+        return result.copy() if is_view else result
 
     def function(self, symbol: str) -> Any:
         """A compiled function."""
@@ -183,4 +195,4 @@ class _Interpreted:
                     )
                 array[...] = result
             else:
-                values[name] = result
+                values[name] = program.own(result)

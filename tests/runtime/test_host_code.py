@@ -1,5 +1,8 @@
 """Machine code of the host's parts: what it computes, what it refuses, and which of it runs."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from daedal.isa.errors import ArtifactError, ModelError
 from daedal.isa.host_code import LEVEL_MACHINES, HostCode
 from daedal.native.levels import LEVELS
 from daedal.runtime.host import HostModel
+from daedal.runtime.host_code import HostProgram
 from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
 from tests.support.host_models import SHAPE, one_model, small_floats
 
@@ -201,3 +205,81 @@ def test_a_level_without_float16_is_left_out() -> None:
 def test_nothing_to_compile() -> None:
     assert compile_host_model(b"", best_levels()) is None
     assert compile_host_model(small_floats(), ()) is None
+
+
+def ran(nodes: list[onnx.NodeProto], outputs: dict[str, tuple[int, ...] | None]) -> HostProgram:
+    """A program with input x and integer inputs s and e, whose shapes are static."""
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, (4, 8)),
+        *(helper.make_tensor_value_info(name, TensorProto.INT64, (1,)) for name in "se"),
+    ]
+    results = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in outputs.items()
+    ]
+    graph = helper.make_graph(nodes, "views", values, results)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    code = compile_host_model(model.SerializeToString(), best_levels())
+    assert code is not None
+    return HostProgram(code)
+
+
+def bounds(start: int, end: int) -> dict[str, np.ndarray]:
+    return {"s": np.array([start]), "e": np.array([end])}
+
+
+def test_results_of_interpreted_nodes_are_no_views_of_the_memory() -> None:
+    """A slice with bounds of the run is one; the work after it takes the memory of its operand."""
+    node = helper.make_node
+    program = ran(
+        [
+            node("Relu", ["x"], ["a"]),
+            node("Slice", ["a", "s", "e"], ["part"]),
+            node("Mul", ["x", "x"], ["b"]),
+            node("Mul", ["b", "b"], ["c"]),
+            node("Softmax", ["c"], ["other"]),
+        ],
+        {"part": None, "other": (4, 8)},
+    )
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    first = program.run({"x": x, **bounds(1, 3)})["part"]
+    np.testing.assert_array_equal(first, np.maximum(x, 0)[1:3])
+    program.run({"x": x + 5, **bounds(1, 3)})
+    np.testing.assert_array_equal(first, np.maximum(x, 0)[1:3])
+
+
+def test_sequences_of_interpreted_nodes_hold_no_views_of_the_memory() -> None:
+    node = helper.make_node
+    program = ran(
+        [
+            node("Relu", ["x"], ["a"]),
+            node("Slice", ["a", "s", "e"], ["part"]),
+            node("SequenceConstruct", ["a", "a"], ["both"]),
+            node("Mul", ["x", "x"], ["b"]),
+            node("Mul", ["b", "b"], ["c"]),
+            node("Softmax", ["c"], ["other"]),
+            node("ConcatFromSequence", ["both"], ["again"], axis=0),
+        ],
+        {"part": None, "other": (4, 8), "again": None},
+    )
+    x = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    found = program.run({"x": x, **bounds(0, 2)})["again"]
+    np.testing.assert_array_equal(found, np.tile(np.maximum(x, 0), (2, 1)))
+
+
+FORKED = """
+import os, sys
+from daedal.runtime import host_code
+
+assert host_code._threads().submit(sum, (1, 2)).result(10) == 3
+child = os.fork()
+if not child:
+    os._exit(host_code._threads().submit(sum, (1, 2)).result(10))
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_that_was_forked_has_threads_of_its_own() -> None:
+    """A fork copies the pool, but not its threads: what it is given then never runs."""
+    assert subprocess.run([sys.executable, "-c", FORKED], timeout=60, check=False).returncode == 3
