@@ -18,6 +18,7 @@ from onnx import numpy_helper
 
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
+from daedal.compiler.cpu.branches import branch_graph
 from daedal.compiler.cpu.expansion import expanded
 from daedal.compiler.cpu.types import Types
 from daedal.compiler.frontend.shapes import bind_shapes
@@ -180,6 +181,8 @@ class _Importer:
     def _folded(self, node: onnx.NodeProto) -> bool:
         """Evaluate a node whose results are known now."""
         program = self.program
+        if node.domain not in STANDARD:
+            return False
         if node.op_type in ("Shape", "Size") and node.input[0] in program.types:
             shape = program.types[node.input[0]].shape
             bounds = {item.name: int(item.i) for item in node.attribute}
@@ -205,7 +208,7 @@ class _Importer:
     def _viewed(self, node: onnx.NodeProto) -> bool:
         program, name = self.program, node.output[0]
         dropout = node.op_type == "Dropout" and len([item for item in node.output if item]) == 1
-        if not dropout and (node.op_type not in _VIEWS or node.domain not in STANDARD):
+        if node.domain not in STANDARD or not (dropout or node.op_type in _VIEWS):
             return False
         kind = self._types.static(name)
         source = program.types.get(node.input[0])
@@ -220,12 +223,16 @@ class _Importer:
 
     def _taken(self, node: onnx.NodeProto) -> bool:
         """Import the branch of an If whose condition is known."""
-        if node.op_type != "If" or node.input[0] not in self.program.constants:
+        if node.op_type != "If" or node.domain not in STANDARD:
             return False
-        chosen = "then_branch" if self.program.constants[node.input[0]].item() else "else_branch"
-        (branch,) = (item.g for item in node.attribute if item.name == chosen)
-        if branch.sparse_initializer:
+        condition = self.program.constants.get(node.input[0])
+        if condition is None or condition.size != 1:
             return False
+        chosen = "then_branch" if condition.item() else "else_branch"
+        (found,) = (item.g for item in node.attribute if item.name == chosen)
+        if found.sparse_initializer:
+            return False
+        branch = branch_graph(found, f"{OWN}{self._next()}")
         for item in branch.initializer:
             self._add_constant(item.name, _value(item))
         for inner in branch.node:

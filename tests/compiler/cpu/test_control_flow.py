@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from daedal.compiler.cpu.build import build_host_code
@@ -97,3 +97,84 @@ def test_a_loop_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     program = HostProgram(build_host_code(counting(1 << 40)))
     with pytest.raises(ModelError, match="100 iterations"):
         program.run({"x": np.ones(2, np.float32)})
+
+
+def graph_of(
+    nodes: list[NodeProto], results: list[str], name: str, **constants: float
+) -> GraphProto:
+    return helper.make_graph(
+        nodes,
+        name,
+        [],
+        [helper.make_tensor_value_info(result, FLOAT, None) for result in results],
+        [numpy_helper.from_array(np.array(v, np.float32), key) for key, v in constants.items()],
+    )
+
+
+def siblings(*conditions: bool) -> ModelProto:
+    """Ifs, one after the other, whose branches all name their tensors "c", "inner" and "out"."""
+    nodes, values, x = [], [], "x"
+    for number, condition in enumerate(conditions):
+        within = graph_of([helper.make_node("Mul", ["inner", "c"], ["deep"])], ["deep"], "deep")
+        other = graph_of([helper.make_node("Neg", ["inner"], ["deep"])], ["deep"], "deeper")
+        then = [
+            helper.make_node("Unsqueeze", [x, "axis"], ["inner"]),
+            helper.make_node("If", ["inner_if"], ["out"], then_branch=within, else_branch=other),
+        ]
+        branches = {
+            "then_branch": graph_of(then, ["out"], "then", c=3.0 + number),
+            "else_branch": graph_of(
+                [helper.make_node("Add", [x, "c"], ["out"])], ["out"], "e", c=7
+            ),
+        }
+        nodes.append(helper.make_node("If", [f"b{number}"], [f"r{number}"], **branches))
+        values.append(numpy_helper.from_array(np.array(condition), f"b{number}"))
+        x = f"r{number}"
+    values += [
+        numpy_helper.from_array(np.array([0]), "axis"),
+        numpy_helper.from_array(np.array(True), "inner_if"),
+    ]
+    graph = helper.make_graph(
+        [*nodes, helper.make_node("Relu", [x], ["y"])],
+        "siblings",
+        [helper.make_tensor_value_info("x", FLOAT, [3])],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        values,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+
+
+@pytest.mark.parametrize("conditions", [(True, True), (True, False), (False, False), (False, True)])
+def test_branches_may_name_their_tensors_alike(conditions: tuple[bool, ...]) -> None:
+    code = build_host_code(siblings(*conditions))
+    assert not code.interpreted
+    x = np.array([1.0, -2.0, 0.5], np.float32)
+    wanted = x
+    for number, condition in enumerate(conditions):
+        wanted = wanted[None] * (3 + number) if condition else wanted + 7
+    found = HostProgram(code).run({"x": x})["y"]
+    np.testing.assert_allclose(found, np.maximum(wanted, 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("values", [[], [True, False]])
+def test_a_condition_is_one_element(values: list[bool]) -> None:
+    model = branching(constant=True)
+    condition = numpy_helper.from_array(np.array(values, np.bool_), "condition")
+    model.graph.initializer[0].CopyFrom(condition)
+    assert [step.op for step in build_host_code(model).interpreted] == ["If"]
+
+
+@pytest.mark.parametrize("op_type", ["Shape", "Size", "Dropout", "If"])
+def test_operators_of_another_domain_have_no_meaning_of_ours(op_type: str) -> None:
+    """What a domain of its own calls Shape is not ONNX's."""
+    attributes = {}
+    if op_type == "If":
+        (node,) = (item for item in branching(constant=True).graph.node if item.op_type == "If")
+        attributes = {item.name: item.g for item in node.attribute}
+    model = branching(constant=True)
+    own = helper.make_node(op_type, ["condition"], ["r"], domain="com.example", **attributes)
+    del model.graph.node[:]
+    model.graph.node.append(own)
+    model.graph.output[0].name = "r"
+    model.opset_import.append(helper.make_opsetid("com.example", 1))
+    assert [step.op for step in build_host_code(model).interpreted] == [op_type]
