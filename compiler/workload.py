@@ -2,21 +2,37 @@
 
 Configurations and records have it as key. Two layers with equal workloads have the same
 configurations, and each takes the same cycles for both. Scales, zero points, multipliers and bounds
-are not part of it: they change immediates, not the code. Input: a node of the blocked graph.
-Output: its `Workload`.
+are not part of it: they change immediates, not the code, except for values that need other
+instructions. Input: a node of the blocked graph. Output: its `Workload`.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.fused import CONV_PREFIX
+from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
+from daedal.compiler.graph.ops.integer_pooling import Q_MAX_POOL
+from daedal.compiler.graph.ops.registry import get_op, whole
+from daedal.compiler.ops.accelerator.lowering import keeps_values
 from daedal.compiler.tune.workload import Workload
 
 __all__ = ["LayerKind", "layer_kinds", "workload_of"]
 
 _EXTENTS = ("columns", "groups")
 """Integer attributes that are extents; all others are numbers of the quantization."""
+
+_IMMEDIATES = frozenset(
+    ("pad_value", *REQUANTIZE_ATTRS, *(CONV_PREFIX + name for name in REQUANTIZE_ATTRS))
+)
+"""Integer attributes of which no value needs other instructions."""
+
+_STRUCTURAL = (0, 1, -128)
+"""Values that need other instructions than others do: nothing is added or multiplied, and a zero
+point of -128 is subtracted in two products (`daedal.compiler.graph.ops.matmul.correction`)."""
 
 
 def workload_of(graph: Graph, node: Node) -> Workload:
@@ -30,6 +46,7 @@ def workload_of(graph: Graph, node: Node) -> Workload:
     if "pad_value" in node.attrs:
         # Products with zeros are left out.
         attributes["pads_with_zero"] = node.attrs["pad_value"] == 0
+    attributes |= _structure(graph, node)
     # An operand that is given twice is loaded once.
     operands = [str(node.inputs.index(name)) for name in node.inputs]
     names = [f"operand {number}" for number in range(len(operands))]
@@ -41,6 +58,24 @@ def workload_of(graph: Graph, node: Node) -> Workload:
         shapes={role: kind.physical_shape for role, kind in types.items()},
         layouts={role: str(kind) for role, kind in types.items()},
     )
+
+
+def _structure(graph: Graph, node: Node) -> dict[str, Any]:
+    """What the numbers of the quantization say of the instructions."""
+    found: dict[str, Any] = {
+        name: value if value in _STRUCTURAL else "number"
+        for name, value in node.attrs.items()
+        if get_op(node.op).attrs[name] == "int" and name not in {*_EXTENTS, *_IMMEDIATES}
+    }
+    if "multiplier_positive" in node.attrs:
+        positive, negative = (whole(node.attrs, f"multiplier_{sign}") for sign in _SIGNS)
+        found["larger_multiplier"] = np.sign(positive - negative).item()
+    if node.op == Q_MAX_POOL.name:
+        found["keeps_values"] = keeps_values(graph, node)
+    return found
+
+
+_SIGNS = ("positive", "negative")
 
 
 @dataclass(frozen=True)
