@@ -73,7 +73,7 @@ def _lower_sum(
         )
     else:
         ratios = (a.scale / q.scale, b.scale / q.scale)
-        (factor_a, factor_b), shift = shared_factors(node, ratios)
+        (factor_a, factor_b), shift = shared_factors(node, ratios, summed=True)
         multiplier = 1
     factor_a, factor_b = sign_a * factor_a, sign_b * factor_b
     bias = -(factor_a * a.zero_point + factor_b * b.zero_point)
@@ -122,7 +122,8 @@ def lower_leaky_relu(
     slope = node.attrs["slope"]
     assert isinstance(slope, float)
     ratio = x.scale / q.scale
-    (positive, negative), shift = shared_factors(node, (ratio, ratio * abs(slope)))
+    ratios = (ratio, ratio * abs(slope))
+    (positive, negative), shift = shared_factors(node, ratios, summed=False)
     if (
         (q.zero_point, q.low, q.high) == (x.zero_point, -128, 127)
         and positive == 1 << shift

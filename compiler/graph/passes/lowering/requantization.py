@@ -24,6 +24,9 @@ FACTOR_BITS = 15
 """Magnitude bits of the factors of an addition: signed 16-bit immediates of the ALU's multiply."""
 
 
+_MOST_STEPS = 255
+"""The largest distance of an 8-bit integer from its zero point."""
+
 _WIDE_BOUNDS = (-(1 << 15), (1 << 15) - 1)
 
 
@@ -132,21 +135,48 @@ def make_params(
     return np.array(rows, dtype=np.int64)
 
 
-def shared_factors(node: Node, ratios: Sequence[float]) -> tuple[tuple[int, ...], int]:
+def shared_factors(
+    node: Node, ratios: Sequence[float], *, summed: bool
+) -> tuple[tuple[int, ...], int]:
     """Integers `f` and one shift `s` with ``ratio ~ f * 2**-s`` for every one of `ratios`.
 
-    The largest keeps all of its `FACTOR_BITS` bits.
+    The largest keeps all of its `FACTOR_BITS` bits; powers of two in common are left out, which
+    changes no result: factors of 1 multiply nothing.
 
     Raises
     ------
-    ModelError
-        For a ratio that is too large.
+    UnsupportedError
+        For a ratio that is too large, and for ratios too far apart: a product of an 8-bit integer,
+        or if `summed` the sum of all, could be off by more than a step of the result.
     """
     try:
         _, shift = numerics.quantize_multiplier(max(ratios), FACTOR_BITS)
     except ValueError as error:
         raise UnsupportedError(f"{error} ({node}); quantize the model again") from error
-    return tuple(round(float(np.ldexp(ratio, shift))) for ratio in ratios), shift
+    factors = [round(float(np.ldexp(ratio, shift))) for ratio in ratios]
+    errors = _errors(ratios, [float(np.ldexp(factor, -shift)) for factor in factors], summed)
+    if (sum(errors) if summed else max(errors)) > 1:
+        scales = " and ".join(f"{ratio:.4g}" for ratio in ratios)
+        raise UnsupportedError(
+            f"factors of a layer must be comparable, not {scales}, which are scales divided by "
+            f"that of the result ({node}); quantize the model again"
+        )
+    while shift and not any(factor % 2 for factor in factors):
+        factors, shift = [factor // 2 for factor in factors], shift - 1
+    return tuple(factors), shift
+
+
+def _errors(ratios: Sequence[float], found: Sequence[float], summed: bool) -> list[float]:
+    """The largest error of each product of an 8-bit integer with `found` instead of `ratios`, in
+    steps of a result that is not clipped. There no product is larger than the result, or in a sum,
+    than the result and all other products together."""
+    total = sum(ratios) if summed else 0.0
+    errors = []
+    for ratio, factor in zip(ratios, found, strict=True):
+        others = total - ratio if summed else 0.0
+        reach = min(1.0, (1.0 + others) / ratio) if ratio else 1.0
+        errors.append(abs(ratio - factor) * reach * _MOST_STEPS)
+    return errors
 
 
 def wide_factors(
