@@ -13,6 +13,7 @@ import onnx
 import onnx.shape_inference
 from onnx import helper, numpy_helper
 
+from daedal.compiler.frontend.inference_bounds import is_safe_step
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.ops.onnx.operation import ResultType
 
@@ -63,6 +64,8 @@ class Types:
         read = [name for name in node.input if name]
         if not all(name in self._protos for name in read):
             return
+        if node.op_type == "Slice" and not _has_safe_steps(node, constants):
+            return
         data = {
             name: numpy_helper.from_array(constants[name], name)
             for name in read
@@ -82,6 +85,12 @@ class Types:
             if self.static(name) is None:
                 self._protos[name] = kind
                 self._static.pop(name, None)
+
+
+def _has_safe_steps(node: onnx.NodeProto, constants: Mapping[str, npt.NDArray[Any]]) -> bool:
+    """Whether ONNX's inference may see a Slice: it fails at large steps."""
+    steps = constants.get(node.input[4]) if len(node.input) > 4 else None
+    return steps is None or is_safe_step(steps)
 
 
 def _static(found: onnx.TypeProto | None) -> ResultType | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import onnx
 
+from daedal.compiler.frontend.inference_bounds import check_attributes
 from daedal.isa.errors import ModelError
 
 __all__ = ["MAX_NAME_LENGTH", "MAX_NODES", "check_bounds"]
@@ -104,6 +105,7 @@ def _check_node(node: onnx.NodeProto, loops: bool) -> None:
             "a model for an accelerator must be sure to end, which a Loop is not (node "
             f"{node.name!r}); unroll it, or compile for target 'cpu'"
         )
+    check_attributes(node)
     for item in node.attribute:
         sparse = [item.sparse_tensor, *item.sparse_tensors]
         tensors = [item.t, *item.tensors]

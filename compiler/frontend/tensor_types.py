@@ -3,6 +3,7 @@
 import onnx
 import onnx.shape_inference
 
+from daedal.compiler.frontend.inference_bounds import hide_steps
 from daedal.isa.errors import ModelError, first_line
 
 __all__ = ["tensor_names", "tensor_types"]
@@ -27,6 +28,7 @@ def tensor_types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
     del bound.graph.value_info[:]
     for value in bound.graph.output:
         value.type.tensor_type.ClearField("shape")
+    hide_steps(bound.graph)
     try:
         inferred = onnx.shape_inference.infer_shapes(bound, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
