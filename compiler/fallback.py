@@ -59,6 +59,16 @@ def _quantized_from(graphs: Sequence[Graph], tensor: str, quantized: Collection[
         if name in quantized:
             found.append(name)
             continue
+        unsigned = {
+            node.output
+            for graph in graphs
+            for node in graph.users.get(name, ())
+            if node.op == "flip_sign" and node.output in quantized
+        }
+        if unsigned:
+            found += sorted(unsigned - seen)
+            seen |= unsigned
+            continue
         fresh = {
             node.output: None
             for graph in graphs

@@ -51,10 +51,14 @@ class Bindings:
         return min(known, key=self._places.__getitem__) if known else self._root(tensor)
 
     def counterpart(self, tensor: str) -> Counterpart | None:
-        """What to compare the result of a layer with, if the model does not have it."""
-        if self.name(tensor) in self._lowered.types:
+        """What to compare the result of a layer with, if the reference does not have it.
+
+        Its moves start from the tensor as it leaves the launch (`leaving`).
+        """
+        name = self.name(tensor)
+        if name in self._lowered.types:
             return None
-        return self._same.counterpart(tensor, self._lowered.types)
+        return self._same.counterpart(name, self._lowered.types)
 
     def entering(self, part: Graph, tensor: str) -> Binding:
         """The binding of the launch's input `tensor`."""

@@ -5,9 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import daedal
+from daedal.check import run_onnxruntime
 from daedal.checking import LayerCheck, check_layers
 from daedal.compiler.frontend import load_onnx
 from daedal.isa.artifact import Artifact, Launch, Move
@@ -356,3 +358,65 @@ def test_a_copy_of_what_another_launch_gave_has_a_name_of_its_own(
     check = check_layers(artifact, model, {"x": rng.normal(size=(1, 16, 16, 2)).astype(np.float32)})
     assert check.passed
     assert all(item.difference is not None for item in check.tensors)
+
+
+@pytest.mark.parametrize("function", ["Tanh", "Sigmoid"])
+def test_a_table_between_products_that_are_computed_turned(
+    function: str, rng: np.random.Generator
+) -> None:
+    """The scores leave the check's graph: the table has moved before their transpose."""
+    maker = QdqModel()
+    names = ("q", "k", "v")
+    q, k, v = (maker.requantized(maker.input(name, (1, 1, 16, 16)), 0.03, 0) for name in names)
+    scores = maker.op("MatMul", q, maker.op("Transpose", k, perm=[0, 1, 3, 2]))
+    weights = maker.requantized(maker.op(function, maker.requantized(scores, 0.12, 0)), 1 / 127, 0)
+    y = maker.requantized(maker.op("MatMul", weights, v), 0.1, 0)
+    model = maker.model(maker.op("Identity", y)).SerializeToString()
+    feeds = {name: rng.normal(size=(1, 1, 16, 16)).astype(np.float32) for name in names}
+    check = check_layers(daedal.compile(model, "attention", host=None), model, feeds)
+    assert check.passed
+    assert all(item.difference is not None for item in check.tensors)
+
+
+def of_uint8(rng: np.random.Generator, computed: bool) -> bytes:
+    """ONNX nodes that the host runs as they are, on a uint8 tensor that a convolution reads, too;
+    the machine computes it, or the host."""
+    maker = QdqModel()
+
+    def conv(x: str) -> str:
+        weights = maker.weights(rng.integers(-99, 99, (8, 8, 1, 1)).astype(np.int8), 0.02)
+        return maker.op("Conv", x, weights)
+
+    first = conv(maker.requantized(maker.input("x", (1, 8, 4, 4)), 0.05, 130, "uint8"))
+    if not computed:
+        first = maker.op("Sin", maker.requantized(first, 0.1, 0))
+    scale = 0.1 if computed else 1 / 128
+    q = maker.quantize(first, scale, 130, "uint8")
+    bound = maker.constant(np.uint8(140))
+    results = [
+        maker.op("Max", q, bound),
+        maker.op("Where", maker.constant(np.arange(4) % 2 == 0), q, bound),
+        maker.op("Gather", q, maker.constant(np.arange(7, -1, -1)), axis=1),
+        maker.op("Tile", q, maker.constant(np.array([1, 1, 2, 1]))),
+        maker.op("Cast", maker.op("Cast", q, to=6), to=2),
+    ]
+    ends = [conv(maker.dequantize(y, scale, 130, "uint8")) for y in (results[0], q)]
+    ends = [maker.requantized(y, 0.2, 120, "uint8") for y in ends]
+    outputs = [maker.dequantize(y, scale, 130, "uint8") for y in results[1:]]
+    return maker.model(*outputs, *ends).SerializeToString()
+
+
+@pytest.mark.parametrize("computed", [True, False])
+def test_uint8_tensors_that_nodes_of_the_host_read(
+    computed: bool, rng: np.random.Generator
+) -> None:
+    model = of_uint8(rng, computed)
+    feeds = {"x": rng.normal(size=(1, 8, 4, 4)).astype(np.float32) * 3}
+    artifact = daedal.compile(model, "tiny", host=None)
+    check = check_layers(artifact, model, feeds)
+    assert check.passed
+    assert {item.launch for item in check.tensors if item.layer is not None} == {0, 1}
+    expected = run_onnxruntime(onnx.load_from_string(model), feeds)
+    # Behind the convolutions, a unit of what the host read may be several.
+    for found, wanted in list(zip(check.result.outputs.values(), expected, strict=True))[:4]:
+        assert np.abs(found - wanted).max() <= 0.11

@@ -136,18 +136,26 @@ class _Lowering:
                 lowered = self._context.lower(node.inputs[0], quantization, name)
             except UnsupportedError as error:
                 raise UnsupportedError(str(error), node.output) from error
-        if lowered is None:
-            self._emit(node.inputs[0])
-            scale, zero_point = node.inputs[1], self._signed_zero_point(node)
-            operands = [node.inputs[0], scale, zero_point]
-            lowered = self._builder.add(
-                "quantize", operands, node.attrs, output=name, name=node.name
-            )
-        self._integer_names[node.output] = lowered
+        self._integer_names[node.output] = (
+            self._quantize(node, name) if lowered is None else lowered
+        )
+
+    def _quantize(self, node: Node, name: str) -> str:
+        """The host's quantize, and the name of its int8 form, `name` if that is computed itself."""
+        self._emit(node.inputs[0])
+        if name != node.output:
+            self._builder.copy_node(node)
+            return self._signed(node.output)
+        operands = [*node.inputs[:2], self._signed_zero_point(node)]
+        return self._builder.add("quantize", operands, node.attrs, output=name, name=node.name)
 
     def _name_for(self, tensor: str) -> str:
-        """Name of the int8 form of a quantized tensor: its own, unless uint8 is a graph output."""
-        if tensor in self._graph.outputs and self._is_unsigned(tensor):
+        """Name of the int8 form of a quantized tensor: its own, unless something needs it as uint8:
+        it is a graph output, or an ONNX node that the host runs as it is reads it."""
+        if not self._is_unsigned(tensor):
+            return tensor
+        leaves = tensor in self._graph.outputs
+        if leaves or any(self._is_foreign(user.output) for user in self._graph.users[tensor]):
             return self._builder.fresh_name(f"{tensor}.int8")
         return tensor
 
@@ -262,7 +270,7 @@ class _Lowering:
         self._builder.copy_node(node, operands)
 
     def _emit_integer(self, name: str) -> None:
-        """Define a graph output that is an integer tensor, under its own name and type."""
+        """Define an integer tensor that is needed under its own name and type."""
         integer = self._integer(name)
         if self._builder.is_defined(name):
             return
