@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from daedal.compiler.frontend.attributes import is_default
 from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.isa.errors import ModelError, UnsupportedError
 
@@ -25,6 +26,7 @@ class OnnxNode:
     def __init__(self, proto: onnx.NodeProto, opset: int) -> None:
         self.op_type = str(proto.op_type)
         self.opset = opset
+        self._domain = str(proto.domain)
         self.inputs = tuple(str(name) for name in proto.input)
         self.outputs = tuple(str(name) for name in proto.output)
         self.name = str(proto.name) or (self.outputs[0] if self.outputs else "")
@@ -101,12 +103,14 @@ class OnnxNode:
                 )
 
     def finish(self) -> None:
-        """Refuse the node if it has an attribute that no getter asked for."""
-        if self._attributes:
-            raise self.refuse(
-                f"attribute {next(iter(self._attributes))!r} is not supported",
-                "export the model without it",
-            )
+        """Refuse the node if it has an attribute that no getter asked for. One with its default
+        value is as if it were absent."""
+        for item in self._attributes.values():
+            if not is_default(item, self.op_type, self.opset, self._domain):
+                raise self.refuse(
+                    f"attribute {str(item.name)!r} is not supported",
+                    "export the model without it",
+                )
 
     def _take(self, name: str, kind: int) -> onnx.AttributeProto | None:
         value = self._attributes.pop(name, None)

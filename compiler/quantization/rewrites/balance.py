@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
+from daedal.compiler.frontend.attributes import is_default
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.operators import NORMS
@@ -106,7 +107,9 @@ def _products(edges: Edges, name: str) -> tuple[list[onnx.NodeProto], list[onnx.
 def _is_layer(edges: Edges, node: onnx.NodeProto, x: str) -> bool:
     constants = edges.network.constants
     operands = [name for name in node.input[1:] if name]
-    plain = node.op_type == "Gemm" and not node.attribute and node.input[0] == x
+    opset = edges.network.opset
+    plain = node.op_type == "Gemm" and node.input[0] == x
+    plain = plain and all(is_default(item, "Gemm", opset) for item in node.attribute)
     return plain and x not in edges.network.output_names and all(n in constants for n in operands)
 
 

@@ -9,6 +9,7 @@ import onnx
 from onnx import helper
 
 from daedal.compiler.fixpoint import to_fixpoint
+from daedal.compiler.frontend.attributes import is_default
 from daedal.compiler.frontend.upgrade import upgrade
 from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.compiler.quantization.network import Array, Network
@@ -77,7 +78,8 @@ def _evaluate(
         name in network.output_names for name in node.output
     ):
         return None
-    if node.op_type == "Shape" and node.input[0] in types and not node.attribute:
+    plain = all(is_default(item, node.op_type, network.opset) for item in node.attribute)
+    if node.op_type == "Shape" and node.input[0] in types and plain:
         return {node.output[0]: np.array(types[node.input[0]][1], dtype=np.int64)}
     operands = [name for name in node.input if name]
     if node.op_type in _RANDOM or (not operands and node.op_type != "Constant"):

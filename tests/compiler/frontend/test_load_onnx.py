@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from daedal.check import run_onnxruntime
 from daedal.compiler.frontend import load_onnx
+from daedal.compiler.frontend.attributes import default_attributes
 from daedal.compiler.graph import Graph, run, verify
 from daedal.isa.errors import ModelError
 from tests.compiler.graph.qdq_models import Array, QdqModel
@@ -343,3 +344,67 @@ def test_refuses_to_compute_what_is_not_as_inferred() -> None:
         "a node must give what ONNX infers for it, float32[6,8], and GlobalMaxPool gives "
         "float32[] ('y/GlobalMaxPool'); repair the model"
     )
+
+
+def _small(op_type: str, *shapes: tuple[int, ...], **attrs: object) -> QdqModel:
+    """A model of one operator on an input and constants."""
+    maker = QdqModel(19)
+    constants = [maker.constant(np.full(shape, 0.5, np.float32)) for shape in shapes[1:]]
+    maker.op(op_type, maker.input("x", shapes[0]), *constants, output="y", **attrs)
+    return maker
+
+
+def _resized(op_type: str, *operands: Array | None) -> QdqModel:
+    maker = QdqModel(19)
+    names = [maker.constant(np.asarray(item)) if item is not None else "" for item in operands]
+    modes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    attrs = modes if op_type == "Resize" else {}
+    maker.op(op_type, maker.input("x", (1, 2, 4, 4)), *names, output="y", **attrs)
+    return maker
+
+
+DEFAULTS = {
+    "AveragePool": _small("AveragePool", (1, 2, 4, 4), kernel_shape=[2, 2]),
+    "BatchNormalization": _small("BatchNormalization", (1, 2, 4, 4), *[(2,)] * 4, epsilon=0.125),
+    "Concat": _small("Concat", (1, 2), (1, 2), axis=0),
+    "Conv": _small("Conv", (1, 2, 4, 4), (2, 2, 3, 3)),
+    "ConvTranspose": _small("ConvTranspose", (1, 2, 4, 4), (2, 2, 2, 2), strides=[2, 2]),
+    "Flatten": _small("Flatten", (1, 2, 4)),
+    "Gather": _resized("Gather", np.array([0])),
+    "Gemm": _small("Gemm", (1, 2), (2, 3)),
+    "HardSigmoid": _small("HardSigmoid", (1, 2)),
+    "LeakyRelu": _small("LeakyRelu", (1, 2), alpha=0.25),
+    "MaxPool": _small("MaxPool", (1, 2, 4, 4), kernel_shape=[2, 2]),
+    "Pad": _resized("Pad", np.array([0, 0, 1, 1, 0, 0, 1, 1])),
+    "QuantizeLinear": _resized("QuantizeLinear", np.float32(0.5), np.int8(3)),
+    "Reshape": _resized("Reshape", np.array([1, 2, 16])),
+    "Resize": _resized("Resize", None, np.array([1, 1, 2, 2], np.float32)),
+    "Resize to sizes": _resized("Resize", None, None, np.array([1, 2, 8, 8])),
+    "Softmax": _small("Softmax", (1, 2)),
+    "Split": _small("Split", (2, 2), num_outputs=1),
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_attributes_with_their_default_are_as_if_absent(name: str) -> None:
+    """Exporters write them: torch `keep_aspect_ratio_policy`, others `auto_pad`."""
+    dtype = "int8" if name == "QuantizeLinear" else "float32"
+    model = DEFAULTS[name].model("y", dtype=dtype)
+    absent = load_onnx(model.SerializeToString())
+    (node,) = model.graph.node
+    given = {item.name for item in node.attribute}
+    for key, default in default_attributes(node.op_type, 19).items():
+        if key not in given:
+            node.attribute.append(default)
+            node.attribute[-1].name = key
+    assert len(node.attribute) > len(given) or name in ("Concat", "LeakyRelu", "Split")
+    assert str(load_onnx(model.SerializeToString())) == str(absent)
+    assert "onnx" not in {item.op for item in absent.nodes}
+
+
+def test_an_attribute_that_is_not_its_default_is_refused_or_left_to_the_host() -> None:
+    model = DEFAULTS["Resize to sizes"].model("y")
+    model.graph.node[0].attribute.append(
+        helper.make_attribute("keep_aspect_ratio_policy", "not_larger")
+    )
+    assert {node.op for node in load_onnx(model.SerializeToString()).nodes} == {"onnx"}
