@@ -40,7 +40,7 @@ def check_machine(m: Module, platform: Platform, blocks: Any) -> None:
 def _check_collisions(m: Module, platform: Platform, blocks: Any) -> None:
     """No unit reads a row in the cycle of its write: the result is undefined in FPGA block RAM."""
     meets = {
-        "INP": blocks.inp.collides(),
+        "INP": blocks.inp.collides(blocks.gemm.reads_three),
         "WGT": blocks.wgt.collides(),
         "PAR": blocks.alu.needs_par & blocks.par.collides(),
         "OUT": blocks.out.collides(),

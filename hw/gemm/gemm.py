@@ -60,6 +60,8 @@ class Gemm(wiring.Component):
     fill : micro-ops. inp_read, wgt_read : operands. out_read : operands of mode DENSE_OUT, if the
     variant has it. gemm_read, gemm_write, gemm_hold : the accumulators' ports of the same names.
     The rest is `unit_signature`.
+
+    `reads_three`, for contracts only: `inp_read` reads the two rows after its own, too.
     """
 
     def __init__(self, *, variant: Variant) -> None:
@@ -76,6 +78,7 @@ class Gemm(wiring.Component):
                 **{name: ports[name].flip() for name in ("gemm_read", "gemm_write", "gemm_hold")},
             }
         )
+        self.reads_three = Signal()
 
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
@@ -99,6 +102,7 @@ class Gemm(wiring.Component):
             self.wgt_read.row.eq(step.wgt),
         ]
         if checks_contracts(platform):
+            m.d.comb += self.reads_three.eq(step.three)
             held = before(m, self.gemm_hold).bit_select(bank_of(variant, step.acc), 1)
             contract(m, platform, ~(issue & held), "no product must start where its bank is held")
         m.d.sync += [

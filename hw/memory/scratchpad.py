@@ -9,7 +9,7 @@ waits for one reads before the data is there.
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -160,9 +160,13 @@ class Scratchpad(wiring.Component):
         register_write(m, write, rows.write)
         return m
 
-    def collides(self) -> Value:
-        """Whether the row being read at the RAM is written in this cycle."""
-        return collides_with(self.rows)
+    def collides(self, three: ValueLike = 0) -> Value:
+        """Whether the row being read at the RAM is written in this cycle.
+
+        With `three`, the two rows after it are read for use, too; otherwise what SlidingRows reads
+        of them is left.
+        """
+        return collides_with(self.rows, three)
 
 
 def register_write(m: Module, write: Any, *ports: Any) -> None:
@@ -174,10 +178,16 @@ def register_write(m: Module, write: Any, *ports: Any) -> None:
         m.d.comb += [port.enable.eq(enable), port.row.eq(row), port.data.eq(data)]
 
 
-def collides_with(rows: Any) -> Value:
-    """Whether a row is read in the cycle in which one of its columns is written."""
-    write = rows.write
-    meets = [on & (write.row[k] == rows.read.row) for k, on in enumerate(write.enable)]
+def collides_with(rows: Any, three: ValueLike = 0) -> Value:
+    """Whether a row is read in the cycle in which one of its columns is written; with `three`, that
+    row or one of the next two."""
+    write, row = rows.write, rows.read.row
+
+    def is_read(written: Value) -> Value:
+        after = (written == (row + 1)[: len(row)]) | (written == (row + 2)[: len(row)])
+        return (written == row) | (three & after)
+
+    meets = [on & is_read(write.row[k]) for k, on in enumerate(write.enable)]
     return rows.read.enable & Cat(meets).any()
 
 

@@ -30,6 +30,45 @@ VARIANTS = {
 }
 
 
+class WatchedInputs(wiring.Component):
+    """INP, and whether a read collides with a write; `three`: the read is of three rows."""
+
+    def __init__(self) -> None:
+        super().__init__({"three": wiring.In(1), "collides": Out(1)})
+        self.inp = Scratchpad(variant=TINY, memory=Memory.INP)
+
+    def elaborate(self, platform: Platform) -> Module:
+        m = Module()
+        m.submodules.inp = self.inp
+        m.d.comb += self.collides.eq(self.inp.collides(self.three))
+        return m
+
+
+def test_a_read_of_three_rows_collides_with_a_write_of_any() -> None:
+    dut, seen = WatchedInputs(), {}
+
+    async def run(ctx) -> None:
+        for three in (0, 1):
+            for distance in range(-1, 4):
+                fill = {"memory": LoadMemory.INP, "row": 5 + distance, "beat": 0, "data": 1}
+                ctx.set(dut.inp.fill.p, fill)
+                ctx.set(dut.inp.fill.valid, 1)
+                for _ in range(WRITE_CYCLES):
+                    await ctx.tick()
+                    ctx.set(dut.inp.fill.valid, 0)
+                ctx.set(dut.three, three)
+                ctx.set(dut.inp.read.row, 5)
+                for enable in (0, 1):
+                    ctx.set(dut.inp.read.enable, enable)
+                    seen[three, distance, enable] = ctx.get(dut.collides)
+                await ctx.tick()
+
+    simulate(dut, run)
+    assert {key for key, collides in seen.items() if collides} == {
+        (0, 0, 1), (1, 0, 1), (1, 1, 1), (1, 2, 1),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("memory", [Memory.INP, Memory.WGT, Memory.PAR])
 def test_fills_and_reads(name: str, memory: Memory) -> None:
