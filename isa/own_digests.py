@@ -15,13 +15,16 @@ __all__ = ["OwnDigests", "user_cache_root"]
 MAX_FILES = 4096
 
 
-def user_cache_root() -> Path:
-    """Folder of all that Daedal keeps for the user, ``~/.cache/daedal`` by default.
+def user_cache_root() -> Path | None:
+    """Folder of all that Daedal keeps for the user, ``~/.cache/daedal`` by default; None for a user
+    without a home. `daedal.native.caches` has the other caches in it.
 
     Source: XDG Base Directory Specification 0.8.
     """
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "daedal"
+    given, home = os.environ.get("XDG_CACHE_HOME", ""), os.path.expanduser("~")
+    if os.path.isabs(given):
+        return Path(given) / "daedal"
+    return Path(home) / ".cache" / "daedal" if os.path.isabs(home) else None
 
 
 class OwnDigests:
@@ -40,7 +43,9 @@ class OwnDigests:
         if self._folder is None:
             return
         with contextlib.suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._folder.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in (self._folder.parent, self._folder):
+                folder.mkdir(exist_ok=True, mode=0o700)
             self._forget_oldest(self._folder)
             (self._folder / digest).touch(mode=0o600)
 

@@ -4,7 +4,6 @@ A file may have been changed, hash and all, or made by other tools. What passed 
 digest of its bytes and of the rules, so that loading it again costs nothing.
 """
 
-import contextlib
 import hashlib
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +27,9 @@ def check_verified(
     source : names the program in errors.
     known : programs that passed before; by default those in the user's cache.
     """
-    known = _user_digests() if known is None else known
+    if known is None:
+        root = user_cache_root()
+        known = OwnDigests(None if root is None else root / "verified")
     digest = hashlib.sha256(_rules() + data).hexdigest()
     if digest in known:
         return
@@ -40,12 +41,6 @@ def check_verified(
             f"{source} must pass the verifier, and it does not: {error}; compile the model again"
         ) from error
     known.add(digest)
-
-
-def _user_digests() -> OwnDigests:
-    with contextlib.suppress(RuntimeError):  # a user without a home
-        return OwnDigests(user_cache_root() / "verified")
-    return OwnDigests(None)
 
 
 @lru_cache(maxsize=1)

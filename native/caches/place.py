@@ -31,6 +31,7 @@ class CacheKind:
 CACHES = {
     "native": CacheKind("object code of kernels", Limit(256 << 20, 4096)),
     "own_code": CacheKind("hashes of machine code made here", Limit(1 << 20, 4096)),
+    "verified": CacheKind("hashes of programs that passed the verifier", Limit(1 << 20, 4096)),
     "segments": CacheKind("scheduled layers, linked programs", Limit(256 << 20)),
     "host_rates": CacheKind("measured rates of this host", Limit(1 << 20, 64)),
     "rtl": CacheKind("Verilog and simulators", Limit(4 << 30)),

@@ -6,6 +6,7 @@ import pytest
 
 from daedal.isa import own_digests
 from daedal.isa.own_digests import OwnDigests, user_cache_root
+from daedal.native.caches.place import CACHES, user_caches
 
 DIGESTS = [f"{number:064x}" for number in range(9)]
 
@@ -15,7 +16,8 @@ def test_digests_are_kept(tmp_path: Path) -> None:
     assert DIGESTS[0] not in OwnDigests(folder)
     OwnDigests(folder).add(DIGESTS[0])
     assert DIGESTS[0] in OwnDigests(folder) and DIGESTS[1] not in OwnDigests(folder)
-    assert folder.stat().st_mode & 0o777 == 0o700
+    # The folder above is that of other caches, which others must not be able to write, either.
+    assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_folder_that_others_may_open_counts_as_empty(tmp_path: Path) -> None:
@@ -47,5 +49,7 @@ def test_without_a_usable_folder_nothing_is_kept(tmp_path: Path) -> None:
 def test_the_users_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert user_cache_root() == tmp_path / "daedal"
+    assert user_caches() == user_cache_root(), "there is one folder for all caches"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/is/ignored")
-    assert user_cache_root() == Path.home() / ".cache" / "daedal"
+    assert user_caches() == user_cache_root() == Path.home() / ".cache" / "daedal"
+    assert "verified" in CACHES
