@@ -5,15 +5,9 @@ success; 1 a device failed or results differ; 2 wrong input, a file error or out
 interrupted; 128 plus the number of any other signal that ended it.
 """
 
-import contextlib
-import io
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from types import FrameType
-from typing import NoReturn
 
 import typer
 from rich.markup import escape
@@ -33,12 +27,15 @@ from daedal.commands.pool import pool_command
 from daedal.commands.profile import profile_command
 from daedal.commands.quantize import quantize_command
 from daedal.commands.run import run_command
+from daedal.commands.signals import Ended, signals_raise
+from daedal.commands.streams import prepare_streams
 from daedal.commands.synth import synth_command
 from daedal.commands.trace import trace_command
 from daedal.commands.tune import tune_command
 from daedal.commands.verilog import verilog_command
 from daedal.isa.errors import DaedalError, UserError
 from daedal.native.caches.report import cache_problem
+from daedal.native.python_child import SAFE_PATH, changed_environment
 from daedal.reports.console import make_console
 
 __all__ = ["app", "main"]
@@ -70,22 +67,11 @@ app.command("disasm")(disasm_command)
 app.command("doctor")(doctor_command)
 
 
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-
-
-class _Ended(BaseException):
-    """A signal asks the process to end; as an exception, it lets every caller clean up."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
 def main() -> None:
     """Run the command line; users' mistakes end in one sentence and exit status 2."""
-    _show_everything()
+    prepare_streams()
     try:
-        with _signals_raise():
+        with signals_raise(), changed_environment(SAFE_PATH):
             _mention_caches()
             try:
                 app()
@@ -106,7 +92,7 @@ def main() -> None:
         _fail("this needs more memory than there is; give smaller inputs or a smaller variant", 2)
     except KeyboardInterrupt:
         _fail("interrupted", 130)
-    except _Ended as ended:
+    except Ended as ended:
         _fail(f"ended by {signal.Signals(ended.number).name}", 128 + ended.number)
 
 
@@ -115,34 +101,6 @@ def _mention_caches() -> None:
     problem = cache_problem()
     if problem is not None:
         make_console(stderr=True).print(f"[yellow]note:[/yellow] {escape(problem)}")
-
-
-def _show_everything() -> None:
-    """Escape characters of names that the terminal's encoding lacks, instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-@contextlib.contextmanager
-def _signals_raise() -> Iterator[None]:
-    """Within the block, signals that would end the process at once raise `_Ended`."""
-    caught = []
-    if threading.current_thread() is threading.main_thread():
-        # Signals that the parent ignores (SIGHUP under nohup) stay ignored.
-        caught = [n for n in _SIGNALS if signal.getsignal(n) is signal.SIG_DFL]
-    for number in caught:
-        signal.signal(number, _end)
-    try:
-        yield
-    finally:
-        for number in caught:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _end(number: int, _frame: FrameType | None) -> NoReturn:
-    signal.signal(number, signal.SIG_IGN)  # a second one would interrupt the cleanup
-    raise _Ended(number)
 
 
 def _drop_output() -> None:

@@ -11,6 +11,7 @@ from amaranth.lib import wiring
 from daedal.hw.family import Family, Portable
 from daedal.hw.machine import Machine
 from daedal.isa.variant import Variant
+from daedal.native.python_child import SAFE_PATH, changed_environment, tool_places
 
 __all__ = ["TOP_MODULE", "emit_component", "emit_verilog"]
 
@@ -67,9 +68,10 @@ def emit_component(
     """Return `component` as Verilog with top module `name`, headed by `title` as a comment."""
     assert not (family and assertions), "assertions are for simulations of the portable form"
     platform = family or (Portable.ASSERTED if assertions else Portable.PLAIN)
-    text = verilog.convert(
-        component, name=name, platform=platform, emit_src=False, strip_internal_attrs=True
-    )
+    with changed_environment({**SAFE_PATH, **tool_places()}):  # Amaranth starts Yosys in a Python
+        text = verilog.convert(
+            component, name=name, platform=platform, emit_src=False, strip_internal_attrs=True
+        )
     # Verilog-2005, all that Icarus reads, has no `assert`. Every simulator supports `$fatal`, and
     # reports its location.
     text = _ASSERTION.sub(r"\1if (!\2)\n\1  $fatal(1, \3);", text)

@@ -4,9 +4,10 @@ import multiprocessing
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from typing import IO, TYPE_CHECKING
+
+from daedal.native.python_child import python_command, python_environment
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -47,7 +48,7 @@ class ChildProcess:
     """
 
     def __init__(self, role: str, memory_bytes: int) -> None:
-        self._command = [sys.executable, "-P", *PROGRAM, role]
+        self._command = python_command(*PROGRAM, role)
         self._memory_bytes = memory_bytes
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection[object, object] | None = None
@@ -112,6 +113,7 @@ class ChildProcess:
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 start_new_session=True,
+                env=python_environment(),
             )
             theirs.close()
             self._connection = ours

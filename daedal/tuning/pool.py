@@ -24,6 +24,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.space import Config
 from daedal.isa.errors import DaedalError, TuningError, first_line
 from daedal.isa.variant import Variant
+from daedal.native.python_child import SAFE_PATH, changed_environment
 from daedal.tuning import pool_worker
 from daedal.tuning.layer_runner import checked
 from daedal.tuning.layer_task import CYCLE_MODEL, LayerTask
@@ -94,7 +95,8 @@ class Pool:
                 raise TuningError("certificates belong to a pool to join; give its address, too")
             if workers < 1:
                 raise TuningError(f"a pool must have at least 1 worker, not {workers}")
-            self._cluster = _own_cluster(workers)
+            with changed_environment(SAFE_PATH):
+                self._cluster = _own_cluster(workers)
             self._client = distributed.Client(self._cluster, set_as_default=False)
         else:
             if workers:

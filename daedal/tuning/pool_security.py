@@ -16,6 +16,7 @@ import dask
 from distributed.security import Security
 
 from daedal.isa.errors import TuningError, first_line
+from daedal.native.python_child import SAFE_PATH
 
 __all__ = ["TLS_FILES", "configure", "is_any_address", "pool_url", "security_of"]
 
@@ -32,6 +33,8 @@ def configure() -> None:
         # Candidates run in children of a worker. A worker that dies was killed by someone else, so
         # its candidates are not to blame.
         "distributed.scheduler.allowed-failures": 100,
+        # Workers import nothing from the working folder.
+        **{f"distributed.nanny.pre-spawn-environ.{name}": SAFE_PATH[name] for name in SAFE_PATH},
         # The system's settings must not weaken this.
         "distributed.comm.tls.min-version": 1.2,
     }

@@ -17,6 +17,7 @@ from amaranth.hdl import Fragment
 from daedal.hw.family import Portable
 from daedal.hw.formal.claims import Claims
 from daedal.isa.errors import ToolError
+from daedal.native.python_child import python_environment, tool_places
 
 __all__ = ["Graph", "lower", "parse"]
 
@@ -69,7 +70,12 @@ def lower(claims: Claims) -> Graph:
         Path(folder, "run.ys").write_text(_SCRIPT, encoding="utf-8")
         # The wheel sees only the current folder, so the call gets a folder of its own.
         done = subprocess.run(
-            [tool, "-q", "run.ys"], cwd=folder, capture_output=True, text=True, check=False
+            [tool, "-q", "run.ys"],
+            cwd=folder,
+            env=python_environment(tool_places()),
+            capture_output=True,
+            text=True,
+            check=False,
         )
         path = Path(folder, "claims.aag")
         if done.returncode or not path.exists():

@@ -8,10 +8,8 @@ import contextlib
 import importlib.metadata
 import importlib.util
 import math
-import os
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -20,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daedal.isa.errors import ToolError, first_line
+from daedal.native.python_child import python_command, python_environment, tool_places
 
 __all__ = ["ECPPACK", "NEXTPNR", "YOSYS", "Tool", "run_tool", "run_tools"]
 
@@ -156,9 +155,10 @@ def run_tools(
 
 def _start(tool: Tool, arguments: Sequence[str], folder: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(
-        [sys.executable, "-c", _CHILD, tool.module, tool.function, *arguments],
+        python_command("-c", _CHILD, tool.module, tool.function, *arguments),
         cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder)},  # killed, it would leave a folder behind
+        # Killed, it would leave a folder of temporary files behind.
+        env=python_environment({"TMPDIR": str(folder), **tool_places()}),
         stdin=subprocess.PIPE,  # its end tells the child that nobody is here any more
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -14,10 +14,11 @@ __all__ = ["distrust", "is_own_file", "make_own_folder", "read_own"]
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def distrust(folder: Path) -> str | None:
+def distrust(folder: Path, others: int = _OTHERS_WRITE) -> str | None:
     """Why someone else may have written what is in `folder`; None where nobody else can have.
 
-    A folder that does not exist is trusted, and a link of this user to a folder like any other.
+    `others` are the bits of its mode that let someone else write. A folder that does not exist is
+    trusted, and a link of this user to a folder like any other.
     """
     try:
         for status in (os.lstat(folder), os.stat(folder)):
@@ -25,7 +26,7 @@ def distrust(folder: Path) -> str | None:
                 return f"it belongs to another user ({status.st_uid})"
         if not stat.S_ISDIR(status.st_mode):
             return "it is no folder"
-        if status.st_mode & _OTHERS_WRITE:
+        if status.st_mode & others:
             return f"others may write to it (mode {stat.S_IMODE(status.st_mode):o})"
     except FileNotFoundError:
         return None if not folder.is_symlink() else "it is a link to nothing"

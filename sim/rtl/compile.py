@@ -229,7 +229,7 @@ def _make_variables(compiler: Compiler, waves: bool, runtime_flags: Sequence[str
 
 def _archiver() -> str:
     found = shutil.which("ar")
-    return shlex.quote(found) if found else f"{shlex.quote(sys.executable)} -m ziglang ar"
+    return shlex.quote(found) if found else f"{shlex.quote(sys.executable)} -P -m ziglang ar"
 
 
 def build_icarus(

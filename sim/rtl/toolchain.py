@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daedal.isa.errors import ToolError
+from daedal.native.python_child import SAFE_PATH
 
 __all__ = [
     "Compiler",
@@ -107,6 +108,7 @@ def simulation_environment() -> dict[str, str]:
         )
     environment = tool_environment()
     environment["PATH"] += os.pathsep + str(cocotb_tools.config.libs_dir)
+    environment |= SAFE_PATH
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     environment["PYGPI_PYTHON_BIN"] = sys.executable
     environment["GPI_USERS"] = f"{libpython};{cocotb_tools.config.pygpi_entry_point()}"
@@ -185,7 +187,7 @@ def find_compiler() -> Compiler:
         )
     if importlib.util.find_spec("ziglang") is not None:
         version = importlib.metadata.version("ziglang")
-        command = f"{shlex.quote(sys.executable)} -m ziglang c++"
+        command = f"{shlex.quote(sys.executable)} -P -m ziglang c++"
         return Compiler(command, "clang", f"zig {version}")
     raise ToolError(
         f"{_RTL} needs a C++20 compiler, which is missing{too_old}; install g++ with the system's "

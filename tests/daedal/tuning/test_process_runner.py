@@ -19,6 +19,7 @@ from daedal.tuning.layer_task import RTL, LayerTask
 from daedal.tuning.process_runner import ProcessRunner
 from daedal.tuning.runner import Failure, Result
 from daedal.tuning.sandbox import Sandbox
+from tests.support.hostile_folder import HostileFolder
 from tests.support.processes import alive, wait_until
 from tests.support.tuning_layers import HARMFUL, harmful, small_layer, space
 
@@ -41,7 +42,11 @@ def with_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child_process, "PROGRAM", ("-c", HARMFUL))
 
 
-def test_cycles_are_those_of_this_process(task: LayerTask, configs: list[Config]) -> None:
+def test_cycles_are_those_of_this_process(
+    task: LayerTask, configs: list[Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = HostileFolder(tmp_path / "download")
+    hostile.enter(monkeypatch)
     with Sandbox() as sandbox:
         runner = ProcessRunner(task, sandbox)
         found = runner(configs)
@@ -52,6 +57,7 @@ def test_cycles_are_those_of_this_process(task: LayerTask, configs: list[Config]
     assert found == LayerRunner(*small_layer(TINY), TINY)(configs)
     assert runner.workload == task.workload
     assert not any(alive(pid) for pid in pids if pid is not None)
+    assert hostile.imported == []
 
 
 @pytest.mark.usefixtures("with_harm")

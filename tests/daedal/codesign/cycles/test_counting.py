@@ -1,5 +1,6 @@
 """Workers that count: what the search is told where one of them is killed."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -25,6 +26,7 @@ class KilledPool:
         pass
 
     def submit(self, _call: Callable[..., Any], *_given: Any) -> "Future[Any]":
+        assert os.environ["PYTHONSAFEPATH"] == "1", "a worker imports nothing from this folder"
         task: Future[Any] = Future()
         task.set_exception(BrokenProcessPool("killed"))
         return task

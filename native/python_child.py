@@ -1,0 +1,72 @@
+"""How Python processes are started: with nothing from the working folder.
+
+The working folder may be a download, and Python imports modules from there for ``-c`` and ``-m``: a
+file `pickle.py` in it would run. So every child gets ``-P`` and ``PYTHONSAFEPATH``, which its own
+children inherit. Compiled WebAssembly, which wheels of tools keep for the user, is code, too: it is
+kept elsewhere where another user may have written it, or where the user has no home folder.
+"""
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from daedal.native.caches.place import temporary_caches, user_caches, user_home
+from daedal.native.caches.trust import distrust
+
+__all__ = [
+    "SAFE_PATH",
+    "changed_environment",
+    "python_command",
+    "python_environment",
+    "tool_places",
+]
+
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""What keeps Python from importing modules of the working folder."""
+
+_WASM_CACHES = ("YoWASP", "wasmtime")
+
+
+def python_command(*arguments: str) -> list[str]:
+    """The command line of a child that runs this Python; to be used with `python_environment`."""
+    return [sys.executable, "-P", *arguments]
+
+
+def python_environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child that runs Python: that of this process, with `changes`."""
+    return {**os.environ, **SAFE_PATH, **(changes or {})}
+
+
+@contextlib.contextmanager
+def changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Within the block, this process and what libraries start have these variables."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def tool_places() -> dict[str, str]:
+    """Variables that lead tools to folders which they can use, and which are this user's."""
+    places = {} if user_home() is not None else {"HOME": _temporary("home")}
+    caches = user_caches()
+    if caches is None or any(
+        distrust(caches.parent / name, others=stat.S_IWOTH) for name in _WASM_CACHES
+    ):
+        places["XDG_CACHE_HOME"] = _temporary("tools")
+    return places
+
+
+def _temporary(name: str) -> str:
+    folder = Path(temporary_caches(), name)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return str(folder)
