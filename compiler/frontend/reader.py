@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from daedal.compiler.frontend.bounds import check_bounds
+from daedal.compiler.frontend.conditions import check_conditions
 from daedal.compiler.frontend.external import load_external_data
 from daedal.compiler.frontend.functions import check_functions, inline_functions
 from daedal.compiler.frontend.qoperators import expand_qoperators
@@ -69,6 +70,7 @@ def _check(model: onnx.ModelProto, loops: bool) -> None:
         raise ModelError(
             f"a model must be valid ONNX, and this one is not: {reason}; export it again"
         ) from error
+    check_conditions(model)
 
 
 def opset_of(model: onnx.ModelProto) -> int:
