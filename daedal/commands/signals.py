@@ -1,11 +1,9 @@
 """Turns signals that would end the process into exceptions, so that every caller can clean up."""
 
 import contextlib
-import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
@@ -29,8 +27,8 @@ def signals_raise() -> Iterator[None]:
     """Within the block, signals that would end the process at once raise `Ended`.
 
     Python drops an exception that is raised in a callback: of the garbage collector, of a weak
-    reference, of ctypes, in `__del__`. The signal is then sent again, an interrupt from the
-    keyboard, too.
+    reference, of ctypes, in `__del__`. It is then raised again a little later, an interrupt from
+    the keyboard, too.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -40,11 +38,12 @@ def signals_raise() -> Iterator[None]:
     hook = sys.unraisablehook
     for number in caught:
         signal.signal(number, _end)
-    sys.unraisablehook = _resending(hook)
+    sys.unraisablehook = dropped = _Dropped(hook)
     try:
         yield
     finally:
         sys.unraisablehook = hook
+        dropped.disarm()
         for number in caught:
             signal.signal(number, signal.SIG_DFL)
 
@@ -54,28 +53,38 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
     raise Ended(number)
 
 
-def _resending(hook: Callable[[Any], object]) -> Callable[[Any], object]:
-    """A hook for exceptions that are dropped, which sends signals again and gives the rest to
-    `hook`."""
+class _Dropped:
+    """The hook for exceptions that Python drops: keeps those of signals, gives `hook` the rest."""
 
-    def resend(dropped: Any) -> None:
-        error = dropped.exc_value
-        if isinstance(error, Ended):
-            signal.signal(error.number, _end)
-            _send_later(error.number)
-        elif isinstance(error, KeyboardInterrupt):
-            _send_later(signal.SIGINT)
-        else:
-            hook(dropped)
+    def __init__(self, hook: Callable[[Any], object]) -> None:
+        self._hook = hook
+        self._kept: BaseException | None = None
+        self._before: Any = None
+        """How SIGALRM was handled before this used it."""
 
-    return resend
+    def __call__(self, dropped: Any) -> None:
+        """See `sys.unraisablehook`."""
+        if not isinstance(dropped.exc_value, (Ended, KeyboardInterrupt)):
+            self._hook(dropped)
+            return
+        self._kept = dropped.exc_value
+        before = signal.signal(signal.SIGALRM, self._raise_again)
+        if self._before is None:
+            self._before = before
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
 
+    def disarm(self) -> None:
+        """Handle SIGALRM as before."""
+        if self._before is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._before)
 
-def _send_later(number: int) -> None:
-    """Send a signal to this process when the callback that runs now may be over."""
-
-    def send() -> None:
-        time.sleep(_AGAIN_SECONDS)
-        os.kill(os.getpid(), number)
-
-    threading.Thread(target=send, daemon=True).start()
+    def _raise_again(self, _number: int, frame: FrameType | None) -> None:
+        """Raise what was dropped, unless this interrupts the hook, where it would be lost."""
+        while frame is not None and frame.f_code is not _Dropped.__call__.__code__:
+            frame = frame.f_back
+        if frame is not None:
+            signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+        elif self._kept is not None:
+            kept, self._kept = self._kept, None
+            raise kept
