@@ -1,5 +1,6 @@
 """What every test shares: seeds, golden texts, the folder of shared models, strict skips in CI."""
 
+import gc
 import os
 import zlib
 from collections.abc import Callable, Generator
@@ -54,6 +55,17 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"--shard must be K/N with K from 1 to N, not {shard!r}")
     plugin = Durations(read_table(), (number, count) if shard else None)
     config.pluginmanager.register(plugin, "durations")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects without the garbage collector, which later skips the modules and tests, too."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ PAGE = (Path(__file__).resolve().parent.parent / "docs" / "models.md").read_text
 BLOCK = re.compile(r"```(sh|python|text)\n(.*?)```\n", re.DOTALL)
 
 
+@pytest.mark.heavy(8)
 def test_the_page_shows_what_happens(tmp_path: Path) -> None:
     """Words and figures are the same; none of them is a time."""
     pytest.importorskip("sklearn.datasets", reason="needs scikit-learn's digits")

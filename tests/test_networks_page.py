@@ -45,6 +45,7 @@ def with_other_signs(program: Program, word: int) -> Program:
     return replace(program, constants=bytes(constants))
 
 
+@pytest.mark.heavy(10)
 def test_the_page_shows_what_happens(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Words are the same, and numbers within 10 %, but for times."""
     folder = make_checkout(tmp_path)

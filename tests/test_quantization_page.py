@@ -16,6 +16,7 @@ def checkout(tmp_path: Path) -> Path:
     return make_checkout(tmp_path)
 
 
+@pytest.mark.heavy(8)
 def test_commands_run(checkout: Path) -> None:
     """In order, in one folder."""
     outputs = [run_line(line, checkout) for line in commands(PAGE)]
@@ -23,6 +24,7 @@ def test_commands_run(checkout: Path) -> None:
     assert (checkout / "digits_int8.daedal").exists()
 
 
+@pytest.mark.heavy(4)
 def test_python_runs(checkout: Path) -> None:
     (snippet,) = blocks(PAGE, "python")
     (checkout / "snippet.py").write_text(snippet)

@@ -34,6 +34,7 @@ def test_make_targets_exist() -> None:
 
 
 @pytest.mark.rtl
+@pytest.mark.heavy(30)
 @pytest.mark.xdist_group("vta-rtl")
 def test_commands_run(checkout: Path, vta_rtl: RtlDevice) -> None:
     """In order, in one folder; `vta_rtl` says whether the simulator can be built."""
@@ -46,11 +47,13 @@ def test_commands_run(checkout: Path, vta_rtl: RtlDevice) -> None:
     assert "of peak" in profile
 
 
+@pytest.mark.heavy(4)
 def test_the_installed_command_runs(checkout: Path) -> None:
     """In a process of its own, by its name: the pages' commands run in this one."""
     assert "Usage: daedal [OPTIONS] COMMAND" in run_in_shell("daedal --help", checkout)
 
 
+@pytest.mark.heavy(6)
 def test_python_runs(checkout: Path) -> None:
     (snippet,) = blocks(README, "python")
     (checkout / "snippet.py").write_text(snippet)

@@ -1,6 +1,6 @@
 """Random legal schedules of every operator: te = loop IR = the machine, whatever was chosen.
 
-A few of each operator run always; ``-m slow`` runs 500 of each. An attempt that the compiler
+One of each operator runs always; ``-m slow`` runs 500 of each. An attempt that the compiler
 refuses, a tile that does not fit among them, does not count.
 """
 
@@ -32,7 +32,7 @@ legal, of attention's 13 and 22 %, in some seeds fewer than `SHARE`."""
 
 NAMES = [name for name in OPERATORS if name not in LONG]
 
-NUM_QUICK, NUM_SLOW = 3, 500
+NUM_QUICK, NUM_SLOW = 1, 500
 
 PER_SHAPE = 5
 """Schedules tried of one shape."""
@@ -47,7 +47,7 @@ class Shape:
     def __init__(self, name: str, seed: int, number: int) -> None:
         pick = Pick.seeded((seed, number))
         variants = [variant for variant in VARIANTS if OPERATORS[name].runs_on(variant)]
-        self.variant = variants[number % len(variants)]
+        self.variant = variants[(seed + number) % len(variants)]
         self.graph = OPERATORS[name].graph(pick, self.variant)
         self.inputs = inputs_of(self.graph, pick)
         self.compiled = Compiled.of(self.graph, self.variant)
@@ -74,11 +74,15 @@ class Shape:
 def check(name: str, seed: int, wanted: int) -> None:
     found = attempts = number = 0
     while found < wanted:
-        assert attempts * SHARE <= found + wanted, f"{found} of {attempts} attempts are legal"
+        assert attempts * SHARE <= found + max(wanted, 3), (
+            f"{found} of {attempts} attempts are legal"
+        )
         print(f"{name}: seed {seed}, shape {number}")
         shape = Shape(name, seed, number)
-        legal = sum(shape.check_another() for _ in range(min(PER_SHAPE, wanted - found)))
-        found, attempts, number = found + legal, attempts + PER_SHAPE, number + 1
+        for _ in range(PER_SHAPE):
+            if found < wanted:
+                found, attempts = found + shape.check_another(), attempts + 1
+        number += 1
     print(f"{name}: {found} of {attempts} attempts are legal")
 
 
@@ -113,7 +117,7 @@ def test_random_schedules_of_other_arrays(name: str, bounds: Bounds, seed: int) 
         pads = (kernel[0] - 1, kernel[1] - 1, 0, 1)
         case = conv_case(variant, rng, shape, 2, kernel, (1, 2), pads, bounds=bounds)
         attempts += 1
-        assert attempts * SHARE <= NUM_QUICK
+        assert attempts * SHARE <= 3
         try:
             schedule = random_schedule(case.schedule, case.original, rng)
             check_operator(

@@ -19,6 +19,7 @@ from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor
 from daedal.runtime.generation import generate
 from tests.support.decoders import SmallDecoder, feed_caches
+from tests.support.rtl import rtl_device
 
 STATES = {"k_cache_*": "k_new_*", "v_cache_*": "v_new_*"}
 VARIANT = load_variant("attention")
@@ -78,10 +79,11 @@ def test_timing_counts_and_computes() -> None:
 
 
 @pytest.mark.rtl
+@pytest.mark.xdist_group("attention-rtl")
 def test_rtl_counts_and_computes_the_same() -> None:
     found = []
-    for name in ("rtl", "timing"):
-        executor = Executor(compiled(GROUPED), open_device(name, VARIANT))
+    for device in (rtl_device(VARIANT), open_device("timing", VARIANT)):
+        executor = Executor(compiled(GROUPED), device)
         steps = generate(executor, Decoder(GROUPED.tables()), [3, 5], max_tokens=1)
         found.append([(step.logits.tolist(), step.profile.cycles) for step in steps])
     assert found[0] == found[1]

@@ -60,8 +60,17 @@ def stream_model(rng: np.random.Generator, channels: int, rows: int = 3) -> onnx
     return maker.model("y", dtype="int8")
 
 
-@pytest.mark.parametrize("channels", [16, 40, 100])
-@pytest.mark.parametrize("name", ["vta", "attention", "ecp5", "tiny"])
+@pytest.mark.parametrize(
+    ("name", "channels"),
+    [
+        *(("vta", channels) for channels in (16, 40, 100)),
+        *((name, 40) for name in ("attention", "ecp5", "tiny")),
+        *(
+            pytest.param(name, channels, marks=pytest.mark.slow)
+            for name, channels in product(("attention", "ecp5", "tiny"), (16, 100))
+        ),
+    ],
+)
 def test_a_residual_stream(name: str, channels: int, rng: np.random.Generator) -> None:
     model = stream_model(rng, channels)
     data, variant = model.SerializeToString(), wide(name)

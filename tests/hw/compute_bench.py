@@ -6,7 +6,7 @@ The model is `isa.semantics`: the same instructions run on the same `State`, the
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Elaboratable, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
@@ -230,10 +230,16 @@ def issue_word(variant: Variant, instruction: Instruction, index: int) -> int:
     return word | index << instruction_bits(variant)
 
 
-def simulate(top, *processes: Callable, cycles: int = 20_000) -> None:
-    """Run coroutines until the ones that are no background are done; fail after `cycles`."""
-    simulator = Simulator(top)
-    simulator.add_clock(1e-6)
+def simulate(top: Elaboratable | Simulator, *processes: Callable, cycles: int = 20_000) -> None:
+    """Run coroutines until the ones that are no background are done; fail after `cycles`.
+
+    `top` is a design, or a simulator of one with a clock (`shared_designs`).
+    """
+    if isinstance(top, Simulator):
+        simulator = top
+    else:
+        simulator = Simulator(top)
+        simulator.add_clock(1e-6)
     left = len(processes)
 
     def wrap(process: Callable) -> Callable:

@@ -69,13 +69,17 @@ def sink(
 class Bench:
     """A design and its testbenches; `run` ends when every foreground testbench has ended.
 
+    With `simulator` it is one of this design that others have used (`shared_designs`).
+
     Background testbenches run as long as there is a foreground. The bench fails when `cap_cycles`
     pass first.
     """
 
-    def __init__(self, design: Elaboratable):
-        self._simulator = Simulator(design)
-        self._simulator.add_clock(1e-6)
+    def __init__(self, design: Elaboratable, simulator: Simulator | None = None):
+        if simulator is None:
+            simulator = Simulator(design)
+            simulator.add_clock(1e-6)
+        self._simulator = simulator
         self._foreground: list[Callable] = []
         self._left = 0
         self.cycles = 0

@@ -62,6 +62,7 @@ def test_operators_on_rtl(make, rng):
 
 
 @pytest.mark.rtl
+@pytest.mark.slow
 def test_wide_results_on_rtl(rng):
     """Sums and products of 16 bits, which LOAD and STORE move as rows of accumulators."""
     variant = load_variant("tiny").replace(wide_requantize=True)

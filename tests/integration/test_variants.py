@@ -28,6 +28,8 @@ MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qd
 OUTPUT = "fc0_q"
 INT8 = [name for name, v in every_variant().items() if v.array.input_bits == 8]
 OTHERS = [name for name in every_variant() if name not in INT8]
+QUICK = ("tiny", "vta", "attention", "smallest", "mixed")
+"""Among them the least and the most that a variant can have; the others are left to the shards."""
 PAD_VALUE = 5
 """What `conv_case` pads with."""
 
@@ -37,7 +39,10 @@ def digits(name: str) -> Artifact:
     return daedal.compile(MODEL, every_variant()[name])
 
 
-@pytest.mark.parametrize("name", INT8)
+@pytest.mark.heavy(4)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in INT8]
+)
 def test_digits(name: str) -> None:
     """The verified program gives the integer graph's logits."""
     verify(digits(name).program)

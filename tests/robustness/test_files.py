@@ -11,7 +11,7 @@ import pytest
 
 from tests.robustness.supervisor import run_cases
 
-SAMPLE = {"artifact": 75, "cpu-artifact": 50, "cpu-model": 100, "model": 120}
+SAMPLE = {"artifact": 20, "cpu-artifact": 15, "cpu-model": 25, "model": 30}
 """How many cases of each kind run in every test run, from the first."""
 
 ALL = {"artifact": 1_000, "cpu-artifact": 500, "cpu-model": 1_500, "model": 2_000}
@@ -30,11 +30,13 @@ def check(kind: str, numbers: Iterable[int]) -> None:
     assert min(counts["done"], counts["refused"]) > len(outcomes) / 20, counts
 
 
+@pytest.mark.heavy(10)
 @pytest.mark.parametrize("kind", SAMPLE)
 def test_first_cases(kind: str) -> None:
     check(kind, range(SAMPLE[kind]))
 
 
+@pytest.mark.heavy(5)
 @pytest.mark.parametrize("kind", ONCE_FAILED)
 def test_cases_that_failed(kind: str) -> None:
     failures = [str(x) for x in run_cases(kind, ONCE_FAILED[kind]) if x.outcome != "done"]

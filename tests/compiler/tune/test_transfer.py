@@ -1,5 +1,6 @@
 """The transferred model: what it takes to new tasks, what it keeps, and its file."""
 
+import importlib.util
 import re
 
 import numpy as np
@@ -15,7 +16,10 @@ from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 from tests.support.tuning_spaces import Rugged, Small
 
-pytest.importorskip("xgboost", reason="xgboost is missing; install daedal[tune]")
+# Not imported here: that takes two seconds, in each process that collects tests.
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("xgboost") is None, reason="xgboost is missing; install daedal[tune]"
+)
 
 VARIANT, MEMORY = load_variant("tiny"), PRESETS["ddr"]
 

@@ -20,6 +20,7 @@ from tests.hw.compute_bench import (
     random_state,
     simulate,
 )
+from tests.hw.shared_designs import shared_design
 
 TINY = load_variant("tiny")
 VARIANTS = {
@@ -64,7 +65,7 @@ class Bench:
         self.rng = np.random.default_rng(5)
         self.gaps = gaps
         self.traffic = traffic
-        self.top = ComputeSide(variant=variant, opcode=Opcode.ALU)
+        self.top, self.simulator = shared_design(ComputeSide, variant=variant, opcode=Opcode.ALU)
         self.acc_rows = banked_rows(variant)
         self.words = [
             *fill_words(state, LoadMemory.UOP_ALU, range(scratchpad_rows(variant, state))),
@@ -145,7 +146,7 @@ class Bench:
             ctx.set(dut.gemm_read.enable, 0)
             ctx.set(dut.gemm_write.enable, 0)
 
-        simulate(dut, fill, issue, watch, disturb)
+        simulate(self.simulator, fill, issue, watch, disturb)
 
 
 def scratchpad_rows(variant: Variant, state: State) -> int:

@@ -21,6 +21,7 @@ from tests.hw.compute_bench import (
     random_state,
     simulate,
 )
+from tests.hw.shared_designs import shared_design
 
 TINY = load_variant("tiny")
 # Micro-ops for the hazards of four modes.
@@ -73,7 +74,7 @@ class Bench:
         self.rng = np.random.default_rng(seed)
         self.gaps = gaps
         self.traffic = traffic
-        self.top = ComputeSide(variant=variant, opcode=Opcode.GEMM)
+        self.top, self.simulator = shared_design(ComputeSide, variant=variant, opcode=Opcode.GEMM)
         self.filled = self.stopped = False
         self.retired: list[tuple[int, int, int]] = []
         self.errors: list[tuple[int, int]] = []
@@ -164,7 +165,7 @@ class Bench:
                     ctx.set(dut.alu_write.payload, {"row": last, "mask": 0, "data": 0})
                     await alu_turn(ctx, dut, "alu_write", acc_bank(self.variant, last))
 
-        simulate(dut, fill, issue, watch, disturb)
+        simulate(self.simulator, fill, issue, watch, disturb)
 
     def check(self, acc_rows: list[int]) -> None:
         for row in acc_rows:
@@ -191,10 +192,10 @@ def gemm_uops(variant: Variant, rng: np.random.Generator, acc: list[int], mode: 
     )
 
 
-def hazard_rows(acc_rows: list[int], rng: np.random.Generator) -> list[int]:
-    """Rows in which every distance from 1 to 12 between equal ones occurs."""
+def hazard_rows(acc_rows: list[int], rng: np.random.Generator, farthest: int) -> list[int]:
+    """Rows in which every distance from 1 to `farthest` between equal ones occurs."""
     result = []
-    for distance in range(1, 13):
+    for distance in range(1, farthest + 1):
         period = rng.choice(acc_rows, distance, replace=False).tolist()
         result += (period * 3)[: distance + 2]
     return result
@@ -204,20 +205,24 @@ def hazard_rows(acc_rows: list[int], rng: np.random.Generator) -> list[int]:
     "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "lut4")) for n in VARIANTS]
 )
 @pytest.mark.parametrize(
-    ("gaps", "traffic"), [pytest.param(0.0, 0.0, marks=pytest.mark.slow), (0.5, 0.7)]
+    ("gaps", "traffic", "farthest"),
+    [
+        (0.5, 0.7, 6),
+        *(pytest.param(*rates, 12, marks=pytest.mark.slow) for rates in ((0.0, 0.0), (0.5, 0.7))),
+    ],
 )
-def test_any_order_of_rows(name: str, gaps: float, traffic: float) -> None:
+def test_any_order_of_rows(name: str, gaps: float, traffic: float, farthest: int) -> None:
     """Hazards at every distance, overwrites, three loops, all modes, with and without holds."""
     variant = VARIANTS[name]
     rng = np.random.default_rng(7)
     state = random_state(variant, rng)
     acc_rows = banked_rows(variant)
     program, begin = [], 0
-    for mode in GemmMode.of(variant):
-        words = gemm_uops(variant, rng, hazard_rows(acc_rows, rng), mode)
+    for number, mode in enumerate(GemmMode.of(variant)):
+        words = gemm_uops(variant, rng, hazard_rows(acc_rows, rng, farthest), mode)
         state.uops[Unit.GEMM][begin : begin + len(words)] = words
         end = begin + len(words)
-        for overwrite in (0, 1):
+        for overwrite in (0, 1) if farthest > 6 else (number % 2,):
             program.append(
                 Instruction.of(
                     Opcode.GEMM, mode=mode, overwrite=overwrite, uop_begin=begin, uop_end=end,

@@ -21,11 +21,14 @@ from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.transfer import PADDABLE
 from daedal.isa.variant import Variant, load_variant
 from tests.hw.axi_slave import AxiSlave
+from tests.hw.shared_designs import shared_design
 from tests.hw.stream_bench import Bench, plain, source
 from tests.support.region_cases import RegionCase, region_cases
 
 _INTO_ACC = (LoadMemory.ACC, LoadMemory.ACC_NARROW)
 MEMORY_BYTES = 1 << 16
+LINGER_CYCLES = 100
+"""After an error: bursts in progress would have ended, and another instruction begun."""
 BASES = [0, 0x4000, 0x8000, 0xA000]
 REGIONS = [MEMORY_BYTES - base for base in BASES]
 """Bytes behind the bases: all that there are."""
@@ -74,8 +77,8 @@ class LoadBench(Bench):
         fill_gap: float = 0.0,
         regions: Sequence[int] = REGIONS,
     ):
-        self.system = LoadSystem(variant)
-        super().__init__(self.system)
+        self.system, simulator = shared_design(LoadSystem, variant=variant)
+        super().__init__(self.system, simulator)
         dut = self.system.load
         self.fills: list[dict[str, int]] = []
         self.words_at_retirement: list[int] = []
@@ -160,10 +163,10 @@ def words_written(variant: Variant, fills: list[dict[str, int]]) -> int:
     )
 
 
-def random_load(variant: Variant, rng: np.random.Generator) -> Instruction:
-    """A legal LOAD of any memory; empty ones and ones that are all pad among them."""
+def random_load(variant: Variant, rng: np.random.Generator, number: int) -> Instruction:
+    """A legal LOAD of each memory in turn; empty ones and ones that are all pad among them."""
     targets = LoadMemory.of(variant)
-    target = targets[int(rng.integers(len(targets)))]
+    target = targets[number % len(targets)]
     depth = scratchpad(variant, target.memory).depth_rows
     pads = [0, 0, 0, 0]
     if target in PADDABLE and rng.random() < 0.7:
@@ -253,11 +256,12 @@ def assert_same(state: State, wanted: State) -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.parametrize("gap", [0.0, 0.4])
+@pytest.mark.parametrize("count", [12, pytest.param(40, marks=pytest.mark.slow)])
 def test_scratchpads_equal_the_semantics(
-    variant: Variant, gap: float, rng: np.random.Generator
+    variant: Variant, gap: float, count: int, rng: np.random.Generator
 ) -> None:
     memory = rng.integers(0, 256, MEMORY_BYTES, dtype=np.uint8)
-    instructions = [random_load(variant, rng) for _ in range(40)]
+    instructions = [random_load(variant, rng, number) for number in range(count)]
     slave = AxiSlave(variant, memory, rng, read_latency=10, extra_latency=20, stall=gap / 2)
     bench = LoadBench(variant, instructions, slave, issue_gap=gap, fill_gap=gap)
     bench.until(lambda: len(bench.retired) == len(instructions))
@@ -314,7 +318,7 @@ def run_to_error(
     bench.until(lambda: bool(bench.errors))
 
     async def linger(ctx: Any) -> None:
-        await ctx.tick().repeat(600)
+        await ctx.tick().repeat(LINGER_CYCLES)
 
     bench.foreground(linger)
     bench.run()

@@ -21,6 +21,7 @@ from daedal.isa.semantics import State, execute
 from daedal.isa.table import Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
 from tests.hw.axi_slave import AxiSlave
+from tests.hw.shared_designs import shared_design
 from tests.hw.stream_bench import Bench, plain, source
 from tests.support.region_cases import RegionCase, region_cases
 
@@ -79,8 +80,8 @@ class StoreBench(Bench):
         regions: Sequence[int] = REGIONS,
     ):
         variant = slave.variant
-        self.system = StoreSystem(variant)
-        super().__init__(self.system)
+        self.system, simulator = shared_design(StoreSystem, variant=variant)
+        super().__init__(self.system, simulator)
         dut = self.system.store
         self.slave = slave
         self.retired: list[dict[str, int]] = []
@@ -177,14 +178,15 @@ def random_store(variant: Variant, rng: np.random.Generator) -> Instruction:
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.parametrize("gap", [0.0, 0.4])
+@pytest.mark.parametrize("count", [12, pytest.param(40, marks=pytest.mark.slow)])
 def test_memory_equals_the_semantics(
-    variant: Variant, gap: float, rng: np.random.Generator
+    variant: Variant, gap: float, count: int, rng: np.random.Generator
 ) -> None:
     """At each retirement, all that the instruction wrote is in memory."""
     memory = rng.integers(0, 256, MEMORY_BYTES, dtype=np.uint8)
     wanted = memory.copy()
     state = random_state(variant, rng)
-    instructions = [random_store(variant, rng) for _ in range(40)]
+    instructions = [random_store(variant, rng) for _ in range(count)]
     slave = AxiSlave(variant, memory, rng, write_latency=8, extra_latency=20, stall=gap / 2)
     bench = StoreBench(instructions, slave, state, gap=gap)
     bench.until(lambda: len(bench.retired) == len(instructions))
@@ -234,7 +236,7 @@ def run_to_error(
     bench.until(lambda: bool(bench.errors))
 
     async def linger(ctx: Any) -> None:
-        await ctx.tick().repeat(300)
+        await ctx.tick().repeat(100)
 
     bench.foreground(linger)
     bench.run()

@@ -66,6 +66,7 @@ def timeless(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [replace(item, profile=replace(item.profile, wall_seconds=0.0)) for item in outcomes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["ideal", "ddr", "jitter"])
 def test_random_programs_give_the_same_under_cocotb(native: RtlDevice, preset: str) -> None:
     """Memory, cycles, every counter, every mark, of 50 programs on one machine each."""
@@ -78,6 +79,7 @@ def test_random_programs_give_the_same_under_cocotb(native: RtlDevice, preset: s
     assert all(item.profile.marks for item in found[:5])
 
 
+@pytest.mark.slow
 def test_interruptions_give_the_same_under_cocotb(native: RtlDevice, tmp_path: Path) -> None:
     """Aborts and resets in the middle: what was open, where it ended, what is left."""
     jobs = []
@@ -97,6 +99,7 @@ def test_interruptions_give_the_same_under_cocotb(native: RtlDevice, tmp_path: P
     assert sum(bursts.total for result in found for bursts in result.open_bursts) > 5
 
 
+@pytest.mark.slow
 def test_digits_give_the_same_under_cocotb(native: RtlDevice) -> None:
     """Each image is a launch, and each launch a machine of its own."""
     artifact = daedal.compile(DIGITS, TINY)

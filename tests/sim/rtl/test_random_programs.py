@@ -19,8 +19,8 @@ pytestmark = pytest.mark.rtl
 TINY = load_variant("tiny")
 # Tests of one variant run in one process, so that its simulator is built once.
 OTHERS = [
-    pytest.param(name, marks=pytest.mark.xdist_group(f"{name}-rtl"))
-    for name in ("mixed", "results")
+    pytest.param("mixed", marks=pytest.mark.xdist_group("mixed-rtl")),
+    pytest.param("results", marks=[pytest.mark.slow, pytest.mark.xdist_group("results-rtl")]),
 ]
 
 
@@ -32,6 +32,7 @@ def assert_complete(run: RandomRun, count: int) -> None:
     assert run.missing == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["ideal", "ddr", "jitter"])
 def test_tiny_under_cocotb(preset: str) -> None:
     run_random_programs(rtl_device(TINY, "verilator"), range(20), preset=preset).check()

@@ -70,6 +70,7 @@ def test_stores_behind_a_slow_bus(every: bool) -> None:
     check([placed(marked(case) if every else case, memory_model("slow"))])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [False, True])
 def test_a_machine_without_counters(every: bool) -> None:
     """Its marks are not written: they take no cycles, and no words on the bus."""
@@ -94,8 +95,8 @@ def test_a_memory_that_takes_fewer_bursts_than_the_machine_asks_for(bursts: int)
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.xdist_group(f"{name}-rtl"))
-        for name in ("mixed", "results")
+        pytest.param("mixed", marks=pytest.mark.xdist_group("mixed-rtl")),
+        pytest.param("results", marks=[pytest.mark.slow, pytest.mark.xdist_group("results-rtl")]),
     ],
 )
 def test_another_variant(name: str) -> None:

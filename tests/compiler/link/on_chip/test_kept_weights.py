@@ -24,11 +24,11 @@ from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.executor import Executor
 from daedal.runtime.generation import generate
 from daedal.sim.functional.device import FunctionalDevice
-from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.timing.device import timing_with_values
 from examples.digits.data import demo_images
 from tests.support.decoders import SmallDecoder
 from tests.support.random_programs import random_program
+from tests.support.rtl import rtl_device
 
 DIGITS = Path(__file__).resolve().parents[4] / "examples" / "digits" / "digits_qdq.onnx"
 STATES = {"k_cache_*": "k_new_*", "v_cache_*": "v_new_*"}
@@ -155,7 +155,7 @@ def digits() -> Artifact:
 def test_the_rtl_keeps_them_too(digits: Artifact) -> None:
     variant = digits.variant
     images, _labels = demo_images(3)
-    timing, rtl = timing_with_values(variant), RtlDevice(variant)
+    timing, rtl = timing_with_values(variant), rtl_device(variant)
     plain = daedal.simulate(daedal.compile(DIGITS, "tiny", cache=False), {"input": images})
     expected = daedal.simulate(digits, {"input": images}, device=timing)
     found = daedal.simulate(digits, {"input": images}, device=rtl)

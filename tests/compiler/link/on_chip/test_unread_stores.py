@@ -15,6 +15,7 @@ from daedal.isa.instruction import Instruction
 from daedal.isa.table import BASES, Opcode
 from daedal.isa.verifier import verify
 from tests.compiler.link.on_chip.test_kept_results import chain
+from tests.support.rtl import rtl_device
 
 OUTPUTS = BASES.index("outputs")
 
@@ -37,7 +38,13 @@ def test_what_is_loaded_or_given_away_is_stored() -> None:
     assert unread_stores(items, aliases, ["y"]) == {0: 2}
 
 
-@pytest.mark.parametrize("device", ["functional", "rtl"])
+@pytest.mark.parametrize(
+    "device",
+    [
+        "functional",
+        pytest.param("rtl", marks=[pytest.mark.rtl, pytest.mark.xdist_group("attention-rtl")]),
+    ],
+)
 def test_every_layer_can_be_checked(device: str) -> None:
     model = chain(20, 32, 4).SerializeToString()
     artifact = daedal.compile(model, "attention")
@@ -46,7 +53,8 @@ def test_every_layer_can_be_checked(device: str) -> None:
     verify(launch.program)
     verify(launch.program.observed)
     x = np.random.default_rng(0).normal(size=(1, 32, 20, 1)).astype(np.float32)
-    found = check_layers(artifact, model, {"x": x}, device=device)
+    opened = rtl_device(launch.program.variant) if device == "rtl" else device
+    found = check_layers(artifact, model, {"x": x}, device=opened)
     assert found.passed
     assert len(found.tensors) > len(launch.layers)
 
