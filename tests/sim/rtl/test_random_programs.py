@@ -72,8 +72,8 @@ def test_other_multipliers(style: str) -> None:
     run_random_programs(rtl_device(variant), range(500, 530)).check()
 
 
-def test_tiny_on_icarus() -> None:
-    run_random_programs(rtl_device(TINY, "icarus"), range(3)).check()
+def test_tiny_on_icarus(icarus: str) -> None:
+    run_random_programs(rtl_device(TINY, icarus), range(3)).check()
 
 
 def test_a_mismatch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
