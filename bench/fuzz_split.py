@@ -6,11 +6,15 @@ the integer reference computes, and every tensor that the processor passes to th
 one unit (`daedal.check_layers`); final outputs are finite. Models that the quantizer refuses, or
 that have no layer for the accelerator, are counted with the reason and do not count as models.
 
+With `--quantized`, models are quantized already and mostly move elements: transposes, shuffles,
+concats and changes of scale between layers. One that takes more than a minute counts as a hang.
+
 `--variant NAME`, `--seed S` of the first model, `--json F`. Exit status 1 when a model fails.
 """
 
 import argparse
 import json
+import signal
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import daedal
 from daedal.isa.artifact import Artifact, HostPart
 from daedal.isa.errors import ModelError, UserError
-from tests.support.random_graphs import RandomGraph, random_graph
+from tests.support.random_graphs import RandomGraph, quantized_graph, random_graph
 
 __all__ = ["main", "split_model"]
 
@@ -48,16 +52,22 @@ DEVIATES = frozenset(
 run."""
 
 
-def split_model(graph: RandomGraph, variant: str) -> tuple[Artifact, str]:
-    """The artifact of a quantized random model, and what is wrong with its run, empty if nothing.
+HANG_S = 60
+"""Seconds after which a model counts as hanging."""
 
-    Raises UserError where there is nothing to split, or nothing to compare with.
+
+def split_model(graph: RandomGraph, variant: str, quantized: bool = False) -> tuple[Artifact, str]:
+    """The artifact of a random model, and what is wrong with its run, empty if nothing.
+
+    A model that is not `quantized` is quantized first. Raises UserError where there is nothing to
+    split, or nothing to compare with.
     """
     for node in graph.model.graph.node:
-        if node.op_type in DEVIATES:
+        if node.op_type in DEVIATES and not quantized:
             raise ModelError(f"the reference must be right, which it may not be for {node.op_type}")
-    feeds = {item.name: graph.values[item.name] for item in graph.model.graph.input}
-    model = daedal.quantize(graph.model.SerializeToString(), feeds)
+    feeds, model = graph.feeds, graph.model.SerializeToString()
+    if not quantized:
+        model = daedal.quantize(model, feeds)
     artifact = daedal.compile(model, variant, host=None)
     check = daedal.check_layers(artifact, model, feeds, device="functional")
     first = check.first_difference
@@ -71,21 +81,28 @@ def split_model(graph: RandomGraph, variant: str) -> tuple[Artifact, str]:
     return artifact, f"outputs are not finite: {wrong}" if wrong else ""
 
 
+def _hang(*_: object) -> None:
+    raise TimeoutError(f"no result after {HANG_S} s")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run models until enough were split; print what failed and what was refused."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--variant", default="tiny")
+    parser.add_argument("--quantized", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGALRM, _hang)
     refused: Counter[str] = Counter()
     results: list[dict[str, Any]] = []
     seed = options.seed
     while len(results) < options.count:
-        graph = random_graph(seed)
+        graph = quantized_graph(seed) if options.quantized else random_graph(seed)
+        signal.alarm(HANG_S)
         try:
-            artifact, failure = split_model(graph, options.variant)
+            artifact, failure = split_model(graph, options.variant, options.quantized)
         except UserError as error:
             refused[str(error).split("(")[0][:100]] += 1
         except Exception as error:  # anything else is a finding
@@ -104,6 +121,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     ),
                 }
             )
+        finally:
+            signal.alarm(0)
         if results and results[-1]["seed"] == seed and results[-1]["failure"]:
             print(f"seed {seed}: {results[-1]['failure']}", flush=True)
         seed += 1

@@ -1,4 +1,5 @@
-"""`random_graph`: a random ONNX model by seed, with inputs and what every tensor should be."""
+"""`random_graph`: a random ONNX model by seed, with inputs and what every tensor should be.
+`quantized_graph`: one that is quantized already, for the accelerator."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,9 +11,14 @@ from tests.support.random_layers import LAYERS
 from tests.support.random_moves import MOVES
 from tests.support.random_net import Array, Net, Unsuitable
 from tests.support.random_pointwise import POINTWISE
-from tests.support.random_quantized import INTEGER_LAYERS, QUANTIZED
+from tests.support.random_quantized import (
+    INTEGER_LAYERS,
+    QUANTIZED,
+    QUANTIZED_MOVES,
+    fake_quantized,
+)
 
-__all__ = ["RandomGraph", "random_graph"]
+__all__ = ["RandomGraph", "quantized_graph", "random_graph"]
 
 OPSETS = (17, 18, 19, 20, 21)
 ATTEMPTS = 200
@@ -60,6 +66,26 @@ def random_graph(seed: int) -> RandomGraph:
     values = {value.name: value.array for value in net.values}
     model = net.model(open_shapes=net.chance(OPEN))
     return RandomGraph(seed, model, net.feeds, values, frozenset(net.units))
+
+
+def quantized_graph(seed: int, wanted: int = 40) -> RandomGraph:
+    """Layers between moves, changes of scale and concats; every tensor is quantized."""
+    net = Net(np.random.default_rng((23, seed)), OPSETS[seed % len(OPSETS)])
+    layers: Table = {layer: QUANTIZED[layer] for layer in QUANTIZED if layer is not fake_quantized}
+    for _ in range(net.integer(1, 2)):
+        channels = net.one_of((2, 3, 4, 8, 12))
+        net.input((1, channels, *(net.one_of((1, 2, 4, 5, 6)) for _ in range(2))))
+        fake_quantized(net)
+    kept = net.values[-1:]
+    for _ in range(ATTEMPTS):
+        if len(net.nodes) >= wanted:
+            break
+        net.values = list(kept)
+        before = len(net.nodes)
+        _grow(net, [(QUANTIZED_MOVES, 0.7), (layers, 0.3)])
+        kept += net.values[-1:] if len(net.nodes) > before else []
+    net.values = kept
+    return RandomGraph(seed, net.model(), net.feeds, {}, frozenset(net.units))
 
 
 def _shape(net: Net) -> tuple[int, ...]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.random_moves import pad, reshape, slices, split
 from tests.support.random_net import Net, Value
 
-__all__ = ["INTEGER_LAYERS", "QUANTIZED"]
+__all__ = ["INTEGER_LAYERS", "QUANTIZED", "QUANTIZED_MOVES", "fake_quantized"]
 
 
 def _quantized(net: Net, x: Value) -> Value:
@@ -129,6 +130,86 @@ def _rescaled(net: Net, y: Value, scale: Value) -> None:
     small = net.one("Mul", scale, net.constant(np.float32(1 / 64)))
     net.one("Mul", net.one("Cast", y, to=1, exact=True), small)
 
+
+def quantized_concat(net: Net) -> None:
+    """One to five operands along any axis, some of them the same."""
+    x = net.pick()
+    axis = net.integer(0, x.rank - 1)
+
+    def rest(value: Value) -> tuple[int, ...]:
+        return value.shape[:axis] + value.shape[axis + 1 :]
+
+    same = [v for v in net.values if v.is_float and v.rank == x.rank and rest(v) == rest(x)]
+    operands = [x, *(net.one_of(same) for _ in range(net.integer(0, 4)))]
+    exact = all(value.exact for value in operands)
+    _quantized(net, net.op("Concat", operands, exact=exact, axis=axis)[0])
+
+
+def quantized_transpose(net: Net) -> None:
+    """Channels to the end or from there, as exporters write it, or any other order."""
+    x = net.pick(lambda value: value.rank >= 2)
+    orders = {3: ((0, 2, 1),), 4: ((0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 3, 2))}.get(x.rank, ())
+    order = [int(axis) for axis in net.rng.permutation(x.rank)]
+    if orders and net.chance(0.8):
+        order = list(net.one_of(orders))
+    _quantized(net, net.like("Transpose", x, perm=order)[0])
+
+
+def quantized_shuffle(net: Net) -> None:
+    """Groups of channels exchanged with the channels of each."""
+    x = net.pick(lambda value: value.rank == 4)
+    axis = net.integer(1, 3)
+    extent = x.shape[axis]
+    groups = net.one_of([n for n in range(1, extent + 1) if extent % n == 0])
+    split = (*x.shape[:axis], groups, extent // groups, *x.shape[axis + 1 :])
+    order = list(range(5))
+    order[axis], order[axis + 1] = axis + 1, axis
+    y = net.like("Transpose", net.like("Reshape", x, net.ints(*split))[0], perm=order)[0]
+    _quantized(net, net.like("Reshape", y, net.ints(*x.shape))[0])
+
+
+def quantized_resize(net: Net) -> None:
+    """Whole factors of the pixels, wherever the channels are."""
+    x = net.pick(lambda value: value.rank == 4)
+    factors = [1, *(net.one_of((1, 1, 2, 3)) for _ in range(3))]
+    modes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    scales = net.constant(np.array(factors, np.float32))
+    _quantized(net, net.op("Resize", [x, None, scales], exact=x.exact, mode="nearest", **modes)[0])
+
+
+def quantized_bounds(net: Net) -> None:
+    x = net.pick()
+    if net.chance():
+        _quantized(net, net.like("Relu", x)[0])
+        return
+    low, high = (net.constant(np.float32(bound)) for bound in (0, 6))
+    _quantized(net, net.op("Clip", [x, low, high], exact=x.exact)[0])
+
+
+def rescaled(net: Net) -> None:
+    """Two changes of scale in a row."""
+    _quantized(net, _quantized(net, net.pick()))
+
+
+def _of(move: Callable[[Net], None]) -> Callable[[Net], None]:
+    def moved(net: Net) -> None:
+        move(net)
+        net.require(net.values[-1].is_float)
+        _quantized(net, net.values[-1])
+
+    return moved
+
+
+QUANTIZED_MOVES: Mapping[Callable[[Net], None], int] = {
+    quantized_concat: 5,
+    quantized_transpose: 6,
+    quantized_shuffle: 2,
+    quantized_bounds: 2,
+    rescaled: 2,
+    quantized_resize: 2,
+    **{_of(move): 2 for move in (slices, pad, reshape, split)},
+}
+"""Moves of quantized tensors, whose results are quantized, too."""
 
 QUANTIZED: Mapping[Callable[[Net], None], int] = {
     fake_quantized: 2,

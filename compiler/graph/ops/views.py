@@ -116,7 +116,9 @@ def _infer_reshape_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorT
     assert math.prod(shape) == math.prod(x.shape), f"{x} cannot lie as {shape}"
     if shape[:2] != x.shape[:2]:
         whole_blocks = x.shape[1] % x.layout.block == shape[1] % x.layout.block == 0
-        assert x.layout.batch == 1 and whole_blocks, f"{x} cannot lie as {shape}"
+        same_vectors = x.shape[1] == shape[1] <= x.layout.block
+        fits = x.layout.batch == 1 and (whole_blocks or same_vectors)
+        assert fits, f"{x} cannot lie as {shape}"
     return _like(x, shape)
 
 

@@ -284,6 +284,17 @@ def test_copies_that_change_nothing_vanish(rng):
     assert ops(result) == ["q_requantize", "reshape_view", "q_requantize"]
 
 
+def test_pixels_of_few_channels_that_become_images_stay_where_they_are(rng):
+    """The channels fill no block, but each pixel keeps its own."""
+    maps = Maps()
+    a = maps.made(maps.input("x", 3), "a")
+    order = {"split": (3, 15), "order": (1, 0), "shape": (15, 3, 1, 1)}
+    params = maps._params("turned", [[0, 1, 0]])
+    maps.builder.add("q_permute", [a, params], {**order, **SAME}, output="y")
+    result = rewritten(maps.builder.finish(("y",)), rng)
+    assert ops(result) == ["q_requantize", "reshape_view"]
+
+
 def test_reshapes_within_the_accelerator_are_views(rng):
     """Of rows only; what the host reads, or what mixes channels, stays with the host."""
     builder = GraphBuilder("reshapes")
