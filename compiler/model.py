@@ -13,7 +13,7 @@ from daedal.compiler.artifact.whole_host import host_artifact
 from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
-from daedal.compiler.frontend.reader import opset_of, read_model
+from daedal.compiler.frontend.reader import Source, opset_of, read_model, source_of
 from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.pipeline import compile_graph
@@ -31,7 +31,7 @@ __all__ = ["compile_for_cpu", "compile_model", "compile_part"]
 
 @without_collection
 def compile_model(
-    model: str | Path | bytes,
+    model: Source,
     variant: Variant,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -59,7 +59,7 @@ def compile_model(
     _check_widths(variant)
     say = report or (lambda _sentence: None)
     say("reading the model")
-    checked = read_model(model if isinstance(model, bytes) else Path(model))
+    checked = read_model(source_of(model))
     checked = bind_shapes(checked, shapes or {})
     graph = load_onnx(checked)
     bound: tuple[BoundState, ...] = ()
@@ -89,7 +89,7 @@ def compile_model(
 
 @without_collection
 def compile_for_cpu(
-    model: str | Path | bytes,
+    model: Source,
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     cpu_levels: Sequence[str],
@@ -100,7 +100,7 @@ def compile_for_cpu(
     that it leaves open. Raises ModelError."""
     say = report or (lambda _sentence: None)
     say("reading the model")
-    checked = read_model(model if isinstance(model, bytes) else Path(model), loops=True)
+    checked = read_model(source_of(model), loops=True)
     opset_of(checked)
     checked = bind_shapes(checked, shapes or {})
     say("compiling for processors")

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from daedal.compiler import target as targets
 from daedal.compiler.artifact.host_code import best_levels
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
+from daedal.compiler.frontend.reader import Source
 from daedal.compiler.model import compile_for_cpu, compile_model, compile_part
 from daedal.compiler.segment_store import default_store
 from daedal.compiler.space import Config
@@ -76,7 +77,7 @@ class SimulationResult:
 
 
 def compile(  # the name of the public interface, as in torch.compile and re.compile
-    model: str | Path | bytes,
+    model: Source,
     variant: Variant | str | None = None,
     *,
     target: str | None = None,
@@ -102,7 +103,8 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     that machine code is for, of `native.levels`: by default the best level of this one, which is
     enough where the artifact is not run elsewhere; without any, the host's parts are interpreted.
 
-    `shapes` are those of inputs that the model leaves open, by name; a batch is 1 by default.
+    `model` is the path of a file, its bytes or an ``onnx.ModelProto``. `shapes` are those of inputs
+    that the model leaves open, by name; a batch is 1 by default.
 
     `from_tensors` and `to_tensors` select the part between quantized tensors. Without `fuse`, every
     operator is a separate layer, to measure the benefit of fusion. `host` has the rates that decide

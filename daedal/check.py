@@ -7,7 +7,6 @@ inputs, every integer operator differs by at most one unit in the last place of 
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import onnx
 
 from daedal.compiler.frontend.cut import cut_model
 from daedal.compiler.frontend.importer import load_onnx
-from daedal.compiler.frontend.reader import read_model
+from daedal.compiler.frontend.reader import Source, read_model, source_of
 from daedal.compiler.graph import Graph, run_all
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.onnxruntime_session import open_session
@@ -51,9 +50,7 @@ class OperatorDifference:
     largest: int
 
 
-def integer_graph(
-    model: str | Path | bytes, variant: Variant, on_host: Collection[str] = ()
-) -> Graph:
+def integer_graph(model: Source, variant: Variant, on_host: Collection[str] = ()) -> Graph:
     """The reference graph for `variant`, with all quantized tensors of the model. Later passes only
     choose layouts, and views that move no data.
 
@@ -61,7 +58,7 @@ def integer_graph(
 
     Raises ModelError for a model that cannot be read or lowered.
     """
-    graph = load_onnx(model)
+    graph = load_onnx(source_of(model))
     for _, run_pass in lowering_passes(variant, on_host=on_host):
         graph = run_pass(graph)
     return graph

@@ -7,7 +7,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from daedal.api import SimulationResult, code_trust
 from daedal.check import integer_graph
+from daedal.compiler.frontend.reader import Source
 from daedal.compiler.graph import Graph, TensorType, extract, run
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact, Counterpart, Launch, Layer
@@ -86,7 +86,7 @@ class LayerCheck:
 
 def check_layers(
     artifact: Artifact,
-    model: str | Path | bytes,
+    model: Source,
     inputs: Mapping[str, npt.ArrayLike],
     *,
     device: str | Device = "functional",

@@ -5,7 +5,6 @@
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -13,6 +12,7 @@ import onnx
 
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.frontend.host_model import modern_model
+from daedal.compiler.frontend.reader import Source
 from daedal.compiler.quantization import Method, quantize_model
 from daedal.compiler.quantization.calibration.float_runner import evaluate
 from daedal.compiler.quantization.layer_errors import LayerError
@@ -25,7 +25,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 def quantize(
-    model: str | Path | bytes,
+    model: Source,
     samples: Mapping[str, npt.ArrayLike] | npt.ArrayLike,
     *,
     method: str = Method.MSE,

@@ -22,6 +22,7 @@ from daedal.isa.host_code import (
     HostBuffer,
     HostCode,
     InterpretedNode,
+    Join,
     Step,
 )
 from daedal.isa.object_file import read_symbols
@@ -114,6 +115,8 @@ def code_from_json(item: Mapping[str, Any], members: Mapping[str, bytes]) -> Hos
 def _step_json(step: Step) -> dict[str, Any]:
     if isinstance(step, InterpretedNode):
         return {"op": step.op, "reason": step.reason, "size": len(step.model)}
+    if isinstance(step, Join):
+        return {"axis": step.axis, "buffers": list(step.buffers)}
     return {
         "symbol": step.symbol,
         "buffers": list(step.buffers),
@@ -152,13 +155,29 @@ def _steps(
         numbers = tuple(
             whole(number, high=len(buffers) - 1) for number in _entries(item["buffers"])
         )
+        if not numbers or buffers[numbers[-1]].offset < constant_bytes:
+            raise ValueError("a step must have a result, which is no constant")
+        if "axis" in item:
+            steps.append(_join(item["axis"], numbers, buffers))
+            continue
         symbol = text(item["symbol"])
-        if symbol not in symbols or not numbers:
+        if symbol not in symbols:
             raise ValueError("a call must be of a function that every level has")
-        if buffers[numbers[-1]].offset < constant_bytes:
-            raise ValueError("a call must not write constants")
         steps.append(CodeCall(symbol, numbers, whole(item["iterations"]), whole(item["work"])))
     return tuple(steps)
+
+
+def _join(axis: Any, numbers: tuple[int, ...], buffers: Sequence[HostBuffer]) -> Join:
+    """Tensors that fit each other, and their result."""
+    *parts, result = (buffers[number] for number in numbers)
+    place = whole(axis, high=len(result.shape) - 1)
+    fixed = [(x.dtype, x.shape[:place], x.shape[place + 1 :]) for x in (*parts, result)]
+    rank = len(result.shape)
+    if not parts or len(set(fixed)) > 1 or any(len(part.shape) != rank for part in parts):
+        raise ValueError("joined tensors must have one dtype, and one shape but along the axis")
+    if sum(part.shape[place] for part in parts) != result.shape[place]:
+        raise ValueError("joined tensors must fill their result")
+    return Join(place, numbers)
 
 
 def _reason(value: Any) -> str:

@@ -1,7 +1,7 @@
 """`HostCode`: a model, or a part of one, as machine code for a processor.
 
 All tensors lie in one block of memory: constants first, then what is computed. A step calls one
-function of the object code, or has one ONNX node interpreted.
+function of the object code, joins tensors, or has one ONNX node interpreted.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ __all__ = [
     "HostBuffer",
     "HostCode",
     "InterpretedNode",
+    "Join",
     "Step",
 ]
 
@@ -75,7 +76,16 @@ class InterpretedNode:
     reason: str
 
 
-Step = CodeCall | InterpretedNode
+@dataclass(frozen=True)
+class Join:
+    """Buffers of one dtype are copied one after the other along `axis` into the last of `buffers`:
+    ONNX's Concat."""
+
+    axis: int
+    buffers: tuple[int, ...]
+
+
+Step = CodeCall | InterpretedNode | Join
 
 
 @dataclass(frozen=True)

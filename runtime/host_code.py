@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.isa.errors import ArtifactError, ModelError, first_line
-from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode
+from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode, Join, Step
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import level_to_run
 from daedal.runtime.host import Arrays, converted
@@ -70,10 +70,7 @@ class HostProgram:
         self._memory[: len(code.constants)] = np.frombuffer(code.constants, np.uint8)
         symbols = list(dict.fromkeys(call.symbol for call in code.calls))
         self._library = _loaded(code.objects[level], symbols)
-        self._steps = [
-            _Call(step, self) if isinstance(step, CodeCall) else _Interpreted(step, self)
-            for step in code.steps
-        ]
+        self._steps = [_ready(step, self) for step in code.steps]
 
     def array(self, number: int) -> npt.NDArray[Any]:
         """The tensor in a buffer, in place."""
@@ -126,6 +123,12 @@ class HostProgram:
         }
 
 
+def _ready(step: Step, program: HostProgram) -> "_Call | _Joined | _Interpreted":
+    if isinstance(step, CodeCall):
+        return _Call(step, program)
+    return _Joined(step, program) if isinstance(step, Join) else _Interpreted(step, program)
+
+
 def _loaded(objects: Sequence[bytes], symbols: Sequence[str]) -> LoadedLibrary:
     try:
         return load_objects(objects, symbols)
@@ -168,6 +171,17 @@ class _Call:
                 f"compiled code must stay inside its tensors, and {self._what} did not; report "
                 "this defect"
             )
+
+
+class _Joined:
+    """A copy of each tensor into its part of the result."""
+
+    def __init__(self, step: Join, program: HostProgram) -> None:
+        *self._parts, self._result = (program.array(number) for number in step.buffers)
+        self._axis = step.axis
+
+    def run(self, _values: Arrays) -> None:
+        np.concatenate(self._parts, self._axis, out=self._result)
 
 
 class _Interpreted:

@@ -15,6 +15,7 @@ from daedal.compiler.cpu.fusion import fuse
 from daedal.compiler.cpu.importer import (
     Computed,
     Interpreted,
+    Joined,
     TensorProgram,
     View,
     import_model,
@@ -25,7 +26,7 @@ from daedal.compiler.graph.ops.foreign import names_read
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import Buffer
 from daedal.isa.errors import ModelError
-from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode, Step
+from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode, Join, Step
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import host_level
 
@@ -134,12 +135,14 @@ class _Builder:
         for step in program.steps:
             if isinstance(step, View):
                 read.append(step.source)
+            elif isinstance(step, Joined):
+                read += step.sources
             elif isinstance(step, Interpreted):
                 read += names_read(step.node)
         found = [program.tensors[name] for name in read if name in program.tensors]
         return list(dict.fromkeys(tensor for tensor in found if tensor.value is not None))
 
-    def _step(self, step: Computed | View | Interpreted, time: int) -> None:
+    def _step(self, step: Computed | View | Joined | Interpreted, time: int) -> None:
         if isinstance(step, Computed):
             for tensor in topological(step.tensors, self.numbers):
                 if tensor in self.kernels and tensor not in self.numbers:
@@ -154,6 +157,8 @@ class _Builder:
             number = self.plan.view(source, kind.shape)
             self.numbers[program.tensors[step.name]] = number
             self._name(step.name, number, first=time)
+        elif isinstance(step, Joined):
+            self._join(step, time)
         else:
             self._asked.update((*names_read(step.node), *step.node.output))
             for name in names_read(step.node):
@@ -164,6 +169,18 @@ class _Builder:
                 if name in self.program.tensors:
                     self._name(name, self._buffer(name), first=time)
             self._interpret(step.node, step.reason)
+
+    def _join(self, step: Joined, time: int) -> None:
+        program = self.program
+        numbers = [
+            self.plan.view(self._number(program.tensors[name], time), program.types[name].shape)
+            for name in step.sources
+        ]
+        kind = program.types[step.name]
+        result = self.plan.add(kind.dtype, kind.shape, time)
+        self.numbers[program.tensors[step.name]] = result
+        self._name(step.name, result, first=time)
+        self._steps.append(Join(step.axis, (*numbers, result)))
 
     def _call(self, tensor: te.Tensor, kernel: Kernel, time: int) -> CodeCall:
         free = [

@@ -1,8 +1,8 @@
 """`import_model`: an ONNX model becomes tensor expressions.
 
 Input: a checked model. Output: a `TensorProgram`, whose steps are nodes in order: tensor
-expressions, views of the same elements in another shape, or nodes to interpret. Nodes of constants
-are evaluated.
+expressions, views of the same elements in another shape, joined tensors, or nodes to interpret.
+Nodes of constants are evaluated.
 """
 
 import math
@@ -28,13 +28,16 @@ from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.dtype import DTYPES
+from daedal.compiler.tir.visit import loads
 from daedal.isa.errors import ModelError, UserError, first_line
 
-__all__ = ["Computed", "Interpreted", "TensorProgram", "View", "import_model"]
+__all__ = ["Computed", "Interpreted", "Joined", "TensorProgram", "View", "import_model"]
 
 Array = npt.NDArray[Any]
 
 MAX_FOLDED_ELEMENTS = 1 << 24
+MAX_SELECTED = 8
+"""Most operands of a Concat that is a formula, which chooses one for each element."""
 STANDARD = ("", "ai.onnx")
 """Names of ONNX's standard domain."""
 OWN = "\0"
@@ -64,6 +67,16 @@ class View:
 
 
 @dataclass(frozen=True)
+class Joined:
+    """The tensors `sources` one after the other along `axis`."""
+
+    node: onnx.NodeProto
+    name: str
+    sources: tuple[str, ...]
+    axis: int
+
+
+@dataclass(frozen=True)
 class Interpreted:
     """A node without a tensor expression, and why."""
 
@@ -86,7 +99,7 @@ class TensorProgram:
     opsets: tuple[tuple[str, int], ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    steps: list[Computed | View | Interpreted] = field(default_factory=list)
+    steps: list[Computed | View | Joined | Interpreted] = field(default_factory=list)
     tensors: dict[str, te.Tensor] = field(default_factory=dict)
     types: dict[str, ResultType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
@@ -151,7 +164,9 @@ class _Importer:
 
     def _add(self, node: onnx.NodeProto) -> None:
         self._types.infer(node, self.program.constants)
-        if self._folded(node) or self._viewed(node) or self._taken(node):
+        if self._emptied(node):
+            return
+        if any(take(node) for take in (self._folded, self._viewed, self._joined, self._taken)):
             return
         try:
             self._compute(node)
@@ -177,6 +192,14 @@ class _Importer:
                 setattr(program, part, getattr(before, part))
             return False
         return True
+
+    def _emptied(self, node: onnx.NodeProto) -> bool:
+        """Make constants of results without elements; returns whether no others are left."""
+        kinds = [self._types.static(name) if name else None for name in node.output]
+        for name, kind in zip(node.output, kinds, strict=True):
+            if kind is not None and 0 in kind.shape and kind.dtype in DTYPES:
+                self._add_constant(name, np.zeros(kind.shape, kind.dtype))
+        return all(not name or name in self.program.constants for name in node.output)
 
     def _folded(self, node: onnx.NodeProto) -> bool:
         """Evaluate a node whose results are known now."""
@@ -221,6 +244,28 @@ class _Importer:
         program.steps.append(View(node, name, node.input[0]))
         return True
 
+    def _joined(self, node: onnx.NodeProto) -> bool:
+        """A Concat of so many tensors that a copy of each costs less than a choice per element."""
+        if node.op_type != "Concat" or node.domain not in STANDARD:
+            return False
+        program, name = self.program, node.output[0]
+        kind = self._types.static(name)
+        sources = [program.types.get(source) for source in node.input]
+        parts = [
+            source
+            for source, part in zip(node.input, sources, strict=True)
+            if part is not None and 0 not in part.shape
+        ]
+        axis = next((int(item.i) for item in node.attribute if item.name == "axis"), None)
+        if kind is None or axis is None or None in sources or len(parts) <= MAX_SELECTED:
+            return False
+        if not -len(kind.shape) <= axis < len(kind.shape):
+            return False
+        if not self._add_placeholder(name, kind):
+            return False
+        program.steps.append(Joined(node, name, tuple(parts), axis % len(kind.shape)))
+        return True
+
     def _taken(self, node: onnx.NodeProto) -> bool:
         """Import the branch of an If whose condition is known."""
         if node.op_type != "If" or node.domain not in STANDARD:
@@ -245,18 +290,25 @@ class _Importer:
     def _compute(self, node: onnx.NodeProto) -> None:
         program = self.program
         operands = [self._operand(name) if name else None for name in node.input]
-        results = [self._needed_type(name) if name else None for name in node.output]
+        results = [
+            self._needed_type(name) if name and name not in program.constants else None
+            for name in node.output
+        ]
         tables: dict[te.Tensor, Array] = {}
         prefix = f"t{self._next()}"
         tensors = lower_node(node, program.opset, operands, results, prefix, tables)
         known = {operand.tensor for operand in operands if operand is not None}
+        empty = {item.tensor for item in operands if item is not None and 0 in item.shape}
         for tensor in topological(tensors, known):
             check_code(tensor)
+            if tensor.value is not None and any(x.buffer in empty for x in loads(tensor.value)):
+                raise ModelError("operands that are read must have elements; it is interpreted")
         for tensor, value in tables.items():
             program.tensors[f"{OWN}{tensor.name}"] = tensor
             program.constants[f"{OWN}{tensor.name}"] = value
-        names = tuple(name for name in node.output if name)
-        kept = tuple(tensors[number] for number, name in enumerate(node.output) if name)
+        asked = [number for number, kind in enumerate(results) if kind is not None]
+        names = tuple(node.output[number] for number in asked)
+        kept = tuple(tensors[number] for number in asked)
         for name, tensor, kind in zip(names, kept, filter(None, results), strict=True):
             program.tensors[name] = tensor
             program.types[name] = kind
@@ -269,6 +321,10 @@ class _Importer:
 
     def _operand(self, name: str) -> Operand:
         program = self.program
+        kind = program.types.get(name)
+        if kind is not None and 0 in kind.shape:
+            nothing = te.placeholder((1,), kind.dtype, f"p{self._next()}")
+            return Operand(nothing, kind.shape, program.constants.get(name))
         if name not in program.tensors:
             raise ModelError(
                 f"tensors of compiled code must have a static shape and a numeric type, and "
@@ -285,7 +341,7 @@ class _Importer:
                 f"tensors of compiled code must have at most {MAX_ELEMENTS} elements, and {name!r} "
                 f"has {math.prod(kind.shape)}; it is interpreted"
             )
-        if kind is None or 0 in kind.shape:
+        if kind is None:
             raise ModelError(
                 f"tensors of compiled code must have a static shape and elements, and {name!r} "
                 "has not; it is interpreted"

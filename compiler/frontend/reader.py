@@ -5,10 +5,11 @@ its data itself (a path may have files of data in its folder) and stays within o
 own functions inlined and operators on quantized tensors (`qoperators`) expanded.
 """
 
+from os import PathLike
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 
 from daedal.compiler.frontend.bounds import check_bounds
 from daedal.compiler.frontend.conditions import check_conditions
@@ -18,10 +19,37 @@ from daedal.compiler.frontend.qoperators import expand_qoperators
 from daedal.isa.errors import ModelError, first_line
 from daedal.isa.inputs import read_input
 
-__all__ = ["MAX_MODEL_BYTES", "MIN_OPSET", "opset_of", "read_model"]
+__all__ = ["MAX_MODEL_BYTES", "MIN_OPSET", "Source", "opset_of", "read_model", "source_of"]
 
 MAX_MODEL_BYTES = 1 << 30
 MIN_OPSET = 7
+
+
+Source = str | Path | bytes | onnx.ModelProto
+"""What the public functions take as a model: a file's path, its bytes, or the model itself."""
+
+
+def source_of(model: Source) -> Path | bytes:
+    """A path or bytes, as `read_model` takes them.
+
+    Raises ModelError for anything else, and for a model that protobuf cannot write.
+    """
+    if isinstance(model, onnx.ModelProto):
+        try:
+            return bytes(model.SerializeToString())
+        except (EncodeError, ValueError) as error:
+            raise ModelError(
+                "a model in memory must be one that protobuf can write, and this one is not: "
+                f"{first_line(error)}; save it with external data, and give its path"
+            ) from error
+    if isinstance(model, bytes | bytearray | memoryview):
+        return bytes(model)
+    if isinstance(model, str | PathLike):
+        return Path(model)
+    raise ModelError(
+        "a model must be the path of an ONNX file, its bytes or an onnx.ModelProto, not "
+        f"{type(model).__name__}; give one of these"
+    )
 
 
 def read_model(source: str | Path | bytes, *, loops: bool = False) -> onnx.ModelProto:

@@ -6,12 +6,11 @@ decoder's caches are normalized, too, and its residual streams lose their mean.
 """
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import onnx
 
-from daedal.compiler.frontend.reader import read_model
+from daedal.compiler.frontend.reader import Source, read_model, source_of
 from daedal.compiler.quantization.calibration.calibrate import calibrate
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate
 from daedal.compiler.quantization.calibration.ranges import Method, Range
@@ -46,7 +45,7 @@ __all__ = ["quantize_model"]
 
 
 def quantize_model(
-    source: str | Path | bytes,
+    source: Source,
     samples: Samples,
     *,
     method: str = Method.MSE,
@@ -82,7 +81,7 @@ def quantize_model(
     say = report or (lambda _sentence: None)
     chosen = _method(method)
     say("reading the model")
-    model = read_model(source if isinstance(source, bytes) else Path(source))
+    model = read_model(source_of(source))
     _check_float(model)
     network = clean(model)
     transformer = as_transformer(network)

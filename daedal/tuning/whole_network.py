@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from daedal.compiler.artifact.build import build_artifact
 from daedal.compiler.frontend.importer import load_onnx
-from daedal.compiler.frontend.reader import read_model
+from daedal.compiler.frontend.reader import Source, read_model, source_of
 from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
@@ -51,12 +50,12 @@ class WholeNetwork:
         As `daedal.compile`.
     """
 
-    def __init__(self, model: str | Path | bytes, variant: Variant, memory: str = "ddr") -> None:
+    def __init__(self, model: Source, variant: Variant, memory: str = "ddr") -> None:
         if PRESETS[memory].is_random:
             raise TuningError(
                 f"tuning needs a memory without random delays, not {memory!r}; choose another one"
             )
-        self._model = read_model(model if isinstance(model, bytes) else Path(model))
+        self._model = read_model(source_of(model))
         self._variant = variant
         self._memory = memory
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
-from daedal.compiler.ops.onnx.pointwise import apply, pointwise, variadic
+from daedal.compiler.ops.onnx.pointwise import apply, few, pointwise, variadic
 from daedal.compiler.tir.dtype import is_float, is_integer
 from daedal.compiler.tir.expr import Expr, FloatImm, as_expr
 
@@ -156,7 +156,7 @@ def _lower_mean(operation: Operation) -> list[te.Tensor]:
             total = total + other
         return total / count
 
-    return apply(operation, mean, *operands)
+    return apply(operation, mean, *few(operation, lambda a, b: a + b, operands))
 
 
 def _lower_is_infinite(operation: Operation) -> list[te.Tensor]:

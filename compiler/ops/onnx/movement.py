@@ -149,6 +149,7 @@ def _lower_concat(operation: Operation) -> list[te.Tensor]:
     """A chain of selections; operands that are not selected are read at a clamped index."""
     count = max(len(operation.operands), 1)
     operands = [operation.operand(index) for index in range(count)]
+    operands = [item for item in operands if 0 not in item.shape] or operands
     operation.require(len({item.rank for item in operands}) == 1, "all operands must have one rank")
     axis = normalized_axis(operation, operation.node.integer("axis", 1), operands[0].rank)
     extents = [item.shape[axis] for item in operands]
@@ -181,8 +182,8 @@ def _lower_split(operation: Operation) -> list[te.Tensor]:
     if sum(sizes) != extent or len(sizes) < len(operation.results):
         raise operation.node.damaged(f"sizes must sum up to {extent}, not be {list(sizes)}")
     return [
-        _part(operation, x, axis, sum(sizes[:number]), size)
-        for number, size in enumerate(sizes[: len(operation.results)])
+        x.tensor if result is None else _part(operation, x, axis, sum(sizes[:number]), size)
+        for number, (size, result) in enumerate(zip(sizes, operation.results, strict=False))
     ]
 
 

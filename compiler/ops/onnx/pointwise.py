@@ -4,13 +4,16 @@ Source: ONNX, "Multidirectional Broadcasting".
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
 from daedal.compiler.tir.expr import Expr
 
-__all__ = ["apply", "in_float32", "pointwise", "variadic", "with_reals"]
+__all__ = ["apply", "few", "in_float32", "pointwise", "variadic", "with_reals"]
+
+MAX_OPERANDS = 32
+"""Of one formula."""
 
 Formula = Callable[..., Expr]
 """Takes an element of each operand, broadcast against the others."""
@@ -38,11 +41,26 @@ def pointwise(num_operands: int, formula: Formula) -> Lowering:
     return lower
 
 
+def few(
+    operation: Operation, formula: Callable[[Expr, Expr], Expr], operands: Sequence[Operand]
+) -> list[Operand]:
+    """At most `MAX_OPERANDS` that `formula` joins, from left to right, to what it makes of
+    `operands`: the first ones are joined in tensors of their own, as a formula of hundreds nests
+    too deeply."""
+    found = list(operands)
+    while len(found) > MAX_OPERANDS:
+        first, found = found[:MAX_OPERANDS], found[MAX_OPERANDS:]
+        (total,) = apply(operation, lambda *values: functools.reduce(formula, values), *first)
+        found = [Operand(total, operation.result.shape), *found]
+    return found
+
+
 def variadic(formula: Callable[[Expr, Expr], Expr]) -> Lowering:
     """The lowering of an operator that joins any number of operands, from left to right."""
 
     def lower(operation: Operation) -> list[te.Tensor]:
         operands = [operation.operand(index) for index in range(max(len(operation.operands), 1))]
+        operands = few(operation, formula, operands)
         return apply(operation, lambda *values: functools.reduce(formula, values), *operands)
 
     return lower

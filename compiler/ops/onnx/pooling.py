@@ -4,6 +4,7 @@ A pool over windows is a copy of the map with its pads (none where windows stay 
 over the taps, and an elementwise epilogue.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from daedal.compiler import te
@@ -11,7 +12,7 @@ from daedal.compiler.ops.onnx.accumulate import converted, wide
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
 from daedal.compiler.ops.onnx.windows import Window, padded_copy, per_dimension, taps_of, window_of
 from daedal.compiler.tir.dtype import INDEX_DTYPE, is_float, limits
-from daedal.compiler.tir.expr import Axis, Expr, IntImm
+from daedal.compiler.tir.expr import Axis, Expr, FloatImm, IntImm
 
 __all__ = ["LOWERINGS"]
 
@@ -46,16 +47,50 @@ def _over_windows(
 
 
 def _max_pool(operation: Operation) -> list[te.Tensor]:
-    """MaxPool-1 to -22. NaN is no maximum whose index is found."""
+    """MaxPool-1 to -22. A NaN is no maximum, unless there is nothing else.
+
+    Source: ONNX's reference evaluator and onnxruntime; the standard says nothing of NaN.
+    """
     node, x = operation.node, operation.operand(0)
     window = _window(operation)
     column_major = bool(node.integer("storage_order", 0))
     lowest = float("-inf") if is_float(x.dtype) else limits(x.dtype)[0]
-    padded = padded_copy(operation, x, window.before, window.overhang, lowest)
-    y = _over_windows(operation, padded, window, lambda e, place: e, te.max, "y")
+    change = _number if is_float(x.dtype) else _as_is
+    padded = padded_copy(operation, x, window.before, window.overhang, lowest, change)
+    # A copy has no NaN any more.
+    value = change if padded is x else _as_is
+    y = _over_windows(operation, padded, window, lambda e, place: value(e), te.max, "maximum")
+    if is_float(x.dtype):
+        y = _with_nan(operation, window, y)
     if len(operation.results) < 2 or operation.results[1] is None:
         return [y]
     return [y, _indices(operation, padded, window, y, column_major)]
+
+
+def _as_is(element: Expr) -> Expr:
+    return element
+
+
+def _number(element: Expr) -> Expr:
+    """`element`, or minus infinity for a NaN."""
+    return te.select(te.ne(element, element), FloatImm(-math.inf, element.dtype), element)
+
+
+def _with_nan(operation: Operation, window: Window, y: te.Tensor) -> te.Tensor:
+    """`y`, or NaN for windows of nothing else: so is the first element in the map."""
+    x = operation.operand(0)
+
+    def first(dim: int, position: Expr) -> Expr:
+        step, start = window.dilations[dim], position * window.strides[dim] - window.before[dim]
+        tap = te.maximum((step - 1 - start) // step, 0)
+        return te.clip(start + tap * step, 0, window.extents[dim] - 1)
+
+    def formula(*i: Expr) -> Expr:
+        element = x[(*i[:2], *(first(dim, position) for dim, position in enumerate(i[2:])))]
+        lowest = te.eq(y[i], FloatImm(-math.inf, y.dtype))
+        return te.select(lowest & te.ne(element, element), element, y[i])
+
+    return operation.compute(y.shape, formula)
 
 
 def _indices(

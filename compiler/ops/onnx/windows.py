@@ -3,7 +3,7 @@
 Input: attributes of a node and the spatial extents of its operand. Output: `Window`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler import te
@@ -145,8 +145,10 @@ def padded_copy(
     before: Sequence[int],
     after: Sequence[int],
     value: int | float = 0,
+    change: Callable[[Expr], Expr] = lambda element: element,
 ) -> Operand:
-    """`x` with `value` around its last dimensions as a tensor of its own; `x` where no pads are."""
+    """`x`, each element changed, with `value` around its last dimensions as a tensor of its own;
+    `x` as it is where no pads are."""
     if not any(before) and not any(after):
         return x
     lead = x.rank - len(before)
@@ -155,7 +157,9 @@ def padded_copy(
     view = x.tensor.padded(value)
     copy = operation.compute(
         shape,
-        lambda *i: view[tuple(index - low for index, (low, _) in zip(i, widths, strict=True))],
+        lambda *i: change(
+            view[tuple(index - low for index, (low, _) in zip(i, widths, strict=True))]
+        ),
         "padded",
     )
     return Operand(copy, shape)

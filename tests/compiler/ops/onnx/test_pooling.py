@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
-from tests.support.onnx_operators import check_node
+from daedal.compiler.graph.ops.foreign import evaluate_onnx
+from tests.support.onnx_operators import NEWEST, check_node, lowered_results
 from tests.support.onnx_values import check_values, floats, integers
 
 WINDOWS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
@@ -179,3 +181,32 @@ def test_global_lp_pool(p: int) -> None:
     x = floats(2, 3, 4, 5)
     wanted = (np.abs(x) ** p).sum(axis=(2, 3), keepdims=True) ** (1 / p)
     check_values("GlobalLpPool", {"x": x}, [wanted.astype(np.float32)], p=p)
+
+
+@pytest.mark.parametrize(("shape", "attributes"), [*WINDOWS, *DILATED])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_nan_is_no_maximum(
+    shape: tuple[int, ...], attributes: dict[str, Any], dtype: str
+) -> None:
+    """Where a window has numbers, too: as if it were less than all of them."""
+    small = -9
+    x = floats(*shape).astype(dtype) - 3
+    x[np.indices(shape).sum(0) % 3 == 1] = small
+    node = helper.make_node("MaxPool", ["x"], ["y"], **attributes)
+    wanted = evaluate_onnx(node, NEWEST, {"x": x})
+    (found,) = lowered_results(
+        node, NEWEST, {"x": np.where(x == small, np.nan, x).astype(dtype)}, (), wanted
+    )
+    some = wanted[0] > small
+    assert some.any()
+    np.testing.assert_array_equal(found[some], wanted[0][some])
+
+
+def test_nothing_but_nan_is_nan() -> None:
+    x = np.full((1, 1, 5, 7), np.nan, np.float32)
+    x[..., 4:] = -np.inf
+    attributes = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}
+    node = helper.make_node("MaxPool", ["x"], ["y"], **attributes)
+    like = np.zeros((1, 1, 3, 4), np.float32)
+    (found,) = lowered_results(node, NEWEST, {"x": x}, (), [like], loops=True)
+    assert np.isnan(found[..., :2]).all() and (found[..., 3] == -np.inf).all()
