@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv lint format test test-full test-changed test-shard-of-the-day durations demo docs area-data area-check clean distclean
+.PHONY: help venv lint format test test-full test-changed test-shard-of-the-day durations ledger demo docs area-data area-check clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -65,6 +65,10 @@ test-changed: $(STAMP) ## run the tests that a change since BASE (a commit) can 
 	@files=$$($(BIN)/python -m bench.changed_tests $(BASE)) || exit; \
 	if test -z "$$files"; then echo "no test reads what changed since $(BASE)"; \
 	else $(PYTEST) -m "not slow" $$files; fi
+
+# ONLY="resnet18.* C2.vta" counts these entries alone.
+ledger: $(STAMP) ## count the cycles of the bench again, rewrite their table, print what moved
+	$(BIN)/python bench/ledger.py $(foreach pattern,$(ONLY),'$(pattern)')
 
 demo: $(STAMP) ## compile the digits network for variant vta and simulate it on the RTL
 	$(BIN)/python examples/digits/demo.py

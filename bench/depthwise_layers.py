@@ -24,6 +24,7 @@ import onnx
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.figures import bytes_moved
 from bench.reference import convolution
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import CompiledGraph, compile_graph
@@ -36,7 +37,7 @@ from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.timing.device import timing_with_values
 from tests.compiler.graph.qdq_models import QdqModel
 
-__all__ = ["BAR", "LAYERS", "DepthwiseLayer", "DepthwiseRow", "depthwise_rows"]
+__all__ = ["BAR", "LAYERS", "DepthwiseLayer", "DepthwiseRow", "depthwise_model", "depthwise_rows"]
 
 BAR = 1.25
 """Cycles allowed, as a multiple of the roofline."""
@@ -112,9 +113,9 @@ def depthwise_rows(
     """Compile each layer for the device's variant, run it, compare and count."""
     variant = device.variant
     for layer in layers:
-        rng = np.random.default_rng(layer.size * layer.channels + layer.stride)
-        model, weights = _model(layer, rng)
+        model, weights = depthwise_model(layer)
         compiled = compile_graph(load_onnx(model.SerializeToString()), variant)
+        rng = np.random.default_rng(layer.size)
         x = rng.integers(-128, 128, (1, layer.channels, layer.size, layer.size))
         loaded = LoadedProgram.place(compiled.launch.program, device)
         (given,), (result,) = compiled.launch.program.inputs, compiled.launch.program.outputs
@@ -137,7 +138,7 @@ def depthwise_rows(
             profile.cycles,
             taps,
             layer.bytes_once,
-            (profile.beats_read + profile.beats_written) * variant.bus_bytes,
+            bytes_moved(profile, compiled.launch.program),
             BAR * roofline,
             roofline / profile.cycles,
             wrong,
@@ -152,8 +153,9 @@ BOUNDS = (-128, 100)
 """What ReLU6 leaves of the outputs' range."""
 
 
-def _model(layer: DepthwiseLayer, rng: np.random.Generator) -> tuple[onnx.ModelProto, Array]:
+def depthwise_model(layer: DepthwiseLayer) -> tuple[onnx.ModelProto, Array]:
     """The layer between int8 maps x and y, and its weights (C, KERNEL, KERNEL)."""
+    rng = np.random.default_rng(layer.size * layer.channels + layer.stride)
     maker = QdqModel()
     x = maker.input("x", (1, layer.channels, layer.size, layer.size), "int8")
     weights = rng.integers(-127, 128, (layer.channels, 1, KERNEL, KERNEL)).astype(np.int8)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 import daedal
 from bench.calibration import calibrate
+from bench.figures import figures_of
 from bench.network_memory import largest_live_set, workspace_bytes
 from bench.network_row import Effort, NetworkRow
 from bench.zoo.builder import IMAGE
@@ -75,7 +76,7 @@ class NetworkBench:
         timed = daedal.simulate(artifact, feeds, device="timing")
         self.say(f"{network.title}: without fusion")
         alone = daedal.compile(model, self.variant, fuse=False)
-        unfused = _effort(alone, daedal.simulate(alone, feeds, device="timing"))
+        unfused = _effort(alone)
         self.say(f"{network.title}: functional simulator and reference")
         checked, wrong = _compare(model, artifact, feeds)
         rtl_cycles = None
@@ -121,7 +122,7 @@ def _row(
         accelerator_macs=_macs(on_accelerator),
         launches=len(programs),
         instructions=sum(len(program.instructions) for program in programs),
-        fused=_effort(artifact, timed),
+        fused=_effort(artifact),
         peak_bytes=sum(workspace_bytes(program) for program in programs),
         bound_bytes=sum(largest_live_set(program) for program in programs),
         macs_per_cycle=artifact.variant.macs_per_cycle,
@@ -135,11 +136,9 @@ def _row(
     )
 
 
-def _effort(artifact: Artifact, timed: SimulationResult) -> Effort:
-    (profile,) = timed.profiles
-    assert profile.cycles is not None
-    beats = profile.beats_read + profile.beats_written
-    return Effort(len(artifact.layers), profile.cycles, beats * artifact.variant.bus_bytes)
+def _effort(artifact: Artifact) -> Effort:
+    figures = figures_of(launch.program for launch in artifact.launches)
+    return Effort(len(artifact.layers), figures.cycles, figures.bytes_moved)
 
 
 def _figures(layers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import onnx
 
 from tests.compiler.graph.qdq_models import QdqModel
 
-__all__ = ["resnet18"]
+__all__ = ["resnet18", "stem"]
 
 ACTIVATION_SCALE = 0.05
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))
@@ -72,3 +72,10 @@ def resnet18(rng: np.random.Generator) -> onnx.ModelProto:
     x = net.quantized(net.op("GlobalAveragePool", x))
     x = net.conv(x, (512, 1000), 1, 1, relu=False)
     return net.model(x)
+
+
+def stem(rng: np.random.Generator) -> onnx.ModelProto:
+    """The first convolution alone, C1: input ``image`` as above, output (1, 64, 112, 112) int8."""
+    net = _Network(rng)
+    x = net.requantized(net.input("image", (1, 3, 224, 224)), ACTIVATION_SCALE, 0)
+    return net.model(net.conv(x, (3, 64), 7, 2, relu=True))

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import daedal
+from bench.figures import figures_of
 from bench.kept import CYCLES, kept, sources_digest
 from bench.zoo.builder import IMAGE
 from bench.zoo.images import images
@@ -71,11 +72,9 @@ def _count(
         artifact = daedal.compile(model, form)
     except UserError as error:
         return {"refused": first_line(error)}
-    (profile,) = daedal.simulate(artifact, feeds, device="timing").profiles
-    assert profile.cycles is not None
-    programs = [launch.program for launch in artifact.launches]
+    figures = figures_of(launch.program for launch in artifact.launches)
     return {
-        "cycles": profile.cycles,
-        "launches": len(programs),
-        "instructions": sum(len(program.instructions) for program in programs),
+        "cycles": figures.cycles,
+        "launches": figures.launches,
+        "instructions": figures.instructions,
     }

@@ -72,6 +72,11 @@ class CycleRow:
         return self.macs / (self.cycles * self.peak)
 
     @property
+    def computed_share(self) -> float:
+        """Of the peak, by the multiply-accumulates that are computed."""
+        return self.computed_macs / (self.cycles * self.peak)
+
+    @property
     def missed(self) -> list[str]:
         """The bars that are missed."""
         bars = {
@@ -111,6 +116,9 @@ def show_cycles(console: Console, rows: list[CycleRow]) -> None:
         "layers",
         "cycles",
         "RTL",
+        "MACs",
+        "of peak",
+        "computed",
         "of peak",
         "exposed",
         "wrong",
@@ -124,7 +132,10 @@ def show_cycles(console: Console, rows: list[CycleRow]) -> None:
             str(row.layers),
             f"{row.cycles:,}",
             f"{row.rtl_cycles:,}",
+            f"{row.macs:,}",
             f"{row.share:.1%}",
+            f"{row.computed_macs:,}",
+            f"{row.computed_share:.1%}",
             f"{row.exposed / row.cycles:.1%}",
             f"{row.layers_wrong} of {row.layers_compared}",
             ", ".join(row.missed),

@@ -23,14 +23,14 @@ from daedal.checking import check_layers
 from daedal.compiler.onnxruntime_session import open_session
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
-from daedal.isa.variant import load_variant
+from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor
 from daedal.runtime.generation import Step, generate
 from daedal.runtime.unmarked import without_marks
 from daedal.runtime.vocabulary import Vocabulary
 
-__all__ = ["DecodeRow", "decode_row", "show_decode"]
+__all__ = ["DecodeRow", "decode_row", "decoder_steps", "quantized_decoder", "show_decode"]
 
 Array = npt.NDArray[Any]
 Feeds = dict[str, Array]
@@ -107,23 +107,20 @@ def decode_row(models: Path, report: Callable[[str], None]) -> DecodeRow | None:
         return None
     variant, data = load_variant("attention"), np.load(folder / "inputs.npz")
     report("stories260k: quantizing the decoder")
-    decoder, model = _decoder(folder), onnx.load(folder / "decode.onnx")
-    texts = [data[f"story_{number}_token_ids"] for number in range(2)]
-    quantized = daedal.quantize(model.SerializeToString(), _samples(model, decoder, texts))
-    artifact = daedal.compile(quantized, variant, states=STATES)
+    decoder, artifact, quantized = quantized_decoder(folder, variant)
     report("stories260k: layers of a token")
     ids = data["token_ids"].tolist()
     feeds = [_feeds(decoder, place, ids[place]) for place in range(CHECKED_TOKENS)]
     check = check_layers(artifact, quantized, _joined(feeds))
     report("stories260k: the published text")
-    fed = _steps(artifact, "functional", decoder, ids[: len(decoder.tables["mask"])], 1)
+    fed = decoder_steps(artifact, "functional", decoder, ids[: len(decoder.tables["mask"])], 1)
     expected = np.load(folder / "outputs.npz")["decode_logits"][: len(fed)].astype(np.float64)
     found, targets = np.array([step.logits for step in fed]), np.array(ids[1 : len(fed) + 1])
     report(f"stories260k: {STORY_TOKENS} tokens on the RTL")
-    story = _steps(artifact, "rtl", decoder, ids[:1], STORY_TOKENS)
-    same = _steps(artifact, "functional", decoder, ids[:1], STORY_TOKENS)
+    story = decoder_steps(artifact, "rtl", decoder, ids[:1], STORY_TOKENS)
+    same = decoder_steps(artifact, "functional", decoder, ids[:1], STORY_TOKENS)
     rtl_first, *counted = _cycles(story)
-    first, cycles = _cycles(_steps(artifact, "timing", decoder, ids[:1], 2))
+    first, cycles = _cycles(decoder_steps(artifact, "timing", decoder, ids[:1], 2))
     macs = [(item.macs or 0, item.where) for item in artifact.placements]
     return DecodeRow(
         launches=len(artifact.launches),
@@ -164,6 +161,15 @@ def show_decode(console: Console, row: DecodeRow) -> None:
     ]
     for line in lines:
         console.print(escape(line))
+
+
+def quantized_decoder(folder: Path, variant: Variant) -> tuple[Decoder, Artifact, bytes]:
+    """The decoder of this folder, compiled without a cache of code, and its quantized model."""
+    data = np.load(folder / "inputs.npz")
+    decoder, model = _decoder(folder), onnx.load(folder / "decode.onnx")
+    texts = [data[f"story_{number}_token_ids"] for number in range(2)]
+    quantized = daedal.quantize(model.SerializeToString(), _samples(model, decoder, texts))
+    return decoder, daedal.compile(quantized, variant, states=STATES, cache=False), quantized
 
 
 def _decoder(folder: Path) -> Decoder:
@@ -234,9 +240,10 @@ def _store(caches: Feeds, outputs: Mapping[str, Array], position: int) -> None:
         cache[:, :, position] = outputs[name.replace("cache", "new")][:, :, 0]
 
 
-def _steps(
+def decoder_steps(
     artifact: Artifact, device: str, decoder: Decoder, prompt: Sequence[int], count: int
 ) -> list[Step]:
+    """Runs for as many tokens behind `prompt`, on the simulator with this name."""
     opened = open_device(device, artifact.variant)
     executor = Executor(without_marks(artifact), opened, code_trust())
     return list(generate(executor, decoder, prompt, max_tokens=count))

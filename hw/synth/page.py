@@ -6,6 +6,7 @@ take long; this module only formats.
 """
 
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,9 @@ END = "<!-- end of the generated tables -->\n"
 OPTIONS_NETWORK = "vit_mnist"
 """What is run on machines without options."""
 
+LEDGER = Path("tests", "golden", "cycles.toml")
+"""Cycles of networks, below the repository's root; `make ledger` writes it."""
+
 PAGE_TARGETS = ("ecp5-85f", "xc7z020")
 """Devices that the page has all variants on; the first is routed."""
 
@@ -48,11 +52,17 @@ Figures = Mapping[str, Any]
 
 
 def read_figures(docs: Path) -> tuple[Figures, Figures]:
-    """What was measured, and what others published."""
+    """What was measured, and what others published. Cycles of networks are those of the ledger
+    (tests/golden/cycles.toml), for variants as they are shipped."""
     measured, published = (
         json.loads((docs / name).read_text(encoding="utf-8"))
         for name in ("synthesis.json", "published.json")
     )
+    ledger = tomllib.loads((docs.parent / LEDGER).read_text(encoding="utf-8"))
+    for record in measured["variants"]:
+        listed = ledger["resnet18"].get(record["variant"])
+        if listed is not None and "cycles" in record["resnet18"]:
+            record["resnet18"]["cycles"] = listed["cycles"]
     return measured, published
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench import quantization
 from bench.quantization import NETWORKS, Accuracy, measure_accuracy, snr_db
 
 NUM_IMAGES = 40
@@ -22,6 +23,19 @@ def test_one_image_or_half_a_point_may_be_lost() -> None:
     assert not accuracy(machine_right=297).holds
     assert accuracy(num_labelled=4, float_right=4, int8_right=3, machine_right=3).holds
     assert not accuracy(num_labelled=4, float_right=4, int8_right=2, machine_right=3).holds
+
+
+def test_networks_that_are_not_run_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing of what was asked for failed, and nothing of it ran: that is no success."""
+    shared = {name: make for name, make in NETWORKS.items() if name != "digits"}
+    monkeypatch.setattr(quantization, "NETWORKS", shared)
+    folder = tmp_path / "none"
+    monkeypatch.setattr("sys.argv", ["quantization.py", "--models", str(folder)])
+    assert quantization.main() == 1
+    shown = capsys.readouterr().out
+    assert f"not run: {', '.join(shared)} need the folder {folder}" in shown
 
 
 def test_signal_to_noise_is_in_decibels() -> None:

