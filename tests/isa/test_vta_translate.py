@@ -171,10 +171,11 @@ def test_what_is_spilled_before_it_is_written_is_set_to_zero(rng: np.random.Gene
     """Rows that the program writes later hold another program's data when they are spilled."""
     builder = Builder(rng)
     builder.load_uops(0, (0, 0, 0))
-    builder.load(ACC, 0, 1, 64)
+    builder.load(ACC, 0, 1, 40)
     builder.loop(
         ALU, 0, 1, iter_in=40, dst_in=1, src_in=1, operation=4, use_immediate=1, immediate=-12345
     )  # fmt: skip
+    builder.load(ACC, 40, 1, 24)
     for row in range(64, 2048, 64):
         builder.load(ACC, row, 1, 64)
     builder.store(0, 1, 64)
