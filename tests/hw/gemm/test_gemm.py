@@ -207,7 +207,7 @@ def hazard_rows(acc_rows: list[int], rng: np.random.Generator, farthest: int) ->
 @pytest.mark.parametrize(
     ("gaps", "traffic", "farthest"),
     [
-        (0.5, 0.7, 6),
+        pytest.param(0.5, 0.7, 6, marks=pytest.mark.heavy(3)),
         *(pytest.param(*rates, 12, marks=pytest.mark.slow) for rates in ((0.0, 0.0), (0.5, 0.7))),
     ],
 )

@@ -26,8 +26,13 @@ pytestmark = [
     ("component", "arguments"),
     [
         (RowMemory, {"depth": 512, "columns": 1, "column_bits": 64}),
-        (RowMemory, {"depth": 1024, "columns": 2, "column_bits": 32}),
-        (RowMemory, {"depth": 32, "columns": 1, "column_bits": 16}),
+        *(
+            pytest.param(RowMemory, arguments, marks=pytest.mark.slow)
+            for arguments in (
+                {"depth": 1024, "columns": 2, "column_bits": 32},
+                {"depth": 32, "columns": 1, "column_bits": 16},
+            )
+        ),
         (DotProducts, {"array": ArrayConfig(block_in=4, block_out=4, multiplier_style="packed")}),
     ],
 )

@@ -30,7 +30,10 @@ needs_yosys = pytest.mark.skipif(
 @pytest.mark.parametrize(
     "family", [Family.ECP5, *(pytest.param(f, marks=SLOW) for f in (Family.XC7, Family.XCUP))]
 )
-@pytest.mark.parametrize(("style", "multipliers"), [("dsp", 16), ("packed", 8), ("lut", 0)])
+@pytest.mark.parametrize(
+    ("style", "multipliers"),
+    [("packed", 8), *(pytest.param(*row, marks=SLOW) for row in (("dsp", 16), ("lut", 0)))],
+)
 def test_multipliers_by_style(style: str, multipliers: int, family: Family) -> None:
     array = ArrayConfig(block_in=4, block_out=4, multiplier_style=style)
     text = verilog.convert(DotProducts(array=array), name=TOP_MODULE, emit_src=False)

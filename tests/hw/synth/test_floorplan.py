@@ -124,6 +124,7 @@ def test_more_blocks_than_sites_have_no_plan() -> None:
 
 
 @pytest.mark.fpga
+@pytest.mark.slow
 @needs_nextpnr
 def test_nextpnr_knows_every_site(tmp_path: Path) -> None:
     """A block on each, by its name: the device is full, and the placer has nothing to choose."""
