@@ -7,21 +7,29 @@ processors alone, the whole model is one part of the host.
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import onnx
+
 from daedal.compiler.artifact.build import build_artifact
 from daedal.compiler.artifact.host_code import best_levels, compile_host_model
 from daedal.compiler.artifact.whole_host import host_artifact
 from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
+<<<<<<< HEAD
 from daedal.compiler.frontend.reader import Source, opset_of, read_model, source_of
+=======
+from daedal.compiler.frontend.node import element_type_name
+from daedal.compiler.frontend.reader import opset_of, read_model
+>>>>>>> 16883ca5 (compiler.artifact.reasons: types, layers before the host's operators and means have their own reasons; int4 weights and casts of float64 constants are folded)
 from daedal.compiler.frontend.shapes import bind_shapes
-from daedal.compiler.frontend.tensor_types import tensor_names
+from daedal.compiler.frontend.tensor_types import tensor_names, tensor_types
+from daedal.compiler.graph.graph import Graph
 from daedal.compiler.pipeline import compile_graph
 from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config
 from daedal.compiler.states import BoundState, bind_states, match_states
 from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError, VariantError
+from daedal.isa.errors import ModelError, UserError, VariantError
 from daedal.isa.host_code import HostCode
 from daedal.isa.variant import Variant
 from daedal.native.cache import ObjectCache
@@ -62,6 +70,7 @@ def compile_model(
     checked = read_model(source_of(model))
     checked = bind_shapes(checked, shapes or {})
     graph = load_onnx(checked)
+    _check_quantized(checked, graph)
     bound: tuple[BoundState, ...] = ()
     if states:
         if from_tensors or to_tensors:
@@ -111,6 +120,24 @@ def compile_part(serialized: bytes) -> HostCode | None:
     """Compile a host's part of an artifact again, for this processor; None where it must be
     interpreted. Raises ModelError for a model that is none."""
     return compile_host_model(read_model(serialized, loops=True).SerializeToString(), best_levels())
+
+
+def _check_quantized(model: onnx.ModelProto, graph: Graph) -> None:
+    """Refuse a model all of whose quantized tensors have types that the accelerator lacks."""
+    for node in graph.nodes:
+        if node.op == "quantize":
+            return
+        if node.op == "dequantize" and not graph.is_constant(node.inputs[0]):
+            return
+    types = tensor_types(model)
+    for made in model.graph.node:
+        if made.op_type == "QuantizeLinear" and made.output[0] in types:
+            kind = element_type_name(types[made.output[0]].type.tensor_type.elem_type)
+            raise ModelError(
+                f"models must be quantized to int8 (QDQ), and {made.output[0]!r} of {graph.name!r} "
+                f"is {kind}, which the accelerator does not compute with; quantize it with `daedal "
+                "quantize`, or compile it for processors with --target cpu"
+            )
 
 
 def _check_widths(variant: Variant) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 import onnx
 
 from daedal.compiler.frontend.cut import ModelCutter
+from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.frontend.operators.table import OPERATORS
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.foreign import names_read
@@ -15,6 +16,17 @@ __all__ = ["HostReasons"]
 _QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
 _QUANTIZED = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
 _INT16 = onnx.TensorProto.INT16
+_TYPES = frozenset(
+    {
+        onnx.TensorProto.BOOL,
+        onnx.TensorProto.FLOAT,
+        onnx.TensorProto.INT16,
+        onnx.TensorProto.INT32,
+        onnx.TensorProto.INT64,
+        *_QUANTIZED,
+    }
+)
+"""Types that the graph has."""
 _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
 
 _BORDER = "host and accelerator meet here"
@@ -52,6 +64,11 @@ _BY_OPERATOR = {
 
 _ORDER = ("reshape", "transpose")
 """These need no quantization behind them: a change of order is the same for integers."""
+
+_MOVING = frozenset(
+    {"Dropout", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
+)
+"""ONNX's operators that only change an order."""
 
 _PASSING = frozenset(
     {
@@ -106,6 +123,9 @@ class HostReasons:
         self._cutter = cutter
         self._imported, self._graph = imported, graph
         self._exchanged = frozenset(exchanged)
+        self._initialized = {
+            item.name: int(item.data_type) for item in cutter.model.graph.initializer
+        }
         self._users: dict[str, list[onnx.NodeProto]] = {}
         for node in cutter.nodes:
             for name in names_read(node):
@@ -141,7 +161,7 @@ class HostReasons:
         if self._has_16_bits(node, output) and not (of_rows and self._wide):
             return _WIDE_OPERAND if self._wide else _WIDE
         if output not in self._imported.types:
-            return _DYNAMIC
+            return self._outside(node)
         if made is not None and made.note:
             return made.note
         return self._of_known(node, output, made)
@@ -158,13 +178,35 @@ class HostReasons:
                 return _FOREIGN
             return _UNQUANTIZED if self._tables else _TABLE
         operands = all(self._is_quantized(name, backwards=True) for name in names_read(node))
-        if operands and made is not None and made.op in _ORDER:
+        if operands and made is not None and made.op in _ORDER and node.op_type in _MOVING:
             return _BY_OPERATOR[made.op]
         if not operands or not self._is_quantized(output, backwards=False):
             return _UNQUANTIZED
         if made is not None and made.op in _BY_OPERATOR:
             return _BY_OPERATOR[made.op]
         return f"the accelerator runs it only {entry.limits}" if entry.limits else _UNQUANTIZED
+
+    def _outside(self, node: onnx.NodeProto) -> str:
+        """Why a node is not in the graph: the first tensor before it that the graph cannot have."""
+        stack, seen = [node], set[int]()
+        while stack:
+            current = stack.pop(0)
+            for name in (*names_read(current), *filter(None, current.output)):
+                kind = self._element_type(name) or self._initialized.get(name, 0)
+                if kind and kind not in _TYPES:
+                    return (
+                        f"the accelerator does not compute with {element_type_name(kind)}, the "
+                        f"type of {name!r}"
+                    )
+            before = {self._cutter.producers.get(name, -1) for name in names_read(current)}
+            fresh = sorted(before - seen - {-1})
+            stack += [
+                self._cutter.nodes[number]
+                for number in fresh
+                if not set(self._cutter.nodes[number].output) & self._imported.types.keys()
+            ]
+            seen.update(fresh)
+        return _DYNAMIC
 
     def _has_16_bits(self, node: onnx.NodeProto, output: str) -> bool:
         """Whether an operand of `node` has 16 bits or, if that is not possible, its result."""
@@ -212,17 +254,22 @@ class HostReasons:
                 before = None if number is None else self._cutter.nodes[number]
                 if before is not None and before.op_type == "DequantizeLinear":
                     continue
-                if before is None or before.op_type not in _PASSING:
+                if before is None or not self._passes(before):
                     return False
                 fresh = names_read(before)
             else:
                 users = self._users.get(name, ())
                 if any(user.op_type == "QuantizeLinear" for user in users):
                     return True
-                fresh = [x for user in users if user.op_type in _PASSING for x in user.output]
+                fresh = [x for user in users if self._passes(user) for x in user.output]
             stack.extend(x for x in fresh if x and x not in seen)
             seen.update(fresh)
         return backwards
+
+    def _passes(self, node: onnx.NodeProto) -> bool:
+        """Whether integers may pass: a node that the host runs because of itself stops them."""
+        made = self._imported.producers.get(node.output[0])
+        return node.op_type in _PASSING and (made is None or made.op != "onnx")
 
     def _element_type(self, name: str) -> int:
         value = self._cutter.types.get(name)

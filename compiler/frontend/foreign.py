@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from daedal.compiler.frontend.context import ImportContext
-from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.node import Array, OnnxNode
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
 from daedal.compiler.graph.types import TensorType
@@ -26,6 +26,9 @@ _RANDOM = ("Bernoulli", "Multinomial")
 """Operators whose results are random, in addition to those that begin with Random."""
 
 _STANDARD = ("", "ai.onnx")
+
+_KEPT = ("DequantizeLinear", "QuantizeLinear")
+"""Not evaluated where they read types that the graph lacks: the host computes what is around."""
 
 
 class ForeignNodes:
@@ -42,6 +45,7 @@ class ForeignNodes:
         self._model = model
         self._types: dict[str, onnx.ValueInfoProto] | None = None
         self._outside: set[str] = set()
+        self._constants: dict[str, onnx.TensorProto] = {}
         self._frontier: dict[str, None] = {}
 
     @property
@@ -55,9 +59,19 @@ class ForeignNodes:
         """Whether a tensor is not in the graph."""
         return name in self._outside
 
-    def leave_outside(self, name: str) -> None:
-        """Mark a tensor as outside the graph."""
-        self._outside.add(name)
+    def leave_outside(self, tensor: onnx.TensorProto) -> None:
+        """Keep a constant outside the graph, which does not have its type."""
+        self._outside.add(tensor.name)
+        self._constants[tensor.name] = tensor
+
+    def fold_outside(self, node: onnx.NodeProto) -> bool:
+        """Evaluate a node that reads constants outside the graph, as a Cast of float64 does, if the
+        graph has the types of its results; returns whether it did."""
+        if not any(name in self._constants for name in node.input) or node.op_type in _KEPT:
+            return False
+        if any(self._type(name) is None for name in node.output if name):
+            return False
+        return self.fold(node)
 
     def reads_outside(self, node: onnx.NodeProto) -> bool:
         """Whether a node reads a tensor outside the graph; then its results are outside, too."""
@@ -78,7 +92,7 @@ class ForeignNodes:
         if node.op_type in ("Shape", "Size") and self._fold_shape(node):
             return True
         names = names_read(node)
-        values = [self._context.constant_value(name) for name in names]
+        values = [self._value(name) for name in names]
         feeds = {
             name: value for name, value in zip(names, values, strict=True) if value is not None
         }
@@ -91,6 +105,15 @@ class ForeignNodes:
         for name, value in zip(filter(None, node.output), results, strict=True):
             self._context.define_constant(name, value)
         return True
+
+    def _value(self, name: str) -> Array | None:
+        """The value of a constant inside or outside the graph."""
+        if name not in self._constants:
+            return self._context.constant_value(name)
+        try:
+            return np.asarray(onnx.numpy_helper.to_array(self._constants[name]))
+        except (ValueError, TypeError):  # damaged
+            return None
 
     def add(self, node: onnx.NodeProto, reason: str) -> None:
         """Add a node that runs on the host.

@@ -11,7 +11,7 @@ import onnx
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.foreign import ForeignNodes
-from daedal.compiler.frontend.node import OnnxNode, element_type_name, tensor_value
+from daedal.compiler.frontend.node import OnnxNode, element_type_name, tensor_value, widened
 from daedal.compiler.frontend.norm_patterns import NormPatterns
 from daedal.compiler.frontend.operators import find_importer
 from daedal.compiler.frontend.operators.normalization import import_written_norm
@@ -60,9 +60,9 @@ def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
     norms = NormPatterns(model.graph.node, context.constant_value, context.float_shape)
     for tensor in model.graph.initializer:
         try:
-            context.define_constant(tensor.name, tensor_value(tensor))
+            context.define_constant(tensor.name, tensor_value(widened(tensor)))
         except UnsupportedError:
-            foreign.leave_outside(tensor.name)
+            foreign.leave_outside(tensor)
     initialized = {tensor.name for tensor in model.graph.initializer}
     for value in model.graph.input:
         if value.name not in initialized:
@@ -105,7 +105,7 @@ def _import_node(
 
     The last operator of a norm written out becomes the norm; nothing reads the others any more.
     """
-    if foreign.reads_outside(proto):
+    if foreign.fold_outside(proto) or foreign.reads_outside(proto):
         return
     norm = norms.match(proto)
     if norm is not None:

@@ -1,5 +1,6 @@
 """One ONNX node as the importers see it: names, and attributes that must all be understood."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from daedal.compiler.frontend.attributes import is_default
 from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.isa.errors import ModelError, UnsupportedError
 
-__all__ = ["OnnxNode", "element_type_name", "tensor_value"]
+__all__ = ["OnnxNode", "element_type_name", "tensor_value", "widened"]
 
 Array = npt.NDArray[Any]
 
@@ -130,10 +131,28 @@ _KINDS: Mapping[int, str] = {
 }
 
 
+_NARROW: Mapping[int, type[np.integer]] = {
+    onnx.TensorProto.INT4: np.int8,
+    onnx.TensorProto.UINT4: np.uint8,
+}
+
+
 def element_type_name(kind: int) -> str:
     """ONNX's name of an element type, or its number if there is no such type."""
     known = {int(value): str(name) for name, value in onnx.TensorProto.DataType.items()}
     return known.get(kind, str(kind))
+
+
+def widened(tensor: onnx.TensorProto) -> onnx.TensorProto:
+    """A constant of 4-bit integers in 8 bits, any other one as it is."""
+    dtype = _NARROW.get(tensor.data_type)
+    if dtype is None or math.prod(tensor.dims) > MAX_ELEMENTS:
+        return tensor
+    try:
+        values = np.asarray(onnx.numpy_helper.to_array(tensor)).astype(dtype)
+    except (ValueError, TypeError):  # damaged, as `tensor_value` says
+        return tensor
+    return onnx.numpy_helper.from_array(values, tensor.name)
 
 
 def tensor_value(tensor: onnx.TensorProto) -> Array:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import onnx
 
 from daedal.compiler.fixpoint import to_fixpoint
+from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.quantization.attentions import Attention, find_attentions
 from daedal.compiler.quantization.functions import find_functions
 from daedal.compiler.quantization.given import given_tensors
@@ -23,6 +24,9 @@ from daedal.compiler.quantization.widths import wide_groups
 from daedal.isa.errors import ModelError
 
 __all__ = ["MaskedScores", "Plan", "make_plan"]
+
+
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True)
@@ -97,12 +101,28 @@ def make_plan(network: Network, *, wide: bool = False, fuses: bool = True) -> Pl
     planner = _Planner(network, wide=wide, fuses=wide and fuses)
     planner.want_products()
     if not planner.groups:
+        _check_types(network)
         raise ModelError(
             "a model must have a one- or two-dimensional Conv or ConvTranspose, a Gemm or a MatMul "
             f"over float32 to be quantized, and {network.name!r} has none; run it as it is"
         )
     to_fixpoint("plan", planner, _Planner.spread, _Planner.num_open)
     return planner.plan()
+
+
+def _check_types(network: Network) -> None:
+    """Raise ModelError for a network that computes its products in another type than float32."""
+    types = network.types()
+    products = [node for node in network.nodes if node.op_type in _PRODUCTS]
+    kinds = {types[node.input[0]][0] for node in products if node.input[0] in types}
+    others = kinds - {onnx.TensorProto.FLOAT}
+    if others:
+        names = ", ".join(sorted(map(element_type_name, others)))
+        raise ModelError(
+            f"a model must be in float32 to be quantized, and {network.name!r} computes its "
+            f"{len(products)} products ({', '.join(sorted({x.op_type for x in products}))}) in "
+            f"{names}; export it in float32"
+        )
 
 
 class _Planner:

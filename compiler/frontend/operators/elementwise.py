@@ -71,7 +71,8 @@ def import_bound(context: ImportContext, node: OnnxNode) -> None:
     numbers = [value for value in values if value is not None and value.size == 1]
     if len(values) != 2 or len(numbers) != 1 or math.isnan(float(numbers[0].reshape(()))):
         raise node.refuse(
-            "a maximum or minimum must be of a tensor and one constant number", "use Clip"
+            "the accelerator has no maximum or minimum of two tensors, only of one and a constant",
+            "the host computes it",
         )
     x = 1 if values[1] is None or values[1].size != 1 else 0
     bound = float(numbers[0].reshape(()))

@@ -60,8 +60,8 @@ def partition(graph: Graph) -> tuple[Part, ...]:
     """
     if not any(runs_on(node.op, ACCELERATOR) for node in graph.nodes):
         raise ModelError(
-            f"at least one layer must run on the accelerator, but {graph.name!r} has no integer "
-            "operator between QuantizeLinear nodes; quantize its layers to int8 (QDQ)"
+            f"at least one layer must run on the accelerator, but {graph.name!r} {_why(graph)}; "
+            "quantize its layers to int8 (QDQ), or compile it with --target cpu"
         )
     places = _places(graph)
     members: dict[_Place, list[Node]] = {}
@@ -78,6 +78,14 @@ def partition(graph: Graph) -> tuple[Part, ...]:
         )
         for place in order
     )
+
+
+def _why(graph: Graph) -> str:
+    """Why nothing of the graph runs on the accelerator."""
+    for node in graph.nodes:
+        if node.note:
+            return f"has none that it can run: {node.name or node.output!r}: {node.note}"
+    return "has no integer operator between QuantizeLinear nodes"
 
 
 def assign_targets(graph: Graph) -> Mapping[str, Target]:

@@ -7,6 +7,7 @@ import pytest
 
 import daedal
 from daedal.isa.artifact import Placement
+from daedal.isa.errors import ModelError
 from tests.compiler.graph.qdq_models import QdqModel
 
 Maker = Callable[[QdqModel, str], str]
@@ -152,3 +153,68 @@ def test_a_product_whose_result_is_transposed_for_the_host(rng: np.random.Genera
     assert artifact.host_quantized == {"a_q", "b_q"}
     inputs = {item.name: rng.normal(size=item.shape).astype("f") for item in artifact.inputs}
     assert daedal.check_layers(artifact, data, inputs).passed
+
+
+def convolution(maker: QdqModel, x: str) -> str:
+    values = np.random.default_rng(0).integers(-127, 128, (4, 4, 1, 1)).astype(np.int8)
+    return maker.op("Conv", x, maker.weights(values, 0.01))
+
+
+def test_a_layer_before_an_operator_of_the_host_is_not_quantized(rng: np.random.Generator) -> None:
+    """Its result passes through the Clip as floats, although a QuantizeLinear follows."""
+
+    def inner(maker: QdqModel, x: str) -> str:
+        low = maker.dequantize(maker.constant(np.int8(0)), 0.05, 0)
+        return maker.op("Clip", convolution(maker, x), low, number(maker, 6))
+
+    reasons = [item.why for item in placed(rng, inner, quantized=True) if item.op == "Conv"]
+    assert reasons[1] == UNQUANTIZED
+
+
+def test_a_reduction_is_no_change_of_order(rng: np.random.Generator) -> None:
+    """Although the graph has a reshape behind it."""
+
+    def inner(maker: QdqModel, x: str) -> str:
+        return maker.op("ReduceMean", x, axes=[2, 3], keepdims=0)
+
+    (found,) = (item for item in placed(rng, inner) if item.op == "ReduceMean")
+    assert found.why == UNQUANTIZED
+
+
+def of_type(dtype: str) -> Maker:
+    def inner(maker: QdqModel, x: str) -> str:
+        return maker.op("Relu", maker.requantized(x, 0.01, 3, dtype))
+
+    return inner
+
+
+def test_types_that_the_accelerator_has_not_are_named(rng: np.random.Generator) -> None:
+    (found,) = (item for item in placed(rng, of_type("uint16")) if item.op == "Relu")
+    assert found.why.startswith("the accelerator does not compute with UINT16, the type of ")
+
+
+def test_a_maximum_of_two_tensors_is_named(rng: np.random.Generator) -> None:
+    def inner(maker: QdqModel, x: str) -> str:
+        return maker.op("Max", x, maker.requantized(convolution(maker, x), 0.1, 0))
+
+    (found,) = (item for item in placed(rng, inner, quantized=True) if item.op == "Max")
+    assert found.why.startswith("the accelerator has no maximum or minimum of two tensors")
+
+
+def test_a_model_without_a_layer_that_fits_says_why() -> None:
+    maker = QdqModel()
+    weights = maker.weights(np.ones((3, 2), np.int8), 0.01)
+    x = maker.requantized(maker.input("x", (4, 3)), 0.05, 0)
+    y = maker.requantized(maker.op("Gemm", x, weights, alpha=0.5), 0.1, 0)
+    with pytest.raises(
+        ModelError, match=r"has none that it can run: .* alpha must be 1.0, not 0.5"
+    ):
+        daedal.compile(maker.model(y).SerializeToString(), "tiny", host=None)
+
+
+def test_a_model_of_wide_integers_says_so() -> None:
+    maker = QdqModel(opset=21)
+    x = maker.requantized(maker.input("x", (1, 4, 6, 6)), 0.05, 3, "uint16")
+    model = maker.model(convolution(maker, x)).SerializeToString()
+    with pytest.raises(ModelError, match=r"int8 \(QDQ\), and '.*' of 'small' is UINT16, which"):
+        daedal.compile(model, "tiny")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import daedal
 from daedal.compiler.frontend import load_onnx
@@ -63,6 +63,22 @@ def clipped_weights(it: QdqModel, x: str) -> str:
     return it.op("Conv", x, it.op("DequantizeLinear", clipped, scale, zero), pads=[1] * 4)
 
 
+def narrow_weights(it: QdqModel, x: str) -> str:
+    integers = np.random.default_rng(0).integers(-8, 8, 16 * 16 * 9).tolist()
+    it.initializers.append(helper.make_tensor("narrow", TensorProto.INT4, (16, 16, 3, 3), integers))
+    weights = it.op("DequantizeLinear", "narrow", it.constant(np.float32(0.1)))
+    return it.op("Conv", x, weights, pads=[1] * 4)
+
+
+def wide_factor(it: QdqModel, x: str) -> str:
+    return it.op("Mul", x, it.op("Cast", it.constant(np.float64(0.5)), to=TensorProto.FLOAT))
+
+
+def wide_bound(it: QdqModel, x: str) -> str:
+    low = it.op("Cast", it.constant(np.float64(0)), to=TensorProto.FLOAT)
+    return it.op("Clip", conv(it, x), low, it.constant(np.float32(6)))
+
+
 def no_number(it: QdqModel, x: str) -> str:
     return it.op("Clip", conv(it, x), it.constant(np.float32(np.nan)))
 
@@ -82,7 +98,10 @@ ON_ACCELERATOR = {
     "output_dtype, unsigned": output_dtype(TensorProto.UINT8),
     "dead channel": dead_channel,
     "dead channel with a bias": dead_channel_with_bias,
+    "narrow weights": narrow_weights,
     "no weights": no_weights,
+    "wide bound": wide_bound,
+    "wide factor": wide_factor,
     "crossed bounds": crossed_bounds,
     "clipped weights": clipped_weights,
 }

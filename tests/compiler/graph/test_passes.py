@@ -459,5 +459,6 @@ def test_partition_refuses_a_graph_without_integer_operators() -> None:
         partition(lower(maker.model("y")))
     assert str(error.value) == (
         "at least one layer must run on the accelerator, but 'small' has no integer operator "
-        "between QuantizeLinear nodes; quantize its layers to int8 (QDQ)"
+        "between QuantizeLinear nodes; quantize its layers to int8 (QDQ), or compile it with "
+        "--target cpu"
     )

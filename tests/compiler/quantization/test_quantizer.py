@@ -289,6 +289,15 @@ def test_samples_must_fit(rng: np.random.Generator) -> None:
     refuse(model, good, "must go by one of minmax, percentile, mse, not 'max'", method="max")
 
 
+def test_a_model_in_float16_is_told_its_type() -> None:
+    net = FloatNetwork(np.random.default_rng(0))
+    weights = net.constant(np.ones((4, 3, 1, 1), np.float16))
+    y = net.op("Conv", net.input("x", SHAPE, "float16"), weights)
+    samples = np.ones(SHAPE, np.float16)
+    message = "must be in float32 to be quantized, and 'small' computes its 1 products (Conv) in"
+    refuse(net.model(y, dtype="float16"), samples, message)
+
+
 def test_activations_must_be_finite(rng: np.random.Generator) -> None:
     model = plain(FloatNetwork(rng))
     refuse(model, np.full(SHAPE, 3e38, np.float32), "becomes NaN or infinite with sample 0")
