@@ -15,12 +15,8 @@ from daedal.compiler.artifact.whole_host import host_artifact
 from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
-<<<<<<< HEAD
-from daedal.compiler.frontend.reader import Source, opset_of, read_model, source_of
-=======
 from daedal.compiler.frontend.node import element_type_name
-from daedal.compiler.frontend.reader import opset_of, read_model
->>>>>>> 16883ca5 (compiler.artifact.reasons: types, layers before the host's operators and means have their own reasons; int4 weights and casts of float64 constants are folded)
+from daedal.compiler.frontend.reader import Source, opset_of, read_model, source_of
 from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.frontend.tensor_types import tensor_names, tensor_types
 from daedal.compiler.graph.graph import Graph
