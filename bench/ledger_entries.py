@@ -15,8 +15,10 @@ import daedal
 from bench.conv_layers import LAYERS, LayerProgram
 from bench.depthwise_layers import LAYERS as DEPTHWISE_LAYERS
 from bench.depthwise_layers import depthwise_model
-from bench.figures import Figures, figures_of
+from bench.figures import Figures, bytes_moved, figures_of
 from bench.resnet18 import stem
+from bench.transformer_decode import decoder_steps, quantized_decoder
+from bench.transformer_models import MODELS
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.isa.variant import Variant, load_variant
@@ -25,6 +27,7 @@ __all__ = ["ENTRIES", "Entry", "MissingModel"]
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared" / "models"
+VIT_SAMPLES = 16
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"
 
 RESNET8 = "mlperf_tiny_resnet8/model_qdq.onnx"
@@ -85,10 +88,41 @@ def _depthwise(number: int, variant: Variant) -> Figures:
 
 
 def _shared(path: str, variant: Variant) -> Figures:
-    model = SHARED / path
-    if not model.is_file():
-        raise MissingModel(f"needs ../shared/models/{path}")
-    return _compiled(model, variant)
+    folder, _, file = path.partition("/")
+    return _compiled(_folder(folder) / file, variant)
+
+
+def _folder(name: str) -> Path:
+    folder = SHARED / name
+    if not folder.is_dir():
+        raise MissingModel(f"needs ../shared/models/{name}")
+    return folder
+
+
+def _vit(variant: Variant) -> Figures:
+    """Calibrated with noise: scales change no cycles, and digits would need a package."""
+    noise = np.random.default_rng(1).normal(size=(VIT_SAMPLES, 1, 28, 28)).astype(np.float32)
+    return _compiled(daedal.quantize(_folder("vit_mnist") / "model.onnx", noise), variant)
+
+
+def _prefill(variant: Variant) -> Figures:
+    _folder("stories260k")
+    found = MODELS["stories260k"](SHARED)
+    assert found is not None, "its folder is there"
+    return _compiled(found.quantized, variant)
+
+
+def _decode(variant: Variant) -> Figures:
+    """Of a token after the first: weights that stay on chip are there."""
+    decoder, artifact, _ = quantized_decoder(_folder("stories260k"), variant)
+    _, step = decoder_steps(artifact, "timing", decoder, [1], 2)
+    programs = [launch.program for launch in artifact.launches]
+    return Figures(
+        cycles=step.profile.cycles or 0,
+        launches=len(programs),
+        instructions=sum(len(program.instructions) for program in programs),
+        bytes_moved=bytes_moved(step.profile, programs[0]),
+    )
 
 
 _VARIANTS = {"resnet18": ("vta", "ecp5")}
@@ -108,6 +142,9 @@ def _all() -> Iterator[Entry]:
         for variant in variants:
             slow = f"{name}.{variant}" not in QUICK
             yield Entry(name, variant, partial(_network, name), slow, heavy_s=0 if slow else 60)
+    yield Entry("vit_mnist", "attention", _vit, slow=True)
+    yield Entry("stories260k", "attention", _prefill, slow=True)
+    yield Entry("stories260k_decode", "attention", _decode, slow=True)
 
 
 ENTRIES = {entry.key: entry for entry in _all()}
