@@ -6,6 +6,8 @@ EXTRAS ?= dev,sim,synth,board,formal,tune,examples
 
 # Set iteration order must not reach emitted files.
 export PYTHONHASHSEED := 0
+# Compiled modules are kept: without, each process of the tests would compile Daedal again.
+unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 BIN := $(VENV)/bin
