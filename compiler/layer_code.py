@@ -132,8 +132,8 @@ class LayerCode:
                     raise
                 # Not the layer is to blame, so it does not fall back to the host.
                 raise TuningError(
-                    f"a recorded configuration must build, and {config} of {node.output!r} does "
-                    f"not: {error}; tune again with another database"
+                    f"a configuration must build its layer, and {config} of {node.output!r} does "
+                    f"not: {error}; leave it out, or tune again if it is a record"
                 ) from error
 
         if self._store is None:

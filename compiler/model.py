@@ -13,6 +13,7 @@ from daedal.compiler.artifact.build import build_artifact
 from daedal.compiler.artifact.host_code import best_levels, compile_host_model
 from daedal.compiler.artifact.whole_host import host_artifact
 from daedal.compiler.collection import without_collection
+from daedal.compiler.config_check import check_configs
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.node import element_type_name
@@ -30,7 +31,7 @@ from daedal.isa.host_code import HostCode
 from daedal.isa.variant import Variant
 from daedal.native.cache import ObjectCache
 
-__all__ = ["compile_for_cpu", "compile_model", "compile_part"]
+__all__ = ["check_widths", "compile_for_cpu", "compile_model", "compile_part"]
 
 
 @without_collection
@@ -44,6 +45,7 @@ def compile_model(
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
     configs: Mapping[str, Config] | None = None,
+    other_configs: bool = False,
     states: Mapping[str, str] | None = None,
     store: SegmentStore | None = None,
     cpu_levels: Sequence[str] = (),
@@ -60,7 +62,7 @@ def compile_model(
     Raises VariantError if the machine's widths differ from those of the model's tensors, ModelError
     and ScheduleError as `daedal.compile` says.
     """
-    _check_widths(variant)
+    check_widths(variant)
     say = report or (lambda _sentence: None)
     say("reading the model")
     checked = read_model(source_of(model))
@@ -85,6 +87,8 @@ def compile_model(
         dump_dir=dump_dir,
         report=report,
     )
+    if not other_configs:
+        check_configs(compiled, configs or {})
     if cpu_levels:
         say("compiling the host's parts")
     return build_artifact(
@@ -136,9 +140,9 @@ def _check_quantized(model: onnx.ModelProto, graph: Graph) -> None:
             )
 
 
-def _check_widths(variant: Variant) -> None:
+def check_widths(variant: Variant) -> None:
     """Refuse machines that would truncate a quantized model's values, or lack instructions for
-    them."""
+    them: raise VariantError."""
     widths = (variant.array.input_bits, variant.array.weight_bits)
     if widths != (8, 8):
         raise VariantError(

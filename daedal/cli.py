@@ -8,9 +8,11 @@ interrupted; 128 plus the number of any other signal that ended it.
 import os
 import signal
 import sys
+from typing import Any
 
 import typer
 from rich.markup import escape
+from typer.core import TyperGroup
 
 from daedal.commands.build import build_command
 from daedal.commands.compare import compare_command
@@ -40,7 +42,21 @@ from daedal.reports.console import make_console
 
 __all__ = ["app", "main"]
 
+
+class _Commands(TyperGroup):
+    """The commands; an interruption that none of them handles raises `Ended`, since Typer turns a
+    KeyboardInterrupt into an exit without a sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that the user chose."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Ended(signal.SIGINT) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Hardware/software co-design for neural-network accelerators.",
     no_args_is_help=True,
     add_completion=False,
@@ -93,7 +109,9 @@ def main() -> None:
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except Ended as ended:
-        _fail(f"ended by {signal.Signals(ended.number).name}", 128 + ended.number)
+        name = signal.Signals(ended.number).name
+        said = "interrupted" if ended.number == signal.SIGINT else f"ended by {name}"
+        _fail(said, 128 + ended.number)
 
 
 def _mention_caches() -> None:

@@ -9,7 +9,7 @@ from daedal.isa.errors import ToolError, UserError
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant
 
-__all__ = ["device_names", "open_device", "text_options"]
+__all__ = ["device_names", "open_device", "takes_option", "text_options"]
 
 _GROUP = "daedal.devices"
 
@@ -63,6 +63,11 @@ def text_options(name: str, texts: Sequence[str]) -> dict[str, Any]:
         except ValueError as error:
             raise UserError(f"option {option!r} must be a number, not {value!r}") from error
     return found
+
+
+def takes_option(name: str, option: str) -> bool:
+    """Whether the device `name` has a keyword argument `option`. Raises as `open_device`."""
+    return option in inspect.signature(_factory(name)).parameters
 
 
 def _factory(name: str) -> Callable[..., Any]:

@@ -1,24 +1,28 @@
 """The public function `profile`: where the cycles of a compiled network go.
 
->>> result = daedal.profile(artifact, device="rtl", timeline=True)
+>>> result = daedal.profile(artifact, timeline=True)
 >>> [(layer.layer.name, layer.cycles, layer.bound) for layer in result.layers]
 """
 
 from typing import Any
 
-from daedal.devices import open_device
+from daedal.devices import open_device, takes_option
 from daedal.isa.artifact import Artifact
 from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.protocols import Device
 from daedal.runtime.profiler.measure import measure
 from daedal.runtime.profiler.network_profile import NetworkProfile
 
 __all__ = ["profile"]
 
+_OWN = "its own"
+"""The memory of a device that has no model of one."""
+
 
 def profile(
     artifact: Artifact,
     *,
-    device: str = "rtl",
+    device: str | Device = "timing",
     memory: MemoryModel = PRESETS["ddr"],
     timeline: bool = False,
     name: str = "",
@@ -26,13 +30,17 @@ def profile(
 ) -> NetworkProfile:
     """Run `artifact` once on a device that counts cycles; no inputs are needed.
 
-    `timeline` adds a second launch in which every instruction is marked. `options` go to the
-    device. `name` is for titles.
+    `timeline` adds a second launch in which every instruction is marked. `options` go to a device
+    that is given by its name. `name` is for titles.
 
     Raises UserError for a device without cycles or a variant without counters, DeviceError where
     the machine fails.
     """
-    # The functional device has no memory model; it opens without one, and `measure` refuses it.
-    timing = {} if device == "functional" else {"timing": memory}
+    if not isinstance(device, str):
+        return measure(artifact, device, memory=_OWN, name=name, with_timeline=timeline)
+    # The functional device has no memory model, and a board has its own memory.
+    has_memory = takes_option(device, "timing")
+    timing = {"timing": memory} if has_memory else {}
     opened = open_device(device, artifact.variant, **timing, **options)
-    return measure(artifact, opened, memory=memory.name, name=name, with_timeline=timeline)
+    kind = memory.name if has_memory else _OWN
+    return measure(artifact, opened, memory=kind, name=name, with_timeline=timeline)

@@ -89,9 +89,11 @@ def write_atomically(path: Path, data: bytes | str, *, private: bool = False) ->
     """Write `data` to `path` through a temporary file in the same folder.
 
     A `private` file is one that only this user may open; others may read what the umask says.
+    Characters that UTF-8 lacks, from file names in another encoding, are escaped.
+
     Raises UserError where `check_output_file` does, and where the disk is full.
     """
-    content = data.encode() if isinstance(data, str) else data
+    content = data.encode(errors="backslashreplace") if isinstance(data, str) else data
     target = check_output_file(path)
     temporary = None
     try:

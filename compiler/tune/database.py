@@ -28,14 +28,18 @@ _ADD_WORKLOAD = "INSERT INTO workloads VALUES (?, ?) ON CONFLICT DO NOTHING"
 # One record for each configuration: a measured one before a failed one, then the newest. The
 # outcome does not depend on the order in which records arrive.
 _ADD_RECORD = """
-INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
-SET cycles = excluded.cycles, time = excluded.time
-WHERE (excluded.cycles IS NOT NULL, excluded.time, -excluded.cycles)
-    > (records.cycles IS NOT NULL, records.time, -records.cycles)
+INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
+SET cycles = excluded.cycles, time = excluded.time, failure = excluded.failure,
+    limit_seconds = excluded.limit_seconds
+WHERE (excluded.cycles IS NOT NULL, excluded.failure <> 'unverified', excluded.time,
+       coalesce(-excluded.cycles, 0), excluded.limit_seconds, excluded.failure)
+    > (records.cycles IS NOT NULL, records.failure <> 'unverified', records.time,
+       coalesce(-records.cycles, 0), records.limit_seconds, records.failure)
 """
 
 _SELECT = """
-SELECT records.workload, description, fingerprint, memory, target, config, cycles, time
+SELECT records.workload, description, fingerprint, memory, target, config, cycles, time, failure,
+    limit_seconds
 FROM records LEFT JOIN workloads ON workloads.key = records.workload
 """
 
@@ -44,6 +48,10 @@ class Database:
     """Records of one version of the kit, in the file `path`.
 
     A missing file is made now, or `when_written` with the first record.
+
+    With `adopts`, a file of another version becomes one of this version: of the cycles that it
+    knows for each workload the configurations with the fewest stay, to be measured again
+    (`record.UNVERIFIED`).
 
     A configuration has one record for each workload, variant, memory and target: one that was
     measured replaces one that failed, and a newer one replaces an older one. Use one object in one
@@ -59,11 +67,16 @@ class Database:
     """
 
     def __init__(
-        self, path: str | Path, *, kit: str | None = None, when_written: bool = False
+        self,
+        path: str | Path,
+        *,
+        kit: str | None = None,
+        when_written: bool = False,
+        adopts: bool = False,
     ) -> None:
         self._path = Path(path)
         self.kit = kit_version() if kit is None else kit
-        self._file = SqliteFile(self._path, self.kit, when_written=when_written)
+        self._file = SqliteFile(self._path, self.kit, when_written=when_written, adopts=adopts)
 
     def __enter__(self) -> "Database":
         return self
@@ -149,14 +162,16 @@ class Database:
         self._file.execute(_ADD_WORKLOAD, (key, workload.text))
         setting = (key, record.fingerprint, record.memory, record.target)
         config = json.dumps(record.config.to_json(), separators=(",", ":"))
-        self._file.execute(_ADD_RECORD, (*setting, config, record.cycles, record.when))
+        outcome = (record.cycles, record.when, record.failure, record.limit_seconds)
+        self._file.execute(_ADD_RECORD, (*setting, config, *outcome))
 
     def _select(self, condition: str, values: tuple[str, ...]) -> list[Record]:
         rows = self._file.execute(f"{_SELECT} {condition}", values)
         return [self._record(row) for row in rows]
 
     def _record(self, row: tuple[Any, ...]) -> Record:
-        key, description, fingerprint, memory, target, config, cycles, when = row
+        key, description, fingerprint, memory, target, config, *outcome = row
+        cycles, when, failure, limit_seconds = outcome
         try:
             return Record.from_json(
                 {
@@ -169,6 +184,8 @@ class Database:
                     "config": parse_json(config),
                     "cycles": cycles,
                     "when": when,
+                    "failure": failure,
+                    "limit_seconds": limit_seconds,
                 }
             )
         except TuningError as error:

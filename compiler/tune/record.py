@@ -3,6 +3,7 @@
 Records come from files of others, so every field is checked and bounded when one is made.
 """
 
+import math
 import time
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -12,14 +13,18 @@ from daedal.compiler.space import Config
 from daedal.compiler.tune.workload import Workload, shown
 from daedal.isa.errors import ScheduleError, TuningError
 
-__all__ = ["Record", "kit_version"]
+__all__ = ["UNVERIFIED", "Record", "kit_version"]
 
 MAX_NAME_LENGTH = 100
 MAX_KNOBS = 64
 MAX_INTEGER = (1 << 63) - 1
 
+UNVERIFIED = "unverified"
+"""The failure of a configuration that another version of the kit measured: not measured yet."""
+
 _SETTING = ("fingerprint", "memory", "target", "kit")
-_FIELDS = ("workload", "description", *_SETTING, "config", "cycles", "when")
+_OUTCOME = ("cycles", "when", "failure", "limit_seconds")
+_FIELDS = ("workload", "description", *_SETTING, "config", *_OUTCOME)
 
 
 def kit_version() -> str:
@@ -51,6 +56,10 @@ class Record:
     kit: str = field(default_factory=kit_version)
     when: int = field(default_factory=_now)
     """Seconds since 1970, UTC."""
+    failure: str = ""
+    """Why there are no cycles, such as ``timed out``; empty where there are, or it is not known."""
+    limit_seconds: float = 0
+    """What a configuration that timed out could take; 0 for others."""
 
     def __post_init__(self) -> None:
         for name in _SETTING:
@@ -78,6 +87,25 @@ class Record:
         if self.cycles is not None:
             _require_integer("cycles", self.cycles, 1)
         _require_integer("when", self.when, 0)
+        self._check_failure()
+
+    def _check_failure(self) -> None:
+        """Raise TuningError where failure and limit are beyond their bounds."""
+        text, limit = self.failure, self.limit_seconds
+        if not (
+            isinstance(text, str)
+            and len(text) <= MAX_NAME_LENGTH
+            and text.isascii()
+            and (text.isprintable() and not (text and self.cycles is not None))
+        ):
+            raise TuningError(
+                f"a record's failure must be at most {MAX_NAME_LENGTH} printable ASCII characters, "
+                f"and empty where it has cycles, not {shown(text)}"
+            )
+        if type(limit) not in (int, float) or not 0 <= limit < math.inf:
+            raise TuningError(
+                f"a record's limit_seconds must be a number from 0, not {shown(limit)}"
+            )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -91,6 +119,8 @@ class Record:
             "config": self.config.to_json(),
             "cycles": self.cycles,
             "when": self.when,
+            "failure": self.failure,
+            "limit_seconds": self.limit_seconds,
         }
 
     @classmethod
@@ -116,7 +146,7 @@ class Record:
             config = Config.from_json(data["config"])
         except ScheduleError as error:
             raise TuningError(str(error)) from error
-        others = {name: data[name] for name in (*_SETTING, "cycles", "when")}
+        others = {name: data[name] for name in (*_SETTING, *_OUTCOME)}
         return cls(workload=workload, config=config, **others)
 
 

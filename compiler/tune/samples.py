@@ -83,13 +83,12 @@ class Samples:
     def add(self, task: str, features: Columns, cycles: Reals) -> None:
         """Replace what is known of `task`; cycles are positive and finite.
 
-        Raises TuningError where there are too many tasks.
+        Where there are too many tasks, the one that came first is forgotten.
         """
         assert np.isfinite(cycles).all() and (cycles > 0).all()
-        if task not in self._tasks and len(self._tasks) >= MAX_TASKS:
-            raise TuningError(
-                f"a model must have at most {MAX_TASKS} tasks; begin another file for {task!r:.80}"
-            )
+        self._tasks.pop(task, None)  # the latest comes last
+        while len(self._tasks) >= MAX_TASKS:
+            del self._tasks[next(iter(self._tasks))]
         order = np.argsort(cycles, kind="stable")
         self._tasks[task] = _rows((features, cycles), fastest_and_spread(order, self._per_task))
 

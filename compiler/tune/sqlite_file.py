@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from daedal.compiler.tune.record import UNVERIFIED
 from daedal.isa.errors import TuningError, first_line
 from daedal.isa.files import check_output_file
 
@@ -28,20 +29,40 @@ MAX_FILE_BYTES = 1 << 30
 MAX_VALUE_BYTES = 1 << 16
 """Largest text in a database, and largest row."""
 
-_SCHEMA = (
+_KEPT = 8
+"""Configurations of a workload that stay when a file of another version is adopted."""
+
+_OTHER_TABLES = (
     "CREATE TABLE kit (version TEXT NOT NULL)",
     "CREATE TABLE workloads (key TEXT PRIMARY KEY, description TEXT NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE records (workload TEXT, fingerprint TEXT, memory TEXT, target TEXT, config TEXT,"
-    " cycles INTEGER, time INTEGER NOT NULL,"
-    " PRIMARY KEY (workload, fingerprint, memory, target, config)) WITHOUT ROWID",
 )
+_RECORDS = (
+    "CREATE TABLE records (workload TEXT, fingerprint TEXT, memory TEXT, target TEXT, config TEXT,"
+    " cycles INTEGER, time INTEGER NOT NULL, failure TEXT NOT NULL, limit_seconds REAL NOT NULL,"
+    " PRIMARY KEY (workload, fingerprint, memory, target, config)) WITHOUT ROWID"
+)
+_OLD_RECORDS = _RECORDS.replace(" failure TEXT NOT NULL, limit_seconds REAL NOT NULL,", "")
+"""Of versions that did not keep why a configuration failed."""
+_SCHEMA = (*_OTHER_TABLES, _RECORDS)
+
+_ADOPT = (
+    "CREATE TEMP TABLE adopted AS SELECT workload, fingerprint, memory, target, config, time,"
+    " row_number() OVER (PARTITION BY workload, fingerprint, memory, target"
+    " ORDER BY cycles, config) AS place FROM records WHERE cycles IS NOT NULL",
+    "DROP TABLE records",
+    _RECORDS,
+    "INSERT INTO records SELECT workload, fingerprint, memory, target, config, NULL, time,"
+    f" '{UNVERIFIED}', 0 FROM adopted WHERE place <= {_KEPT}",
+    "DROP TABLE temp.adopted",
+)
+"""Makes the records of another version those of this one, to be measured again."""
 
 
 class SqliteFile:
     """The tables of a tuning database of the version `kit`, in the file `path`.
 
     A missing file is made at once, or with `when_written` by the first transaction; until then,
-    statements find no rows.
+    statements find no rows. With `adopts`, a file of another version becomes one of this version.
 
     Raises
     ------
@@ -52,9 +73,12 @@ class SqliteFile:
         No file can be made there.
     """
 
-    def __init__(self, path: Path, kit: str, *, when_written: bool = False) -> None:
+    def __init__(
+        self, path: Path, kit: str, *, when_written: bool = False, adopts: bool = False
+    ) -> None:
         self.path = path
         self._kit = kit
+        self._adopts = adopts
         self._target = check_output_file(path)
         self._connection: sqlite3.Connection
         self._is_open = False
@@ -117,24 +141,49 @@ class SqliteFile:
                         self._connection.execute(statement)
                     self._connection.execute("INSERT INTO kit VALUES (?)", (self._kit,))
                 schema = self._schema()
-        if schema != set(_SCHEMA):
+        if schema not in (set(_SCHEMA), {*_OTHER_TABLES, _OLD_RECORDS}):
             raise TuningError(
                 f"a tuning database must have the tables of this version of Daedal; "
                 f"{str(self.path)!r} has others; choose another path"
             )
         with self._readable():
-            found = self._connection.execute("SELECT version FROM kit LIMIT 2").fetchall()
-            if found != [(self._kit,)]:
-                given = ", ".join(f"{version!r:.80}" for (version,) in found) or "none"
-                raise TuningError(
-                    f"a tuning database must be of Daedal {self._kit}; {str(self.path)!r} is of "
-                    f"{given}, whose cycles may differ; choose another path and tune again"
-                )
+            is_ours = self._is_ours()
+            if not is_ours and not self._adopts:
+                raise self._refused()
             self._bound()
             problem = self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             if problem != "ok":
                 raise sqlite3.DatabaseError(problem)
             self._write_ahead()
+            if not is_ours:
+                self._adopt()
+
+    def _is_ours(self) -> bool:
+        """Whether the file is of this version of the kit, and has its tables."""
+        return self._versions() == [(self._kit,)] and self._schema() == set(_SCHEMA)
+
+    def _versions(self) -> list[tuple[Any, ...]]:
+        """What the file says of its version: one row, unless it is damaged."""
+        return self._connection.execute("SELECT version FROM kit LIMIT 2").fetchall()
+
+    def _refused(self) -> TuningError:
+        """The error for a file of another version."""
+        given = ", ".join(f"{version!r:.80}" for (version,) in self._versions()) or "none"
+        return TuningError(
+            f"a tuning database must be of Daedal {self._kit}; {str(self.path)!r} is of {given}, "
+            "whose cycles may differ; `daedal tune` measures its best schedules again, or choose "
+            "another path"
+        )
+
+    def _adopt(self) -> None:
+        """Make a file of another version one of this version."""
+        if len(self._versions()) != 1:
+            raise self._refused()
+        with self.transaction():
+            if not self._is_ours():  # no other process was faster
+                for statement in _ADOPT:
+                    self._connection.execute(statement)
+                self._connection.execute("UPDATE kit SET version = ?", (self._kit,))
 
     def _bound(self) -> None:
         """Bound the size of the file, now and later."""

@@ -15,8 +15,9 @@ from daedal.codesign.cycles.work import Work
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import Clock, clock_model
 from daedal.codesign.results.verify import implemented, require_implementation
+from daedal.compiler.crossings import DEFAULT_HOST, HostRates
+from daedal.host_time import host_seconds, items_of
 from daedal.hw.synth.families import DEVICES, Family
-from daedal.hw.synth.figures import frames_per_second
 from daedal.hw.synth.flow import PLACED, Implementation
 from daedal.isa.artifact import Artifact, Placement
 from daedal.isa.errors import ExploreError, ModelError, ScheduleError, first_line
@@ -37,11 +38,12 @@ class ComparedNetwork:
 
     Attributes
     ----------
-    cycles : of the accelerator for one image; None where it does not compile, with the `reason`.
+    cycles : of the accelerator for one run; None where it does not compile, with the `reason`.
+    host_ms : of the host for one run: launches, moving tensors, and its parts of the model.
+    items : images that one run takes.
     bounds : share of the cycles in layers that each unit bounds.
     energy : of one image, relative; None where it does not compile.
-    on_host : the model's operators that the host computes, at no cycles; conversions between
-        numbers aside.
+    on_host : the model's operators that the host computes; conversions between numbers aside.
     """
 
     cycles: int | None
@@ -49,6 +51,20 @@ class ComparedNetwork:
     reason: str = ""
     energy: Energy | None = None
     on_host: tuple[Placement, ...] = ()
+    host_ms: float = 0.0
+    items: int = 1
+
+    def latency_ms(self, mhz: float | None) -> float | None:
+        """Of one run, accelerator and host one after the other; None where it does not compile, or
+        without a clock."""
+        if self.cycles is None or mhz is None:
+            return None
+        return self.cycles / mhz / 1e3 + self.host_ms
+
+    def frames(self, mhz: float | None) -> float | None:
+        """Images per second, one run after the other; None as `latency_ms`."""
+        latency = self.latency_ms(mhz)
+        return None if latency is None else 1e3 * self.items / latency
 
 
 @dataclass(frozen=True)
@@ -89,17 +105,15 @@ class ComparedVariant:
 
     def routed_frames(self, network: str) -> float | None:
         """Images per second with the routed clock; None where one of both is missing."""
-        return frames_per_second(self.networks[network].cycles, self.routed_mhz)
+        return self.networks[network].frames(self.routed_mhz)
 
     def frames(self, network: str) -> tuple[float, float, float] | None:
         """Images per second: expected, and with the lowest and the highest clock of the interval;
         None where the network does not compile."""
-        cycles = self.networks[network].cycles
-        found = [
-            frames_per_second(cycles, mhz)
+        expected, low, high = (
+            self.networks[network].frames(mhz)
             for mhz in (self.clock.mhz, self.clock.low, self.clock.high)
-        ]
-        expected, low, high = found
+        )
         if expected is None or low is None or high is None:
             return None
         return expected, low, high
@@ -111,9 +125,12 @@ def compare(
     family: Family,
     *,
     memory: str = "ddr",
+    rates: HostRates = DEFAULT_HOST,
     report: Callable[[str], None] | None = None,
 ) -> list[ComparedVariant]:
     """Compile `models` for each of the variants, count their cycles, and estimate the hardware.
+
+    `rates` are the host's: they are part of every latency.
 
     Raises ExploreError for a family of which areas or clocks are not known.
     """
@@ -127,7 +144,7 @@ def compare(
         parts = model_of_areas.by_part(variant)
         for name, model in models.items():
             say(f"{variant.name}: {name}")
-            networks[name] = _network(model, variant, memory, parts)
+            networks[name] = _network(model, variant, memory, parts, rates)
         found.append(ComparedVariant(variant, family, area, clock, networks))
     return found
 
@@ -183,7 +200,11 @@ def require_routing(family: Family) -> None:
 
 
 def _network(
-    model: bytes, variant: Variant, memory: str, parts: Mapping[str, Mapping[str, float]]
+    model: bytes,
+    variant: Variant,
+    memory: str,
+    parts: Mapping[str, Mapping[str, float]],
+    rates: HostRates,
 ) -> ComparedNetwork:
     try:
         artifact = compile_network(model, variant, cpu_levels=())
@@ -195,8 +216,15 @@ def _network(
         bounds[layer.bound.value] += layer.cycles
     total = sum(bounds.values()) or 1
     shares = {name: cycles / total for name, cycles in bounds.most_common()}
-    energy = switched_energy(Work.of(profile), profile.cycles, parts, variant)
-    return ComparedNetwork(profile.cycles, shares, energy=energy, on_host=_on_host(artifact))
+    items = items_of(artifact)
+    return ComparedNetwork(
+        profile.cycles,
+        shares,
+        energy=switched_energy(Work.of(profile), profile.cycles, parts, variant).of_each(items),
+        on_host=_on_host(artifact),
+        host_ms=1e3 * host_seconds(artifact, rates),
+        items=items,
+    )
 
 
 def _on_host(artifact: Artifact) -> tuple[Placement, ...]:

@@ -1,5 +1,6 @@
 """`explore`: searches variants and schedules together, until a budget is spent."""
 
+import dataclasses
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from daedal.api import compile as compile_network
 from daedal.codesign.cycles.counting import Counter, Network, counters
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import clock_model
@@ -18,10 +20,19 @@ from daedal.codesign.search.evaluator import Evaluator
 from daedal.codesign.search.front_search import FrontSearch, Goal
 from daedal.codesign.search.objectives import Limit, Objective
 from daedal.codesign.search.search_loop import Budget, SearchLoop
-from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.codesign.search.variant_space import VariantSpace
+from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.version import cycles_version, digest_of_sources
+from daedal.host_time import host_seconds
 from daedal.hw.synth.families import Target
-from daedal.isa.errors import ExploreError, ModelError, ScheduleError, UnsupportedError, first_line
+from daedal.isa.errors import (
+    ExploreError,
+    ModelError,
+    ScheduleError,
+    UnsupportedError,
+    UserError,
+    first_line,
+)
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 
@@ -62,6 +73,7 @@ def explore(
     base: Variant | None = None,
     mhz: float | None = None,
     memory: str = "ddr",
+    rates: HostRates = DEFAULT_HOST,
     seed: int = 0,
     workers: int = 2,
     pool: "Pool | None" = None,
@@ -76,6 +88,7 @@ def explore(
     Parameters
     ----------
     mhz : a clock for all variants; else it is estimated.
+    rates : the host's, for its part of every latency: as for `base`, at all variants.
     workers : processes that count, so many variants at a time.
     pool : workers that count instead, as many variants as there are workers at a time.
 
@@ -94,7 +107,7 @@ def explore(
     if not 0 < given < math.inf:
         raise ExploreError(f"a budget is a number above 0, not {given:g}")
     say = report or (lambda _sentence: None)
-    space = VariantSpace(base or load_variant("ecp5"), DEFAULT_PARAMETERS)
+    space = VariantSpace.around(base or load_variant("ecp5"))
     # Refused before anything is written.
     networks = _checked(models, space.base, memory)
     area_model(target.family)
@@ -102,38 +115,41 @@ def explore(
         clock_model(target.family)
     directory = SearchDirectory(folder)
     with directory.claimed():
-        rounds = directory.open(_settings(models, target, goal, space, mhz, memory, seed))
+        settings = _settings(models, target, goal, space, mhz, memory, rates, seed)
+        rounds = directory.open(settings, space.has)
         evaluator = Evaluator(
             space,
             networks,
             target.family,
             mhz=mhz,
+            host_ms=_host_ms(models, space.base, rates),
             energy=Objective.energy in goal.measures,
-            estimates=directory.estimates(_estimator_version()),
+            estimates=directory.estimates(_estimator_version(), space.has),
             keep=directory.add_estimates,
         )
         start = space.point(space.base)
-        search = FrontSearch(
-            space, goal, evaluator.estimate, start=() if start is None else (start,), seed=seed
-        )
+        assert start is not None, "the space is around it"
+        search = FrontSearch(space, goal, evaluator.estimate, start=[start], seed=seed)
         budget = Budget(minutes, evaluations, directory.seconds())
-        interrupted = False
+        interrupted, ended = False, None
         try:
             with _counting(networks, memory, workers, pool) as (counter, width):
                 loop = SearchLoop(search, evaluator, counter, directory, budget, say)
                 try:
                     loop.run(rounds, width)
-                except KeyboardInterrupt:
-                    interrupted = True
+                except (KeyboardInterrupt, SystemExit) as error:
+                    interrupted, ended = True, _ended(error)
                     loop.recall(rounds)  # those that were not replayed yet
-        except KeyboardInterrupt:
-            interrupted = True
+        except (KeyboardInterrupt, SystemExit) as error:
+            interrupted, ended = True, _ended(error)
         seconds = budget.seconds
         directory.write_seconds(seconds)
         estimated, front = evaluator.num_estimates, tuple(search.front())
         if not front and not interrupted:
             raise nothing_found(search.counted.values(), goal)
         directory.write_front(front, goal.objectives)
+        if ended is not None:
+            raise ended
         if not interrupted:
             try:
                 _complete(directory, evaluator, front, models, memory, say)
@@ -149,6 +165,11 @@ def explore(
         seconds,
         interrupted,
     )
+
+
+def _ended(error: BaseException) -> SystemExit | None:
+    """The exit that a signal such as SIGTERM asks for, once the front is written."""
+    return error if isinstance(error, SystemExit) else None
 
 
 @contextmanager
@@ -183,6 +204,19 @@ def _checked(models: Mapping[str, bytes], base: Variant, memory: str) -> dict[st
     return networks
 
 
+def _host_ms(models: Mapping[str, bytes], base: Variant, rates: HostRates) -> dict[str, float]:
+    """What the host takes for each network where `base` runs the rest; 0 where it cannot."""
+    found = {}
+    for name, model in models.items():
+        try:
+            artifact = compile_network(model, base, cpu_levels=())
+        except UserError:  # other variants may run it, with nothing left to the host
+            found[name] = 0.0
+        else:
+            found[name] = 1e3 * host_seconds(artifact, rates)
+    return found
+
+
 def _complete(
     directory: SearchDirectory,
     evaluator: Evaluator,
@@ -208,6 +242,7 @@ def _settings(
     space: VariantSpace,
     mhz: float | None,
     memory: str,
+    rates: HostRates,
     seed: int,
 ) -> dict[str, Any]:
     """All that the evaluations of a folder depend on."""
@@ -222,6 +257,7 @@ def _settings(
         "parameters": {name: list(values) for name, values in space.parameters.items()},
         "clock": mhz,
         "memory": memory,
+        "host": dataclasses.asdict(rates),
         "seed": seed,
         "kit": cycles_version(),
     }

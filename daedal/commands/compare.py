@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, Memory
+from daedal.commands.options import MEASURED, HostRatesOf, Json, Memory
 from daedal.hw.synth.families import Target
 from daedal.isa.errors import ExploreError
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
@@ -19,6 +19,7 @@ def compare_command(
     model: Annotated[list[Path], typer.Option("--model", "-m", help="int8 QDQ ONNX models.")],
     target: Annotated[Target, typer.Option(help="The device.")] = Target.ecp5_85f,
     memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
+    host_rates: HostRatesOf = MEASURED,
     route: Annotated[
         bool, typer.Option("--route", help="Synthesize and route each, too, with one seed.")
     ] = False,
@@ -26,13 +27,15 @@ def compare_command(
 ) -> None:
     """Compare VARIANTS: cycles, area, clock, images per second, and what bounds each.
 
-    The cycle model counts cycles. Area and clock are estimates, the clock with its interval.
+    The cycle model counts cycles. Area and clock are estimates, the clock with its interval. Images
+    per second include the host's time, by --host-rates.
     --route adds clocks of place and route, in minutes a variant the first time; answers are kept
     in the cache, so that the same command continues after an interruption.
     """
     from daedal.codesign.compare import compare, require_routing
     from daedal.codesign.compare import route as route_all
     from daedal.compiler.frontend.reader import read_model
+    from daedal.host_rates import load_host_rates
     from daedal.isa.variant import load_variant
     from daedal.reports.comparison import comparison_json, comparison_lines, comparison_tables
 
@@ -43,7 +46,10 @@ def compare_command(
     if route:
         require_routing(target.family)
     with show_progress(make_console(stderr=True)) as report:
-        found = compare(chosen, models, target.family, memory=memory.value, report=report)
+        rates = load_host_rates(host_rates)
+        found = compare(
+            chosen, models, target.family, memory=memory.value, rates=rates, report=report
+        )
         if route:
             found = list(route_all(found, report=report))
     if as_json:
@@ -52,5 +58,5 @@ def compare_command(
     console = make_console()
     for table in comparison_tables(found):
         print_wide(console, table)
-    for line in comparison_lines(found):
+    for line in comparison_lines(found, host_rates):
         console.print(escape(line))

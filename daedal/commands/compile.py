@@ -135,6 +135,7 @@ def compile_command(
             to_tensors=to_tensors or (),
             host=None if all_on_accelerator else rates,
             configs=configs,
+            other_configs=True,  # other options may leave a tuned layer to the host
             states=states,
             cache=cache,
             cpu_levels=cpu_level or saved_levels(),

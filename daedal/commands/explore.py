@@ -10,6 +10,8 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import (
+    MEASURED,
+    HostRatesOf,
     Json,
     Memory,
     PoolAddress,
@@ -24,6 +26,7 @@ from daedal.reports.console import make_console, print_json, print_wide, show_pr
 if TYPE_CHECKING:
     from daedal.codesign.results.point_folder import PointFolder
     from daedal.codesign.results.verify import Verified
+    from daedal.compiler.crossings import HostRates
     from daedal.tuning.pool import Pool
 
 __all__ = ["explore_command"]
@@ -59,6 +62,7 @@ def explore_command(
         float | None, typer.Option(metavar="MHZ", help="Clock of every variant; else estimated.")
     ] = None,
     memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
+    host_rates: HostRatesOf = MEASURED,
     seed: Annotated[int, typer.Option(min=0, help="Of the search.")] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help=f"Processes that compile; {_WORKERS} without --pool.")
@@ -118,6 +122,7 @@ def explore_command(
             base=load_variant(base),
             mhz=clock,
             memory=memory.value,
+            rates=_rates(host_rates, output),
             seed=seed,
             workers=workers or _WORKERS,
             pool=joined,
@@ -143,7 +148,7 @@ def explore_command(
     else:
         console = make_console()
         print_wide(console, exploration_table(found.front, goal))
-        for line in exploration_lines(found, output, goal):
+        for line in exploration_lines(found, output, goal, host_rates):
             console.print(escape(line))
         if verified:
             print_wide(console, verification_table(verified))
@@ -153,6 +158,15 @@ def explore_command(
         raise typer.Exit(_INTERRUPTED)
     if not all(item.cycles_are_equal and not item.problem for item in verified):
         raise typer.Exit(1)
+
+
+def _rates(source: str, output: Path) -> "HostRates":
+    """The host's rates; where they are measured, those that the search in the folder began with."""
+    from daedal.codesign.results.directory import SearchDirectory
+    from daedal.host_rates import load_host_rates
+
+    known = SearchDirectory(output).host_rates() if source == MEASURED else None
+    return known or load_host_rates(source)
 
 
 @contextmanager

@@ -13,8 +13,10 @@ from daedal.isa.errors import ToolError, UserError
 from daedal.isa.files import check_output_file
 
 __all__ = [
+    "MEASURED",
     "ArtifactFile",
     "Assertions",
+    "HostRatesOf",
     "Json",
     "Memory",
     "PoolAddress",
@@ -34,6 +36,16 @@ ArtifactFile = Annotated[Path, typer.Argument(help="What `daedal compile` wrote.
 Assertions = Annotated[
     bool,
     typer.Option("--assertions", help="rtl: the machine checks its own contracts; slower."),
+]
+MEASURED = "measured"
+"""The host rates of this machine, as `daedal.host_rates` names them."""
+HostRatesOf = Annotated[
+    str,
+    typer.Option(
+        "--host-rates",
+        help="Rates of the host in every latency: measured (of this machine), default (assumed), "
+        "or a JSON file.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Report as JSON on standard output.")]
 PoolAddress = Annotated[

@@ -1,8 +1,9 @@
 """``daedal profile``: where the cycles of an artifact go."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -13,6 +14,9 @@ from daedal.isa.errors import UserError
 from daedal.isa.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
+if TYPE_CHECKING:
+    from daedal.isa.protocols import Device
+
 __all__ = ["profile_command"]
 
 _out = make_console()
@@ -21,9 +25,15 @@ _err = make_console(stderr=True)
 
 def profile_command(
     artifact: ArtifactFile,
-    device: Annotated[str, typer.Option(help="A device that counts cycles.")] = "rtl",
+    device: Annotated[
+        str, typer.Option(help="A device that counts cycles: timing, rtl, or a board.")
+    ] = "timing",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="Option of a board's device, NAME=VALUE; may be repeated."),
+    ] = None,
     memory: Annotated[Memory, typer.Option(help="Memory model.")] = Memory.ddr,
-    seed: Annotated[int, typer.Option(help="Seed of memory model jitter.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of memory model jitter.")] = 0,
     layer: Annotated[
         list[str] | None, typer.Option(help="Also show this layer's units; may be repeated.")
     ] = None,
@@ -39,6 +49,7 @@ def profile_command(
 ) -> None:
     """Launch ARTIFACT once and show where its cycles went, layer by layer.
 
+    The cycle model (device timing) counts what the RTL counts, in seconds; --device rtl simulates.
     The page and the trace need a second launch, in which every instruction is marked.
     """
     from daedal.isa.memory_model import memory_model
@@ -54,7 +65,7 @@ def profile_command(
     with show_progress(_err) as report:
         result = profile(
             loaded,
-            device=device,
+            device=_opened(device, loaded, option or ()),
             memory=memory_model(memory.value, seed),
             timeline=html is not None or trace is not None,
             name=artifact.stem,
@@ -82,3 +93,11 @@ def profile_command(
     for path in (output, html, trace):
         if path is not None:
             _err.print(f"wrote {escape(str(path))}")
+
+
+def _opened(device: str, artifact: Artifact, texts: Sequence[str]) -> "str | Device":
+    """The device, opened where it has options, which may have any name."""
+    from daedal.devices import open_device, text_options
+
+    options = text_options(device, texts)
+    return open_device(device, artifact.variant, **options) if options else device

@@ -51,7 +51,7 @@ def tune_command(
         typer.Option(help="Why this layer's best schedule wins; may be repeated."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with curves.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
     workers: Annotated[
         int, typer.Option(min=0, help="Worker processes on this machine; 0: measure in this one.")
     ] = 0,
@@ -85,7 +85,7 @@ def tune_command(
         show_progress(make_console(stderr=True)) as report,
         _measuring(workers, pool, tls, timeout, report) as make_runner,
         # What is refused before anything is measured leaves no empty file.
-        Database(records, kit=cycles_version(), when_written=True) as database,
+        Database(records, kit=cycles_version(), when_written=True, adopts=True) as database,
     ):
         tuning = tune_network(
             model,

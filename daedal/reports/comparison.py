@@ -45,13 +45,23 @@ def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
     table = Table(title=name, title_justify="left")
     is_routed = any(item.implementation is not None for item in found)
     routed = ("routed images/s",) if is_routed else ()
-    for title in ("variant", "cycles", "images/s", "interval", *routed, "", "energy", *_TEXTS[2:]):
+    for title in (
+        "variant",
+        "cycles",
+        "host ms",
+        "images/s",
+        "interval",
+        *routed,
+        "",
+        "energy",
+        *_TEXTS[2:],
+    ):
         table.add_column(title, justify="left" if title in _TEXTS else "right")
     most = max((frames[0] for item in found if (frames := item.frames(name))), default=1.0)
     for item in found:
         network, frames = item.networks[name], item.frames(name)
         if network.cycles is None or frames is None:
-            none = ["-"] * (3 + is_routed)
+            none = ["-"] * (4 + is_routed)
             table.add_row(item.variant.name, *none, "", "-", network.reason, "")
             continue
         expected, low, high = frames
@@ -59,6 +69,7 @@ def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
         table.add_row(
             item.variant.name,
             f"{network.cycles:,}",
+            f"{network.host_ms:,.3f}",
             f"{expected:,.1f}",
             f"{low:,.1f} to {high:,.1f}",
             *([_known(item.routed_frames(name))] if is_routed else []),
@@ -80,13 +91,21 @@ def _operators(network: ComparedNetwork) -> str:
     return ", ".join(name if many == 1 else f"{name} x {many}" for name, many in counts.items())
 
 
-def comparison_lines(found: Sequence[ComparedVariant]) -> Iterator[str]:
-    """What the numbers are."""
+def comparison_lines(
+    found: Sequence[ComparedVariant], host_rates: str = "default"
+) -> Iterator[str]:
+    """What the numbers are; `host_rates` names the host's rates."""
     is_routed = any(item.implementation is not None for item in found)
     yield (
         "cycles are the cycle model's; area and clock are estimates, and so are images per second; "
         + ("routed ones are of one seed" if is_routed else "daedal synth measures them")
     )
+    yield (
+        "images per second include the host's time (host ms, of one run: launches, moving tensors, "
+        f"its operators), by the {host_rates} host rates"
+    )
+    for name, many in _several(found).items():
+        yield f"a run of {name} takes {many} images; cycles and host ms are of one run"
     yield "energy is of one image, and for comparisons with others of this kit only"
     for item in found:
         if item.implementation is not None and not item.fits:
@@ -104,9 +123,19 @@ def comparison_lines(found: Sequence[ComparedVariant]) -> Iterator[str]:
             ]
             if listed:
                 yield (
-                    f"{item.variant.name} leaves layers of {name} to the host, where they cost no "
-                    f"cycles, and another variant runs them: {', '.join(listed)}"
+                    f"{item.variant.name} leaves layers of {name} to the host, and another "
+                    f"variant runs them: {', '.join(listed)}"
                 )
+
+
+def _several(found: Sequence[ComparedVariant]) -> dict[str, int]:
+    """The networks of which one run takes several images, and how many."""
+    return {
+        name: network.items
+        for item in found
+        for name, network in item.networks.items()
+        if network.items > 1
+    }
 
 
 def _hosts(found: Sequence[ComparedVariant], name: str) -> list[set[str]]:
@@ -131,6 +160,8 @@ def comparison_json(found: Sequence[ComparedVariant]) -> list[dict[str, Any]]:
             "networks": {
                 name: {
                     "cycles": network.cycles,
+                    "host_ms": network.host_ms,
+                    "images_per_run": network.items,
                     "frames_per_second": item.frames(name),
                     "bounds": dict(network.bounds),
                     "reason": network.reason,

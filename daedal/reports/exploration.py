@@ -53,8 +53,10 @@ def exploration_table(front: Sequence[Evaluation], goal: Goal) -> Table:
     return table
 
 
-def exploration_lines(found: Exploration, folder: Path, goal: Goal) -> Iterator[str]:
-    """What was done, and where it lies."""
+def exploration_lines(
+    found: Exploration, folder: Path, goal: Goal, host_rates: str = "default"
+) -> Iterator[str]:
+    """What was done, and where it lies; `host_rates` names the host's rates."""
     refused = f", {found.refused} refused by the compiler" if found.refused else ""
     yield (
         f"{found.counted} variants compiled and counted{refused}, {found.estimated:,} estimated, "
@@ -62,7 +64,15 @@ def exploration_lines(found: Exploration, folder: Path, goal: Goal) -> Iterator[
     )
     if found.interrupted:
         yield "interrupted; the same command continues"
+    yield from _host_lines(found, host_rates)
     yield "area and clock are estimates; --verify or daedal synth measures them"
     if Objective.energy in goal.objectives:
         yield "energy is for comparisons with others of this kit only: nothing of it was measured"
     yield f"wrote {folder}"
+
+
+def _host_lines(found: Exploration, host_rates: str) -> Iterator[str]:
+    """How much of the latencies is the host's."""
+    if found.front and found.front[0].host_ms:
+        parts = ", ".join(f"{name} {ms:.3f} ms" for name, ms in found.front[0].host_ms.items())
+        yield f"latencies include the host's time, by the {host_rates} host rates: {parts}"

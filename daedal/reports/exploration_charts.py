@@ -113,7 +113,7 @@ def _measured(front: Sequence[Evaluation], item: Verified) -> tuple[float, float
     device = DEVICES[point.family]
     cycles = {name: found for name, (_, found) in item.cycles.items()}
     area = max(used / getattr(device, name) for name, (_, used) in item.resources.items())
-    return latency_ms(cycles, item.mhz), 100 * area
+    return latency_ms(cycles, item.mhz, point.host_ms), 100 * area
 
 
 def _figures(latency: float, area: float) -> str:

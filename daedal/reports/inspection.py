@@ -209,7 +209,9 @@ def _macs(item: NodeReport) -> str:
     return "not known" if item.placement.macs is None else f"{item.placement.macs:,}"
 
 
-def _names(names: list[str]) -> str:
+def _names(given: list[str]) -> str:
+    """Two of the names; a tensor may be bound several times, in several layouts."""
+    names = list(dict.fromkeys(given))
     shown = ", ".join(clip_text(name, _NAME_LENGTH) for name in names[:2])
     return escape(f"{shown} and {len(names) - 2} more" if len(names) > 2 else shown)
 

@@ -5,6 +5,7 @@ compared, byte by byte, with the graph's interpreter. `build` and `run` are the 
 `ProcessRunner` calls in different processes.
 """
 
+import math
 from collections.abc import Sequence
 
 from daedal.compiler.collection import without_collection
@@ -36,6 +37,8 @@ class LayerRunner:
     cycle model, or ``rtl``.
     """
 
+    limit_seconds = math.inf
+
     def __init__(
         self,
         graph: Graph,
@@ -55,9 +58,8 @@ class LayerRunner:
         TuningError
             A configuration's result differs from the layer's.
         """
-        return [self.measure(config) for config in configs]
+        return cycles_of(configs, self.results(configs))
 
-    @without_collection
     def measure(self, config: Config) -> int | None:
         """Cycles of one configuration, as in `__call__`."""
         return cycles_of([config], self.results([config]))[0]
@@ -76,6 +78,7 @@ class LayerRunner:
         """See `Runner`."""
         return [self._result(config) for config in configs]
 
+    @without_collection
     def _result(self, config: Config) -> Result:
         built = build(self.task, config)
         if isinstance(built, Result):

@@ -171,7 +171,7 @@ def _next(tasks: Sequence[Task]) -> Task | None:
     Where nothing was gained lately, the one with the most cycles per trial.
     """
     found = [task for task in tasks if not task.ended]
-    unknown = [task for task in found if task.best is None and not task.measured]
+    unknown = [task for task in found if task.default not in task.measured]
     if unknown:
         return unknown[0]
     return max(

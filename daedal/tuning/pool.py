@@ -25,6 +25,7 @@ from daedal.compiler.space import Config
 from daedal.isa.errors import DaedalError, TuningError, first_line
 from daedal.isa.variant import Variant
 from daedal.native.python_child import SAFE_PATH, changed_environment
+from daedal.shielding import shielded
 from daedal.tuning import pool_worker
 from daedal.tuning.layer_runner import checked
 from daedal.tuning.layer_task import CYCLE_MODEL, LayerTask
@@ -32,6 +33,7 @@ from daedal.tuning.pool_results import FinishedResults, measured_by
 from daedal.tuning.pool_security import configure, pool_url, security_of
 from daedal.tuning.pool_worker import TAGS
 from daedal.tuning.runner import Failure, Result, cycles_of
+from daedal.tuning.sampling import Sampling
 from daedal.tuning.sandbox import MEMORY_BYTES, TIMEOUT_SECONDS, Sandbox
 
 __all__ = ["Pool", "PoolRunner"]
@@ -80,10 +82,12 @@ class Pool:
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
         self._sandbox = Sandbox(timeout_seconds, memory_bytes)
+        self.timeout_seconds = timeout_seconds
         self._limits = (timeout_seconds, memory_bytes)
         self._version = pool_worker.installed_version()
         self._known: dict[tuple[str, Config], Result] = {}
         self._best: dict[str, int] = {}
+        self._sampling = Sampling()
         self._is_ours = address is None
         self._cluster: Any = None
         self._workers = workers
@@ -166,9 +170,13 @@ class Pool:
         task: Any,
         key: str,
         items: Mapping[str, Any],
+        check: Callable[[Any], Any],
     ) -> Iterator[tuple[str, Any]]:
         """The name and the result of each item, as soon as it is known: what a worker with a cycle
         model returns for ``function(task, item, version)``, which works `pool_worker.once`.
+
+        `check` works out an item here: of workers that are not our own, their first results and
+        random ones are compared with what it finds.
 
         `key` names the task. Items of equal names, tasks and functions are evaluated once, also
         for two coordinators. Raises TuningError as `measure`.
@@ -187,7 +195,11 @@ class Pool:
                 for name, item in items.items()
             }
             for name, future in self._done(futures, _CYCLES):
-                yield name, self._claimed(name, future)
+                found = self._claimed(name, future)
+                if self._is_sampled(future) and found != check(items[name]):
+                    claim = f"something else than is found here ({name})"
+                    raise _lie(self._worker_of(future), claim)
+                yield name, found
         except (OSError, CancelledError) as error:
             raise _gone() from error
 
@@ -260,26 +272,55 @@ class Pool:
             self._whole, self._patience = now, 2 * self._patience
 
     def _accepted(self, task: LayerTask, config: Config, future: Any) -> Result:
-        """The result of a future, compared; measured again here if that can detect a wrong one."""
+        """The result of a future, compared; measured again here if it could be wrong.
+
+        That is: bytes that differ, and of workers that are not our own every new best, every
+        failure, the first result of each worker, and random ones.
+        """
         claimed = self._claimed(config, future)
         if not isinstance(claimed, Result):
             raise _lie(self._worker_of(future), f"something else, a {type(claimed).__name__}")
         result = checked(task, claimed)
-        is_wrong = result.failure is Failure.WRONG
-        is_best = result.cycles is not None and (
-            result.cycles < self._best.get(task.key, result.cycles + 1)
-        )
-        if is_wrong or (is_best and not self._is_ours):
-            own = self._here(task, config)
-            if is_wrong and own.failure is None:
-                raise _lie(self._worker_of(future), f"other bytes than the layer's ({config})")
-            if not is_wrong and own.cycles != result.cycles:
-                found = "none" if own.cycles is None else f"{own.cycles}"
-                claim = f"{result.cycles} cycles instead of {found} ({config})"
-                raise _lie(self._worker_of(future), claim)
-        if is_best and result.cycles is not None:
+        if (
+            result.failure is Failure.WRONG
+            or (result.failure is not None and not self._is_ours)
+            or (self._is_best(task, result) and not self._is_ours)
+            or self._is_sampled(future)
+        ):
+            result = self._repeated(task, config, result, future)
+        if self._is_best(task, result):
+            assert result.cycles is not None
             self._best[task.key] = result.cycles
         return result
+
+    def _is_best(self, task: LayerTask, result: Result) -> bool:
+        """Whether nothing was faster before."""
+        best = self._best.get(task.key)
+        return result.cycles is not None and (best is None or result.cycles < best)
+
+    def _is_sampled(self, future: Any) -> bool:
+        """Whether a result of a worker that is not our own is worked out again without a reason."""
+        return not self._is_ours and self._sampling.takes(self._worker_of(future))
+
+    def _repeated(self, task: LayerTask, config: Config, result: Result, future: Any) -> Result:
+        """The result as measured here.
+
+        Raises TuningError where the worker cannot have measured what it returned; one that timed
+        out, or was killed, may be on a small or busy machine.
+        """
+        own = self._here(task, config)
+        unclear = (Failure.TIMEOUT, Failure.CRASH)
+        if result.failure in unclear:
+            return own
+        if own.failure in unclear or (own.cycles, own.failure) == (result.cycles, result.failure):
+            return result
+        if result.failure is Failure.WRONG:
+            raise _lie(self._worker_of(future), f"other bytes than the layer's ({config})")
+        claim, found = (
+            "no program" if item.cycles is None else f"{item.cycles}" for item in (result, own)
+        )
+        unit = "" if result.cycles is None else " cycles"
+        raise _lie(self._worker_of(future), f"{claim}{unit} instead of {found} ({config})")
 
     def _claimed(self, item: object, future: Any) -> Any:
         """The result of a future that is done, as the worker gave it."""
@@ -311,6 +352,7 @@ class PoolRunner:
     def __init__(self, task: LayerTask, pool: Pool) -> None:
         self.task = task
         self.workload = task.workload
+        self.limit_seconds = pool.timeout_seconds
         self._pool = pool
 
     def __call__(self, configs: Sequence[Config]) -> list[int | None]:
@@ -338,7 +380,34 @@ def _gone() -> TuningError:
 
 def _own_cluster(workers: int) -> Any:
     """Workers on this machine, which nobody else's processes can reach: with a certificate that
-    only these processes know."""
+    only these processes know.
+
+    Dask's thread, which starts them and those that replace them later, is shielded with them.
+    """
+    cluster = None
+    try:
+        with shielded():
+            cluster = _local_cluster(workers)
+    except BaseException as error:
+        if cluster is not None:
+            cluster.close()
+        if isinstance(error, OSError | RuntimeError):  # TimeoutError is an OSError
+            raise TuningError(
+                f"workers must start on this machine, and they do not: {_root(error)}; take fewer "
+                "--workers, or none"
+            ) from error
+        raise
+    return cluster
+
+
+def _root(error: BaseException) -> str:
+    """What went wrong first, of an error that Dask may have wrapped."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return first_line(error) if isinstance(error, Exception) and str(error) else repr(error)
+
+
+def _local_cluster(workers: int) -> Any:
     return distributed.LocalCluster(
         n_workers=workers,
         threads_per_worker=1,

@@ -8,6 +8,7 @@ end must show a certificate that the pool's own authority (`ca.pem`) has signed.
 import ipaddress
 import logging
 import ssl
+import stat
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -62,6 +63,13 @@ def security_of(folder: Path | None) -> Security | None:
                 f"a folder of certificates must have {', '.join(TLS_FILES)}, and "
                 f"{str(path)!r} is missing; docs/pool.md shows how to make them"
             )
+    mode = key.stat().st_mode
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise TuningError(
+            f"a private key must be for its owner alone, and {str(key)!r} has mode "
+            f"{stat.S_IMODE(mode):o}; make new certificates if others could read it, else "
+            "`chmod 600` it"
+        )
     try:
         ssl.create_default_context(cafile=str(ca)).load_cert_chain(str(cert), str(key))
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError

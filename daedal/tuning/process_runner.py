@@ -17,6 +17,7 @@ class ProcessRunner:
     def __init__(self, task: LayerTask, sandbox: Sandbox) -> None:
         self.task = task
         self.workload = task.workload
+        self.limit_seconds = sandbox.timeout_seconds
         self._bytes = task.to_bytes()
         self._sandbox = sandbox
 

@@ -55,6 +55,10 @@ class Runner(Protocol):
 
     workload: Workload
 
+    @property
+    def limit_seconds(self) -> float:
+        """What a configuration may take; infinite where nothing ends it."""
+
     def results(self, configs: Sequence[Config]) -> list[Result]:
         """The result of each configuration; bytes have been compared with the interpreter's."""
 

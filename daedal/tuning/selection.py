@@ -177,9 +177,25 @@ def recorded_configs(
 ) -> dict[str, Config]:
     """Configurations for `daedal.compile`, by the keys of their workloads.
 
-    They are the best that were measured of every kind of layer in `database`; for the layers of
-    `model`, if it was tuned, those with which the whole network took the fewest cycles.
+    They are the best that were measured of every kind of layer in `database`. Of `model`, they are
+    those with which the whole network took the fewest cycles; if it was not tuned, `select` finds
+    out which of the best do.
     """
+    if model is not None:
+        selected = _selected(database, variant, memory, _digest(model))
+        if selected:
+            return {_layer(record): record.config for record in selected}
+    found = _best_recorded(database, variant, memory)
+    if model is None or not found:
+        return found
+    network = WholeNetwork(model, variant, memory)
+    kinds = set(network.kinds)
+    own = {key: config for key, config in found.items() if key in kinds}
+    return dict(select(network, own).configs) if own else {}
+
+
+def _best_recorded(database: Database, variant: Variant, memory: str) -> dict[str, Config]:
+    """The configuration with the fewest cycles of every kind of layer."""
     best: dict[str, Record] = {}
     for record in database.records(None, variant.fingerprint, memory, TARGET):
         key = record.workload.key
@@ -187,11 +203,7 @@ def recorded_configs(
             key not in best or record.cycles < (best[key].cycles or record.cycles + 1)
         ):
             best[key] = record
-    found = {key: record.config for key, record in best.items()}
-    if model is not None:
-        for record in _selected(database, variant, memory, _digest(model)):
-            found[_layer(record)] = record.config
-    return found
+    return {key: record.config for key, record in best.items()}
 
 
 def _selected(database: Database, variant: Variant, memory: str, digest: str) -> list[Record]:

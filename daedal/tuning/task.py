@@ -6,7 +6,8 @@ of layer with more than one schedule.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -16,17 +17,18 @@ from daedal.compiler.tune.cost_model import Columns
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.features import shared_columns
 from daedal.compiler.tune.guided import Guided, SearchModel
-from daedal.compiler.tune.record import Record
+from daedal.compiler.tune.record import UNVERIFIED, Record
 from daedal.compiler.tune.search import Search
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.errors import ScheduleError, TuningError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant
 from daedal.tuning.layer_runner import LayerRunner
-from daedal.tuning.runner import MakeRunner
+from daedal.tuning.layer_task import LayerTask
+from daedal.tuning.runner import Failure, MakeRunner, Result, cycles_of
 from daedal.tuning.whole_network import WholeNetwork
 
-__all__ = ["BATCH", "TARGET", "Setting", "Task", "make_tasks"]
+__all__ = ["BATCH", "TARGET", "Known", "Setting", "Task", "known_of", "make_tasks"]
 
 TARGET = "accelerator"
 BATCH = 8
@@ -46,11 +48,36 @@ class Setting:
     database: Database
     make_runner: MakeRunner = LayerRunner
 
-    def record(self, workload: Workload, config: Config, cycles: int | None) -> Record:
-        """The record of one measurement."""
-        fingerprint = self.variant.fingerprint
-        kit = self.database.kit
-        return Record(workload, fingerprint, self.memory, TARGET, config, cycles, kit=kit)
+    def record(
+        self, workload: Workload, config: Config, result: Result, limit_seconds: float
+    ) -> Record:
+        """The record of one measurement, which could take `limit_seconds`."""
+        return Record(
+            workload,
+            self.variant.fingerprint,
+            self.memory,
+            TARGET,
+            config,
+            result.cycles,
+            kit=self.database.kit,
+            failure="" if result.failure is None else result.failure.value,
+            limit_seconds=limit_seconds if result.failure is Failure.TIMEOUT else 0,
+        )
+
+
+@dataclass(frozen=True)
+class Known:
+    """What earlier runs measured of a layer.
+
+    Attributes
+    ----------
+    measured : cycles by configuration; None for one that failed for good.
+    again : configurations to measure again, first: those of another version of the kit, and those
+        that may take longer now than when they timed out.
+    """
+
+    measured: dict[Config, int | None] = field(default_factory=dict)
+    again: tuple[Config, ...] = ()
 
 
 class Task:
@@ -64,31 +91,44 @@ class Task:
     measured : cycles by configuration in the order of the measurements, those of earlier runs
         first; None for one that failed.
     num_known : how many of them are from earlier runs.
+
+    Parameters
+    ----------
+    results : measures configurations.
+    here : measures one in this process, without a limit; the default that timed out is measured
+        so, since all others are compared with it.
+    limit_seconds : what a configuration may take where `results` measures.
     """
 
     def __init__(
         self,
         layers: Sequence[str],
         space: Space,
-        runner: Callable[[Sequence[Config]], Sequence[int | None]],
+        results: Callable[[Sequence[Config]], Sequence[Result]],
         search: Search,
         workload: Workload,
-        known: dict[Config, int | None],
+        known: Known,
         bound: int | None = None,
+        *,
+        here: Callable[[Config], Result] | None = None,
+        limit_seconds: float = math.inf,
     ) -> None:
         self.layers = tuple(layers)
         self.space = space
         self.workload = workload
         self.bound = bound
-        self.measured = dict(known)
-        self.num_known = len(known)
+        self.measured = dict(known.measured)
+        self.num_known = len(known.measured)
+        self.limit_seconds = limit_seconds
         self.default = space.default
         self.ended = False
-        self._runner = runner
+        self._results = results
+        self._here = here
         self._search = search
+        self._again = list(known.again)
         self._gain: float | None = None
-        if known:
-            self._observe(known)
+        if known.measured:
+            self._observe(known.measured)
 
     @property
     def trials(self) -> int:
@@ -122,7 +162,8 @@ class Task:
         return min(gain, len(self.layers) * (self.best[1] - self.bound) / BATCH)
 
     def propose(self, count: int) -> list[Config]:
-        """Up to `count` configurations to measure, the default first; none ends the task.
+        """Up to `count` configurations to measure, the default first, then those that earlier runs
+        leave to be measured again; none ends the task.
 
         A task also ends when its best configuration takes as many cycles as the bound.
         """
@@ -131,6 +172,10 @@ class Task:
             return []
         if self.default not in self.measured:
             return [self.default]
+        again = [item for item in self._again if item not in self.measured]
+        self._again = again[count:]
+        if again:
+            return again[:count]
         configs = [item for item in self._search.propose(count) if item not in self.measured]
         self.ended = not configs
         return configs
@@ -141,10 +186,14 @@ class Task:
         Raises TuningError if a result differs from the layer's.
         """
         before = self.cycles
-        cycles = list(self._runner(configs))
+        results = [
+            self._measured_here(config, result) if config == self.default else result
+            for config, result in zip(configs, self._results(configs), strict=True)
+        ]
+        cycles = cycles_of(configs, results)
         setting.database.add(
-            setting.record(self.workload, config, found)
-            for config, found in zip(configs, cycles, strict=True)
+            setting.record(self.workload, config, result, self.limit_seconds)
+            for config, result in zip(configs, results, strict=True)
         )
         found = dict(zip(configs, cycles, strict=True))
         self.measured.update(found)
@@ -165,12 +214,19 @@ class Task:
         if self.best is None or list(self.measured).index(self.best[0]) >= self.num_known:
             return
         config, recorded = self.best
-        (found,) = self._runner([config])
+        (result,) = self._results([config])
+        (found,) = cycles_of([config], [self._measured_here(config, result)])
         if found != recorded:
             raise TuningError(
                 f"a record must replay, and {config} of layer {self.layers[0]!r} takes {found} "
                 f"cycles, not {recorded}; choose another database and tune again"
             )
+
+    def _measured_here(self, config: Config, result: Result) -> Result:
+        """The result of a configuration that is known to end, though its process was ended."""
+        if self._here is not None and result.failure in (Failure.TIMEOUT, Failure.CRASH):
+            return self._here(config)
+        return result
 
     def _observe(self, found: dict[Config, int | None]) -> None:
         try:
@@ -204,18 +260,54 @@ def make_tasks(
         runner = setting.make_runner(graph, node, variant, setting.memory)
         columns = shared_columns(space, space.all(), variant, PRESETS[setting.memory])
         search = Guided(space, make_model(columns), seed=seed)
-        known = _known(runner.workload, space, setting)
-        bound = _bound(space, setting.memory)
-        tasks[key] = Task(names[key], space, runner, search, runner.workload, known, bound)
+        tasks[key] = Task(
+            names[key],
+            space,
+            runner.results,
+            search,
+            runner.workload,
+            known_of(runner.workload, space, setting, runner.limit_seconds),
+            _bound(space, setting.memory),
+            here=partial(_measured_here, LayerTask.of(graph, node, variant, setting.memory)),
+            limit_seconds=runner.limit_seconds,
+        )
     return list(tasks.values())
 
 
-def _known(workload: Workload, space: Space, setting: Setting) -> dict[Config, int | None]:
-    """What earlier runs measured, completed, in their order as far as seconds tell it."""
+def _measured_here(task: LayerTask, config: Config) -> Result:
+    """What one configuration takes, in this process."""
+    (node,) = task.graph.nodes
+    return LayerRunner(task.graph, node, task.variant, task.memory).results([config])[0]
+
+
+def known_of(workload: Workload, space: Space, setting: Setting, limit_seconds: float) -> Known:
+    """What earlier runs measured, completed, in their order as far as seconds tell it.
+
+    A failure of the default does not count, unless it does not build: it is measured again.
+    """
     fingerprint = setting.variant.fingerprint
     found = setting.database.records(workload, fingerprint, setting.memory, TARGET)
-    ordered = sorted(found, key=lambda item: item.when)
-    return {space.complete(item.config): item.cycles for item in ordered}
+    measured: dict[Config, int | None] = {}
+    again = []
+    for item in sorted(found, key=lambda item: item.when):
+        if item.failure == UNVERIFIED and not _fits(space, item.config):
+            continue  # the other version had other schedules
+        config = space.complete(item.config)
+        is_slow = item.failure == Failure.TIMEOUT and limit_seconds > item.limit_seconds
+        is_default = config == space.default and item.failure != Failure.BUILD
+        if item.cycles is None and (item.failure == UNVERIFIED or is_slow or is_default):
+            again.append(config)
+        else:
+            measured[config] = item.cycles
+    return Known(measured, tuple(again))
+
+
+def _fits(space: Space, config: Config) -> bool:
+    """Whether a configuration is one of the space, and can be built."""
+    try:
+        return bool(space.fits(space.table([config]))[0])
+    except ScheduleError:
+        return False
 
 
 def _bound(space: Space, memory: str) -> int | None:

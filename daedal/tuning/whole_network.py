@@ -15,6 +15,7 @@ from daedal.compiler.frontend.reader import Source, read_model, source_of
 from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.model import check_widths
 from daedal.compiler.pipeline import CompiledGraph, compile_graph
 from daedal.compiler.segment_store import default_store
 from daedal.compiler.space import Config
@@ -46,7 +47,7 @@ class WholeNetwork:
     ------
     TuningError
         The memory has random delays, which the cycle model does not know.
-    ModelError, ScheduleError
+    VariantError, ModelError, ScheduleError
         As `daedal.compile`.
     """
 
@@ -55,6 +56,7 @@ class WholeNetwork:
             raise TuningError(
                 f"tuning needs a memory without random delays, not {memory!r}; choose another one"
             )
+        check_widths(variant)
         self._model = read_model(source_of(model))
         self._variant = variant
         self._memory = memory

@@ -24,13 +24,14 @@ _LOOK_SECONDS = 1.0
 _EXIT_STATUS = 3
 
 
-def end_with_parent() -> None:
+def end_with_parent(parent: int | None = None) -> None:
     """Check once a second that the parent is alive, in a separate thread.
 
-    The simulation itself is unaffected, in its cycles and in its speed.
+    The simulation itself is unaffected, in its cycles and in its speed. A process whose parent may
+    be gone already is given its number.
     """
     # The simulator's main thread runs outside Python, where no exception would reach it.
-    _start_watch(os.getppid(), lambda: os._exit(_EXIT_STATUS))
+    _start_watch(parent or os.getppid(), lambda: os._exit(_EXIT_STATUS))
 
 
 def companion(command: Sequence[str]) -> list[str]:

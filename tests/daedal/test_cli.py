@@ -97,7 +97,8 @@ def test_interrupted(run: Run, built: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr("daedal.commands.run.load_arrays", interrupt)
     status, out, err = run("run", built / "digits.daedal", "-i", built / "images.npz")
-    assert status == 130 and out == "" and "Traceback" not in err
+    assert status == 130 and out == "" and err.endswith("error: interrupted\n")
+    assert "Traceback" not in err
 
 
 ENDING = """
@@ -134,6 +135,27 @@ def test_ended_by_a_signal(name: str, ignored: bool) -> None:
         assert (done.returncode, done.stderr) == (0, "")
     else:
         assert (done.returncode, done.stderr) == (128 + number, f"error: ended by {name}\n")
+
+
+LOADING = """
+import sys
+from daedal import start
+
+class Interrupted:
+    def find_spec(self, name, *_given):
+        if name == "daedal.cli":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+start.main()
+"""
+
+
+def test_interrupted_while_it_loads() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "error: interrupted\n")
 
 
 def test_signals_are_as_they_were_afterwards(run: Run) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daedal.devices import text_options
+from daedal.devices import takes_option, text_options
 from daedal.isa.errors import UserError
 
 
@@ -14,6 +14,11 @@ def test_options_have_the_types_of_the_device() -> None:
         "interrupt": "a=b",
     }
     assert text_options("uio", []) == {}
+
+
+def test_simulators_have_a_memory_model_and_boards_have_none() -> None:
+    names = ("functional", "timing", "rtl", "uio", "uart")
+    assert [name for name in names if takes_option(name, "timing")] == ["timing", "rtl"]
 
 
 @pytest.mark.parametrize(

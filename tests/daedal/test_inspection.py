@@ -14,7 +14,7 @@ from daedal.inspection import HostReport, Inspection, LaunchReport, inspect
 from daedal.isa.artifact import Artifact, HostPart
 from daedal.isa.table import BASES
 from daedal.reports.artifact import share_of_macs
-from daedal.reports.inspection import inspection_json, print_inspection
+from daedal.reports.inspection import _names, inspection_json, print_inspection
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.small_networks import island
 
@@ -152,3 +152,8 @@ def test_products_that_nobody_can_count(rng: np.random.Generator) -> None:
     rows = [line.split() for line in console.file.getvalue().splitlines()]
     assert [row[-2:] for row in rows if row[1:2] == ["Einsum"]] == [["not", "known"]]
     assert [row[-1] for row in rows if row[1:3] == ["Conv", "accelerator"]] == ["576"]
+
+
+def test_a_tensor_that_is_bound_twice_is_named_once() -> None:
+    assert _names(["x", "x", "y"]) == "x, y"
+    assert _names(["x", "y", "x", "z"]) == "x, y and 1 more"

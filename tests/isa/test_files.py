@@ -152,3 +152,8 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mon
         check_output_folder(tmp_path / "new")
     with pytest.raises(UserError, match="in a folder that exists and can be written"):
         check_output_file(tmp_path / "x")
+
+
+def test_names_in_other_encodings_are_escaped(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "page", os.fsdecode(b"caf\xe9 \xc3\xa9"))
+    assert (tmp_path / "page").read_text("utf-8") == "caf\\udce9 \u00e9"

@@ -33,6 +33,7 @@ class Authority:
         (folder / "key.pem").write_bytes(
             key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         )
+        (folder / "key.pem").chmod(0o600)
         return folder
 
     def _signed(

@@ -2,12 +2,11 @@
 
 import dataclasses
 import os
-import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import TYPE_CHECKING
 
 from daedal.api import compile as compile_network
@@ -21,6 +20,8 @@ from daedal.isa.variant import Variant
 from daedal.native.python_child import SAFE_PATH, changed_environment
 from daedal.runtime.profiler.measure import measure
 from daedal.runtime.profiler.network_profile import NetworkProfile
+from daedal.shielding import shielded
+from daedal.sim.rtl.orphan import end_with_parent
 from daedal.sim.timing.device import TimingDevice
 
 if TYPE_CHECKING:
@@ -123,46 +124,69 @@ def profile_artifact(artifact: Artifact, memory: str, *, name: str = "") -> Netw
 def counters(networks: Mapping[str, Network], memory: str, workers: int = 0) -> Iterator[Counter]:
     """What counts `networks` on so many processes; 0: as many as there are processors.
 
-    It raises ToolError where one of the processes is killed.
+    The processes end with the block, at once where an exception ends it.
+
+    It raises ToolError where processes cannot be started, or one of them is killed.
     """
-    context = get_context("spawn")  # the parent may have threads
-    with (
-        changed_environment(SAFE_PATH),
-        ProcessPoolExecutor(
+    others = set(active_children())
+    with _told_if_none_starts():
+        pool = ProcessPoolExecutor(
             workers or os.cpu_count() or 1,
-            mp_context=context,
+            mp_context=get_context("spawn"),  # this process may have threads
             initializer=_begin,
-            initargs=(dict(networks), memory),
-        ) as pool,
-    ):
+            initargs=(dict(networks), memory, os.getpid()),
+        )
 
-        def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
-            tasks: dict[Future[Counts | None], int] = {
-                pool.submit(_count, dataclasses.asdict(variant)): number
-                for number, variant in enumerate(variants)
-            }
-            for task in as_completed(tasks):
-                try:
-                    counts = task.result()
-                except BrokenProcessPool as error:
-                    raise ToolError(
-                        "a process that compiles was killed, perhaps for want of memory; take "
-                        "fewer --workers; the same command continues"
-                    ) from error
-                yield tasks[task], counts
+    def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
+        tasks: dict[Future[Counts | None], int] = {}
+        for number, variant in enumerate(variants):
+            with _told_if_none_starts(), shielded(), changed_environment(SAFE_PATH):
+                tasks[pool.submit(_count, dataclasses.asdict(variant))] = number
+        for task in as_completed(tasks):
+            try:
+                counts = task.result()
+            except BrokenProcessPool as error:
+                raise _killed() from error
+            yield tasks[task], counts
 
+    try:
         yield count
+    except BaseException:
+        for worker in set(active_children()) - others:
+            worker.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-_INTERRUPTED = 130
+@contextmanager
+def _told_if_none_starts() -> Iterator[None]:
+    """Turn errors of processes that do not start into ToolError."""
+    try:
+        yield
+    except BrokenProcessPool as error:  # an earlier one
+        raise _killed() from error
+    except OSError as error:
+        raise ToolError(
+            f"processes that compile must start, and they do not: {error.strerror}; take fewer "
+            "--workers; the same command continues"
+        ) from error
+
+
+def _killed() -> ToolError:
+    return ToolError(
+        "a process that compiles was killed, perhaps for want of memory; take fewer --workers; the "
+        "same command continues"
+    )
+
+
 _NETWORKS: dict[str, Network] = {}
 _MEMORY = ["ddr"]
 
 
-def _begin(networks: dict[str, Network], memory: str) -> None:
-    """In a worker: keep what all tasks need."""
-    # A terminal interrupts all processes; the parent alone tells of it.
-    signal.signal(signal.SIGINT, lambda *_given: os._exit(_INTERRUPTED))
+def _begin(networks: dict[str, Network], memory: str, parent: int) -> None:
+    """In a worker: keep what all tasks need, and end with the parent."""
+    end_with_parent(parent)
     _NETWORKS.update(networks)
     _MEMORY[0] = memory
 

@@ -9,7 +9,7 @@ multiplier takes in a cycle of work, and only ratios of two results mean somethi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from daedal.codesign.cycles.work import Work
 from daedal.isa.variant import Variant
@@ -89,6 +89,10 @@ class Energy:
     def total(self) -> float:
         """The sum."""
         return self.logic + self.multipliers + self.block_ram + self.clock + self.external
+
+    def of_each(self, items: int) -> "Energy":
+        """That of one image, of a run that takes so many."""
+        return Energy(**{name: value / items for name, value in asdict(self).items()})
 
 
 def switched_energy(

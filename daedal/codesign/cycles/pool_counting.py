@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from daedal.codesign.cycles.counting import Counter, Network, count_networks
@@ -31,7 +32,7 @@ def pool_counter(pool: Pool, networks: Mapping[str, Network], memory: str) -> Co
     def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
         numbers = {variant.fingerprint: number for number, variant in enumerate(variants)}
         items = {variant.fingerprint: dataclasses.asdict(variant) for variant in variants}
-        for name, counts in pool.call(count_variant, task, key, items):
+        for name, counts in pool.call(count_variant, task, key, items, partial(_counted, task)):
             yield numbers[name], counts if counts.cycles else None
 
     return count
@@ -39,12 +40,12 @@ def pool_counter(pool: Pool, networks: Mapping[str, Network], memory: str) -> Co
 
 def count_variant(task: _Task, variant: Mapping[str, Any], version: str) -> Counts:
     """On a worker: counts by network; empty where one of them does not run on the variant."""
+    return once(version, lambda: _counted(task, variant))
+
+
+def _counted(task: _Task, variant: Mapping[str, Any]) -> Counts:
     networks, memory = task
-
-    def count() -> Counts:
-        return count_networks(networks, variant_from_json(variant), memory) or Counts({})
-
-    return once(version, count)
+    return count_networks(networks, variant_from_json(variant), memory) or Counts({})
 
 
 def _key(task: _Task) -> str:

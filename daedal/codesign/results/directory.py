@@ -10,8 +10,9 @@ import csv
 import fcntl
 import io
 import json
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,10 +23,17 @@ from daedal.codesign.results.point_folder import PointFolder, damaged, read_reco
 from daedal.codesign.search.evaluation import Evaluation, from_json
 from daedal.codesign.search.objectives import Objective
 from daedal.codesign.search.variant_space import Point
+from daedal.compiler.crossings import HostRates
 from daedal.isa.errors import ExploreError, UserError
 from daedal.isa.files import check_output_folder, make_folder, write_atomically
 
 __all__ = ["Estimates", "Round", "SearchDirectory"]
+
+_MOST_ASKED = 1 << 16
+"""Points of a round: there are not so many workers."""
+
+_MOST_MISSING = 16
+"""Rounds in a row without a line: lines that were damaged may have been deleted."""
 
 Estimates = dict[Point, Counts | None]
 """What was estimated of points; None where a network does not fit."""
@@ -85,8 +93,12 @@ class SearchDirectory:
         finally:
             os.close(descriptor)
 
-    def open(self, settings: Mapping[str, Any]) -> dict[int, Round]:
+    def open(
+        self, settings: Mapping[str, Any], is_point: Callable[[Point], bool] = bool
+    ) -> dict[int, Round]:
         """What an earlier run with the same settings counted, by the numbers of the rounds.
+
+        `is_point` tells whether a tuple is a variant of the space.
 
         Raises
         ------
@@ -120,17 +132,26 @@ class SearchDirectory:
                 f"a result folder must be that of the same search; {str(self.folder)!r} holds one "
                 f"with another {', '.join(differing) or 'form'}; choose another folder"
             )
-        return self._rounds()
+        return self._rounds(is_point)
 
-    def _rounds(self) -> dict[int, Round]:
+    def host_rates(self) -> HostRates | None:
+        """The host's rates that the search in the folder has; None where there is none."""
+        try:
+            found = json.loads((self.folder / _SETTINGS).read_text(encoding="utf-8"))
+            return HostRates(**{name: float(value) for name, value in found["host"].items()})
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, UserError):
+            return None  # `open` says what is wrong
+
+    def _rounds(self, is_point: Callable[[Point], bool]) -> dict[int, Round]:
         rounds: dict[int, Round] = {}
         for number, line in enumerate(self._lines(_EVALUATIONS), 1):
             try:
                 data = json.loads(line)
                 made = data["evaluation"]
-                found = None if made is None else from_json(made)
-                step = rounds.setdefault(int(data["round"]), Round(int(data["asked"])))
-                step.found[tuple(data["point"])] = found
+                found = None if made is None else _checked(from_json(made))
+                at = _number(data["round"], 0, max(rounds, default=-1) + _MOST_MISSING)
+                step = rounds.setdefault(at, Round(_number(data["asked"], 1, _MOST_ASKED)))
+                step.found[_point(data["point"], is_point)] = found
             except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise self._damaged(_EVALUATIONS, number) from error
         return rounds
@@ -145,8 +166,9 @@ class SearchDirectory:
         }
         self._append(_EVALUATIONS, [data])
 
-    def estimates(self, version: str) -> Estimates:
-        """What code of this `version` estimated; that of other code is dropped.
+    def estimates(self, version: str, is_point: Callable[[Point], bool] = bool) -> Estimates:
+        """What code of this `version` estimated; that of other code is dropped. `is_point` is as in
+        `open`.
 
         Raises ExploreError where the file is damaged.
         """
@@ -159,7 +181,8 @@ class SearchDirectory:
         for number, line in enumerate(lines[1:], 2):
             try:
                 point, counts = json.loads(line)
-                found[tuple(point)] = None if counts is None else Counts.from_json(counts)
+                known = None if counts is None else Counts.from_json(counts)
+                found[_point(point, is_point)] = known
             except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise self._damaged(_ESTIMATES, number) from error
         return found
@@ -251,3 +274,30 @@ class SearchDirectory:
     def point(self, item: Evaluation) -> PointFolder:
         """The folder of a point of the front."""
         return PointFolder(self.folder / _POINTS / item.variant.name, item)
+
+
+def _number(value: Any, least: int, most: int) -> int:
+    """An integer within bounds. Raises ValueError for anything else."""
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError
+    return value
+
+
+def _checked(item: Evaluation) -> Evaluation:
+    """The evaluation. Raises ValueError for numbers that no search counts."""
+    amounts = [*item.resources.values(), item.mhz, *item.energy.values(), *item.host_ms.values()]
+    if not all(0 < count < math.inf for count in item.cycles.values()) or not item.cycles:
+        raise ValueError
+    if not all(0 <= amount < math.inf for amount in amounts):
+        raise ValueError
+    return item
+
+
+def _point(value: Any, is_point: Callable[[Point], bool]) -> Point:
+    """A point of the space. Raises ValueError for anything else."""
+    if not isinstance(value, list) or not all(type(index) is int for index in value):
+        raise ValueError
+    point = tuple(value)
+    if not is_point(point):
+        raise ValueError
+    return point

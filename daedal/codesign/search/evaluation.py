@@ -31,6 +31,7 @@ class Evaluation:
     cycles : of each network, for one image.
     resources : LUT, FF, DSP and block RAM, composed of the parts'.
     mhz : the expected clock.
+    host_ms : of each network, what the host takes for one image; empty where it is left out.
     work, energy : of each network, for one image (`energy.Energy.total`); empty where not known.
     """
 
@@ -42,11 +43,12 @@ class Evaluation:
     mhz: float
     work: Mapping[str, Work] = field(default_factory=dict)
     energy: Mapping[str, float] = field(default_factory=dict)
+    host_ms: Mapping[str, float] = field(default_factory=dict)
 
     def value(self, measure: str) -> float:
         """An objective, or percent of the device of a resource; smaller is better."""
         if measure == Objective.latency:
-            return latency_ms(self.cycles, self.mhz)
+            return latency_ms(self.cycles, self.mhz, self.host_ms)
         if measure == Objective.area:
             return 100 * max(self.shares.values())
         if measure == Objective.energy:
@@ -85,6 +87,7 @@ class Evaluation:
             "mhz": self.mhz,
             **({"work": work_to_json(self.work)} if self.work else {}),
             **({"energy": dict(self.energy)} if self.energy else {}),
+            **({"host_ms": dict(self.host_ms)} if self.host_ms else {}),
         }
 
 
@@ -99,4 +102,5 @@ def from_json(data: Mapping[str, Any]) -> Evaluation:
         float(data["mhz"]),
         work_from_json(data.get("work", {})),
         {name: float(value) for name, value in data.get("energy", {}).items()},
+        {name: float(value) for name, value in data.get("host_ms", {}).items()},
     )

@@ -30,6 +30,7 @@ class Evaluator:
     ----------
     networks : by name.
     mhz : a clock for all variants, instead of the learned one.
+    host_ms : what the host takes for each network, at every variant.
     energy : whether estimates have an energy, which takes longer; what is counted has one anyway.
     estimates : those that are known already.
     keep : called with new estimates.
@@ -42,6 +43,7 @@ class Evaluator:
         family: Family,
         *,
         mhz: float | None = None,
+        host_ms: Mapping[str, float] | None = None,
         energy: bool = False,
         estimates: Estimates | None = None,
         keep: Callable[[Estimates], None] = lambda _found: None,
@@ -49,6 +51,7 @@ class Evaluator:
         self._space = space
         self._family = family
         self._mhz = mhz
+        self._host_ms = dict(host_ms or {})
         self._counted: dict[str, Counts | None] = {}
         self._estimates = estimates or {}
         self._keep = keep
@@ -161,7 +164,15 @@ class Evaluator:
         areas = area_model(self._family)(variants)
         clocks = self.clocks(variants, areas)
         return [
-            Evaluation(variant, self._family, Step.estimated, {}, area, clock.mhz)
+            Evaluation(
+                variant,
+                self._family,
+                Step.estimated,
+                {},
+                area,
+                clock.mhz,
+                host_ms=self._host_ms,
+            )
             for variant, area, clock in zip(variants, areas, clocks, strict=True)
         ]
 

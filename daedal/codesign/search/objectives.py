@@ -25,9 +25,9 @@ __all__ = [
 class Objective(StrEnum):
     """Names on the command line.
 
-    latency: milliseconds for one image, the geometric mean of the networks. area: the largest share
-    of any resource of the device, in percent. energy: of one image, relative (`energy.Energy`), the
-    geometric mean of the networks.
+    latency: milliseconds for one run, the host's included, the geometric mean of the networks.
+    area: the largest share of any resource of the device, in percent. energy: of one run, relative
+    (`energy.Energy`), the geometric mean of the networks.
     """
 
     latency = "latency"
@@ -73,9 +73,15 @@ _ABSOLUTE = (Objective.latency, Objective.energy)
 """Others are percent of the device."""
 
 
-def latency_ms(cycles: Mapping[str, float], mhz: float) -> float:
-    """The geometric mean of the networks' milliseconds."""
-    return geometric_mean(count / mhz / 1000 for count in cycles.values())
+def latency_ms(
+    cycles: Mapping[str, float], mhz: float, host_ms: Mapping[str, float] | None = None
+) -> float:
+    """The geometric mean of the networks' milliseconds; `host_ms` are those of the host, which
+    works before and after the accelerator."""
+    host = host_ms or {}
+    return geometric_mean(
+        count / mhz / 1000 + host.get(name, 0.0) for name, count in cycles.items()
+    )
 
 
 def geometric_mean(values: Iterable[float]) -> float:

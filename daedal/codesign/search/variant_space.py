@@ -60,6 +60,15 @@ class VariantSpace:
     base: Variant
     parameters: Mapping[str, Sequence[Value]]
 
+    @classmethod
+    def around(cls, base: Variant) -> "VariantSpace":
+        """The default space with the base in it: its values are added where they are missing."""
+        found: dict[str, Sequence[Value]] = {}
+        for name, values in DEFAULT_PARAMETERS.items():
+            own = _value(base, name)
+            found[name] = values if own in values else sorted([*values, own], key=_order)
+        return cls(base, found)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The parameters in the order of a point's indices."""
@@ -102,10 +111,9 @@ class VariantSpace:
 
     def point(self, variant: Variant) -> Point | None:
         """The point of a variant; None where a value is not in the space."""
-        sections = (variant.array, variant.memory, variant.bus, variant.units)
         found = []
         for name, values in self.parameters.items():
-            (value,) = (getattr(part, name) for part in sections if hasattr(part, name))
+            value = _value(variant, name)
             if value not in values:
                 return None
             found.append(list(values).index(value))
@@ -113,6 +121,13 @@ class VariantSpace:
         # Parameters outside the space have to be those of the base.
         made = self.variant(point)
         return point if made is not None and made.fingerprint == variant.fingerprint else None
+
+    def has(self, point: Point) -> bool:
+        """Whether a tuple is a point that is a variant."""
+        inside = len(point) == len(self.lengths) and all(
+            0 <= index < length for index, length in zip(point, self.lengths, strict=True)
+        )
+        return inside and self.variant(point) is not None
 
     def draw(self, rng: np.random.Generator) -> Point:
         """A point that is a variant, uniform over those."""
@@ -131,3 +146,16 @@ class VariantSpace:
                     if self.variant(moved) is not None:
                         found.append(moved)
         return found
+
+
+def _value(variant: Variant, name: str) -> Value:
+    """The value of a parameter, which one section of a variant has."""
+    sections = (variant.array, variant.memory, variant.bus, variant.units)
+    (value,) = (getattr(part, name) for part in sections if hasattr(part, name))
+    found: Value = value
+    return found
+
+
+def _order(value: Value) -> int:
+    assert isinstance(value, int), "only numbers are missing from the default space"
+    return value

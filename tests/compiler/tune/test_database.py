@@ -10,7 +10,7 @@ import pytest
 from daedal.compiler.space import Config
 from daedal.compiler.tune import sqlite_file
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.record import Record
+from daedal.compiler.tune.record import UNVERIFIED, Record
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.errors import TuningError, UserError
 
@@ -95,6 +95,7 @@ def test_measured_configurations_include_those_that_failed(database):
         (record(1, None, when=2), record(1, 20, when=1), 20),
         (record(1, 10, when=1), record(1, 20, when=1), 10),
         (record(1, None, when=1), record(1, None, when=2), None),
+        (record(1, None, when=2, failure=UNVERIFIED), record(1, None, failure="x", when=1), None),
     ],
 )
 def test_a_configuration_has_one_record_whatever_the_order(tmp_path, first, second, kept):
@@ -104,8 +105,65 @@ def test_a_configuration_has_one_record_whatever_the_order(tmp_path, first, seco
                 database.add([item])
             (found,) = database.records()
             assert found.cycles == kept and found.when == max(
-                item.when for item in order if (item.cycles is None) == (kept is None)
+                item.when
+                for item in order
+                if (item.cycles is None) == (kept is None) and item.failure != UNVERIFIED
             )
+
+
+def test_why_a_configuration_failed_is_kept(path):
+    slow = record(1, None, failure="timed out", limit_seconds=0.05)
+    with Database(path, kit=KIT) as database:
+        database.add([slow])
+        assert database.records() == [slow]
+        later = record(1, None, when=101, failure="timed out", limit_seconds=120.0)
+        database.add([later])
+        assert database.records() == [later]
+
+
+def older(path) -> None:
+    """Make the file one of the tables that earlier versions had."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE records RENAME TO others")
+        connection.execute(sqlite_file._OLD_RECORDS)
+        connection.execute(
+            "INSERT INTO records SELECT workload, fingerprint, memory, target, config, cycles, time"
+            " FROM others"
+        )
+        connection.execute("DROP TABLE others")
+    connection.close()
+
+
+@pytest.mark.parametrize("change", [older, lambda _path: None])
+def test_a_file_of_another_version_is_adopted_to_be_measured_again(path, change):
+    with Database(path, kit=KIT) as database:
+        database.add(record(height, 100 - height) for height in range(1, 21))
+        database.add([record(30, None, failure="crashed"), record(7, 5, workload=OTHER)])
+    change(path)
+    refused(path, "is of '1.2', whose cycles may differ", kit="2.0")
+    for _ in range(2):
+        with Database(path, kit="2.0", adopts=True) as database:
+            found = database.records()
+            assert {item.failure for item in found} == {UNVERIFIED}
+            assert all(item.cycles is None and item.kit == "2.0" for item in found)
+            assert database.best(*SETTING) is None
+            heights = sorted(
+                dict(item.config.values)["height"] for item in found if item.workload == WORKLOAD
+            )
+            assert heights == list(range(13, 21)), "those with the fewest cycles"
+            assert [item.config for item in found if item.workload == OTHER] == [
+                record(7, 5).config
+            ]
+    with Database(path, kit="2.0") as database:
+        database.add([record(20, 3, kit="2.0", when=1)])
+        assert database.best(*SETTING).cycles == 3
+
+
+def test_a_damaged_file_of_another_version_is_not_adopted(path):
+    data = filled(path)
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(TuningError, match="must be a whole SQLite file"):
+        Database(path, kit="2.0", adopts=True)
 
 
 def test_lines_bring_the_same_records_elsewhere(database, tmp_path):
@@ -172,10 +230,10 @@ def filled(path) -> bytes:
     return path.read_bytes()
 
 
-def refused(path, message: str) -> None:
+def refused(path, message: str, kit: str = KIT) -> None:
     before = path.read_bytes()
     with pytest.raises(TuningError, match=message) as caught:
-        with Database(path, kit=KIT) as database:
+        with Database(path, kit=kit) as database:
             database.records()
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
     assert path.read_bytes() == before

@@ -83,6 +83,13 @@ def test_a_record_knows_kit_and_time_by_itself():
         (changed(cycles=1 << 63), "cycles must be an integer from 1"),
         (changed(when=-1), "when must be an integer from 0"),
         (changed(when=None), "when must be an integer from 0"),
+        (changed(failure="crashed"), "failure must be at most 100 printable ASCII characters, and"),
+        (changed(cycles=None, failure="a\n"), "failure must be at most 100 printable ASCII"),
+        (changed(cycles=None, failure="x" * 101), "failure must be at most 100 printable ASCII"),
+        (changed(cycles=None, failure=None), "failure must be at most 100 printable ASCII"),
+        (changed(limit_seconds=-1), "limit_seconds must be a number from 0, not -1"),
+        (changed(limit_seconds=float("nan")), "limit_seconds must be a number from 0"),
+        (changed(limit_seconds=True), "limit_seconds must be a number from 0, not True"),
     ],
 )
 def test_anything_else_is_refused(data, message):

@@ -1,14 +1,28 @@
 """A scaled-down search, and the folder of one that is finished."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from daedal import host_rates
 from daedal.codesign import explore as explore_module
 from daedal.codesign.search import evaluator, front_search
+from daedal.compiler.crossings import DEFAULT_HOST
 from daedal.sim.rtl import verilog
 from tests.support.command_line import Run
 from tests.support.exploring import CheapCycles, Counting, explored
+
+
+@pytest.fixture(autouse=True)
+def one_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host's rates are not measured."""
+    load = host_rates.load_host_rates
+    monkeypatch.setattr(
+        host_rates,
+        "load_host_rates",
+        lambda source: DEFAULT_HOST if source == host_rates.MEASURED else load(source),
+    )
 
 
 @pytest.fixture
@@ -22,11 +36,18 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     return found
 
 
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where searches of several tests lie, once one of these has made them."""
+    return tmp_path_factory.mktemp("searches")
+
+
 @pytest.fixture
-def done(run: Run, tmp_path: Path, counting: Counting) -> Path:
+def done(run: Run, tmp_path: Path, counting: Counting, kept: Path) -> Path:
     """The folder of a finished search."""
-    folder = tmp_path / "done"
-    status, _, err = explored(run, folder)
-    assert status == 0, err
-    counting.counted.clear()
-    return folder
+    original = kept / "done"
+    if not original.exists():
+        status, _, err = explored(run, original)
+        assert status == 0, err
+        counting.counted.clear()
+    return Path(shutil.copytree(original, tmp_path / "done"))

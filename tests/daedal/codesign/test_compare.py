@@ -2,15 +2,19 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from daedal.codesign.compare import compare
 from daedal.codesign.cycles.counting import Network, count_network, count_networks
 from daedal.codesign.cycles.energy import switched_energy
 from daedal.codesign.hardware.area import area_model
+from daedal.compiler.crossings import HostRates
 from daedal.hw.synth.families import Family
 from daedal.isa.errors import ExploreError
 from daedal.isa.variant import load_variant
+from daedal.reports.comparison import comparison_lines
+from tests.compiler.graph.qdq_models import QdqModel
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 
@@ -26,7 +30,8 @@ def test_variants_side_by_side() -> None:
         assert sum(network.bounds.values()) == pytest.approx(1)
         frames = item.frames("digits")
         assert frames is not None
-        assert frames[0] == pytest.approx(item.clock.mhz * 1e6 / network.cycles)
+        milliseconds = network.cycles / item.clock.mhz / 1e3 + network.host_ms
+        assert network.host_ms > 0 and frames[0] == pytest.approx(1e3 / milliseconds)
         assert frames[1] < frames[0] < frames[2]
         assert item.fits
         counts = count_networks({"digits": Network(model)}, item.variant, "ddr")
@@ -39,3 +44,25 @@ def test_variants_side_by_side() -> None:
 def test_a_family_without_tables_is_refused() -> None:
     with pytest.raises(ExploreError, match="areas are known of family ecp5"):
         compare([load_variant("tiny")], {}, Family.XC7)
+
+
+def test_images_of_a_batch_are_counted() -> None:
+    def model(batch: int) -> bytes:
+        net = QdqModel()
+        x = net.requantized(net.input("x", (batch, 8, 4, 4)), 0.05, 0)
+        values = np.ones((8, 8, 1, 1), np.int8)
+        y = net.requantized(net.op("Conv", x, net.weights(values, 0.01)), 0.05, 0)
+        return net.model(y).SerializeToString()
+
+    models = {"one": model(1), "four": model(4)}
+    rates = HostRates(1e-3, 1e6, 1e6, 1e6)  # a host in no time
+    found = compare([load_variant("tiny")], models, Family.ECP5, rates=rates)
+    one, four = (found[0].networks[name] for name in models)
+    assert (one.items, four.items) == (1, 4)
+    assert one.cycles is not None and four.cycles is not None
+    first, second = found[0].frames("one"), found[0].frames("four")
+    assert first is not None and second is not None
+    assert second[0] / first[0] == pytest.approx(4 * one.cycles / four.cycles, rel=1e-3)
+    assert one.energy is not None and four.energy is not None
+    assert four.energy.total < 1.5 * one.energy.total, "of one image"
+    assert any("a run of four takes 4 images" in line for line in comparison_lines(found))

@@ -17,6 +17,7 @@ from daedal.codesign.cycles.counting import count_network, count_networks
 from daedal.codesign.cycles.work import Counts
 from daedal.codesign.results import verify
 from daedal.codesign.search import front_search
+from daedal.commands.signals import Ended
 from daedal.hw.synth.families import CellReport
 from daedal.hw.synth.flow import Implementation
 from daedal.isa.artifact import Artifact
@@ -109,13 +110,14 @@ def test_a_search_continues(run: Run, done: Path, counting: Counting) -> None:
 
 
 @pytest.fixture
-def whole(run: Run, tmp_path: Path, counting: Counting) -> dict[str, bytes]:
+def whole(run: Run, counting: Counting, kept: Path) -> dict[str, bytes]:
     """What two workers find without an interruption, in four rounds."""
-    status, _, err = explored(run, tmp_path / "whole", *TWO)
-    assert status == 0, err
-    assert len(counting.counted) == 8
-    counting.counted.clear()
-    return contents(tmp_path / "whole")
+    if not (kept / "whole").exists():
+        status, _, err = explored(run, kept / "whole", *TWO)
+        assert status == 0, err
+        assert len(counting.counted) == 8
+        counting.counted.clear()
+    return contents(kept / "whole")
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 5])
@@ -137,6 +139,22 @@ def test_an_interrupted_search_finds_what_it_would_have_found(
     assert explored(run, folder, *TWO)[0] == 0
     assert len(counting.counted) == 8, "nothing is counted twice"
     assert contents(folder) == whole
+
+
+def test_sigterm_leaves_the_front(
+    run: Run, tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, count = tmp_path / "found", counting.count
+
+    def ended(*given: Any) -> Counts | None:
+        if lines(folder):
+            raise Ended(signal.SIGTERM)
+        return count(*given)
+
+    monkeypatch.setattr(counting, "count", ended)
+    status, _, err = explored(run, folder)
+    assert status == 143 and "ended by SIGTERM" in err
+    assert lines(folder) == 1 and (folder / "front.json").is_file()
 
 
 def test_an_interruption_while_it_replays_loses_nothing(

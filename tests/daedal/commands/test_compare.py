@@ -19,7 +19,7 @@ from daedal.isa.variant import Variant
 from tests.support.command_line import Run, refuses
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
-MODEL = ("--model", DIGITS)
+MODEL = ("--model", DIGITS, "--host-rates", "default")
 CELLS = {"LUT4": 1_000, "TRELLIS_FF": 836, "MULT18X18D": 8}
 MHZ = {"tiny": 93.5, "ecp5": 87.25}
 PATH = TimingPath(
@@ -79,6 +79,7 @@ def router(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Router:
 def test_estimates_side_by_side(run: Run) -> None:
     status, out, err = run("compare", "tiny", "ecp5", *MODEL)
     assert status == 0, err
+    assert "include the host's time" in " ".join(out.split()) and "default host rates" in out
     assert "Hardware on LFE5U-85F" in out and "digits_qdq" in out and "routed" not in out
     status, out, _ = run("compare", "tiny", "ecp5", *MODEL, "--json")
     tiny, ecp5 = json.loads(out)
@@ -97,8 +98,10 @@ def test_routed_clocks_are_next_to_the_estimates(run: Run, router: Router) -> No
     status, out, _ = run(*command, "--json")
     assert len(router.asked) == 2, "what was routed is kept"
     tiny, ecp5, vta = json.loads(out)
-    cycles = tiny["networks"]["digits_qdq"]["cycles"]
-    assert tiny["routed"]["frames_per_second"]["digits_qdq"] == pytest.approx(93.5e6 / cycles)
+    network = tiny["networks"]["digits_qdq"]
+    milliseconds = network["cycles"] / 93.5e3 + network["host_ms"]
+    frames = tiny["routed"]["frames_per_second"]["digits_qdq"]
+    assert frames == pytest.approx(1e3 / milliseconds)
     assert tiny["routed"]["resources"]["lut"] == 1_100
     assert (ecp5["routed"]["mhz"], ecp5["routed"]["seed"]) == (87.25, 1)
     assert ecp5["routed"]["worst_path"].startswith("gemm -> daedal_top -> alu")

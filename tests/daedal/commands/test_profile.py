@@ -1,6 +1,7 @@
 """`daedal profile` and `daedal diff`: what they write, and one sentence for every bad input."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -36,18 +37,17 @@ def saved(folder: Path, name: str, seed: int) -> Path:
     return target
 
 
-@pytest.mark.rtl
 def test_profile_writes_everything(run: Run, artifact: Path, tmp_path: Path) -> None:
     outputs = [tmp_path / name for name in ("p.json", "p.html", "p.trace")]
     status, out, err = run(
         *("profile", artifact, "--layer", "add0_linear", "-o", outputs[0]),
-        *("--html", outputs[1], "--trace", outputs[2], "--assertions"),
+        *("--html", outputs[1], "--trace", outputs[2]),
     )
     assert status == 0, err
     assert "conv3_linear" in out and "of roof" in out and "Units in add0_linear" in out
     assert [path.name for path in outputs if f"wrote {path}" in err] == [x.name for x in outputs]
     profile = load_profile(outputs[0])
-    assert f"{profile.cycles:,}" in out and profile.conditions.device == "rtl"
+    assert f"{profile.cycles:,}" in out and profile.conditions.device == "timing"
     assert profile.timeline is not None and profile.timeline.cycles >= profile.cycles
     assert "conv3_linear" in outputs[1].read_text()
     assert json.loads(outputs[2].read_text())["otherData"]["cycles"] == profile.cycles
@@ -113,3 +113,20 @@ def test_profile_of_bad_input(run: Run, artifact: Path, tmp_path: Path) -> None:
     refuses(run(*profile, "--device", "abacus"), "a device is one of", "'abacus'")
     refuses(run(*profile, "-o", tmp_path / "no" / "p.json"), "an output must be a file")
     refuses(run("profile", tmp_path / "none.daedal"), "an artifact must be a readable file")
+    uio = (*profile, "--device", "uio")
+    answer = run(*uio, "--option", f"sysfs={tmp_path}", "--option", "memory=/dev/none")
+    refuses(answer, "a driver must tell about its device in /sys", str(tmp_path))
+    uart = (*profile, "--device", "uart", "--option", f"port={tmp_path / 'none'}")
+    refuses(run(*profile, "--device", "uart"), "give --option port=PATH")
+    refuses(run(*uart), "a serial port must be one that can be opened", "none")
+    refuses(
+        run(*profile, "--option", "timing=1"), "an option of device 'timing' must be NAME=VALUE"
+    )
+
+
+def test_a_page_of_a_file_whose_name_is_no_text(run: Run, artifact: Path, tmp_path: Path) -> None:
+    odd, page = tmp_path / os.fsdecode(b"a \xff.daedal"), tmp_path / "page.html"
+    odd.write_bytes(artifact.read_bytes())
+    status, _, err = run("profile", odd, "--html", page)
+    assert status == 0, err
+    assert "a \\udcff" in page.read_text()

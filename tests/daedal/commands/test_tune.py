@@ -169,9 +169,13 @@ def test_bad_input_ends_in_one_sentence(run: Run, model: Path) -> None:
     target = model.with_name("tuned.daedal")
     older = model.with_name("older.db")
     Database(older, kit="0.0.1+other").close()
-    for command in (("tune", "--trials", 1, "-r"), ("compile", "-o", target, "--records")):
-        answer = run(*command, older, model, "-v", "tiny")
-        refuses(answer, "a tuning database must be of Daedal", "is of '0.0.1+other'")
+    answer = run("compile", "-o", target, "--records", older, model, "-v", "tiny")
+    refuses(answer, "a tuning database must be of Daedal", "is of '0.0.1+other'")
+    assert run("tune", "--trials", 1, "-r", older, model, "-v", "tiny")[0] == 0
+    assert run("compile", "-o", target, "--records", older, model, "-v", "tiny")[0] == 0
+    target.unlink()
+    status, _, err = run("tune", "--seed", -1, "-r", older, model, "-v", "tiny")
+    assert status == 2 and "--seed" in err and "Traceback" not in err
     missing = model.with_name("missing.db")
     status, _, err = run("compile", model, "-v", "tiny", "--records", missing, "-o", target)
     assert status == 2 and "must be a database that `daedal tune` made" in " ".join(err.split())

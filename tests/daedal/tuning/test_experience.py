@@ -15,7 +15,7 @@ from daedal.isa.errors import TuningError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.experience import Experience
-from daedal.tuning.task import Setting, Task
+from daedal.tuning.task import Known, Setting, Task
 from tests.support.conv_nodes import conv_layer
 
 TINY = load_variant("tiny")
@@ -29,7 +29,7 @@ def _measured(variant: Variant, count: int) -> Task:
     table = space.all()
     estimates = np.exp(analytic(shared_columns(space, table, variant, PRESETS["ddr"])))
     cycles = np.where(table["height"] > 4, 2 * estimates, estimates).astype(int)
-    known = dict(zip(space.configs(table)[:count], cycles[:count].tolist(), strict=True))
+    known = Known(dict(zip(space.configs(table)[:count], cycles[:count].tolist(), strict=True)))
     return Task(["y"], space, lambda _: [], Exhaustive(space), workload_of(graph, node), known)
 
 

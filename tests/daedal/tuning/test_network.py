@@ -135,7 +135,7 @@ def test_a_recorded_configuration_that_does_not_build_is_refused(
     item = tuning.results[0]
     for name, value in (("height", 77), ("unknown", 1)):
         broken = Config.from_json({**item.config.to_json(), name: value})
-        with pytest.raises(TuningError, match=r"a recorded configuration must build, and .* does"):
+        with pytest.raises(TuningError, match=r"a configuration must build its layer, and .* does"):
             daedal.compile(model, TINY, configs={item.workload.key: broken})
 
 

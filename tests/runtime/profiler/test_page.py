@@ -64,6 +64,15 @@ def test_numbers_of_the_page(seed: int) -> None:
     assert len(data["kinds"]) == len(CLASSES)
 
 
+def test_bytes_of_layers_are_a_part_of_those_over_the_bus() -> None:
+    profile = made()
+    page = profile_page(profile)
+    moved = sum(layer.bytes_moved for layer in profile.layers)
+    whole = (profile.beats_read + profile.beats_written) * profile.conditions.bus_bytes
+    assert f"<b>{whole:,} B</b>over the bus" in page
+    assert f"<b>{moved:,} B</b>of them moved by layers" in page
+
+
 def test_no_timeline_no_script() -> None:
     profile = random_launch(np.random.default_rng(7)).profile(with_timeline=False)
     assert Reader(profile_page(profile)).scripts == []

@@ -1,6 +1,9 @@
 """Workers that count: what the search is told where one of them is killed."""
 
+import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -19,10 +22,7 @@ class KilledPool:
     def __init__(self, *_given: Any, **_named: Any) -> None:
         pass
 
-    def __enter__(self) -> "KilledPool":
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def shutdown(self, **_named: Any) -> None:
         pass
 
     def submit(self, _call: Callable[..., Any], *_given: Any) -> "Future[Any]":
@@ -37,3 +37,55 @@ def test_a_killed_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with counting.counters({}, "ddr", 1) as counter:
         with pytest.raises(ToolError, match=r"was killed.*fewer --workers; the same command"):
             list(counter([load_variant("tiny")]))
+
+
+def test_processes_that_do_not_start_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_given: Any) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(KilledPool, "submit", fail)
+    monkeypatch.setattr(counting, "ProcessPoolExecutor", KilledPool)
+    with counting.counters({}, "ddr", 1) as counter:
+        with pytest.raises(ToolError, match=r"must start, .*: Too many open files; take fewer"):
+            list(counter([load_variant("tiny")]))
+
+
+class Worker:
+    """One that is at work."""
+
+    def __init__(self) -> None:
+        self.ended = False
+
+    def terminate(self) -> None:
+        self.ended = True
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_workers_end_at_once_where_the_search_is_interrupted(
+    monkeypatch: pytest.MonkeyPatch, interrupted: bool
+) -> None:
+    other, ours = Worker(), Worker()
+    children = [other]
+    monkeypatch.setattr(counting, "ProcessPoolExecutor", KilledPool)
+    monkeypatch.setattr(counting, "active_children", lambda: list(children))
+    try:
+        with counting.counters({}, "ddr", 1):
+            children.append(ours)
+            if interrupted:
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        pass
+    assert (ours.ended, other.ended) == (interrupted, False)
+
+
+ORPHAN = """
+import os, time
+from daedal.codesign.cycles import counting
+counting._begin({}, "ddr", os.getppid() + 1)
+time.sleep(600)
+"""
+
+
+def test_a_worker_whose_parent_is_gone_ends() -> None:
+    done = subprocess.run([sys.executable, "-c", ORPHAN], check=False, timeout=300)
+    assert done.returncode == 3

@@ -1,5 +1,7 @@
 """The folder of a search: it gives back what was written, and refuses what is not its own."""
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from daedal.codesign.cycles.work import Counts, Work
 from daedal.codesign.results.directory import Round, SearchDirectory
 from daedal.codesign.search.evaluation import Evaluation, Step
 from daedal.codesign.search.objectives import Objective
+from daedal.codesign.search.variant_space import Point
 from daedal.hw.synth.families import Family
 from daedal.isa.errors import ExploreError, UserError
 from daedal.isa.variant import Variant, load_variant
@@ -77,20 +80,54 @@ def test_folders_of_another_search_are_refused(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "b").iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("line", ["rubbish", "{}", "[1]", '{"round": 0, "asked": 1}', "\udcff"])
+def changed(**fields: object) -> str:
+    """A line of another round, with other fields."""
+    line = {"round": 1, "asked": 1, "point": [1] * 6, "evaluation": None}
+    return json.dumps(line | fields)
+
+
+def uncountable(**fields: object) -> str:
+    return changed(evaluation=made_up(0).to_json() | fields)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("rubbish", "{}", "[1]", '{"round": 0, "asked": 1}', "\udcff"),
+        *(changed(point=point) for point in ([], [1], [0.5] * 6, [True] * 6, [9] * 6, "0", None)),
+        *(changed(asked=asked) for asked in (-1, 0, 1 << 70, 1.5, True, None)),
+        *(changed(round=number) for number in (-1, 1 << 70, 10**6, 0.5)),
+        *(uncountable(cycles=cycles) for cycles in ({}, {"network": 0}, {"network": math.inf})),
+        uncountable(mhz=math.nan),
+    ],
+)
 def test_damaged_evaluations_are_refused(tmp_path: Path, line: str) -> None:
     folder = SearchDirectory(tmp_path)
     folder.open({})
     folder.add(0, 1, (0,) * 6, None)
     path = tmp_path / "evaluations.jsonl"
+
+    def is_point(point: Point) -> bool:
+        return len(point) == 6 and max(point) < 9
+
     path.write_bytes(path.read_bytes() + line.encode(errors="surrogateescape") + b"\n")
     with pytest.raises(ExploreError, match="line 2 is damaged; delete that line, or the folder"):
-        folder.open({})
+        folder.open({}, is_point)
     path.write_text(path.read_text(errors="replace").partition("\n")[0] + "\n")
-    assert folder.open({}) == {0: Round(1, {(0,) * 6: None})}
+    assert folder.open({}, is_point) == {0: Round(1, {(0,) * 6: None})}
 
 
-@pytest.mark.parametrize("line", ["rubbish", "{}", "[1]", "[1, 2]", "[[1], 2]", "[[1], {}]"])
+def test_lines_that_were_deleted_are_no_damage(tmp_path: Path) -> None:
+    folder = SearchDirectory(tmp_path)
+    folder.open({})
+    for number in (0, 1, 5):
+        folder.add(number, 1, (number,), None)
+    assert list(folder.open({})) == [0, 1, 5]
+
+
+@pytest.mark.parametrize(
+    "line", ["rubbish", "{}", "[1]", "[1, 2]", "[[1], 2]", "[[1], {}]", "[[], null]"]
+)
 def test_damaged_estimates_are_refused(tmp_path: Path, line: str) -> None:
     folder = SearchDirectory(tmp_path)
     folder.open({})

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
-from daedal.isa.variant import Variant, load_variant
+from daedal.isa.variant import Variant, load_variant, shipped_variants
 
 SPACE = VariantSpace(load_variant("ecp5"), DEFAULT_PARAMETERS)
 
@@ -26,6 +26,22 @@ def test_shipped_variants_are_points(name: str) -> None:
     assert point is not None
     found = SPACE.variant(point)
     assert found is not None and found.fingerprint == variant.fingerprint
+
+
+@pytest.mark.parametrize("name", shipped_variants())
+def test_every_base_is_a_point_of_the_space_around_it(name: str) -> None:
+    base = load_variant(name)
+    space = VariantSpace.around(base)
+    point = space.point(base)
+    assert point is not None and space.variant(point) is not None
+    for parameter, values in space.parameters.items():
+        assert set(values) >= set(DEFAULT_PARAMETERS[parameter])
+        if parameter not in ("multiplier_style", "counters"):
+            assert list(values) == sorted(values)
+
+
+def test_the_space_around_the_default_base_is_the_default_space() -> None:
+    assert VariantSpace.around(SPACE.base) == SPACE
 
 
 def test_variants_outside_have_no_point() -> None:
@@ -57,3 +73,10 @@ def test_neighbours_differ_in_one_step() -> None:
 def test_draws_repeat(seed: int) -> None:
     first, second = (SPACE.draw(np.random.default_rng(seed)) for _ in range(2))
     assert first == second
+
+
+def test_other_tuples_are_no_points() -> None:
+    point = SPACE.draw(np.random.default_rng(1))
+    assert SPACE.has(point)
+    for other in ((), point[1:], (*point, 0), (-1, *point[1:]), (99, *point[1:])):
+        assert not SPACE.has(other)
