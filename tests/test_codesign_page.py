@@ -38,7 +38,7 @@ def test_options_exist() -> None:
         assert {word for word in words if word.startswith("-")} <= known[name], line
     line = "".join(blocks(PAGE, "console"))
     assert "--pool" in line and "--tls" in line
-    for option in set(re.findall(r"`(--[a-z]+)", PAGE)) - {"--seeds"}:
+    for option in set(re.findall(r"`(--[a-z-]+)", PAGE)) - {"--seeds"}:
         assert option in known["explore"] | known["compare"], option
     assert "--seeds" in known["synth"]
 
