@@ -270,7 +270,7 @@ def _estimator_version() -> str:
 
 
 def _estimator_sources() -> list[Path]:
-    """The files of the estimates, in the folders beside this one."""
+    """The source files that the estimates depend on."""
     here = Path(__file__).resolve().parent
     return sorted([*here.rglob("*.py"), *here.rglob("data/*")])
 

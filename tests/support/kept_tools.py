@@ -73,7 +73,7 @@ def keep_tools() -> Iterator[None]:
     run = classmethod(_kept_conversion(_BuiltinYosys.run))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tools, "_CHILD", child)
-        # A kept answer comes at once, and another seed would count as congested beside it.
+        # A kept answer comes at once; a seed that runs the tool would then count as congested.
         patch.setattr(place, "_PATIENCE", math.inf)
         patch.setattr(aiger, "shutil", SimpleNamespace(which=which))
         patch.setattr(_BuiltinYosys, "run", run)

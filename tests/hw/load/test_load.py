@@ -27,7 +27,7 @@ from tests.support.region_cases import RegionCase, region_cases
 
 _INTO_ACC = (LoadMemory.ACC, LoadMemory.ACC_NARROW)
 MEMORY_BYTES = 1 << 16
-LINGER_CYCLES = 100
+LINGER_CYCLES = 600
 """After an error: bursts in progress would have ended, and another instruction begun."""
 BASES = [0, 0x4000, 0x8000, 0xA000]
 REGIONS = [MEMORY_BYTES - base for base in BASES]

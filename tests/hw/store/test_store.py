@@ -239,7 +239,7 @@ def run_to_error(
     bench.until(lambda: bool(bench.errors))
 
     async def linger(ctx: Any) -> None:
-        await ctx.tick().repeat(100)
+        await ctx.tick().repeat(300)
 
     bench.foreground(linger)
     bench.run()

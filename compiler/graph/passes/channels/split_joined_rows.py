@@ -17,7 +17,7 @@ def split_joined_rows(graph: Graph, *, block: int) -> Graph:
     """Let convolutions store their results where the joined rows lie. Exact.
 
     In memory, the rows of a block of channels follow each other, and the next block comes after all
-    of them. So a convolution stores several blocks in one piece only if it has no others beside it;
+    of them. So a convolution stores several blocks in one piece only if it is the only operand;
     one for each block of `block` channels stores each in its place. They load their input again, so
     this is done where that takes less time than a copy.
 
