@@ -11,7 +11,7 @@ from typing import Any
 
 from amaranth.sim import Simulator
 
-__all__ = ["Shared", "shared_design"]
+__all__ = ["Shared", "forget_shared_designs", "shared_design"]
 
 
 @dataclass(frozen=True)
@@ -50,3 +50,8 @@ def _made(make: Callable[..., Any], arguments: tuple[tuple[str, Any], ...]) -> S
 def shared_design(make: Callable[..., Any], **arguments: Any) -> tuple[Any, Simulator]:
     """`make(**arguments)`, which other tests may have used, and its simulator."""
     return _made(make, tuple(arguments.items())).rewound()
+
+
+def forget_shared_designs() -> None:
+    """Make the next ones again: for tests that change what designs are made of."""
+    _made.cache_clear()

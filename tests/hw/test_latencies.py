@@ -6,7 +6,7 @@ REQUANTIZE in `test_requantize.py`, rows of OUT in `test_alu.py`, a patience of 
 `formal/test_accumulators.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -47,6 +47,7 @@ from tests.hw.compute_bench import issue_word, random_state
 from tests.hw.control import test_supervisor
 from tests.hw.gemm import test_gemm
 from tests.hw.parts import test_block_fifo
+from tests.hw.shared_designs import forget_shared_designs
 from tests.hw.stream_bench import Bench, sink, source
 
 TINY = load_variant("tiny")
@@ -124,9 +125,22 @@ def test_a_rule_that_holds_says_nothing() -> None:
     require_at_elaboration(True, "never seen")
 
 
+@pytest.fixture(autouse=True)
+def own_designs() -> Iterator[None]:
+    """Other tests get none of the designs that are made with changed values."""
+    yield
+    forget_shared_designs()
+
+
+def set_value(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, value: int) -> None:
+    """Make designs with another value from now on."""
+    monkeypatch.setattr(module, name, value)
+    forget_shared_designs()
+
+
 def unchecked(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, value: int) -> None:
     """Build with another value, whatever the rules say."""
-    monkeypatch.setattr(module, name, value)
+    set_value(monkeypatch, module, name, value)
     monkeypatch.setattr(module, "require_at_elaboration", lambda holds, rule: None)
 
 
@@ -270,7 +284,7 @@ def test_the_least_value_works_and_no_less(
     works: Callable[[], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, name, least)
+    set_value(monkeypatch, module, name, least)
     works()
     unchecked(monkeypatch, module, name, least - 1)
     with pytest.raises(AssertionError):

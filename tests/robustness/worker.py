@@ -29,7 +29,7 @@ MAX_SENTENCE_LENGTH = 4_000
 _ROOT = Path(__file__).resolve().parents[2]
 _CACHE = str(user_caches())
 """Compiled code is kept there."""
-_OWN = (*sysconfig.get_paths().values(), *filter(None, sys.path), str(_ROOT), _CACHE)
+_OWN = (*sysconfig.get_paths().values(), *filter(None, sys.path), str(_ROOT))
 _EVENTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
 _CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.symlink")
 
@@ -43,15 +43,22 @@ class _Watch:
     @staticmethod
     def _is_own(path: str) -> bool:
         """Whether it is code that is loaded: in the repository nothing else may be read."""
+        if path.startswith(_CACHE):
+            return True  # even if the cache is in the repository
         if path.startswith(str(_ROOT)) and not path.startswith(sys.prefix):
             return path.endswith((".py", ".pyc")) or "__pycache__" in path
         return path.startswith(_OWN)
+
+    @staticmethod
+    def _is_cache(path: str) -> bool:
+        """Whether it lies in the cache, or is a folder that holds the cache."""
+        return path.startswith(_CACHE) or _CACHE.startswith(f"{path}/")
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         first = arguments[0] if arguments else ""
         if event == "open" and not isinstance(first, int) and not self._is_own(str(first)):
             self.events.append(f"open {first!r}")
-        elif event in _EVENTS or (event in _CHANGES and not str(first).startswith(_CACHE)):
+        elif event in _EVENTS or (event in _CHANGES and not self._is_cache(str(first))):
             self.events.append(f"{event} {arguments!r}")
 
 

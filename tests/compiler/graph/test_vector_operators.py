@@ -13,6 +13,7 @@ from tests.compiler.graph.qdq_models import QdqModel, lower
 from tests.compiler.graph.test_integer_operators import (
     activation,
     compare,
+    compare_sum,
     feed,
     int8,
     result,
@@ -33,11 +34,16 @@ def test_sum_and_product(data: st.DataObject, seed: int) -> None:
     shape = data.draw(st.tuples(*[st.integers(1, 5)] * 4))
     small = (*shape[:2], *(data.draw(st.sampled_from([1, extent])) for extent in shape[2:]))
     maker = QdqModel()
-    a, b = (activation(data.draw, maker, name, s) for name, s in (("a", shape), ("b", small)))
+    first, second = data.draw(st.tuples(scales, scales))
+    of_result = data.draw(st.floats(0.01, 2) if op == "Mul" else scales)
+    a = activation(data.draw, maker, "a", shape, first)
+    b = activation(data.draw, maker, "b", small, second)
     operands = (b, a) if data.draw(st.booleans()) else (a, b)
-    scale = data.draw(st.floats(0.01, 2)) if op == "Mul" else None
-    model = result(data.draw, maker, maker.op(op, *operands), scale)
-    compare(model, feed(model, rng), "q_mul" if op == "Mul" else "q_add")
+    model = result(data.draw, maker, maker.op(op, *operands), of_result)
+    if op == "Mul":
+        compare(model, feed(model, rng), "q_mul")
+    else:
+        compare_sum(model, feed(model, rng), max(first, second) / of_result)
 
 
 @EXAMPLES

@@ -110,9 +110,10 @@ def test_micro_ops_behind_the_last_do_not_count(line: str, monkeypatch: pytest.M
     device.launch(Program(TINY, tuple(assemble(f"{line}\nFINISH"))), [0, 0, 0, 0])
 
 
-def test_bases_need_not_be_aligned() -> None:
+def test_a_base_is_any_multiple_of_the_bus_word() -> None:
     case = random_program(TINY, 5, length=40)
-    assert_equal(launch(case, kernels=True, skew=3), launch(case, kernels=False, skew=3))
+    skew = TINY.bus_bytes
+    assert_equal(launch(case, kernels=True, skew=skew), launch(case, kernels=False, skew=skew))
 
 
 def test_the_kernels_run_as_plain_python_and_checked() -> None:
