@@ -2,9 +2,10 @@
 
 Faults are chosen by seed in every area of the project (`bench/mutation/areas.py`) and planted one
 at a time in copies of the repository under `.daedal/mutants`, where the tests that reach the faulty
-function run until one fails. Verdicts are kept there: a run that was stopped goes on, and a verdict
-stands until the faulty file, or the test file that killed, changes. Exit status 1 when fewer than
-98 % of the faults that are not equivalent are noticed.
+function run until one fails: those of `make test`, then the slow ones. Verdicts are kept there: a
+run that was stopped goes on, and a verdict stands until the faulty file, or the test file that
+killed, changes. Exit status 1 when fewer than 98 % of the faults that are not equivalent are
+noticed.
 
 ``--only isa`` takes one area (or the beginning of paths), ``--at isa/verifier.py:203`` every fault
 of a line, ``--report`` prints what is known without running anything. ``--control`` plants what is
@@ -146,7 +147,10 @@ def _judge_all(work: list[Work], results: Results, workers: int, budget_s: float
     if not work:
         return
     clean = Tree(ROOT, HOME / "clean", HOME / "caches")
-    baselines = Baselines(clean, HOME / "baselines")
+    baselines = (
+        Baselines(clean, HOME / "baselines"),
+        Baselines(clean, HOME / "slow_baselines", slow=True),
+    )
     idle: Queue[Judge] = Queue()
     for number in range(workers):
         tree = Tree(ROOT, HOME / f"worker{number}", HOME / "caches")

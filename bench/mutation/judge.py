@@ -1,5 +1,6 @@
 """The verdict on one fault: killed by a test, by a timeout, equivalent, or survived."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,8 @@ from typing import Any
 from bench.mutation.areas import Area
 from bench.mutation.equivalence import reviewed, same_code, same_verilog
 from bench.mutation.faults import Fault, planted
-from bench.mutation.plan import Baselines, digest, judging_files, stages
-from bench.mutation.pytest_run import run_tests
+from bench.mutation.plan import Baselines, Stage, digest, judging_files, stages
+from bench.mutation.pytest_run import Run, run_tests
 from bench.mutation.tree import Tree
 
 __all__ = ["EQUIVALENT", "KILLED", "SURVIVED", "TIMEOUT", "Judge", "Verdict"]
@@ -30,6 +31,7 @@ class Verdict:
     by : the test that failed, or why the fault is equivalent.
     tests, seconds : how many tests ran, and what they cost without the fault.
     source, judges : digests of the faulty file and of the test files that the verdict rests on.
+    slow : whether the test that failed is one of those that `make test` leaves out.
     """
 
     key: str
@@ -42,6 +44,7 @@ class Verdict:
     seconds: float
     source: str
     judges: dict[str, str]
+    slow: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As the results file has it."""
@@ -59,7 +62,9 @@ class Verdict:
 class Judge:
     """Plants faults in a tree and runs tests there."""
 
-    def __init__(self, tree: Tree, clean: Tree, baselines: Baselines, budget_s: float) -> None:
+    def __init__(
+        self, tree: Tree, clean: Tree, baselines: Sequence[Baselines], budget_s: float
+    ) -> None:
         self._source, self._tree, self._clean = clean.root, tree, clean
         self._baselines, self._budget_s = baselines, budget_s
 
@@ -75,27 +80,32 @@ class Judge:
         files = judging_files(fault, area, self._source)
         tests, seconds = 0, 0.0
         try:
-            for stage in stages(fault, area, files, self._baselines, self._budget_s):
+            for baselines, stage in self._runs(fault, area, files):
                 self._tree.plant(fault)
                 limit = LIMIT_S + LIMIT_FACTOR * stage.seconds + BUILD_S * area.hardware
-                run = run_tests(self._tree, stage.files, order=stage.order, limit_s=limit)
+                run = run_tests(
+                    self._tree, stage.files, order=stage.order, slow=baselines.slow, limit_s=limit
+                )
                 self._tree.heal()
                 tests, seconds = tests + len(stage.order), seconds + stage.seconds
-                state, by = "", ""
-                if run.failed:
-                    state, by = KILLED, run.failed[0]
-                elif run.timed_out:
-                    state, by = TIMEOUT, run.last or stage.files[0]
-                elif run.broken:
-                    state, by = KILLED, f"{run.last or stage.files[0]}: {run.broken[-80:]}"
+                state, by = _noticed(run, stage)
                 if state:
                     killers = [by.split("::")[0]] if "::" in by else list(stage.files)
-                    return self._verdict(fault, area, state, by, killers, tests, seconds)
+                    return self._verdict(
+                        fault, area, state, by, killers, tests, seconds, baselines.slow
+                    )
             if area.hardware and self._same_verilog(fault):
                 return self._verdict(fault, area, EQUIVALENT, "the same Verilog, all variants", [])
             return self._verdict(fault, area, SURVIVED, "", files, tests, seconds)
         finally:
             self._tree.heal()
+
+    def _runs(
+        self, fault: Fault, area: Area, files: list[str]
+    ) -> Iterator[tuple[Baselines, Stage]]:
+        for baselines in self._baselines:
+            for stage in stages(fault, area, files, baselines, self._budget_s):
+                yield baselines, stage
 
     def _same_verilog(self, fault: Fault) -> bool:
         variants = sorted(path.stem for path in (self._source / "variants").glob("*.toml"))
@@ -113,10 +123,22 @@ class Judge:
         judges: list[str],
         tests: int = 0,
         seconds: float = 0.0,
+        slow: bool = False,
     ) -> Verdict:
         seen = {file: digest(self._source / file) for file in judges}
         source = digest(self._source / fault.path)
         return Verdict(
             fault.key, fault.title, area.name, fault.operator, state, by, tests,
-            round(seconds, 1), source, seen,
+            round(seconds, 1), source, seen, slow,
         )  # fmt: skip
+
+
+def _noticed(run: Run, stage: Stage) -> tuple[str, str]:
+    """The state of the fault and what noticed it; two empty texts where all tests passed."""
+    if run.failed:
+        return KILLED, run.failed[0]
+    if run.timed_out:
+        return TIMEOUT, run.last or stage.files[0]
+    if run.broken:
+        return KILLED, f"{run.last or stage.files[0]}: {run.broken[-80:]}"
+    return "", ""

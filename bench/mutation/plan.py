@@ -74,10 +74,13 @@ def judging_files(fault: Fault, area: Area, root: Path) -> list[str]:
 
 
 class Baselines:
-    """What every test file's tests reach and cost without a fault; measured once, kept."""
+    """What every test file's tests reach and cost without a fault; measured once, kept.
 
-    def __init__(self, tree: Tree, folder: Path) -> None:
-        self._tree, self._folder = tree, folder
+    `slow`: those of the tests marked slow, instead of the others.
+    """
+
+    def __init__(self, tree: Tree, folder: Path, *, slow: bool = False) -> None:
+        self._tree, self._folder, self.slow = tree, folder, slow
         self._guard = threading.Lock()
         self._locks: dict[str, threading.Lock] = defaultdict(threading.Lock)
         self._known: dict[str, dict[str, Any]] = {}
@@ -102,7 +105,9 @@ class Baselines:
 
     def _measure(self, file: str) -> dict[str, Any]:
         limit = 3 * MEASURE_S
-        run = run_tests(self._tree, [file], trace=True, limit_s=limit, stop_s=MEASURE_S)
+        run = run_tests(
+            self._tree, [file], slow=self.slow, trace=True, limit_s=limit, stop_s=MEASURE_S
+        )
         out = {*run.failed, *run.skipped}
         numbers: dict[str, int] = {}
         tests = {

@@ -68,13 +68,15 @@ def run_tests(
     files: Sequence[str],
     *,
     order: Sequence[str] | None = None,
+    slow: bool = False,
     trace: bool = False,
     limit_s: float,
     stop_s: float = 1e9,
 ) -> Run:
     """Run `order` of the tests of `files`, all where it is None, up to the first failure.
 
-    A traced run goes on after failures. CPU seconds are limited to `limit_s`, whatever the load.
+    Tests marked slow are run if `slow`, the others if not. A traced run goes on after failures. CPU
+    seconds are limited to `limit_s`, whatever the load.
     """
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         out, request = Path(folder) / "out", Path(folder) / "request"
@@ -91,8 +93,9 @@ def run_tests(
                 }
             )
         )
-        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line", "-m"]
-        command += ["not slow", "-p", "no:cacheprovider", "-p", "mutation_watch"]
+        command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line"]
+        command += ["-m", "slow" if slow else "not slow"]
+        command += ["-p", "no:cacheprovider", "-p", "mutation_watch"]
         command += [*([] if trace else ["-x"]), f"--basetemp={folder}/tmp", *files]
         environment = {**tree.environment(), "MUTATION_REQUEST": str(request)}
         status, text = _run(command, tree.root, environment, 60 + WALL_PER_CPU * limit_s)

@@ -20,8 +20,9 @@ def killed_share(verdicts: Sequence[Verdict]) -> float:
 
 def report(verdicts: Sequence[Verdict], *, everything: bool = False) -> str:
     """Counts by area, then survivors and equivalents; `everything` lists the killed ones, too."""
-    lines = ["| area | faults | killed | of these by timeout | equivalent | survived | share |"]
-    lines.append("|---|---|---|---|---|---|---|")
+    columns = ("area", "faults", "killed", "by timeout", "by slow tests alone", "equivalent")
+    columns = (*columns, "survived", "share", "of quick tests")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     areas = list(dict.fromkeys(verdict.area for verdict in verdicts))
     for area in areas:
         lines.append(_row(area, [verdict for verdict in verdicts if verdict.area == area]))
@@ -40,9 +41,11 @@ def report(verdicts: Sequence[Verdict], *, everything: bool = False) -> str:
 def _row(name: str, verdicts: Sequence[Verdict]) -> str:
     count = Counter(verdict.state for verdict in verdicts)
     killed = count["killed"] + count[TIMEOUT]
+    slow = sum(verdict.slow for verdict in verdicts)
+    real = max(len(verdicts) - count[EQUIVALENT], 1)
     return (
-        f"| {name} | {len(verdicts)} | {killed} | {count[TIMEOUT]} | {count[EQUIVALENT]} "
-        f"| {count[SURVIVED]} | {killed_share(verdicts):.1%} |"
+        f"| {name} | {len(verdicts)} | {killed} | {count[TIMEOUT]} | {slow} | {count[EQUIVALENT]} "
+        f"| {count[SURVIVED]} | {killed_share(verdicts):.1%} | {(killed - slow) / real:.1%} |"
     )
 
 

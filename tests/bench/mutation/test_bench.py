@@ -25,11 +25,18 @@ FILES = {
     "isa/__init__.py": "",
     CODE: "def smaller(a, b):\n    return a < b\n\n\ndef largest(a, b):\n    return max(a, b)\n",
     "tests/conftest.py": "import hypothesis\n\nhypothesis.settings.register_profile('daedal')\n",
-    TESTS: """from daedal.isa.code import largest, smaller
+    TESTS: """import pytest
+
+from daedal.isa.code import largest, smaller
 
 
 def test_smaller():
     assert smaller(1, 2)
+
+
+@pytest.mark.slow
+def test_smaller_thoroughly():
+    assert not smaller(1, 1)
 
 
 def test_largest():
@@ -60,7 +67,7 @@ def test_a_fault_is_judged_by_the_tests_that_reach_it(project: Path) -> None:
     (stage,) = stages(fault_to("min"), AREA, [TESTS], baselines, 60.0)
     assert (stage.files, stage.order) == ((TESTS,), (f"{TESTS}::test_largest",))
 
-    judge = Judge(tree, tree, baselines, 60.0)
+    judge = Judge(tree, tree, (baselines,), 60.0)
     killed = judge.verdict(fault_to("min"), AREA)
     assert (killed.state, killed.by, list(killed.judges)) == (KILLED, stage.order[0], [TESTS])
     survived = judge.verdict(fault_to("<="), AREA)
@@ -75,6 +82,10 @@ def test_a_fault_is_judged_by_the_tests_that_reach_it(project: Path) -> None:
     assert not dataclasses.replace(killed, judges={TESTS: "x"}).holds(
         fault_to("min"), files, project
     )
+    slow_ones = Baselines(tree, home / "slow_baselines", slow=True)
+    by_slow = Judge(tree, tree, (baselines, slow_ones), 60.0).verdict(fault_to("<="), AREA)
+    assert (by_slow.state, by_slow.tests, by_slow.slow) == (KILLED, 2, True)
+    assert by_slow.by == f"{TESTS}::test_smaller_thoroughly" and not killed.slow
 
 
 def test_only_files_that_import_the_module_judge(project: Path) -> None:
@@ -108,7 +119,9 @@ def verdict(state: str, key: str = "k") -> Verdict:
 def test_the_share_leaves_equivalents_out() -> None:
     verdicts = [verdict(KILLED), verdict(TIMEOUT), verdict(SURVIVED), verdict(EQUIVALENT)]
     assert killed_share(verdicts) == pytest.approx(2 / 3)
-    assert "| isa | 4 | 2 | 1 | 1 | 1 | 66.7% |" in report(verdicts)
+    assert "| isa | 4 | 2 | 1 | 0 | 1 | 1 | 66.7% | 66.7% |" in report(verdicts)
+    verdicts[0] = dataclasses.replace(verdicts[0], slow=True)
+    assert "| isa | 4 | 2 | 1 | 1 | 1 | 1 | 66.7% | 33.3% |" in report(verdicts)
     assert killed_share([]) == 1.0
 
 
