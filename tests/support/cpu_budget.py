@@ -5,9 +5,10 @@ marked ``heavy(seconds)`` that many. Tests marked ``slow`` have no limit, and `m
 leaves them out (`durations`). Fixtures of a wider scope than a function are not counted: several
 tests use them.
 
-Seconds are those of the reference processor. On a slower or busier one the limit is stretched by
-the time of a calibration loop, measured when a test exceeds it. Such a test then runs once more, so
-that imports, compiled kernels and builds that it happened to pay for first are not counted.
+Seconds are those of the reference processor: on a slower or busier one the measured ones are divided
+by the time of a calibration loop, which runs after each test of some length. A test that exceeds its
+limit runs once more, so that imports, compiled kernels and builds that it happened to pay for first
+are not counted.
 
 ``--cpu-times FILE`` appends the seconds of every test, and of the shared fixtures that were set up
 for it.
@@ -36,6 +37,8 @@ __all__ = [
 ID = pytest.StashKey[str]()
 """The id of a test without the name of its group, which pytest-xdist appends."""
 LIMIT_S = 1.0
+CALIBRATED_S = 0.3
+"""Seconds from which on it matters how fast the processor is."""
 REFERENCE_S = 0.014
 """CPU seconds of the calibration loop on the reference processor, an AMD Zen 3 core (EPYC)."""
 
@@ -105,10 +108,10 @@ class CpuBudget:
         used, shared = cpu_seconds() - began - self._shared_s, self._shared_s
         limit = limit_seconds(item)
         if limit is not None and used > limit:
-            used = min(used, self._used_again(item, nextitem)) / slowdown()
+            used = min(used / slowdown(), self._used_again(item, nextitem) / slowdown())
             if used > limit:
                 _report_excess(item, used, limit)
-        elif used > LIMIT_S:
+        elif used > CALIBRATED_S:
             used /= slowdown()
         if self._times:
             test = item.stash.get(ID, item.nodeid)

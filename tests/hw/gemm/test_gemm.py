@@ -201,13 +201,16 @@ def hazard_rows(acc_rows: list[int], rng: np.random.Generator, farthest: int) ->
     return result
 
 
+QUICK = {"tiny": [pytest.mark.heavy(3)], "broad_packed": [pytest.mark.heavy(3)]}
+
+
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "lut4")) for n in VARIANTS]
+    "name", [pytest.param(n, marks=QUICK.get(n, pytest.mark.slow)) for n in VARIANTS]
 )
 @pytest.mark.parametrize(
     ("gaps", "traffic", "farthest"),
     [
-        pytest.param(0.5, 0.7, 6, marks=pytest.mark.heavy(3)),
+        (0.5, 0.7, 6),
         *(pytest.param(*rates, 12, marks=pytest.mark.slow) for rates in ((0.0, 0.0), (0.5, 0.7))),
     ],
 )

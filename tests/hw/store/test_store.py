@@ -178,10 +178,7 @@ def random_store(variant: Variant, rng: np.random.Generator) -> Instruction:
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.parametrize("gap", [0.0, 0.4])
-@pytest.mark.parametrize(
-    "count",
-    [pytest.param(12, marks=pytest.mark.heavy(3)), pytest.param(40, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("count", [4, pytest.param(40, marks=pytest.mark.slow)])
 def test_memory_equals_the_semantics(
     variant: Variant, gap: float, count: int, rng: np.random.Generator
 ) -> None:
