@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv lint format test test-full test-changed test-shard-of-the-day budget durations ledger demo docs area-data area-check clean distclean
+.PHONY: help venv lint format test test-full test-changed test-shard-of-the-day durations ledger demo docs area-data area-check clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,18 +42,16 @@ format: $(STAMP) ## rewrite the sources in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A test that uses more CPU time than it may is an error.
 test: lint ## lint, then run the tests that are not slow
-	$(PYTEST) -m "not slow"
-
-budget: $(STAMP) ## the same tests; those that use more CPU time than they may are errors
-	$(PYTEST) -m "not slow" -p tests.support.cpu_budget
+	$(PYTEST) -m "not slow" -p tests.support.cpu_budget $(TIMES)
 
 # The slow tests fall into so many shards. TIMES="--cpu-times FILE" keeps what each test used;
 # `python -m tests.support.durations FILE` enters it into the table that balances them.
-SHARDS := 12
+SHARDS := 24
 TIMES ?=
 SHARD ?=
-test-full: lint ## run every test; SHARD=2/12: the second of twelve parts of the slow ones
+test-full: lint ## run every test; SHARD=2/24: the second of 24 parts of the slow ones
 	$(PYTEST) -p tests.support.cpu_budget $(if $(SHARD),--shard $(SHARD)) $(TIMES)
 
 test-shard-of-the-day: ## run one shard of the slow tests, another one each day

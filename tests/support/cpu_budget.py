@@ -1,6 +1,6 @@
 """A pytest plugin that fails tests which use more CPU time than they may.
 
-`make budget` loads it (``-p tests.support.cpu_budget``). A test may use `LIMIT_S` seconds, one
+`make test` loads it (``-p tests.support.cpu_budget``). A test may use `LIMIT_S` seconds, one
 marked ``heavy(seconds)`` that many. Tests marked ``slow`` have no limit, and `make test`
 leaves them out (`durations`). Fixtures of a wider scope than a function are not counted: several
 tests use them.
