@@ -13,11 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from bench.kept import kept, sources_digest
-from bench.starvation import NETWORKS, fed_and_starved
+from bench.left_out import LeftOut
+from bench.starvation import fed_and_starved, networks_there
 from bench.synth_cycles import COMPILED_BY, PACKAGES
 from bench.unit_streams import unit_streams
 from bench.units import run_streams
 from daedal.compiler.model import compile_model
+from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant
 from daedal.runtime.executor import Executor
 from daedal.sim.rtl.device import RtlDevice, default_cache_dir
@@ -52,10 +54,10 @@ ALTERNATIVES = (
 
 
 def kept_cycles(
-    variant: Variant, folder: Path, report: Callable[[str], None]
+    variant: Variant, folder: Path, report: Callable[[str], None], left_out: LeftOut
 ) -> dict[str, int | None]:
     """`cycles_of_work` on a machine of its own; `folder` keeps answers."""
-    files = [path for path in NETWORKS.values() if path.is_file()]
+    files = [path for _, path in networks_there(left_out)]
     networks = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
     machine = hashlib.sha256(kept_verilog(variant, default_cache_dir(), report).encode())
     sources = sources_digest(SOURCES, PACKAGES)
@@ -63,23 +65,20 @@ def kept_cycles(
 
     def count() -> dict[str, int | None]:
         report("cycles of the same work on the RTL")
-        return cycles_of_work(RtlDevice(variant, report=report))
+        return cycles_of_work(RtlDevice(variant, report=report), left_out)
 
     return kept(folder, f"{variant.name}-work", parts, count)
 
 
-def cycles_of_work(device: RtlDevice) -> dict[str, int | None]:
+def cycles_of_work(device: Device, left_out: LeftOut) -> dict[str, int | None]:
     """Cycles by work, memory preset `ddr`; None where this machine cannot be measured.
 
     Of networks also the cycles in which a unit starves (`bench.starvation`), all units together.
-    Without counters there are no marks, and what needs them is not measured. A network whose file
-    is missing is left out.
+    Without counters there are no marks, and what needs them is not measured.
     """
     marks = device.variant.units.counters
     cycles: dict[str, int | None] = {}
-    for name, path in NETWORKS.items():
-        if not path.is_file():
-            continue
+    for name, path in networks_there(left_out):
         executor = Executor(compile_model(path, device.variant), device)
         inputs = {
             key: np.zeros(shape, dtype=np.float32) for key, shape in executor.input_shapes.items()

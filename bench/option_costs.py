@@ -14,10 +14,11 @@ from typing import Any
 import daedal
 from bench.area_alternatives import Alternative
 from bench.kept import CYCLES, kept, sources_digest
+from bench.left_out import LeftOut
 from bench.synth_cycles import COMPILED_BY, COUNTED_BY, PACKAGES
 from bench.synth_record import synthesis_record
-from bench.transformer_models import MODELS, Transformer
-from daedal.hw.synth.page import OPTIONS_NETWORK
+from bench.transformer_models import MODELS, Transformer, what_is_missing
+from daedal.hw.synth.ledger_cycles import OPTIONS_NETWORK
 from daedal.isa.variant import Variant, load_variant
 
 __all__ = ["ESTIMATED", "OPTIONS", "estimated_options"]
@@ -46,7 +47,7 @@ def without(*names: str) -> dict[str, int | bool]:
     return {key: type(value)(0) for change in changes for key, value in change.items()}
 
 
-def estimated_options(report: Report) -> list[Record]:
+def estimated_options(report: Report, left_out: LeftOut) -> list[Record]:
     """A row for the variant, one without each option, and one without any."""
     name, target = ESTIMATED
     alternatives = [
@@ -55,6 +56,8 @@ def estimated_options(report: Report) -> list[Record]:
         Alternative("without all of them", without(*OPTIONS)),
     ]
     network = MODELS[OPTIONS_NETWORK](MODELS_FOLDER)
+    if network is None:
+        left_out.add(OPTIONS_NETWORK, what_is_missing(OPTIONS_NETWORK, MODELS_FOLDER))
     rows = []
     for alternative in alternatives:
         variant = alternative.of(load_variant(name))

@@ -20,6 +20,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
+from bench.left_out import LeftOut
 from daedal.check import run_onnxruntime
 from examples.digits.data import load_split
 
@@ -78,9 +79,13 @@ def load_tasks(folder: Path) -> Iterator[Task]:
             yield make(folder, name)
 
 
-def left_out(folder: Path) -> list[str]:
+def left_out(folder: Path) -> LeftOut:
     """Networks that `load_tasks` leaves out for lack of this folder."""
-    return [] if folder.is_dir() else [name for name, make in NETWORKS.items() if make != _digits]
+    found = LeftOut()
+    for name, make in NETWORKS.items():
+        if make != _digits and not folder.is_dir():
+            found.add(name, f"needs the folder {folder}")
+    return found
 
 
 def _digits(folder: Path, name: str) -> Task:
@@ -224,8 +229,7 @@ def main() -> int:
             flush=True,
         )
     missing = left_out(arguments.models)
-    if missing:
-        print(f"not run: {', '.join(missing)} need the folder {arguments.models}")
+    missing.show(print)
     if arguments.json:
         records = [{**asdict(item), "holds": item.holds} for item in found]
         arguments.json.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")

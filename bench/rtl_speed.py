@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from bench.calibration import calibrate
+from bench.left_out import LeftOut
 from bench.speed import Speed, measure
-from bench.starvation import NETWORKS
+from bench.starvation import networks_there
 from bench.unit_streams import unit_streams
 from daedal.compiler.model import compile_model
 from daedal.isa.profile import Profile
@@ -62,14 +63,11 @@ class _Recorder(FunctionalDevice):
         return super().launch(program, bases)
 
 
-def rtl_workloads(variant: Variant, report: Report) -> dict[str, list[Launch]]:
+def rtl_workloads(variant: Variant, left_out: LeftOut) -> dict[str, list[Launch]]:
     """The networks that are there, on random inputs, and the unit stream with most products."""
     rng = np.random.default_rng(6)
     workloads = {}
-    for name, path in NETWORKS.items():
-        if not path.is_file():
-            report(f"{name} is not measured: {path} is missing")
-            continue
+    for name, path in networks_there(left_out):
         recorder = _Recorder(variant)
         executor = Executor(compile_model(path, variant), recorder)
         for _ in range(NUM_INPUTS[name]):
@@ -90,7 +88,9 @@ def rtl_workloads(variant: Variant, report: Report) -> dict[str, list[Launch]]:
     return workloads
 
 
-def measure_rtl(variant: Variant, report: Report) -> tuple[list[Speed], list[str]]:
+def measure_rtl(
+    variant: Variant, report: Report, left_out: LeftOut
+) -> tuple[list[Speed], list[str]]:
     """Speeds of every simulator on every workload, and a sentence wherever cycles differ.
 
     The bars are about wall clock. Beside each, without a bar, is the speed per second of processor
@@ -98,7 +98,7 @@ def measure_rtl(variant: Variant, report: Report) -> tuple[list[Speed], list[str
     """
     devices = {name: RtlDevice(variant, simulator=name, report=report) for name in BARS}
     speeds, differences = [], []
-    for workload, launches in rtl_workloads(variant, report).items():
+    for workload, launches in rtl_workloads(variant, left_out).items():
         for device in devices.values():
             device.build(max(launch.size_bytes for launch in launches))
         report(f"measuring {workload}")

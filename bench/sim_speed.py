@@ -3,8 +3,8 @@
 Every figure is the median of three on one core. Bars are about the ratio to a calibration kernel
 that is timed before every repetition (`bench/calibration.py`), so that they hold on any processor.
 The kernel's spread tells how disturbed the run was. The functional simulator is also measured as if
-this processor had no VNNI. Exit status 1 when a bar is missed, or when two simulators that must
-agree do not.
+this processor had no VNNI. Exit status 1 when a bar is missed, when two simulators that must agree
+do not, or when something was not run.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.functional_speed import measure_functional
+from bench.left_out import LeftOut
 from bench.rtl_speed import measure_build, measure_rtl
 from bench.speed import Speed, on_one_core
 from bench.timing_speed import measure_timing
@@ -66,25 +67,29 @@ def main() -> int:
     variant = load_variant(arguments.variant)
     report = Console(stderr=True).print
     # A build uses every core there is; the rest keeps to one.
+    left_out = LeftOut()
     skips_build = arguments.no_build or arguments.no_rtl
     speeds = [] if skips_build else [measure_build(variant, report)]
     core = on_one_core()
     speeds += measure_functional(variant, report)
-    speeds += measure_timing(variant)
+    speeds += measure_timing(variant, left_out)
     differences: list[str] = []
     if not arguments.no_rtl:
-        measured, differences = measure_rtl(variant, report)
+        measured, differences = measure_rtl(variant, report, left_out)
         speeds += measured
     out = Console(width=180)
     out.print(speed_table(speeds, f"Simulators of {variant.name}, on core {core}"))
     for sentence in differences:
         out.print(sentence)
+    left_out.show(print)
     if arguments.json is not None:
-        records = [speed.to_json() for speed in speeds]
-        arguments.json.write_text(
-            json.dumps({"speeds": records, "differences": differences}, indent=1) + "\n"
-        )
-    return 0 if not differences and all(speed.passed for speed in speeds) else 1
+        document = {
+            "speeds": [speed.to_json() for speed in speeds],
+            "differences": differences,
+            "left_out": left_out.to_json(),
+        }
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+    return int(bool(differences or left_out) or not all(speed.passed for speed in speeds))
 
 
 if __name__ == "__main__":

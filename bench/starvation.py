@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from bench.left_out import LeftOut
 from daedal.compiler.model import compile_model
 from daedal.isa.profile import Profile
+from daedal.isa.protocols import Device
 from daedal.isa.registers import CycleClass
 from daedal.isa.table import Unit
 from daedal.runtime.executor import Executor
-from daedal.sim.rtl.device import RtlDevice
 
-__all__ = ["NETWORKS", "fed_and_starved", "measure_starvation"]
+__all__ = ["NETWORKS", "fed_and_starved", "measure_starvation", "networks_there"]
 
 ROOT = Path(__file__).resolve().parents[1]
 NETWORKS = {
@@ -38,18 +39,31 @@ def fed_and_starved(profile: Profile) -> Iterator[tuple[Unit, int, int]]:
             yield unit, marks[-1].cycle - marks[0].cycle, between.classes[CycleClass.IDLE]
 
 
-def measure_starvation(
-    device: RtlDevice, only: str, report: Callable[[str], Any]
-) -> list[dict[str, Any]]:
-    """Run the networks that are there; a record per network and unit, with a bar of 100 %."""
-    records = []
+def networks_there(
+    left_out: LeftOut, wanted: Callable[[str], bool] = lambda _name: True
+) -> Iterator[tuple[str, Path]]:
+    """Those of `NETWORKS` that are wanted and whose files are there; others are left out."""
     for name, path in NETWORKS.items():
-        streams = {unit: f"FETCH feeds {unit.name}: {name}" for unit in Unit}
-        if not any(only in stream for stream in streams.values()):
+        if not wanted(name):
             continue
-        if not path.is_file():
-            report(f"{name} is not measured: {path} is missing")
-            continue
+        if path.is_file():
+            yield name, path
+        else:
+            left_out.add(name, f"needs the file {path}")
+
+
+def measure_starvation(device: Device, only: str, left_out: LeftOut) -> list[dict[str, Any]]:
+    """Run the networks that are there; a record per network and unit, with a bar of 100 %."""
+
+    def streams_of(name: str) -> dict[Unit, str]:
+        return {unit: f"FETCH feeds {unit.name}: {name}" for unit in Unit}
+
+    def wanted(name: str) -> bool:
+        return any(only in stream for stream in streams_of(name).values())
+
+    records = []
+    for name, path in networks_there(left_out, wanted):
+        streams = streams_of(name)
         executor = Executor(compile_model(path, device.variant), device)
         inputs = {
             key: np.zeros(shape, dtype=np.float32) for key, shape in executor.input_shapes.items()

@@ -13,7 +13,7 @@ every answer is kept as soon as it is there, so that a run that was stopped goes
 and the next one takes seconds. `--seeds 0` routes nothing. `--json` is written after every step.
 `--update` replaces in a file what was measured now and keeps the rest; `make docs` makes the tables
 of docs/hardware.md from it. Exit status 1 when what must fit does not (95 % of DSP and block RAM,
-LUT and FF within), or could not be routed.
+LUT and FF within), could not be routed, or was not run.
 """
 
 import argparse
@@ -31,12 +31,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.area_alternatives import ALTERNATIVES, kept_cycles
 from bench.kept import CYCLES
+from bench.left_out import LeftOut
 from bench.option_costs import ESTIMATED, estimated_options
 from bench.synth_board import BAR_MHZ, BOARD, VARIANT, board_record
 from bench.synth_cycles import resnet18_cycles
 from bench.synth_record import forms_of, overfull, synthesis_record
 from daedal.hw.synth.families import DEVICES, Target
-from daedal.hw.synth.page import OPTIONS_NETWORK, PAGE_TARGETS
+from daedal.hw.synth.ledger_cycles import OPTIONS_NETWORK
+from daedal.hw.synth.page import PAGE_TARGETS
 from daedal.hw.synth.page_tables import (
     alternatives_table,
     area_table,
@@ -72,6 +74,7 @@ def main() -> int:
     if options.seeds < 0:
         parser.error(f"--seeds must be 0 or more, not {options.seeds}")
     data: Record = {"variants": [], "missed": []}
+    left_out = LeftOut()
 
     def keep(records: list[Record]) -> None:
         data.update(variants=records, missed=missed_of(records, data.get("board")))
@@ -86,9 +89,9 @@ def main() -> int:
             data["board"] = measure_board(options.clock, seeds)
         measure_variants(variants, seeds, keep)
         if ON_BOARD[0] in options.only and not options.no_alternatives:
-            data["alternatives"] = measure_alternatives()
+            data["alternatives"] = measure_alternatives(left_out)
         if ESTIMATED[0] in options.only and not options.no_alternatives:
-            data["options"] = measure_options()
+            data["options"] = measure_options(left_out)
     except UserError as error:
         show(f"bench/synth.py: {error}")
         return 2
@@ -100,7 +103,8 @@ def main() -> int:
     if options.update is not None:
         text = options.update.read_text(encoding="utf-8") if options.update.is_file() else "{}"
         write(options.update, merged(json.loads(text), data))
-    return int(bool(data["missed"]))
+    left_out.show(print)
+    return int(bool(data["missed"] or left_out))
 
 
 def write(path: Path | None, data: Record) -> None:
@@ -161,7 +165,7 @@ def teller(form: Variant, where: str) -> Callable[[str], None]:
     return tell
 
 
-def measure_alternatives() -> list[Record]:
+def measure_alternatives(left_out: LeftOut) -> list[Record]:
     """A row per alternative of `vta`: area on its board, and cycles."""
     name, target = ON_BOARD
     rows = []
@@ -173,19 +177,19 @@ def measure_alternatives() -> list[Record]:
                 "label": alternative.label,
                 "changes": dict(alternative.changes),
                 **synthesis_record(variant, target, (), tell),
-                "cycles": kept_cycles(variant, CYCLES, tell),
+                "cycles": kept_cycles(variant, CYCLES, tell, left_out),
             }
         )
     return rows
 
 
-def measure_options() -> list[Record]:
+def measure_options(left_out: LeftOut) -> list[Record]:
     """What the options of `attention` take and give."""
 
     def report(variant: Variant, target: str, label: str) -> Callable[[str], None]:
         return teller(variant, f"{target}, {label}")
 
-    return estimated_options(report)
+    return estimated_options(report, left_out)
 
 
 def missed_of(records: list[Record], board: Record | None = None) -> list[str]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.starvation import NETWORKS
+from bench.left_out import LeftOut
+from bench.starvation import networks_there
 from bench.unit_streams import unit_streams
 from bench.zoo.networks import NETWORKS as NETWORKS_OF_ZOO
 from bench.zoo.quantized import quantized
@@ -73,15 +74,12 @@ def random_cases(variant: Variant, seeds: range, length: int = 24) -> Iterator[C
         yield Case(f"random {seed}", "random", case.program, regions)
 
 
-def network_cases(variant: Variant) -> Iterator[Case]:
-    """Networks that are there and that the variant can run."""
-    for name, path in NETWORKS.items():
-        if path.is_file():
-            try:
-                program = compile_model(path, variant).program
-            except DaedalError:
-                continue
-            yield _bare(name, "networks", program)
+def network_cases(variant: Variant, left_out: LeftOut, only: str = "") -> Iterator[Case]:
+    """Networks that are there. Only variants with inputs and weights of 8 bits run any."""
+    array = variant.array
+    if (array.input_bits, array.weight_bits) == (8, 8):
+        for name, path in networks_there(left_out, lambda name: only in f"networks {name}"):
+            yield _bare(name, "networks", compile_model(path, variant).program)
 
 
 def zoo_cases(variant: Variant) -> Iterator[Case]:
@@ -92,12 +90,14 @@ def zoo_cases(variant: Variant) -> Iterator[Case]:
             yield _bare(NETWORKS_OF_ZOO[name].title, "whole networks", program)
 
 
-def vta_cases(variant: Variant, only: str = "") -> Iterator[Case]:
+def vta_cases(variant: Variant, left_out: LeftOut, only: str = "") -> Iterator[Case]:
     """Translated VTA programs, where the variant can hold VTA's tiles."""
     try:
         check_variant(variant)
     except DaedalError:
         return
+    if not VTA_FOLDER.is_dir():
+        left_out.add("translated VTA programs", f"need the folder {VTA_FOLDER}")
     for path in sorted(VTA_FOLDER.glob("*/insn.bin")):
         name = path.parent.name
         if only in name:

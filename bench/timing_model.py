@@ -4,8 +4,8 @@ Programs: the streams of `bench.unit_streams`, small networks, whole ResNet-18 a
 `vta`, the translated VTA programs and random programs; each on several variants and memory presets.
 A program counts with its cycles and with the cycles between the marks of each unit: its layers.
 Bars: no error above 1 % (or 16 cycles), no class of any unit off by more than 1 % of the run, 50
-million simulated cycles per second. Exit status 1 when one is missed. What the RTL counted is kept
-in ``.daedal/truth``.
+million simulated cycles per second. Exit status 1 when one is missed, or something was not run.
+What the RTL counted is kept in ``.daedal/truth``.
 """
 
 import argparse
@@ -23,6 +23,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.left_out import LeftOut
 from bench.speed import on_one_core
 from bench.timing_cases import (
     ROOT,
@@ -108,24 +109,31 @@ def compare(case: Case, variant: str, preset: str, rtl: Profile, model: Profile)
     )
 
 
-def _cases(variant: Variant, count: int, only: str) -> list[Case]:
+def _cases(variant: Variant, count: int, only: str, left_out: LeftOut) -> list[Case]:
     """All programs of a variant."""
     every = chain(
         stream_cases(variant),
-        network_cases(variant),
+        network_cases(variant, left_out, only),
         zoo_cases(variant),
-        vta_cases(variant),
+        vta_cases(variant, left_out if only in "VTA" else LeftOut()),
         random_cases(variant, range(count)),
     )
     return [case for case in every if only in f"{case.group} {case.name}"]
 
 
-def measure(variant: Variant, presets: list[str], count: int, only: str, report: Any) -> list[Row]:
+def measure(
+    variant: Variant,
+    presets: list[str],
+    count: int,
+    only: str,
+    report: Any,
+    left_out: LeftOut,
+) -> list[Row]:
     """Rows of one variant."""
     cache = cache_folder("rtl")
     device = RtlDevice(variant, cache_dir=cache, report=report)
     truth = RtlTruth(device, cache, ROOT / ".daedal" / "truth")
-    cases = _cases(variant, count, only)
+    cases = _cases(variant, count, only, left_out)
     rows = []
     for preset in presets:
         for start in range(0, len(cases), CHUNK):
@@ -171,12 +179,15 @@ def main() -> int:
     parser.add_argument("--only", default="", help="programs whose group or name contains this")
     options = parser.parse_args()
     report = Console(stderr=True).print
-    rows: list[Row] = []
+    rows, left_out = list[Row](), LeftOut()
     for name in options.variants.split(","):
         variant = load_variant(name)
-        rows += measure(variant, options.presets.split(","), options.random, options.only, report)
+        presets = options.presets.split(",")
+        rows += measure(variant, presets, options.random, options.only, report, left_out)
+    if not rows:
+        left_out.add(f"every program with {options.only!r} in its name", "is missing")
     core = on_one_core()
-    speeds = measure_timing(load_variant("vta"))
+    speeds = measure_timing(load_variant("vta"), left_out)
     out = Console(width=150)
     out.print(_table(rows))
     for speed in speeds:
@@ -194,15 +205,17 @@ def main() -> int:
         f"{len(rows)} comparisons, {sum(row.rtl_cycles for row in rows):,} cycles; "
         f"the largest error is {largest:.3%}"
     )
+    left_out.show(print)
     if options.json is not None:
         document = {
+            "left_out": left_out.to_json(),
             "largest_error": largest,
             "rows": [asdict(row) for row in rows],
             "speeds": [speed.to_json() for speed in speeds],
             "core": core,
         }
         options.json.write_text(json.dumps(document, indent=1) + "\n")
-    return int(bool(failed) or not all(speed.passed for speed in speeds))
+    return int(bool(failed or left_out) or not all(speed.passed for speed in speeds))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bench.left_out import LeftOut
 from bench.speed import Speed, measure
 from bench.timing_cases import vta_cases
 from daedal.isa.memory_model import memory_model
@@ -22,10 +23,10 @@ BAR = 1.4e6
 REPEATS = 3
 
 
-def measure_timing(variant: Variant) -> list[Speed]:
+def measure_timing(variant: Variant, left_out: LeftOut) -> list[Speed]:
     """Cycles and instructions per second, all included, and cycles without preparation."""
     preset = memory_model("ddr")
-    launches = [case.launch(preset) for case in vta_cases(variant, "resnet18")]
+    launches = [case.launch(preset) for case in vta_cases(variant, left_out, "resnet18")]
     if not launches:
         return []
     memories = [np.frombuffer(bytearray(launch.memory), dtype=np.uint8) for launch in launches]

@@ -23,6 +23,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -34,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
 from bench.activation_network import activation_network, samples_for
+from bench.left_out import LeftOut
 from bench.transformer_accuracy import accuracy_rows, show_accuracy
 from bench.transformer_cycles import cycle_rows, show_cycles
 from bench.transformer_decode import decode_row, show_decode
@@ -189,15 +191,17 @@ def rows_of(report: Callable[[str], None]) -> list[ActivationRow]:
     return rows
 
 
-def left_out(models: Path, step: str | None, only: str | None) -> list[str]:
-    """What the steps do not run for lack of data: a sentence for each network."""
-    if step == "activations":
-        return []
-    names = [name for name in MODELS if only in (None, name)]
+def left_out(models: Path, step: str | None, only: str | None) -> LeftOut:
+    """What the steps do not run for lack of data."""
+    found = LeftOut()
+    names = [] if step == "activations" else [name for name in MODELS if only in (None, name)]
     if step == "decode":
         names = [name for name in names if name == "stories260k"]
-    reasons = ((name, what_is_missing(name, models)) for name in names)
-    return [f"{name} {reason}" for name, reason in reasons if reason]
+    for name in names:
+        reason = what_is_missing(name, models)
+        if reason:
+            found.add(name, reason)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -235,11 +239,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             passed = passed and not row.missed
             found["decode"] = [{**asdict(row), "missed": row.missed}]
     missing = left_out(options.models, options.step, options.only)
-    for sentence in missing:
-        out.print(f"not run: {sentence}", highlight=False)
+    missing.show(partial(out.print, highlight=False))
     passed = passed and not missing
     if options.json is not None:
-        found["left_out"] = [{"reason": sentence} for sentence in missing]
+        found["left_out"] = [*missing.to_json()]
         options.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     return 0 if passed else 1
 

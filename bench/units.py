@@ -2,7 +2,7 @@
 
 Variant `vta`, memory preset `ddr` unless said otherwise. Streams of instructions drive one unit,
 or all, to the limit; whole networks show whether FETCH keeps up (`bench.starvation`). Exit status 1
-when a bar is missed.
+when a bar is missed, or something was not run.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.left_out import LeftOut
 from bench.starvation import measure_starvation
 from bench.unit_streams import FIRST, LAST, UnitStream, unit_streams
 from daedal.isa.memory_model import memory_model
@@ -25,10 +26,10 @@ from daedal.isa.verifier import verify
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Launch
 
-__all__ = ["main", "measure", "run_streams"]
+__all__ = ["main", "measure", "run_streams", "stream_cycles"]
 
 
-def _cycles(stream: UnitStream, profile: Profile) -> int:
+def stream_cycles(stream: UnitStream, profile: Profile) -> int:
     """Cycles of the measured window: between its marks, or of the whole run."""
     if stream.window is None:
         assert profile.cycles is not None
@@ -51,10 +52,12 @@ def run_streams(device: RtlDevice, streams: list[UnitStream], memory: str) -> li
     outcomes = device.launch_each(launches) if launches else []
     for outcome in outcomes:
         outcome.check()
-    return [_cycles(s, outcome.profile) for s, outcome in zip(streams, outcomes, strict=True)]
+    return [stream_cycles(s, outcome.profile) for s, outcome in zip(streams, outcomes, strict=True)]
 
 
-def measure(variant_name: str, memory: str, only: str, report: Any) -> list[dict[str, Any]]:
+def measure(
+    variant_name: str, memory: str, only: str, report: Any, left_out: LeftOut
+) -> list[dict[str, Any]]:
     """Run all streams in one simulator process, then the networks; one record each."""
     variant = load_variant(variant_name)
     device = RtlDevice(variant, timing=memory_model(memory), report=report)
@@ -72,7 +75,7 @@ def measure(variant_name: str, memory: str, only: str, report: Any) -> list[dict
                 "passed": share >= stream.bar,
             }
         )
-    return records + measure_starvation(device, only, report)
+    return records + measure_starvation(device, only, left_out)
 
 
 def main() -> int:
@@ -84,7 +87,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="streams whose name contains this")
     arguments = parser.parse_args()
     progress = Console(stderr=True)
-    records = measure(arguments.variant, arguments.memory, arguments.only, progress.print)
+    left_out = LeftOut()
+    records = measure(arguments.variant, arguments.memory, arguments.only, progress.print, left_out)
     table = Table(title=f"Units of {arguments.variant}, memory {arguments.memory}")
     for head in ("stream", "ideal", "cycles", "share", "bar", ""):
         table.add_column(head, justify="left" if head == "stream" else "right")
@@ -98,9 +102,11 @@ def main() -> int:
             "" if record["passed"] else "missed",
         )
     Console(width=110).print(table)
+    left_out.show(print)
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps({"units": records}, indent=1) + "\n")
-    return 0 if all(record["passed"] for record in records) else 1
+        document = {"units": records, "left_out": left_out.to_json()}
+        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+    return int(bool(left_out) or not all(record["passed"] for record in records))
 
 
 if __name__ == "__main__":

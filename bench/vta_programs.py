@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bench.left_out import LeftOut
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
@@ -57,7 +58,7 @@ def measure(folder: Path, device: RtlDevice) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the table; 0 where every case left its bytes."""
+    """Print the table; 0 where every case left its bytes, and there was one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--case", action="append", help="only cases whose name contains this")
@@ -68,7 +69,9 @@ def main() -> int:
         for path in sorted(options.folder.glob("*/insn.bin"))
         if not options.case or any(part in path.parent.name for part in options.case)
     ]
-    variant = load_variant("vta")
+    variant, left_out = load_variant("vta"), LeftOut()
+    if not folders:
+        left_out.add("every program", f"needs a folder with insn.bin in {options.folder}")
     rows = []
     names = ("VTA", "ours", "tokens", "cycles", "share", "VTA")
     widths = (6, 6, 6, 9, 7, 7)
@@ -86,7 +89,8 @@ def main() -> int:
         )
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    return int(any(row["mismatches"] for row in rows))
+    left_out.show(print)
+    return int(bool(left_out) or any(row["mismatches"] for row in rows))
 
 
 if __name__ == "__main__":
