@@ -47,6 +47,7 @@ def product(rng: np.random.Generator) -> tuple[bytes, Shapes]:
 
 
 @pytest.mark.rtl
+@pytest.mark.heavy(8)
 @pytest.mark.parametrize("make", [stream, groups, transposed, product])
 def test_operators_on_rtl(make, rng):
     """The functional simulator's bytes, in the cycles that the model counts."""

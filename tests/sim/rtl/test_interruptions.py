@@ -170,7 +170,9 @@ def check_covered(found: list[Round]) -> None:
 CHECKS = {"abort": check_aborts, "abort, reset": check_aborts, "reset": check_resets}
 
 
-@pytest.mark.parametrize("what", CHECKS)
+@pytest.mark.parametrize(
+    "what", ["abort", "reset", pytest.param("abort, reset", marks=pytest.mark.heavy(8))]
+)
 def test_tiny(what: str, tmp_path: Path) -> None:
     found = rounds(TINY, tmp_path, what, 60)
     CHECKS[what](found)

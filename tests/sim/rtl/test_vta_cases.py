@@ -48,6 +48,7 @@ def check(folder: Path, names: list[str]) -> None:
         print(f"{name:26} {outcome.profile.cycles:9} cycles")
 
 
+@pytest.mark.heavy(10)
 def test_cases_of_the_usual_run(shared: Path) -> None:
     check(shared / "vta-streams", [name for name in case_names() if name not in SLOW])
 
