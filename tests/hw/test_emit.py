@@ -14,6 +14,7 @@ from daedal.hw.observe import observation_layout
 from daedal.hw.synth.families import Family
 from daedal.isa.scratchpad import scratchpads
 from daedal.isa.variant import load_variant
+from tests.support.exported import emitted
 
 # One worker emits the text that these tests share.
 pytestmark = pytest.mark.xdist_group("emit")
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.xdist_group("emit")
 
 @pytest.fixture(scope="module")
 def verilog() -> str:
-    return emit_verilog(load_variant("tiny"))
+    return emitted(load_variant("tiny"))
 
 
 def top_ports(text: str) -> dict[str, tuple[str, int]]:

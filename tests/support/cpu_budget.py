@@ -6,7 +6,7 @@ leaves them out (`durations`). Fixtures of a wider scope than a function are not
 tests use them.
 
 Seconds are those of the reference processor: on a slower or busier one the measured ones are
-divided by the time of a calibration loop, which runs after each test of some length. A test that
+divided by the time of a calibration loop, which runs beside tests of some length. A test that
 exceeds its limit runs once more, so that imports, compiled kernels and builds that it happened to
 pay for first are not counted.
 
@@ -17,8 +17,9 @@ for it.
 import json
 import os
 from collections.abc import Generator
+from math import inf
 from pathlib import Path
-from time import process_time
+from time import monotonic, process_time
 from typing import Any
 
 import pytest
@@ -37,8 +38,9 @@ __all__ = [
 ID = pytest.StashKey[str]()
 """The id of a test without the name of its group, which pytest-xdist appends."""
 LIMIT_S = 1.0
-CALIBRATED_S = 0.3
+CALIBRATED_S = 0.4
 """Seconds from which on it matters how fast the processor is."""
+CALIBRATION_HOLDS_S = 5.0
 REFERENCE_S = 0.014
 """CPU seconds of the calibration loop on the reference processor, an AMD Zen 3 core (EPYC)."""
 
@@ -51,7 +53,7 @@ def cpu_seconds() -> float:
 
 def calibration_seconds() -> float:
     """CPU seconds of a fixed piece of Python, the best of several."""
-    return min(_calibration_loop() for _ in range(5))
+    return min(_calibration_loop() for _ in range(3))
 
 
 def slowdown() -> float:
@@ -87,6 +89,7 @@ class CpuBudget:
     def __init__(self, times: Path | None) -> None:
         self._times = times
         self._shared_s = 0.0
+        self._slowdown, self._calibrated_at = 1.0, -inf
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
@@ -112,13 +115,19 @@ class CpuBudget:
             if used > limit:
                 _report_excess(item, used, limit)
         elif used > CALIBRATED_S:
-            used /= slowdown()
+            used /= self._recent_slowdown()
         if self._times:
             test = item.stash.get(ID, item.nodeid)
             line = {"test": test, "cpu_s": round(used, 3), "shared_s": round(shared, 3)}
             with self._times.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(line) + "\n")
         return result
+
+    def _recent_slowdown(self) -> float:
+        now = monotonic()
+        if now - self._calibrated_at > CALIBRATION_HOLDS_S:
+            self._slowdown, self._calibrated_at = slowdown(), now
+        return self._slowdown
 
     def _used_again(self, item: pytest.Item, nextitem: pytest.Item | None) -> float:
         """CPU seconds of another run of the test, whose outcome is not reported."""

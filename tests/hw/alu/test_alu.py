@@ -251,7 +251,7 @@ def test_every_operation(name: str, gaps: float, traffic: float) -> None:
     compare_with_semantics(name, gaps, traffic)
 
 
-@pytest.mark.heavy(4)
+@pytest.mark.heavy(8)
 def test_a_form_of_every_operation() -> None:
     compare_with_semantics("tiny", 0.3, 0.8, short=True)
 

@@ -46,7 +46,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         find_icarus()
     except ToolError as error:
         pytest.skip(str(error))
-    launch = placed(random_program(load_variant("tiny"), 5))
+    launch = placed(random_program(load_variant("tiny"), 5, length=12))
     folder = tmp_path_factory.mktemp("observed")
     return Run(
         launch,
