@@ -5,7 +5,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Extent", "output_extent", "window_reach", "window_span"]
+__all__ = ["Extent", "output_extent", "pool_extent", "window_reach", "window_span"]
 
 Extent = int | npt.NDArray[np.int64]
 """A number of elements, or a column of them."""
@@ -30,6 +30,31 @@ def output_extent(
     Source: ONNX Conv-11, MaxPool-12 with ceil_mode 0: rounding is floor.
     """
     return (size + sum(pads) - window_reach(kernel, dilation)) // stride + 1
+
+
+def pool_extent(
+    size: int,
+    kernel: int,
+    stride: int,
+    pads: tuple[int, int] = (0, 0),
+    dilation: int = 1,
+    *,
+    ceil: bool = False,
+) -> int:
+    """Number of windows of a pool, which rounds up with `ceil`.
+
+    A last window may reach beyond the pads, but must begin before the pad behind the map; so may
+    the only window of a map that is smaller than it, by less than a stride. Not positive where no
+    window fits.
+
+    Source: ONNX, MaxPool-22, ceil_mode; onnxruntime, pool_attributes.h, whose division rounds
+    towards 0.
+    """
+    free = size + sum(pads) - window_reach(kernel, dilation)
+    if not ceil and free >= 0:
+        return free // stride + 1
+    steps = -(-free // stride)
+    return steps if steps * stride >= size + pads[0] else steps + 1
 
 
 @overload

@@ -14,6 +14,7 @@ import onnx.shape_inference
 from onnx import helper, numpy_helper
 
 from daedal.compiler.frontend.inference_bounds import is_safe_step
+from daedal.compiler.frontend.inferred_forms import FORM_OPSET, inferred_form
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.ops.onnx.operation import ResultType
 
@@ -71,20 +72,27 @@ class Types:
             for name in read
             if name in constants and np.size(constants[name]) <= MAX_SHAPE_ELEMENTS
         }
+        known = {name: self._protos[name] for name in read}
+        form = inferred_form(node, self._shape)
+        version = FORM_OPSET if form else self._versions.get(node.domain, 1)
+        found: dict[str, onnx.TypeProto] = {}
         try:
-            schema = onnx.defs.get_schema(
-                node.op_type, self._versions.get(node.domain, 1), node.domain
-            )
-            found = onnx.shape_inference.infer_node_outputs(
-                schema, node, {name: self._protos[name] for name in read}, data,
-                opset_imports=self._opsets,
-            )  # fmt: skip
+            for step in form or [node]:
+                schema = onnx.defs.get_schema(step.op_type, version, step.domain)
+                found = onnx.shape_inference.infer_node_outputs(
+                    schema, step, known, data, opset_imports=self._opsets
+                )
+                known.update(found)
         except Exception:  # inference raises many kinds; the type stays unknown
             return
         for name, kind in found.items():
             if self.static(name) is None:
                 self._protos[name] = kind
                 self._static.pop(name, None)
+
+    def _shape(self, name: str) -> tuple[int, ...] | None:
+        found = self.static(name)
+        return None if found is None else found.shape
 
 
 def _has_safe_steps(node: onnx.NodeProto, constants: Mapping[str, npt.NDArray[Any]]) -> bool:

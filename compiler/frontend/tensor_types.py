@@ -1,9 +1,13 @@
 """Names of all tensors of a model, and their types by ONNX's own shape inference."""
 
+import warnings
+from collections.abc import Mapping
+
 import onnx
 import onnx.shape_inference
 
 from daedal.compiler.frontend.inference_bounds import hide_steps
+from daedal.compiler.frontend.inferred_forms import replace_misread
 from daedal.isa.errors import ModelError, first_line
 
 __all__ = ["tensor_names", "tensor_types"]
@@ -17,7 +21,10 @@ def tensor_names(model: onnx.ModelProto) -> frozenset[str]:
 
 
 def tensor_types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
-    """Types of all tensors with a batch of 1; `model` stays as it is."""
+    """Types of all tensors with a batch of 1; `model` stays as it is.
+
+    Warns where the model states another shape than its operators give.
+    """
     bound = onnx.ModelProto()
     bound.CopyFrom(model)
     for value in bound.graph.input:
@@ -29,6 +36,7 @@ def tensor_types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
     for value in bound.graph.output:
         value.type.tensor_type.ClearField("shape")
     hide_steps(bound.graph)
+    replace_misread(bound)
     try:
         inferred = onnx.shape_inference.infer_shapes(bound, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
@@ -37,4 +45,27 @@ def tensor_types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
             f"{first_line(error)}; export it again"
         ) from error
     graph = inferred.graph
-    return {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
+    types = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
+    _compare(model, types)
+    return types
+
+
+def _compare(model: onnx.ModelProto, types: Mapping[str, onnx.ValueInfoProto]) -> None:
+    """Warn of shapes that the model states and its operators do not give."""
+    for value in (*model.graph.value_info, *model.graph.output):
+        stated, found = _extents(value), _extents(types.get(value.name, onnx.ValueInfoProto()))
+        # The first dimension may be the batch, which was set to 1.
+        if stated and found and (len(stated) != len(found) or stated[1:] != found[1:]):
+            warnings.warn(
+                f"the model states that {value.name!r} has shape {stated}, and its operators give "
+                f"{found}, which holds; export the model again",
+                UserWarning,
+                stacklevel=2,
+            )
+
+
+def _extents(value: onnx.ValueInfoProto) -> list[int]:
+    """The shape of a tensor; empty if it is not static."""
+    dims = value.type.tensor_type.shape.dim
+    known = all(dim.HasField("dim_value") for dim in dims)
+    return [int(dim.dim_value) for dim in dims] if known else []

@@ -36,18 +36,20 @@ def import_conv_transpose(context: ImportContext, node: OnnxNode) -> None:
     operands, axes = _operands(context, node, "transposed convolutions")
     w = context.builder.types[operands[1]]
     node.expect(group=1)
-    if node.text("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    mode = node.text("auto_pad", "NOTSET")
+    if mode not in ("NOTSET", "VALID"):
         raise node.refuse("auto_pad must be NOTSET or VALID", "give the pads")
     if node.integers("output_shape", None) is not None:
         raise node.refuse("output_shape must not be given", "give pads and output_padding")
     _kernel(node, w, axes)
+    pads = window_attribute(node, "pads", (0, 0, 0, 0), axes)
     emit_on_map(
         context,
         node,
         "conv_transpose2d",
         operands,
         strides=window_attribute(node, "strides", (1, 1), axes),
-        pads=window_attribute(node, "pads", (0, 0, 0, 0), axes),
+        pads=pads if mode == "NOTSET" else (0, 0, 0, 0),
         dilations=window_attribute(node, "dilations", (1, 1), axes),
         output_padding=window_attribute(node, "output_padding", (0, 0), axes),
     )

@@ -6,7 +6,7 @@ from daedal.compiler.frontend.operators.maps import as_map, emit_on_map
 from daedal.compiler.frontend.operators.windows import resolve_pads, window_attribute
 from daedal.compiler.graph.graph import AttrValue
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.windows import window_span
+from daedal.compiler.windows import pool_extent, window_span
 
 __all__ = [
     "import_average_pool",
@@ -77,27 +77,20 @@ def _window(
             f"dilations of a pooling must be 1, not {list(dilations)}",
             "export the model without them",
         )
-    given = resolve_pads(node, x.shape[2:], kernel, strides, dilations, axes)
-    pads = given
-    if node.integer("ceil_mode", 0):
-        bottom, right = (
-            _ceil_pad(x.shape[2 + axis], kernel[axis], strides[axis], given[axis], given[axis + 2])
-            for axis in range(2)
-        )
-        pads = (given[0], given[1], bottom, right)
-    return {"kernel": kernel, "strides": strides, "pads": pads}, given
+    mode = node.text("auto_pad", "NOTSET")
+    given = resolve_pads(node, x.shape[2:], kernel, strides, dilations, axes, mode)
+    # SAME pads take no notice of ceil_mode.
+    ceil = bool(node.integer("ceil_mode", 0)) and not mode.startswith("SAME")
+    bottom, right = (
+        _end_pad(x.shape[2 + dim], kernel[dim], strides[dim], (given[dim], given[dim + 2]), ceil)
+        for dim in range(2)
+    )
+    return {"kernel": kernel, "strides": strides, "pads": (*given[:2], bottom, right)}, given
 
 
-def _ceil_pad(extent: int, kernel: int, stride: int, before: int, after: int) -> int:
-    """The pad after a dimension for which rounding down gives as many windows as ceil_mode.
-
-    The last window may extend beyond the pads, but must begin before the pad `after`.
-
-    Source: ONNX MaxPool-12 and AveragePool-19, ceil_mode.
-    """
+def _end_pad(extent: int, kernel: int, stride: int, pads: tuple[int, int], ceil: bool) -> int:
+    """The pad after a dimension for which rounding down gives as many windows as the pool has."""
     if stride < 1 or kernel < 1:
-        return after  # the operator's own check refuses it
-    num_windows = -(-(extent + before + after - kernel) // stride) + 1
-    if (num_windows - 1) * stride >= extent + before:
-        num_windows -= 1
-    return max(after, window_span(num_windows, kernel, stride) - extent - before)
+        return pads[1]  # the operator's own check refuses it
+    num_windows = pool_extent(extent, kernel, stride, pads, ceil=ceil)
+    return max(pads[1], window_span(num_windows, kernel, stride) - extent - pads[0])

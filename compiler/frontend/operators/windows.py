@@ -45,12 +45,17 @@ def resolve_pads(
     strides: Sequence[int],
     dilations: Sequence[int],
     num_axes: int = 2,
+    mode: str | None = None,
 ) -> tuple[int, int, int, int]:
     """(top, left, bottom, right), from `pads` or from `auto_pad`, of a window of `num_axes`.
 
+    Parameters
+    ----------
+    mode : `auto_pad`, where the caller has read it.
+
     Source: ONNX Conv-11, attribute auto_pad.
     """
-    mode = node.text("auto_pad", "NOTSET")
+    mode = node.text("auto_pad", "NOTSET") if mode is None else mode
     explicit = window_attribute(node, "pads", (0, 0, 0, 0), num_axes)
     if mode == "NOTSET":
         return (explicit[0], explicit[1], explicit[2], explicit[3])

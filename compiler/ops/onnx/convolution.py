@@ -193,7 +193,8 @@ def _gathers(operation: Operation, x: Operand, kernel: Sequence[int]) -> list[_G
     """Each dimension of a transposed convolution.
 
     Source: ONNX, ConvTranspose-22: output_shape makes pads superfluous; an odd pad is larger at the
-    beginning unless auto_pad is SAME_UPPER.
+    beginning unless auto_pad is SAME_UPPER. Pads are never negative (onnxruntime,
+    conv_transpose_attributes.h).
     """
     node, count = operation.node, len(kernel)
     mode = auto_pad(node)
@@ -202,15 +203,15 @@ def _gathers(operation: Operation, x: Operand, kernel: Sequence[int]) -> list[_G
     pads = per_dimension(node, "pads", 2 * count, 0)
     extra = per_dimension(node, "output_padding", count, 0)
     wanted = node.integers("output_shape", None)
-    if not wanted and mode in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = tuple(extent * step for extent, step in zip(x.shape[2:], strides, strict=True))
+    same = mode in ("SAME_UPPER", "SAME_LOWER") and not wanted
     found = []
     for dim, extent in enumerate(x.shape[2:]):
         span = (kernel[dim] - 1) * dilations[dim] + 1
         full = strides[dim] * (extent - 1) + extra[dim] + span
-        if wanted:
-            out = wanted[len(wanted) - count + dim]
-            total = full - out
+        if wanted or same:
+            out = wanted[len(wanted) - count + dim] if wanted else extent * strides[dim]
+            out = min(out, full) if same else out
+            total = max(full - out, 0)
             before = total // 2 if mode == "SAME_UPPER" else total - total // 2
         else:
             before, after = (0, 0) if mode == "VALID" else (pads[dim], pads[count + dim])

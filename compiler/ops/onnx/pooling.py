@@ -17,15 +17,14 @@ from daedal.compiler.tir.expr import Axis, Expr, FloatImm, IntImm
 __all__ = ["LOWERINGS"]
 
 
-def _window(operation: Operation, *, ceil_mode: bool = True) -> Window:
+def _window(operation: Operation) -> Window:
     node, x = operation.node, operation.operand(0)
     if not 3 <= x.rank <= 5:
         raise node.refuse("a pool must have one to three dimensions", "reshape the map")
     kernel = per_dimension(node, "kernel_shape", x.rank - 2, 0)
     if min(kernel) < 1:
         raise node.damaged("kernel_shape must be given and positive")
-    ceil = bool(node.integer("ceil_mode", 0)) if ceil_mode else False
-    return window_of(node, x.shape[2:], kernel, ceil_mode=ceil)
+    return window_of(node, x.shape[2:], kernel, ceil_mode=bool(node.integer("ceil_mode", 0)))
 
 
 def _over_windows(

@@ -54,8 +54,8 @@ class Taps:
 
 
 def _align_corners(axis: Axis, i: Reals) -> Reals:
-    width = axis.scale * axis.old
-    return i * 0 if width == 1 else i * (axis.old - 1) / (width - 1)
+    """The length is that of the result, not ``scale * old`` (docs/adr, 23)."""
+    return i * 0 if axis.new == 1 else i * (axis.old - 1) / (axis.new - 1)
 
 
 def _half_pixel(axis: Axis, i: Reals) -> Reals:
@@ -72,11 +72,10 @@ def _pytorch_half_pixel(axis: Axis, i: Reals) -> Reals:
 
 
 def _crop(axis: Axis, i: Reals) -> Reals:
-    start, end = axis.region
-    width, last = axis.scale * axis.old, axis.old - 1
-    if width == 1:
+    (start, end), last = axis.region, axis.old - 1
+    if axis.new == 1:
         return i * 0 + (start + end) * last / 2
-    return start * last + i * (end - start) * last / (width - 1)
+    return start * last + i * (end - start) * last / (axis.new - 1)
 
 
 COORDINATES: Mapping[str, Callable[[Axis, Reals], Reals]] = {

@@ -10,6 +10,7 @@ from daedal.compiler import te
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.ops.onnx.operation import Operand, Operation
 from daedal.compiler.tir.expr import Axis, Expr, IntImm
+from daedal.compiler.windows import output_extent, pool_extent, window_reach
 
 __all__ = ["Window", "auto_pad", "padded_copy", "per_dimension", "taps_of", "window_of"]
 
@@ -86,9 +87,10 @@ def auto_pad(node: OnnxNode) -> str:
 
 
 def window_of(
-    node: OnnxNode, extents: Sequence[int], kernel: Sequence[int], *, ceil_mode: bool = False
+    node: OnnxNode, extents: Sequence[int], kernel: Sequence[int], *, ceil_mode: bool | None = None
 ) -> Window:
-    """The window that `strides`, `dilations`, `pads` and `auto_pad` describe.
+    """The window that `strides`, `dilations`, `pads` and `auto_pad` describe; `ceil_mode` is None
+    unless it is that of a pool.
 
     Raises
     ------
@@ -97,8 +99,7 @@ def window_of(
     UnsupportedError
         For negative pads.
 
-    Source: ONNX, Conv-22 and MaxPool-22. In ceil_mode, a window must begin inside the map or its
-    leading pad; auto_pad takes no notice of ceil_mode.
+    Source: ONNX, Conv-22 and MaxPool-22; SAME pads take no notice of ceil_mode.
     """
     count = len(extents)
     mode = auto_pad(node)
@@ -111,11 +112,14 @@ def window_of(
         raise node.refuse("pads must not be negative", "slice the map first")
     pads, out = [], []
     for dim, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
-        span = (kernel[dim] - 1) * dilations[dim] + 1
         explicit = (given[dim], given[count + dim])
-        low, high = explicit if mode == "NOTSET" else _automatic(mode, extent, stride, span)
-        pads.append((low, high))
-        out.append(_positions(extent, low, high, span, stride, ceil_mode and mode == "NOTSET"))
+        span = window_reach(kernel[dim], dilations[dim])
+        pads.append(explicit if mode == "NOTSET" else _automatic(mode, extent, stride, span))
+        window = (extent, kernel[dim], stride, pads[-1], dilations[dim])
+        if ceil_mode is None:
+            out.append(output_extent(*window))
+        else:
+            out.append(pool_extent(*window, ceil=ceil_mode and not mode.startswith("SAME")))
     if min(out) < 1:
         raise node.damaged("a window must not be larger than the padded map")
     before, after = zip(*pads, strict=True)
@@ -129,14 +133,6 @@ def _automatic(mode: str, extent: int, stride: int, span: int) -> tuple[int, int
     total = max((-(-extent // stride) - 1) * stride + span - extent, 0)
     small, large = total // 2, total - total // 2
     return (small, large) if mode == "SAME_UPPER" else (large, small)
-
-
-def _positions(extent: int, low: int, high: int, span: int, stride: int, ceil: bool) -> int:
-    free = extent + low + high - span
-    if not ceil:
-        return free // stride + 1
-    steps = -(-free // stride)
-    return steps if steps * stride >= extent + low else steps + 1
 
 
 def padded_copy(
