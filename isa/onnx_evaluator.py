@@ -21,7 +21,7 @@ def evaluator_of(model: "onnx.ModelProto", *operators: "type[OpRun]") -> "Refere
     """The evaluator of a model, with `operators` besides ONNX's."""
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(model, new_ops=[_gather_elements(), *operators])
+    return ReferenceEvaluator(model, new_ops=[_gather_elements(), _resize(), *operators])
 
 
 @cache
@@ -41,3 +41,33 @@ def _gather_elements() -> "type[OpRun]":
             return (np.take_along_axis(data[tuple(used)], indices, place),)
 
     return GatherElements
+
+
+@cache
+def _resize() -> "type[OpRun]":
+    """Source: ONNX, Resize-19: align_corners and tf_crop_and_resize count with the length of the
+    result; the evaluator's own counts with the scale times the old length, which need not be whole.
+    """
+    from onnx.reference.ops.op_resize import Resize as Own
+
+    class Resize(Own):
+        op_domain = ""
+
+        def _run(  # type: ignore[override]
+            self,
+            x: npt.NDArray[Any],
+            roi: npt.NDArray[Any] | None = None,
+            scales: npt.NDArray[Any] | None = None,
+            sizes: npt.NDArray[Any] | None = None,
+            **attributes: Any,
+        ) -> tuple[npt.NDArray[Any]]:
+            by_length = ("align_corners", "tf_crop_and_resize")
+            mode = attributes.get("coordinate_transformation_mode")
+            if mode in by_length and scales is not None and scales.size:
+                axes = attributes.get("axes")
+                extents = np.take(x.shape, range(x.ndim) if axes is None else axes)
+                sizes = np.floor(extents * scales.astype(np.float64)).astype(np.int64)
+                scales, attributes["keep_aspect_ratio_policy"] = None, "stretch"
+            return tuple(super()._run(x, roi, scales, sizes, **attributes))
+
+    return Resize

@@ -3,10 +3,14 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 from daedal.compiler import te
+from daedal.compiler.graph.ops.foreign import evaluate_onnx
+from daedal.compiler.onnxruntime_session import open_session
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType
 from daedal.compiler.ops.onnx.resampling import COORDINATES, NEAREST
@@ -232,3 +236,31 @@ def test_a_single_element_of_pytorch_half_pixel_is_the_first_one(mode: str, key:
     wanted = [x[:, :, :1]]
     (found,) = lowered_results(node, 19, feeds(x, key, *values), CONSTANTS, wanted)
     np.testing.assert_array_equal(found, wanted[0])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("scales", [(2.57, 1.13), (0.7, 2.99), (0.4, 0.9)])
+def test_fractional_scales_count_with_the_new_length(
+    mode: str, scales: tuple[float, float]
+) -> None:
+    """With align_corners as onnxruntime does, and not ONNX's own evaluator (docs/adr, 23)."""
+    x, factors = data(1, 2, 6, 5), np.array([1, 1, *scales], np.float32)
+    attributes = {"mode": mode, "coordinate_transformation_mode": "align_corners"}
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], **attributes)
+    result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [None] * 4)
+    operands = {"x": x, "scales": factors}
+    kinds = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, value.shape)
+        for name, value in operands.items()
+    ]
+    model = helper.make_model(
+        helper.make_graph([node], "resize", kinds, [result]),
+        opset_imports=[helper.make_opsetid("", 19)],
+        ir_version=8,
+    )
+    (wanted,) = open_session(model)(operands)
+    (own,) = ReferenceEvaluator(model).run(None, operands)
+    (found,) = lowered_results(node, 19, operands, CONSTANTS, [wanted])
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(evaluate_onnx(node, 19, operands)[0], wanted, rtol=1e-4, atol=1e-3)
+    assert found.shape == own.shape and np.abs(found - own).max() > 1
