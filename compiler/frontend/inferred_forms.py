@@ -29,6 +29,9 @@ _STANDARD = ("", "ai.onnx")
 _DOMAIN = "\0daedal"
 """Of the functions; no model has a domain of this name."""
 
+_MOST_PAD = 1 << 31
+"""More than any map has; a damaged model may ask for more than 64 bits hold."""
+
 Shape = Sequence[int] | None
 
 
@@ -51,10 +54,11 @@ def inferred_form(node: onnx.NodeProto, shape_of: Callable[[str], Shape]) -> lis
         changed = _transposed(node, found, mode, shape_of)
     if changed is None:
         return []
-    form = helper.make_node(node.op_type, node.input, node.output, node.name)
-    for name, value in {**found, **changed}.items():
-        if value is not None:
-            form.attribute.append(helper.make_attribute(name, value))
+    names = (filter(None, found_names) for found_names in (node.input, node.output))
+    form = helper.make_node(node.op_type, *names, node.name)
+    form.attribute.extend(item for item in node.attribute if item.name not in changed)
+    kept = {name: value for name, value in changed.items() if value is not None}
+    form.attribute.extend(helper.make_attribute(name, value) for name, value in kept.items())
     return [form]
 
 
@@ -102,6 +106,8 @@ def _transposed(
         max(window_reach(extent, dilation) + extra - stride, 0)
         for extent, stride, dilation, extra in zip(*lists, strict=True)
     ]
+    if max(totals) > _MOST_PAD:
+        return None
     return {"auto_pad": None, "pads": [*totals, *zeros]}
 
 
@@ -145,6 +151,9 @@ def _replace(
         if form:
             functions.append(_function(node, form, f"function_{len(functions)}"))
             node.domain, node.op_type = _DOMAIN, functions[-1].name
+            # Optional ones that are absent are the last.
+            del node.input[len(functions[-1].input) :]
+            del node.output[len(functions[-1].output) :]
             del node.attribute[:]
 
 
@@ -153,4 +162,5 @@ def _function(
 ) -> onnx.FunctionProto:
     """The form of a node as a function with the node's operands and results."""
     opset = helper.make_opsetid("", FORM_OPSET)
-    return helper.make_function(_DOMAIN, name, node.input, node.output, form, [opset])
+    operands, results = ([item for item in names if item] for names in (node.input, node.output))
+    return helper.make_function(_DOMAIN, name, operands, results, form, [opset])
