@@ -1,18 +1,21 @@
 """Figures of compiled programs: the one way from launches to cycles and bytes.
 
-Input: programs. Output: `Figures`, counted on the cycle model with memory preset `ddr`. They are
-exact, the same on every machine, and do not depend on the data.
+Input: programs. Output: `Figures`, counted on the cycle model, with memory preset `ddr` unless said
+otherwise. They are exact, the same on every machine, and do not depend on the data.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice
 
-__all__ = ["Figures", "bytes_moved", "figures_of"]
+__all__ = ["Figures", "bytes_moved", "figures_of", "launched"]
+
+DDR = PRESETS["ddr"]
 
 
 @dataclass(frozen=True)
@@ -22,18 +25,30 @@ class Figures:
     Parameters
     ----------
     bytes_moved : over the bus, in whole words, with instructions, micro-ops and constants.
+    starved : cycles in which units wait for instructions, all units together, where it is asked for
+        (`bench.starvation`).
+    memory_bytes : of whole networks: what the memory plan takes for tensors that neither enter nor
+        leave a launch.
+    macs, computed_macs, exposed : of transformers: the model's multiply-accumulates in the
+        launches, those that are computed, and cycles of norms and attention without products
+        (`bench.transformer_cycles`).
     """
 
     cycles: int
     launches: int
     instructions: int
     bytes_moved: int
+    starved: int | None = None
+    memory_bytes: int | None = None
+    macs: int | None = None
+    computed_macs: int | None = None
+    exposed: int | None = None
 
 
-def figures_of(programs: Iterable[Program]) -> Figures:
+def figures_of(programs: Iterable[Program], timing: MemoryModel = DDR) -> Figures:
     """Figures of a run of these launches, each on a device of its own, the host's time left out."""
     launches = list(programs)
-    profiles = [_launched(program) for program in launches]
+    profiles = [launched(program, timing) for program in launches]
     return Figures(
         cycles=sum(profile.cycles or 0 for profile in profiles),
         launches=len(launches),
@@ -50,7 +65,8 @@ def bytes_moved(profile: Profile, program: Program) -> int:
     return (profile.beats_read + profile.beats_written) * program.variant.bus_bytes
 
 
-def _launched(program: Program) -> Profile:
-    device = TimingDevice(program.variant)
+def launched(program: Program, timing: MemoryModel = DDR) -> Profile:
+    """A run on a cycle model of its own."""
+    device = TimingDevice(program.variant, timing=timing)
     loaded = LoadedProgram.place(program, device)
     return device.launch(program, loaded.bases)

@@ -3,8 +3,9 @@
 `tests/golden/cycles.toml` holds cycles, launches, instructions and bytes moved of every network and
 layer of the bench (`bench.ledger_entries`). The figures are exact and the same on every machine, so
 the tests fail on any difference. This command counts the entries again that match a pattern
-(``resnet18.*``; without one: all), rewrites the table and the figures that documents quote
-(`bench.ledger_quotes`), and prints what moved, losses first. With `--check` it writes nothing.
+(``resnet18.*``; without one: all), rewrites the table, the figures that documents quote
+(`bench.ledger_quotes`) and the tables of docs/hardware.md, and prints what moved, losses first.
+With `--check` it writes nothing.
 
 Exit status 1 when an entry was not counted, or with `--check` when one moved; 2 for a mistake on
 the command line.
@@ -12,7 +13,7 @@ the command line.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -23,9 +24,11 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.figures import Figures
-from bench.ledger_entries import ENTRIES, MissingModel
+from bench.ledger_entries import ENTRIES
+from bench.ledger_models import MissingModel
 from bench.ledger_quotes import rewrite_quotes
 from bench.ledger_table import LEDGER, Moves, ledger_text, moves, read_ledger
+from daedal.hw.synth import page
 from daedal.isa.files import write_atomically
 
 __all__ = ["main"]
@@ -48,9 +51,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = read_ledger(LEDGER)
     moved, missed = _counted(chosen, table, write=not options.check)
     if not options.check:
-        rewrite_quotes(table)
+        rewrite_documents(table)
     _show(Console(width=120), moved, missed)
     return int(bool(missed) or (options.check and bool(moved)))
+
+
+def rewrite_documents(table: Mapping[str, Figures]) -> None:
+    """Quotes of the ledger, and the tables of docs/hardware.md once the ledger has every entry."""
+    rewrite_quotes(table)
+    if table.keys() >= ENTRIES.keys():
+        page.main()
 
 
 def _counted(

@@ -1,34 +1,28 @@
-"""Entries of the ledger of cycles: every network and layer, on the variants that it is quoted for.
+"""Entries of the ledger of cycles: every network and layer, on the machines it is quoted for.
 
-Each entry compiles its program without any cache of code, and counts (`bench.figures`). Models are
-made from seeds where possible; those of trained networks need the shared test data or a package.
+Each entry compiles its program without any cache of code, and counts (`bench.ledger_models`).
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-import numpy as np
-
-import daedal
-from bench.conv_layers import LAYERS, LayerProgram
+from bench import ledger_models as models
+from bench.conv_layers import LAYERS
 from bench.depthwise_layers import LAYERS as DEPTHWISE_LAYERS
-from bench.depthwise_layers import depthwise_model
-from bench.figures import Figures, bytes_moved, figures_of
-from bench.resnet18 import stem
-from bench.transformer_decode import decoder_steps, quantized_decoder
-from bench.transformer_models import MODELS
-from bench.zoo.networks import NETWORKS
-from bench.zoo.quantized import quantized
-from daedal.isa.variant import Variant, load_variant
+from bench.figures import Figures
+from bench.ledger_machines import (
+    ALTERNATIVES_OF_VTA,
+    OPTIONS_OF_ATTENTION,
+    OTHER_MULTIPLIERS,
+    WIDER_ATTENTION,
+    machine,
+)
+from daedal.hw.synth.ledger_cycles import WORK
+from daedal.isa.memory_model import PRESETS
+from daedal.isa.variant import Variant
 
-__all__ = ["ENTRIES", "Entry", "MissingModel"]
-
-ROOT = Path(__file__).resolve().parents[1]
-SHARED = ROOT.parent / "shared" / "models"
-VIT_SAMPLES = 16
-DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"
+__all__ = ["ENTRIES", "Entry"]
 
 RESNET8 = "mlperf_tiny_resnet8/model_qdq.onnx"
 RESNET20 = "resnet20_cifar10/model_qdq.onnx"
@@ -36,115 +30,86 @@ RESNET20 = "resnet20_cifar10/model_qdq.onnx"
 QUICK = ("resnet18.vta",)
 """Networks that every run of the tests compiles; other networks take too long for that."""
 
-
-class MissingModel(Exception):
-    """A model is not on this machine; the text says what it needs."""
+QUOTED = {
+    "resnet18": ("ecp5", "ecp5_half", "attention", "wide", "batch4", "tiny"),
+    "mobilenet_v1": ("ecp5", "ecp5_half"),
+    "mobilenet_v2": ("ecp5",),
+}
+"""Machines of the zoo's networks besides `vta`; see docs/hardware.md and docs/codesign.md."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A network or layer on a variant; `count` compiles it and raises MissingModel.
+    """A network or layer on a machine; `count` compiles it and raises MissingModel.
 
     `slow` entries take too long for every run of the tests; others may use `heavy_s` seconds of CPU
-    time, if they need more than one.
+    time, if they need more than one. `label` is behind the machine's name in the key.
     """
 
     name: str
-    variant: str
+    machine: str
     count: Callable[[Variant], Figures]
     slow: bool = False
     heavy_s: int = 0
+    label: str = ""
 
     @property
     def key(self) -> str:
         """As the ledger has it."""
-        return f"{self.name}.{self.variant}"
+        return f"{self.name}.{self.machine}{self.label}"
 
     def figures(self) -> Figures:
         """Those of a program that is compiled now."""
-        return self.count(load_variant(self.variant))
+        return self.count(machine(self.machine))
 
 
-def _compiled(model: bytes | Path, variant: Variant) -> Figures:
-    artifact = daedal.compile(model, variant, cache=False)
-    return figures_of(launch.program for launch in artifact.launches)
+def _layers() -> Iterator[Entry]:
+    yield Entry("C1", "vta", models.resnet18_stem, heavy_s=4)
+    for number, layer in enumerate(LAYERS):
+        yield Entry(layer.name, "vta", partial(models.convolution, number), heavy_s=4)
+    for number, depthwise in enumerate(DEPTHWISE_LAYERS):
+        yield Entry(depthwise.name, "vta", partial(models.depthwise, number))
 
 
-def _network(name: str, variant: Variant) -> Figures:
-    return _compiled(quantized(NETWORKS[name]), variant)
+def _small() -> Iterator[Entry]:
+    """Small networks and streams of instructions, on `vta` and with one parameter changed."""
+    for work, name in WORK.items():
+        if name.endswith("_stream"):
+            for changed in ALTERNATIVES_OF_VTA:
+                yield Entry(name, changed, partial(models.unit_stream, work))
+    for changed in (*ALTERNATIVES_OF_VTA, "smallest"):
+        yield Entry("digits", changed, models.digits, slow=changed != "vta", heavy_s=3)
+    resnet8 = partial(models.shared_model, RESNET8)
+    for changed in ALTERNATIVES_OF_VTA:
+        yield Entry("resnet8", changed, resnet8, slow=changed != "vta", heavy_s=6)
+    yield Entry("resnet20", "vta", partial(models.shared_model, RESNET20), heavy_s=8)
 
 
-def _convolution(number: int, variant: Variant) -> Figures:
-    return figures_of([LayerProgram(LAYERS[number], variant).program])
+def _zoo() -> Iterator[Entry]:
+    for name in QUOTED:
+        other = [*OTHER_MULTIPLIERS] if name == "resnet18" else []
+        for changed in ("vta", *QUOTED.get(name, ()), *other):
+            slow = f"{name}.{changed}" not in QUICK
+            count = partial(models.zoo_network, name)
+            yield Entry(name, changed, count, slow, heavy_s=0 if slow else 60)
 
 
-def _stem(variant: Variant) -> Figures:
-    return _compiled(stem(np.random.default_rng(1)).SerializeToString(), variant)
-
-
-def _depthwise(number: int, variant: Variant) -> Figures:
-    model, _ = depthwise_model(DEPTHWISE_LAYERS[number])
-    return _compiled(model.SerializeToString(), variant)
-
-
-def _shared(path: str, variant: Variant) -> Figures:
-    folder, _, file = path.partition("/")
-    return _compiled(_folder(folder) / file, variant)
-
-
-def _folder(name: str) -> Path:
-    folder = SHARED / name
-    if not folder.is_dir():
-        raise MissingModel(f"needs ../shared/models/{name}")
-    return folder
-
-
-def _vit(variant: Variant) -> Figures:
-    """Calibrated with noise: scales change no cycles, and digits would need a package."""
-    noise = np.random.default_rng(1).normal(size=(VIT_SAMPLES, 1, 28, 28)).astype(np.float32)
-    return _compiled(daedal.quantize(_folder("vit_mnist") / "model.onnx", noise), variant)
-
-
-def _prefill(variant: Variant) -> Figures:
-    _folder("stories260k")
-    found = MODELS["stories260k"](SHARED)
-    assert found is not None, "its folder is there"
-    return _compiled(found.quantized, variant)
-
-
-def _decode(variant: Variant) -> Figures:
-    """Of a token after the first: weights that stay on chip are there."""
-    decoder, artifact, _ = quantized_decoder(_folder("stories260k"), variant)
-    _, step = decoder_steps(artifact, "timing", decoder, [1], 2)
-    programs = [launch.program for launch in artifact.launches]
-    return Figures(
-        cycles=step.profile.cycles or 0,
-        launches=len(programs),
-        instructions=sum(len(program.instructions) for program in programs),
-        bytes_moved=bytes_moved(step.profile, programs[0]),
-    )
-
-
-_VARIANTS = {"resnet18": ("vta", "ecp5")}
-"""Of the zoo's networks; see docs/hardware.md and docs/tuning.md."""
+def _transformers() -> Iterator[Entry]:
+    for changed in (*OPTIONS_OF_ATTENTION, *WIDER_ATTENTION):
+        yield Entry("vit_mnist", changed, models.vit, slow=True)
+    ideal = partial(models.vit, timing=PRESETS["ideal"])
+    yield Entry("vit_mnist", [*WIDER_ATTENTION][-1], ideal, slow=True, label="_ideal")
+    yield Entry("minilm", "attention", models.minilm, slow=True)
+    yield Entry("stories260k", "attention", models.prefill, slow=True)
+    for number, name in enumerate(("stories260k_first", "stories260k_decode")):
+        yield Entry(name, "attention", partial(models.decode_step, number), slow=True)
 
 
 def _all() -> Iterator[Entry]:
-    yield Entry("C1", "vta", _stem, heavy_s=4)
-    for number, layer in enumerate(LAYERS):
-        yield Entry(layer.name, "vta", partial(_convolution, number), heavy_s=4)
-    for number, depthwise in enumerate(DEPTHWISE_LAYERS):
-        yield Entry(depthwise.name, "vta", partial(_depthwise, number))
-    yield Entry("digits", "vta", lambda variant: _compiled(DIGITS, variant), heavy_s=3)
-    yield Entry("resnet8", "vta", partial(_shared, RESNET8), heavy_s=6)
-    yield Entry("resnet20", "vta", partial(_shared, RESNET20), heavy_s=8)
-    for name, variants in _VARIANTS.items():
-        for variant in variants:
-            slow = f"{name}.{variant}" not in QUICK
-            yield Entry(name, variant, partial(_network, name), slow, heavy_s=0 if slow else 60)
-    yield Entry("vit_mnist", "attention", _vit, slow=True)
-    yield Entry("stories260k", "attention", _prefill, slow=True)
-    yield Entry("stories260k_decode", "attention", _decode, slow=True)
+    yield from _layers()
+    yield from _small()
+    yield from _zoo()
+    yield from _transformers()
 
 
 ENTRIES = {entry.key: entry for entry in _all()}

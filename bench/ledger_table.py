@@ -5,7 +5,7 @@ Input and output: tests/golden/cycles.toml, a table of figures for each ``networ
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.figures import Figures
@@ -60,16 +60,21 @@ def ledger_text(table: Mapping[str, Figures]) -> str:
     """The table as TOML."""
     parts = [_HEAD]
     for key, figures in table.items():
-        lines = (f"{name} = {value:_}" for name, value in asdict(figures).items())
+        lines = (f"{name} = {value:_}" for name, value in _known(figures).items())
         parts.append("\n".join([f"[{key}]", *lines]) + "\n")
     return "\n".join(parts)
 
 
 def moves(key: str, old: Figures | None, new: Figures) -> Moves:
     """Every figure that changed."""
-    names = [field.name for field in fields(Figures)]
-    pairs = [(name, getattr(old, name) if old else None, getattr(new, name)) for name in names]
-    return [Move(key, name, before, after) for name, before, after in pairs if before != after]
+    before, after = _known(old) if old else {}, _known(new)
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return [Move(key, name, before.get(name), after.get(name, 0)) for name in changed]
+
+
+def _known(figures: Figures) -> dict[str, int]:
+    """Those that were counted, by name."""
+    return {name: value for name, value in asdict(figures).items() if value is not None}
 
 
 def difference(key: str, old: Figures | None, new: Figures) -> str | None:

@@ -17,12 +17,23 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["TOKENS", "Tokenizer", "load_weights", "minilm", "model_folder"]
+__all__ = [
+    "TOKENS",
+    "WORDS",
+    "Tokenizer",
+    "load_weights",
+    "minilm",
+    "minilm_of_random_weights",
+    "model_folder",
+]
 
 Array = npt.NDArray[Any]
 
 TOKENS = 128
 DEPTH, HEADS, LAYERS = 384, 12, 6
+INNER = 1536
+"""Channels between the two layers of an MLP."""
+WORDS = 30_522
 WIDTH = DEPTH // HEADS
 EPSILON = 1e-12
 """Of the layer norms. Source: config.json of the package."""
@@ -99,6 +110,42 @@ def minilm(folder: Path) -> onnx.ModelProto:
     """The encoder of one sentence: `input_ids` (1, TOKENS) int64 and `attention_mask`
     (1, TOKENS) float32 to `embedding` (1, DEPTH) float32 of length 1."""
     return _Encoder(load_weights(folder)).model()
+
+
+def minilm_of_random_weights(rng: np.random.Generator) -> onnx.ModelProto:
+    """The same encoder without the package: cycles do not depend on the weights."""
+    return _Encoder({name: _drawn(name, shape, rng) for name, shape in _shapes().items()}).model()
+
+
+def _shapes() -> dict[str, tuple[int, ...]]:
+    """Of the tensors that the encoder reads."""
+    shapes: dict[str, tuple[int, ...]] = {
+        "embeddings.word_embeddings.weight": (WORDS, DEPTH),
+        "embeddings.position_embeddings.weight": (TOKENS, DEPTH),
+        "embeddings.token_type_embeddings.weight": (1, DEPTH),
+    }
+    dense = {f"attention.self.{role}": (DEPTH, DEPTH) for role in ("query", "key", "value")}
+    dense |= {
+        "attention.output.dense": (DEPTH, DEPTH),
+        "intermediate.dense": (INNER, DEPTH),
+        "output.dense": (DEPTH, INNER),
+    }
+    layers = [f"encoder.layer.{layer}" for layer in range(LAYERS)]
+    for layer in layers:
+        for name, shape in dense.items():
+            shapes |= {f"{layer}.{name}.weight": shape, f"{layer}.{name}.bias": shape[:1]}
+    norms = [f"{layer}.{part}" for layer in layers for part in ("attention.output", "output")]
+    for norm in ("embeddings", *norms):
+        shapes |= {f"{norm}.LayerNorm.{role}": (DEPTH,) for role in ("weight", "bias")}
+    return shapes
+
+
+def _drawn(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+    """So that activations neither vanish nor grow: gains of 1, small biases, LeCun's weights."""
+    if name.endswith("LayerNorm.weight"):
+        return np.ones(shape, dtype=np.float32)
+    scale = 0.1 if name.endswith("bias") else shape[-1] ** -0.5
+    return (scale * rng.standard_normal(shape)).astype(np.float32)
 
 
 class _Encoder:

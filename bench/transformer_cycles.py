@@ -19,7 +19,8 @@ from daedal.checking import check_layers
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer_rows import ROW_OPERATORS
-from daedal.runtime.layers import LayerProfile, layer_cycles
+from daedal.isa.artifact import Layer
+from daedal.runtime.layers import layer_cycles
 
 __all__ = ["CycleRow", "cycle_rows", "exposed_cycles", "show_cycles"]
 
@@ -165,7 +166,7 @@ def _measured(transformer: Transformer, variant: str, bars: dict[str, float]) ->
         computed_macs=sum(item.layer.needed_macs for item in layers),
         cycles=profile.cycles,
         peak=peak,
-        exposed=exposed_cycles(layer_cycles(profile.marks), layers, peak),
+        exposed=exposed_cycles(layer_cycles(profile.marks), [item.layer for item in layers], peak),
         rtl_cycles=sum(profile.cycles for profile in rtl.profiles),
         rtl_differs=sum(
             rtl.outputs[name].tobytes() != value.tobytes()
@@ -177,7 +178,7 @@ def _measured(transformer: Transformer, variant: str, bars: dict[str, float]) ->
     )
 
 
-def exposed_cycles(windows: Mapping[int, int], layers: Sequence[LayerProfile], peak: int) -> int:
+def exposed_cycles(windows: Mapping[int, int], layers: Sequence[Layer], peak: int) -> int:
     """Cycles of norms and attention in which no products are computed.
 
     A layer's window, in the order of `windows`, ends with its last STORE, and begins with that of
@@ -186,7 +187,7 @@ def exposed_cycles(windows: Mapping[int, int], layers: Sequence[LayerProfile], p
     its products, and a norm with what it takes beyond those of the layers that overlap with it.
     """
     found = ahead = 0
-    known = {item.layer.tag: item.layer for item in layers}
+    known = {layer.tag: layer for layer in layers}
     for tag, cycles in reversed(windows.items()):
         layer = known[tag]
         left = cycles - (layer.macs or 0) // peak - ahead

@@ -1,8 +1,8 @@
 """The generated tables of docs/hardware.md: ``python -m daedal.hw.synth.page`` writes them.
 
-Input: docs/synthesis.json, written by `bench/synth.py`, and docs/published.json, the published
-figures of others. Output: the generated part of the page. The bench measures, because the tools
-take long; this module only formats.
+Input: docs/synthesis.json, written by `bench/synth.py`, the ledger of cycles, and
+docs/published.json, the published figures of others. Output: the generated part of the page. The
+bench measures, because the tools take long; this module only formats.
 """
 
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from daedal.hw.synth.families import DEVICES, Target
+from daedal.hw.synth.ledger_cycles import LEDGER, OPTIONS_NETWORK, with_ledger
 from daedal.hw.synth.page_tables import (
     alternatives_table,
     area_table,
@@ -26,7 +27,6 @@ from daedal.isa.files import write_atomically
 from daedal.isa.markdown import markdown_table, with_section
 
 __all__ = [
-    "OPTIONS_NETWORK",
     "PAGE_TARGETS",
     "read_figures",
     "synthesis_section",
@@ -39,12 +39,6 @@ BEGIN = (
 )
 END = "<!-- end of the generated tables -->\n"
 
-OPTIONS_NETWORK = "vit_mnist"
-"""What is run on machines without options."""
-
-LEDGER = Path("tests", "golden", "cycles.toml")
-"""Cycles of networks, below the repository's root; `make ledger` writes it."""
-
 PAGE_TARGETS = ("ecp5-85f", "xc7z020")
 """Devices that the page has all variants on; the first is routed."""
 
@@ -52,18 +46,13 @@ Figures = Mapping[str, Any]
 
 
 def read_figures(docs: Path) -> tuple[Figures, Figures]:
-    """What was measured, and what others published. Cycles of networks are those of the ledger
-    (tests/golden/cycles.toml), for variants as they are shipped."""
+    """What was measured, with the ledger's cycles, and what others published."""
     measured, published = (
         json.loads((docs / name).read_text(encoding="utf-8"))
         for name in ("synthesis.json", "published.json")
     )
     ledger = tomllib.loads((docs.parent / LEDGER).read_text(encoding="utf-8"))
-    for record in measured["variants"]:
-        listed = ledger["resnet18"].get(record["variant"])
-        if listed is not None and "cycles" in record["resnet18"]:
-            record["resnet18"]["cycles"] = listed["cycles"]
-    return measured, published
+    return with_ledger(measured, ledger), published
 
 
 def synthesis_section(measured: Figures, published: Figures) -> str:

@@ -123,6 +123,7 @@ def test_cycles_that_differ_are_noticed(row: NetworkRow) -> None:
 
 ON_VTA = {"variant": "vta"}
 LISTED = read_ledger()["resnet18.vta"].cycles
+LISTED_BYTES = read_ledger()["resnet18.vta"].memory_bytes or 0
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,16 @@ LISTED = read_ledger()["resnet18.vta"].cycles
         ("bytes unlike the reference", {"bytes_checked": 0}, False),
         ("peak memory over the lower bound", {"peak_bytes": 112, "bound_bytes": 100}, False),
         ("peak memory over the lower bound", {"peak_bytes": 109, "bound_bytes": 100}, True),
+        (
+            "peak memory, as the ledger has it",
+            {**ON_VTA, "name": "resnet18", "peak_bytes": LISTED_BYTES, "bound_bytes": 1},
+            True,
+        ),
+        (
+            "peak memory, as the ledger has it",
+            {**ON_VTA, "name": "resnet18", "peak_bytes": LISTED_BYTES + 64},
+            False,
+        ),
         (
             "Y3, cycles in one launch",
             {**ON_VTA, "name": "resnet18", "fused": Effort(1, 6_750_001)},

@@ -82,8 +82,7 @@ def test_cycles_without_products_are_exposed() -> None:
 
     def exposed(*layers: tuple[str, int, int]) -> int:
         profiles = [
-            SimpleNamespace(layer=SimpleNamespace(tag=tag, op=op, macs=macs))
-            for tag, (op, macs, _) in enumerate(layers)
+            SimpleNamespace(tag=tag, op=op, macs=macs) for tag, (op, macs, _) in enumerate(layers)
         ]
         windows = {tag: cycles for tag, (_, _, cycles) in enumerate(layers)}
         return exposed_cycles(windows, profiles, 10)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ import pytest
 
 from daedal.commands import synth
 from daedal.hw.synth.families import Family, Target
+from daedal.hw.synth.ledger_cycles import with_ledger
 from daedal.hw.synth.page import (
     PAGE_TARGETS,
     read_figures,
@@ -16,6 +17,7 @@ from daedal.hw.synth.page import (
     with_synthesis_section,
 )
 from daedal.hw.synth.page_tables import form_of, report_of, routed_sentence
+from daedal.isa.latencies import gemm_lead_cycles
 from daedal.isa.program import MAX_INSTRUCTIONS
 from daedal.isa.variant import load_variant, shipped_variants
 from daedal.sim.rtl.verilog import kept_verilog
@@ -49,6 +51,41 @@ def test_what_was_measured_is_the_verilog_of_today(row: dict[str, Any], tmp_path
     form = form_of(row).replace(None, **row.get("changes", {}))
     verilog = kept_verilog(form, tmp_path, print, family=Target(row["target"]).family)
     assert hashlib.sha256(verilog.encode()).hexdigest()[:16] == row["verilog"]
+
+
+def test_cycles_are_those_of_the_ledger() -> None:
+    """Of the machine as it was measured: with its multipliers and its changes."""
+    entry = {"cycles": 7, "launches": 2, "instructions": 5, "starved": 3}
+    machines = {
+        "batch4": {**entry, "cycles": 8},
+        "batch4_multiplier_style_packed": entry,
+        "vta_queue_depth_16": entry,
+        "attention_tables_0": entry,
+    }
+    run = {"cycles": 1, "launches": 1}
+    batch4 = {"variant": "batch4", "resnet18": {**run, "instructions": 1}}
+    queues = {"variant": "vta", "changes": {"queue_depth": 16}}
+    tables = {"variant": "attention", "changes": {"tables": 0}}
+    measured = {
+        "variants": [{**batch4, "multipliers": style} for style in ("packed", "dsp", "lut")],
+        "alternatives": [{**queues, "cycles": {"digits": 1, "digits, starved": 1}}],
+        "options": [{**tables, "vit_mnist": {**run, "macs": 0.5}}, {**tables}],
+    }
+    names = ("resnet18", "digits", "vit_mnist")
+    shown = with_ledger(measured, dict.fromkeys(names, machines))
+    assert [record["resnet18"]["cycles"] for record in shown["variants"]] == [7, 8, 7]
+    assert shown["alternatives"][0]["cycles"] == {"digits": 7, "digits, starved": 3}
+    assert shown["options"][0]["vit_mnist"] == {"cycles": 7, "launches": 2, "macs": 0.5}
+    with pytest.raises(KeyError, match=r"lacks resnet18\.batch4_multiplier_style_packed"):
+        with_ledger(measured, {})
+
+
+def test_products_in_logic_take_as_long_as_packed_ones() -> None:
+    styles = ("packed", "lut")
+    for record in RECORDS:
+        if record["multipliers"] == "lut":
+            forms = [form_of(record).replace(None, multiplier_style=style) for style in styles]
+            assert gemm_lead_cycles(forms[0]) == gemm_lead_cycles(forms[1])
 
 
 def test_every_shipped_variant_was_measured_on_every_device() -> None:
