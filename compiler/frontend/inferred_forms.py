@@ -54,8 +54,8 @@ def inferred_form(node: onnx.NodeProto, shape_of: Callable[[str], Shape]) -> lis
         changed = _transposed(node, found, mode, shape_of)
     if changed is None:
         return []
-    names = (filter(None, found_names) for found_names in (node.input, node.output))
-    form = helper.make_node(node.op_type, *names, node.name)
+    inputs, outputs = ([name for name in names if name] for names in (node.input, node.output))
+    form = helper.make_node(node.op_type, inputs, outputs, node.name)
     form.attribute.extend(item for item in node.attribute if item.name not in changed)
     kept = {name: value for name, value in changed.items() if value is not None}
     form.attribute.extend(helper.make_attribute(name, value) for name, value in kept.items())
