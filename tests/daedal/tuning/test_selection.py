@@ -1,20 +1,26 @@
 """`select`: the whole network decides which layers take their tuned configurations."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload
+from daedal.compiler.workload import workload_of
 from daedal.isa.errors import TuningError
 from daedal.isa.variant import load_variant
-from daedal.tuning.selection import check_recorded, select
+from daedal.tuning import selection
+from daedal.tuning.selection import check_recorded, recorded_configs, select
 from daedal.tuning.task import TARGET
-from daedal.tuning.whole_network import NetworkCycles
+from daedal.tuning.whole_network import NetworkCycles, WholeNetwork
+from tests.compiler.graph.qdq_models import QdqModel
 
+TINY = load_variant("tiny")
 BEST = {name: Config.of(tile=number) for number, name in enumerate("abc")}
 
 
@@ -67,7 +73,6 @@ def test_what_is_remembered_is_kept_if_it_is_better_and_replays() -> None:
 
 
 def test_a_database_without_records_of_the_variant_is_refused(tmp_path: Path) -> None:
-    tiny = load_variant("tiny")
     path = tmp_path / "some.db"
     workload = Workload.of("matmul", attributes={}, shapes={}, layouts={})
 
@@ -78,17 +83,85 @@ def test_a_database_without_records_of_the_variant_is_refused(tmp_path: Path) ->
 
         def refusal() -> str:
             with pytest.raises(TuningError, match="must have records of the variant") as caught:
-                check_recorded(database, tiny, "ddr", path)
+                check_recorded(database, TINY, "ddr", path)
             return str(caught.value)
 
-        assert f"here tiny ({tiny.fingerprint}) with memory ddr; {str(path)!r}" in refusal()
+        assert f"here tiny ({TINY.fingerprint}) with memory ddr; {str(path)!r}" in refusal()
         assert "has no measured layer; tune with" in refusal()
-        database.add([record(tiny.fingerprint, "ddr", None)])
-        database.add([record(tiny.fingerprint, "ddr", 5, "network")])
+        database.add([record(TINY.fingerprint, "ddr", None)])
+        database.add([record(TINY.fingerprint, "ddr", 5, "network")])
         assert "has no measured layer; tune with" in refusal()
         database.add([record(name, "ddr", 7) for name in "abcde"])
         assert "has records of a, b, c and 2 more only; choose the variant" in refusal()
-        database.add([record(tiny.fingerprint, "slow", 9)])
+        database.add([record(TINY.fingerprint, "slow", 9)])
         assert "of it with memory slow only; give --memory slow, or tune with" in refusal()
-        database.add([record(tiny.fingerprint, "ddr", 3)])
-        check_recorded(database, tiny, "ddr", path)
+        database.add([record(TINY.fingerprint, "ddr", 3)])
+        check_recorded(database, TINY, "ddr", path)
+
+
+def layer_record(key: str, config: Config, cycles: int | None) -> Record:
+    """Of a kind of layer with the key `key`, measured alone."""
+    kind = Workload.of(key, attributes={}, shapes={}, layouts={})
+    return Record(kind, TINY.fingerprint, "ddr", TARGET, config, cycles)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with Database(tmp_path / "records.db") as opened:
+        yield opened
+
+
+def test_records_that_do_not_help_a_network_are_not_used_for_it(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a model that was never tuned: each is the best of its layer alone."""
+    records = [layer_record(name, config, 10) for name, config in BEST.items()]
+    records.append(layer_record("d", Config.of(tile=9), 1))  # no layer of this network
+    database.add(records)
+    keys = {name: record.workload.key for name, record in zip("abcd", records, strict=True)}
+    best = {key: Config.of(tile=n) for key, n in zip(keys.values(), (0, 1, 2, 9), strict=True)}
+    assert recorded_configs(database, TINY) == best
+
+    class Network:
+        """`a` helps, `b` does not."""
+
+        gain = 5
+
+        def __init__(self, *_: object) -> None:
+            self.kinds = [keys[name] for name in "aabc"]
+
+        def count(self, configs: Mapping[str, Config]) -> NetworkCycles:
+            assert set(configs) <= set(self.kinds)
+            gains = {keys["a"]: self.gain, keys["b"]: -20, keys["c"]: 0}
+            kinds = {key: 100 - (gains[key] if key in configs else 0) for key in self.kinds}
+            return NetworkCycles(sum(kinds.values()), kinds)
+
+    monkeypatch.setattr(selection, "WholeNetwork", Network)
+    helpful = recorded_configs(database, TINY, model=b"a model")
+    assert helpful == {keys[name]: best[keys[name]] for name in "ac"}
+    monkeypatch.setattr(Network, "gain", 0)
+    assert recorded_configs(database, TINY, model=b"a model") == {}
+
+
+def test_a_record_that_lies_about_a_layer_makes_no_network_slower(database: Database) -> None:
+    """The slowest schedule of a convolution, recorded as the fastest; then a good one."""
+    net = QdqModel()
+    x = net.requantized(net.input("x", (1, 8, 4, 4)), 0.05, 0)
+    weights = np.ones((16, 8, 1, 1), np.int8)
+    y = net.op("Conv", x, net.weights(weights, 0.01))
+    model = net.model(net.requantized(y, 0.05, 0)).SerializeToString()
+    network = WholeNetwork(model, TINY)
+    ((graph, node),), (key,) = network.layers, network.kinds
+    space = space_of(graph, node, TINY)
+    assert space is not None
+    table = space.all()
+    slow = space.configs(table)[int(np.argmax(space.cycles(table)))]
+    default = network.count({}).total
+    assert network.count({key: slow}).total > default
+
+    def recorded(config: Config, cycles: int) -> Record:
+        return Record(workload_of(graph, node), TINY.fingerprint, "ddr", TARGET, config, cycles)
+
+    database.add([recorded(slow, 1)])
+    assert recorded_configs(database, TINY) == {key: slow}
+    assert recorded_configs(database, TINY, model=model) == {}
