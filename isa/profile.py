@@ -63,8 +63,8 @@ class Profile:
 
     @classmethod
     def total(cls, launches: Sequence["Profile"]) -> "Profile":
-        """Sums over launches on one device. Marks are kept only for a single launch, as their tags
-        are unique only within one."""
+        """Sums over launches on one device; units only where all launches have them. Marks are kept
+        only for a single launch, as their tags are unique only within one."""
         first = launches[0]
         if len(launches) == 1:
             return first
@@ -72,6 +72,7 @@ class Profile:
         units = {
             unit: reduce(UnitCounters.plus, (item.units[unit] for item in launches))
             for unit in first.units
+            if all(item.units for item in launches)
         }
         return cls(
             first.device,

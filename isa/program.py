@@ -250,16 +250,36 @@ class Program:
                 "network"
             )
 
+    @cached_property
+    def _overwritten(self) -> int | None:
+        """The first STORE that moves rows into the constants; None where there is none."""
+        stores = (n for n, item in enumerate(self.instructions) if item.opcode is Opcode.STORE)
+        for number in stores:
+            item = self.instructions[number]
+            if not item.base and item.blocks and item.rows and item.cols:
+                return number
+        return None
+
+    def _check_constants(self) -> None:
+        if self._overwritten is not None:
+            raise ProgramError(
+                f"a program must not write its constants, as instruction {self._overwritten} "
+                "(STORE) does: they are written once for all its launches; store to outputs or "
+                "workspace"
+            )
+
     def check_launch(self, variant: Variant, device: str, bases: Sequence[int]) -> None:
         """Check what a device is asked to run, with its regions at the addresses `bases`.
 
         Raises ArtifactError unless it was made for `variant`. Raises ProgramError where it takes
         more steps than a run may (a machine that computes makes progress, so its watchdog never
-        ends the run), or where a base address is none of a bus word (the machine drops the low
-        bits), or a region leaves the address space (addresses would wrap).
+        ends the run), or stores to its constants (the machine protects no region), or where a base
+        address is none of a bus word (the machine drops the low bits), or a region leaves the
+        address space (addresses would wrap).
         """
         self.check_variant(variant, device)
         self._check_steps()
+        self._check_constants()
         end = 1 << variant.bus.address_bits
         for name, base, words in zip(BASES, bases, self.region_words, strict=True):
             if base % variant.bus_bytes:

@@ -13,6 +13,7 @@ from daedal.isa.table import BASES, Unit
 __all__ = [
     "CLASSES",
     "CONTROL_ADDRESS_BITS",
+    "COUNTER_BITS",
     "DRAIN_LIMIT_CYCLES",
     "ID_VALUE",
     "MARK_BYTES",
@@ -26,6 +27,9 @@ __all__ = [
 ]
 
 CONTROL_ADDRESS_BITS = 12
+COUNTER_BITS = 32
+"""Width of the units' counters, which wrap: those of a run of more cycles say nothing."""
+
 ID_VALUE = 0x44414532
 """The characters DAE2: this register map and instruction table."""
 

@@ -13,6 +13,7 @@ from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program
 from daedal.isa.registers import (
     CLASSES,
+    COUNTER_BITS,
     DRAIN_LIMIT_CYCLES,
     ID_VALUE,
     MARK_BYTES,
@@ -40,8 +41,6 @@ __all__ = [
 WATCHDOG_CYCLES = 1 << 17
 """Default watchdog timeout: cycles without progress that end a run; far above any memory latency.
 """
-
-_COUNTER_BITS = 32
 
 START = (register("control").offset, 1)
 """The write that starts the machine: register address and value."""
@@ -140,15 +139,14 @@ def read_report(
 ) -> RunReport:
     """Interpret the registers (by name) and the ring of mark records.
 
-    The counters of units have 32 bits: those of a longer run have wrapped and are left out, with
-    its marks.
+    Counters of units that have wrapped (`COUNTER_BITS`) are left out, and marks with them.
 
     Raises DeviceError for values that no machine with this register map returns.
     """
     written = min(values["marks_written"], len(ring) // MARK_BYTES)
     marks = [_mark(ring[at : at + MARK_BYTES]) for at in range(0, written * MARK_BYTES, MARK_BYTES)]
     cycles = _wide(values, "cycles")
-    wrapped = cycles >> _COUNTER_BITS > 0
+    wrapped = cycles >> COUNTER_BITS > 0
     profile = Profile(
         device=device,
         cycles=cycles,

@@ -12,13 +12,12 @@ from daedal.hw.contracts import contract
 from daedal.hw.family import Platform
 from daedal.hw.issue.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.hw.parts.pipeline import delay
-from daedal.isa.registers import CLASSES
+from daedal.isa.registers import CLASSES, COUNTER_BITS
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["COUNTER_BITS", "COUNTS", "Counters", "counts_layout"]
+__all__ = ["COUNTS", "Counters", "counts_layout"]
 
-COUNTER_BITS = 32
 COUNTS = len(CLASSES) + 1
 """Counters of one unit: a cycle counter per class, then its work."""
 

@@ -12,6 +12,7 @@ from typing import Any
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import UserError
 from daedal.isa.profile import Profile, UnitCounters
+from daedal.isa.registers import COUNTER_BITS
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 from daedal.runtime.layers import LayerProfile, layer_profiles
@@ -130,13 +131,14 @@ def network_profile(
     Raises
     ------
     UserError
-        The device has no notion of time, or left no marks.
+        The device has no notion of time, left no marks, or its counters wrapped.
     """
     total = Profile.total(launches)
     if total.cycles is None:
         raise UserError(
             f"a profile needs a device that counts cycles, not {total.device!r}; choose rtl"
         )
+    _check_counters(launches)
     layers: list[LayerProfile] = []
     num_layers = 0
     for launch, counted in zip(artifact.launches, launches, strict=True):
@@ -159,6 +161,18 @@ def network_profile(
         units=dict(total.units),
         layers=tuple(_numbered(layers)),
     )
+
+
+def _check_counters(launches: Sequence[Profile]) -> None:
+    """Raise UserError where a device left out the counters of a launch, as they had wrapped."""
+    most = 1 << COUNTER_BITS
+    for number, item in enumerate(launches, start=1):
+        if not item.units and item.cycles is not None and item.cycles >= most:
+            raise UserError(
+                f"a profile needs launches of fewer than {most:,} cycles, at which the counters of "
+                f"the {item.device} device wrap; launch {number} took {item.cycles:,}: profile a "
+                "smaller network, or choose timing"
+            )
 
 
 def _numbered(layers: Sequence[LayerProfile]) -> list[LayerProfile]:

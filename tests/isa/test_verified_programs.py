@@ -13,6 +13,7 @@ from daedal.isa.assembly import assemble
 from daedal.isa.errors import ArtifactError
 from daedal.isa.own_digests import OwnDigests
 from daedal.isa.program import Program
+from daedal.isa.table import BASES, Opcode
 from daedal.isa.variant import load_variant
 from daedal.isa.verified_programs import check_verified
 
@@ -65,9 +66,28 @@ def with_setup(program: Program) -> Program:
     return replace(program, setup=2)
 
 
+def with_written_constants(program: Program) -> Program:
+    """Whose last STORE goes to the begin of the constants."""
+    items = list(program.instructions)
+    number = max(n for n, item in enumerate(items) if item.opcode is Opcode.STORE)
+    items[number] = items[number].replace(base=BASES.index("constants"), offset_beats=0)
+    return replace(program, instructions=tuple(items))
+
+
+def with_unread_constants(program: Program) -> Program:
+    """The same, by a STORE that nothing reads: it stores no planes but in the checks' form."""
+    items = list(with_written_constants(program).instructions)
+    number = max(n for n, item in enumerate(items) if item.opcode is Opcode.STORE)
+    unread = {number: items[number].blocks}
+    items[number] = items[number].replace(blocks=0)
+    return replace(program, instructions=tuple(items), unread=unread)
+
+
 @pytest.mark.parametrize(
     ("change", "rule"),
     [
+        (with_written_constants, "(STORE): STORE must not write constants"),
+        (with_unread_constants, "(STORE): STORE must not write constants"),
         (without_tokens, "must be ordered by tokens"),
         (with_setup, "the setup of a program must be LOADs of constants without tokens"),
         (with_unread, "instruction 0 (STORE): STORE must stay"),

@@ -28,6 +28,8 @@ class RegisterMachine:
         Reads of `control` that see a run going on.
     hangs, ignores_abort
         A run does not end by itself, or not even by an abort.
+    waited_cycles
+        Cycles that runs take beside those of their instructions.
     error
         What runs end with: code, unit, instruction.
     log
@@ -38,6 +40,7 @@ class RegisterMachine:
         self.variant = variant
         self.base, self.size = base, size
         self.looks_per_run = 3
+        self.waited_cycles = 0
         self.hangs = self.ignores_abort = False
         self.error: tuple[ErrorCode, Unit, int] | None = None
         self.log: list[tuple[str, str | float]] = []
@@ -142,7 +145,7 @@ class RegisterMachine:
         bases = [self.wide(f"base{number}") - self.base for number in range(len(BASES))]
         sizes = tuple(self.wide(f"size{number}") for number in range(len(BASES)))
         self._functional.launch(Program(self.variant, instructions, region_bytes=sizes), bases)
-        self.set_wide("cycles", 10 * len(instructions))
+        self.set_wide("cycles", 10 * len(instructions) + self.waited_cycles)
         self.set_wide("beats_read", 1 << 33)
         for unit in Unit:
             self.values[f"{unit.name.lower()}_busy"] = 10 * len(instructions)
