@@ -12,6 +12,7 @@ __all__ = [
     "DeviceError",
     "KernelError",
     "ModelError",
+    "ModelWarning",
     "ProgramError",
     "ScheduleError",
     "ToolError",
@@ -52,6 +53,10 @@ class ArtifactError(UserError):
 
 class ModelError(UserError):
     """An ONNX model that cannot be read or compiled."""
+
+
+class ModelWarning(UserWarning):
+    """A model that states something wrong, which does not keep it from being compiled."""
 
 
 class UnsupportedError(ModelError):

@@ -36,7 +36,7 @@ def test_shards_take_the_same_time_and_keep_units_together() -> None:
 def test_measured_tests_enter_and_leave_the_table() -> None:
     lines = [
         json.dumps({"test": test, "cpu_s": seconds, "shared_s": 9.0})
-        for test, seconds in (("a", 0.4), ("b", 7.123), ("c", 1.5), ("c", 0.4))
+        for test, seconds in (("a", 0.2), ("b", 7.123), ("c", 1.5), ("c", 0.3))
     ]
     assert updated_table({"a": 3.0, "d": 2.0}, lines) == {"b": 7.12, "d": 2.0}
 

@@ -8,7 +8,7 @@ import onnx.shape_inference
 
 from daedal.compiler.frontend.inference_bounds import hide_steps
 from daedal.compiler.frontend.inferred_forms import replace_misread
-from daedal.isa.errors import ModelError, first_line
+from daedal.isa.errors import ModelError, ModelWarning, first_line
 
 __all__ = ["tensor_names", "tensor_types"]
 
@@ -59,7 +59,7 @@ def _compare(model: onnx.ModelProto, types: Mapping[str, onnx.ValueInfoProto]) -
             warnings.warn(
                 f"the model states that {value.name!r} has shape {stated}, and its operators give "
                 f"{found}, which holds; export the model again",
-                UserWarning,
+                ModelWarning,
                 stacklevel=2,
             )
 

@@ -38,7 +38,7 @@ __all__ = [
 ID = pytest.StashKey[str]()
 """The id of a test without the name of its group, which pytest-xdist appends."""
 LIMIT_S = 1.0
-CALIBRATED_S = 0.4
+CALIBRATED_S = 0.3
 """Seconds from which on it matters how fast the processor is."""
 CALIBRATION_HOLDS_S = 5.0
 REFERENCE_S = 0.014

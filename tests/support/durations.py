@@ -22,7 +22,7 @@ from tests.support.cpu_budget import ID
 
 __all__ = ["SLOW_S", "TABLE", "Durations", "read_table", "shard_of", "updated_table"]
 
-SLOW_S = 0.4
+SLOW_S = 0.3
 
 TABLE = Path(__file__).resolve().parent.parent / "durations.json"
 

@@ -12,6 +12,7 @@ import daedal
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.onnxruntime_session import open_session
+from daedal.isa.errors import ModelWarning
 from daedal.runtime.host_code import HostProgram
 from tests.compiler.graph.qdq_models import QdqModel
 
@@ -132,7 +133,7 @@ def test_the_shape_that_a_model_states_is_not_believed() -> None:
     inside = helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, [1, 2, 6, 5])
     model.graph.value_info.append(inside)
     x = np.random.default_rng(2).normal(size=(1, 2, 9, 7)).astype(np.float32)
-    with pytest.warns(UserWarning, match=r"states that '[by]' has shape \[1, 2, 6, 5\], and its"):
+    with pytest.warns(ModelWarning, match=r"states that '[by]' has shape \[1, 2, 6, 5\], and its"):
         code = build_host_code(model)
     assert HostProgram(code).run({"x": x})["y"].shape == (1, 2, 5, 4)
 

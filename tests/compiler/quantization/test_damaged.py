@@ -83,6 +83,7 @@ class Damage:
             node.output[0] = self._names[self._below(len(self._names))]
 
 
+@pytest.mark.filterwarnings("ignore::daedal.isa.errors.ModelWarning")
 @pytest.mark.parametrize("build", [plain, branches, foreign, upsampling])
 def test_damaged_models_are_quantized_or_refused(
     rng: np.random.Generator, build: Callable[[FloatNetwork], onnx.ModelProto]
