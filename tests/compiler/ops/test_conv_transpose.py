@@ -182,7 +182,7 @@ def with_attributes(rng, **attrs) -> bytes:
         maker.nodes,
         "refused",
         maker.inputs,
-        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [*"nchw"])],
         maker.initializers,
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)])
