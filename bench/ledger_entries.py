@@ -31,11 +31,15 @@ QUICK = ("resnet18.vta",)
 """Networks that every run of the tests compiles; other networks take too long for that."""
 
 QUOTED = {
-    "resnet18": ("ecp5", "ecp5_half", "attention", "wide", "batch4", "tiny"),
+    "resnet18": ("ecp5", "ecp5_half", "attention", "wide", "batch4", "tiny", "smallest"),
     "mobilenet_v1": ("ecp5", "ecp5_half"),
     "mobilenet_v2": ("ecp5",),
+    "squeezenet": (),
+    "shufflenet": (),
+    "inception_v1": (),
+    "alexnet": (),
 }
-"""Machines of the zoo's networks besides `vta`; see docs/hardware.md and docs/codesign.md."""
+"""Networks of the zoo, and their machines besides `vta`: docs/hardware.md, docs/codesign.md."""
 
 
 @dataclass(frozen=True)
