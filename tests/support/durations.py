@@ -4,7 +4,7 @@
 that use more than `SLOW_S`. These are marked ``slow``, unless they are marked ``heavy``. It is less
 than the limit at which tests fail: a test in between does not fail on a busy machine.
 
-``--shard 2/24`` keeps the tests of the second of 24 parts, which take about the same time.
+``--shard 2/30`` keeps the tests of the second of 30 parts, which take about the same time.
 Tests of a file, or of an xdist group, share fixtures and stay together unless they exceed a part.
 
 ``python -m tests.support.durations TIMES`` updates the table from files that ``--cpu-times`` wrote.
@@ -23,6 +23,8 @@ from tests.support.cpu_budget import ID
 __all__ = ["SLOW_S", "TABLE", "Durations", "read_table", "shard_of", "updated_table"]
 
 SLOW_S = 0.3
+UNKNOWN_S = 20.0
+"""What a slow test is taken to use until it has been measured."""
 
 TABLE = Path(__file__).resolve().parent.parent / "durations.json"
 
@@ -50,7 +52,7 @@ class Durations:
         if self._shard is None:
             return
         slow = [item for item in items if item.get_closest_marker("slow")]
-        costs = {item.nodeid: self._table.get(item.nodeid, SLOW_S) for item in slow}
+        costs = {item.nodeid: self._table.get(item.nodeid, UNKNOWN_S) for item in slow}
         units = {item.nodeid: _unit(item) for item in slow}
         kept = shard_of(*self._shard, costs, units)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
