@@ -46,6 +46,7 @@ from daedal.hw.synth.page_tables import (
     options_table,
     routed_table,
 )
+from daedal.hw.synth.stale import explained_anew
 from daedal.hw.synth.tools import NEXTPNR
 from daedal.isa.errors import ToolError, UserError
 from daedal.isa.files import write_atomically
@@ -215,7 +216,7 @@ def merged(old: Record, new: Record) -> Record:
     order = {name: number for number, name in enumerate(shipped_variants())}
     rows = [row for row in (*kept, *new["variants"]) if row["variant"] in order]
     rows.sort(key=lambda row: (PAGE_TARGETS.index(row["target"]), order[row["variant"]]))
-    whole = old | new | {"variants": rows}
+    whole = explained_anew(old | new | {"variants": rows})
     return whole | {"missed": missed_of(rows, whole.get("board"))}
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bench.synth_record import record_of
+from bench.synth_record import record_of, text_digest
 from daedal.hw.boards import ulx3s
 from daedal.hw.boards.bitstream import BoardBuild, build_bitstream, memory_bytes
 from daedal.hw.boards.pll import pll_settings
@@ -45,15 +45,16 @@ def board_record(
     size = memory_bytes(variant, machine.report, MEMORY_BYTES)
     clock = pll_settings(ulx3s.OSCILLATOR_HZ, clock_mhz * 1e6)
     settings = BoardSettings.for_baud(variant, clock, size)
+    text = kept_board_verilog(settings, cache, report, family=Family.ECP5)
     built = build_bitstream(
         settings,
-        kept_board_verilog(settings, cache, report, family=Family.ECP5),
+        text,
         folder,
         seeds=seeds,
         num_processes=os.cpu_count() or 1,
         progress=report,
     )
-    return y14_record(built)
+    return {"verilog": text_digest(text), **y14_record(built)}
 
 
 def y14_record(built: BoardBuild) -> dict[str, Any]:

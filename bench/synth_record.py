@@ -21,7 +21,14 @@ from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.verilog import kept_verilog
 
-__all__ = ["TARGET_MHZ", "forms_of", "overfull", "record_of", "synthesis_record"]
+__all__ = [
+    "TARGET_MHZ",
+    "forms_of",
+    "overfull",
+    "record_of",
+    "synthesis_record",
+    "text_digest",
+]
 
 TARGET_MHZ = 150.0
 """What the placer aims at, as `daedal synth` does: more than a machine reaches there."""
@@ -62,8 +69,12 @@ def synthesis_record(
         num_processes=os.cpu_count() or 1,
         progress=report,
     )
-    digest = hashlib.sha256(verilog.encode()).hexdigest()[:16]
-    return {"target": target, "verilog": digest, **record_of(made)}
+    return {"target": target, "verilog": text_digest(verilog), **record_of(made)}
+
+
+def text_digest(verilog: str) -> str:
+    """What a record keeps of the Verilog that was measured."""
+    return hashlib.sha256(verilog.encode()).hexdigest()[:16]
 
 
 def overfull(record: Mapping[str, Any]) -> set[str]:

@@ -6,8 +6,8 @@ answers for `FrameSender`. `isa.bridge` defines the frames.
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Module, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Array, Cat, Const, Module, Signal, Value
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.boards.frame_receiver import PAYLOAD_LATENCY_CYCLES, request_layout
@@ -31,10 +31,11 @@ _REGISTER_BYTES = 4
 class Bridge(wiring.Component):
     """Execute one request at a time; every request gets exactly one answer.
 
-    A refused or damaged request has no effect. A single-register request with the tag of the
-    previous request is a retry after a lost answer: the previous answer is repeated and the access
-    is not, because accesses to some registers are not idempotent. All other requests may be
-    executed again.
+    A refused or damaged request has no effect. A single-register request that equals the one
+    executed last (tag, operation, address and value) is a retry after a lost answer: the previous
+    answer is repeated and the access is not, because accesses to some registers are not idempotent.
+    A refused request in between shows that the host has gone on, so nothing is a retry after it.
+    All other requests may be executed again.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ class Bridge(wiring.Component):
             state.beyond_registers.eq(end > 1 << CONTROL_ADDRESS_BITS),
             state.too_long.eq(count > MAX_PAYLOAD_BYTES),
             state.is_single.eq(count == _REGISTER_BYTES),
-            state.is_again.eq(state.may_come_again & (request.tag == state.last_tag)),
+            state.is_again.eq(state.may_come_again & (_header_of(request) == state.last)),
         ]
 
     def _begin(self, m: Module, state: "_State") -> None:
@@ -149,6 +150,8 @@ class Bridge(wiring.Component):
 
         def reply(status: Status, then: str = "ANSWER", payload_bytes: Any = 0) -> None:
             """Send an answer with payload from now on; any other when the request is done."""
+            if status not in (Status.OK, Status.DAMAGED):
+                m.d.sync += state.may_come_again.eq(0)
             m.d.sync += [
                 answer.status.eq(status),
                 answer["count"].eq(payload_bytes),
@@ -157,7 +160,7 @@ class Bridge(wiring.Component):
             m.next = then
 
         def carry_out(then: str, payload_bytes: Any = 0, *, single: Any = 0) -> None:
-            m.d.sync += [state.may_come_again.eq(single), state.last_tag.eq(request.tag)]
+            m.d.sync += [state.may_come_again.eq(single), state.last.eq(_header_of(request))]
             reply(Status.OK, then, payload_bytes)
 
         def access_registers(then: str, again: str, payload_bytes: Any) -> None:
@@ -169,6 +172,7 @@ class Bridge(wiring.Component):
                 reply(Status.OK, again, payload_bytes)
             with m.Else():
                 carry_out(then, payload_bytes, single=state.is_single)
+            m.d.sync += state.repeats.eq(state.is_single & state.is_again)
 
         def access_memory(then: str, payload_bytes: Any) -> None:
             with m.If(state.beyond_memory):
@@ -192,7 +196,7 @@ class Bridge(wiring.Component):
                     with m.Case(Op.READ_REGISTERS):
                         access_registers("READ REGISTER", "SEND REGISTER", count)
                     with m.Case(Op.WRITE_REGISTERS):
-                        access_registers("FETCH REGISTER", "ANSWER", 0)
+                        access_registers("FETCH REGISTER", "FETCH REGISTER", 0)
                     with m.Case(Op.READ_MEMORY):
                         access_memory("READ WORD", count)
                     with m.Case(Op.WRITE_MEMORY):
@@ -207,14 +211,19 @@ class Bridge(wiring.Component):
         lane = state.position[:2]
         self._fetch(m, state, "FETCH REGISTER", "GATHER REGISTER")
         with m.State("GATHER REGISTER"):
+            repeats = Signal()  # bytes of the value that was written last leave as new ones come
+            m.d.comb += repeats.eq(state.repeats & (self.payload_data == state.value[:8]))
             m.d.sync += [
                 state.value.eq(Cat(state.value[8:], self.payload_data)),
+                state.repeats.eq(repeats),
                 state.position.eq(state.position + 1),
                 state.left.eq(state.left - 1),
             ]
             m.next = "FETCH REGISTER"
             with m.If(lane == _REGISTER_BYTES - 1):
                 m.next = "WRITE REGISTER"
+                with m.If(repeats):
+                    m.next = "ANSWER"
         with m.State("WRITE REGISTER"):
             m.d.comb += [self.registers.valid.eq(1), self.registers.write.eq(1)]
             with m.If(self.registers.done):
@@ -320,5 +329,12 @@ class _State:
         self.too_long = Signal()
         self.is_single = Signal()
         self.is_again = Signal()
+        self.repeats = Signal()
         self.may_come_again = Signal()
-        self.last_tag = Signal(8)
+        self.last = Signal.like(_header_of(bridge.request.payload))
+
+
+def _header_of(request: data.View) -> Value:
+    """What tells a request for one register from another, but for the value to write. Its address
+    is known to be that of a register."""
+    return Cat(request.tag, request.op, request.address[2:CONTROL_ADDRESS_BITS])

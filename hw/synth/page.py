@@ -23,6 +23,7 @@ from daedal.hw.synth.page_tables import (
     routed_sentence,
     routed_table,
 )
+from daedal.hw.synth.stale import explanation
 from daedal.isa.files import write_atomically
 from daedal.isa.markdown import markdown_table, with_section
 
@@ -75,6 +76,7 @@ def synthesis_section(measured: Figures, published: Figures) -> str:
         "the cycles in which units waited for instructions.\n",
         markdown_table(*alternatives_table(alternatives)),
         *_options(measured["options"]),
+        *[f"{sentence}\n" for sentence in explanation(measured)],
         f"Tools: {_tools([*records, *alternatives])}.\n",
         "Published figures of other accelerators, each under its own conditions. Peak GOPS and "
         "GOPS per kLUT are computed from the other columns, as for the variants; – where the "

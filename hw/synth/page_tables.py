@@ -8,6 +8,7 @@ from typing import Any
 
 from daedal.hw.synth.families import DEVICES, RESOURCES, CellReport, Family
 from daedal.hw.synth.figures import frames_per_second, gops_per_klut, peak_gops
+from daedal.hw.synth.stale import marked
 from daedal.isa.variant import Variant, load_variant
 
 __all__ = [
@@ -62,7 +63,7 @@ def routed_table(records: Sequence[Record], target: str) -> Table:
         gops = peak_gops(macs, fmax_mhz)
         rows.append(
             [
-                record["variant"],
+                marked(record["variant"], record),
                 f"{macs:,}",
                 record["multipliers"],
                 *_resources(record),
@@ -96,7 +97,8 @@ def area_table(records: Sequence[Record], target: str) -> Table:
     for record in _best(records, target):
         cycles = _number(record["resnet18"].get("cycles"))
         fits = _too_much(record) or "yes"
-        rows.append([record["variant"], record["multipliers"], *_resources(record), fits, cycles])
+        name = marked(record["variant"], record)
+        rows.append([name, record["multipliers"], *_resources(record), fits, cycles])
     return head, rows
 
 
@@ -118,6 +120,7 @@ def board_sentence(record: Record) -> str:
     bar = record["bar"]
     asked = f"required: {bar['macs_per_cycle']} MACs/cycle at {bar['mhz']:g} MHz"
     what = f"The whole design for {record['board']} with `{record['variant']}`, in context"
+    what = marked(what, record)
     if record["shortfalls"]:
         return f"{what}, does not fit: {_too_much(record)}; {asked}."
     size = record["bitstream_bytes"]
@@ -139,7 +142,8 @@ def alternatives_table(records: Sequence[Record]) -> Table:
     rows = []
     for record in records:
         cycles = [_change(record["cycles"].get(work), first[work]) for work in first]
-        rows.append([record["label"], *_resources(record), _too_much(record) or "yes", *cycles])
+        label = marked(record["label"], record)
+        rows.append([label, *_resources(record), _too_much(record) or "yes", *cycles])
     return head, rows
 
 
@@ -154,7 +158,8 @@ def options_table(records: Sequence[Record], network: str) -> Table:
         cells = [_OPEN] * len(runs)
         if run is not None:
             cells = [str(run["launches"]), f"{run['macs']:.0%}", _number(run["cycles"])]
-        rows.append([record["label"], *_resources(record), _too_much(record) or "yes", *cells])
+        label = marked(record["label"], record)
+        rows.append([label, *_resources(record), _too_much(record) or "yes", *cells])
     return head, rows
 
 

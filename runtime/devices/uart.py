@@ -133,7 +133,9 @@ class UartPort:
                 self._received = b""
                 self._serial.reset_input_buffer()
                 self._serial.write(frame)
-                answer = self._answer(len(frame) + count)
+                # IDENTIFY alone does not say how much it asks for.
+                wanted = None if op is Op.IDENTIFY else count
+                answer = self._answer(len(frame) + count, wanted)
                 if answer is None or answer.status == Status.DAMAGED:
                     continue
                 if answer.status == Status.OK:
@@ -154,17 +156,23 @@ class UartPort:
             f"baud rate ({self._baud})"
         )
 
-    def _answer(self, num_bytes: int) -> Answer | None:
+    def _answer(self, num_bytes: int, wanted: int | None) -> Answer | None:
         """The answer to the request with our tag, or to one that arrived damaged; None on timeout.
 
-        The timeout includes the transmission time of `num_bytes`.
+        The timeout includes the transmission time of `num_bytes`. An answer with another payload
+        than `wanted` bytes is to a request of an earlier session with the same tag.
         """
         deadline = time.monotonic() + self._answer_seconds + 10 * num_bytes / self._baud
         while time.monotonic() < deadline:
             self._received += self._serial.read(max(self._serial.in_waiting, 1))
             answer, used = parse_answer(self._received)
             self._received = self._received[used:]
-            if answer is not None and (answer.tag == self._tag or answer.status == Status.DAMAGED):
+            if answer is None:
+                continue
+            if answer.status == Status.DAMAGED or (
+                answer.tag == self._tag
+                and (answer.status != Status.OK or wanted in (None, len(answer.payload)))
+            ):
                 return answer
         return None
 

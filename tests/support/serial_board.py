@@ -48,7 +48,7 @@ class SerialBoard:
     asked: list[tuple[int, int]] = field(default_factory=list)
     path: str = ""
     errors: list[BaseException] = field(default_factory=list)
-    _last: tuple[int, bytes] | None = None
+    _last: tuple[bytes, bytes] | None = None
 
     def serve(self, descriptor: int, ended: threading.Event) -> None:
         """Answer what comes, a frame at a time."""
@@ -80,11 +80,10 @@ class SerialBoard:
         count, address = (int.from_bytes(piece, "little") for piece in (burst[3:5], burst[5:9]))
         self.asked.append((op, count))
         single = op in (READ_REGISTERS, WRITE_REGISTERS) and count == 4
-        if single and self._last is not None and self._last[0] == tag:
+        if single and self._last is not None and self._last[0] == burst:
             return self._last[1]
         answer = self._carry_out(tag, op, count, address, burst[9:-4])
-        if answer[2] == OK:
-            self._last = (tag, answer) if single else None
+        self._last = (burst, answer) if single and answer[2] == OK else None
         return answer
 
     def _carry_out(self, tag: int, op: int, count: int, address: int, payload: bytes) -> bytes:

@@ -235,6 +235,84 @@ def test_a_single_access_that_comes_again_is_not_carried_out_again(board: Board)
     board.talk(scenario)
 
 
+READ_A = (Op.READ_REGISTERS, 0, b"")
+AGAIN = {
+    "another register": (READ_A, (Op.READ_REGISTERS, 8, b"")),
+    "a write of what was read": ((Op.READ_REGISTERS, 8, b""), (Op.WRITE_REGISTERS, 8, bytes(4))),
+    "a read of what was written": ((Op.WRITE_REGISTERS, 8, b"abcd"), (Op.READ_REGISTERS, 8, b"")),
+    "another value": ((Op.WRITE_REGISTERS, 8, b"abcd"), (Op.WRITE_REGISTERS, 8, b"abcx")),
+    "a first byte": ((Op.WRITE_REGISTERS, 8, b"abcd"), (Op.WRITE_REGISTERS, 8, b"xbcd")),
+    "another register to write": (
+        (Op.WRITE_REGISTERS, 8, b"abcd"),
+        (Op.WRITE_REGISTERS, 0x408, b"abcd"),
+    ),
+}
+
+
+def framed(tag: int, op: Op, address: int, payload: bytes) -> bytes:
+    """A request for one register."""
+    return request_frame(op, tag, address, 4, payload)
+
+
+@pytest.mark.parametrize(("first", "second"), AGAIN.values(), ids=AGAIN)
+def test_another_request_with_the_same_tag_is_carried_out(
+    board: Board, first: tuple[Op, int, bytes], second: tuple[Op, int, bytes]
+) -> None:
+    """A tag comes again after 256 requests, and in another session: the content decides."""
+
+    async def scenario(ask) -> None:
+        await ask(framed(7, *first))
+        for _ in range(2):  # the second of these is a retry
+            answers = await ask(framed(7, *second))
+            expected = board.registers.get(second[1], 0).to_bytes(4, "little")
+            assert answers == ok(7, b"" if second[2] else expected)
+        assert len(board.accesses) == 2
+        if second[2]:
+            assert board.registers[second[1]] == int.from_bytes(second[2], "little")
+
+    board.talk(scenario)
+
+
+def test_nothing_is_a_retry_behind_a_refused_request(board: Board) -> None:
+    """The host has gone on: 256 refused requests later the tag is that of a new one."""
+    read = framed(9, *READ_A)
+
+    async def scenario(ask) -> None:
+        assert await ask(read) == ok(9, bytes(4))
+        refused = await ask(request_frame(Op.READ_REGISTERS, 10, 2, 4))
+        assert [answer.status for answer in refused] == [Status.BAD_ADDRESS]
+        assert await ask(read) == ok(9, b"\1\0\0\0")
+
+    board.talk(scenario)
+
+
+def test_lost_and_doubled_frames_are_carried_out_once(
+    board: Board, rng: np.random.Generator
+) -> None:
+    """Any requests for one register, with few tags, addresses and values: each is answered as if it
+    alone had come, whether its frame is lost, comes once or comes again."""
+    board.stall = 0.0
+    expected: list[tuple[str, int]] = []
+
+    async def scenario(ask) -> None:
+        last: tuple[int, Op, int, bytes] | None = None
+        answer: list[Answer] = []
+        for _ in range(10):
+            op = (Op.READ_REGISTERS, Op.WRITE_REGISTERS)[int(rng.integers(2))]
+            payload = bytes([0, 0, 0, int(rng.integers(2))]) if op is Op.WRITE_REGISTERS else b""
+            request = (int(rng.integers(2)), op, 4 * int(rng.integers(2)), payload)
+            for _ in range(int(rng.integers(3))):
+                if request != last:
+                    value = board.registers.get(request[2], 0).to_bytes(4, "little")
+                    answer = ok(request[0], b"" if payload else value)
+                    expected.append(("write" if payload else "read", request[2]))
+                    last = request
+                assert await ask(framed(*request)) == answer
+        assert board.accesses == expected
+
+    board.talk(scenario)
+
+
 REFUSED = {
     "an unknown operation": (Status.UNKNOWN_OP, (0, 0, 0)),
     "another": (Status.UNKNOWN_OP, (200, 0, 0)),

@@ -8,6 +8,7 @@ import pytest
 
 import daedal
 from daedal.devices import open_device, text_options
+from daedal.isa.bridge import ANSWER_HEADER_BYTES, CRC_BYTES, Answer, Status, answer_frame
 from daedal.isa.errors import DeviceError, UserError
 from daedal.isa.registers import ID_VALUE, register
 from daedal.isa.variant import load_variant
@@ -93,7 +94,17 @@ def late(frame: bytes) -> bytes:
     return b"\x5a\xa5\x00\x07" + frame
 
 
-@pytest.mark.parametrize("fault", [lost, cut, changed, late])
+def twice(frame: bytes) -> bytes:
+    return frame + frame
+
+
+def late_answer(frame: bytes) -> bytes:
+    """Behind the answer to a request of another session, which had the same tag."""
+    other = b"" if len(frame) > ANSWER_HEADER_BYTES + CRC_BYTES else b"old"
+    return answer_frame(Answer(frame[1], Status.OK, other)) + frame
+
+
+@pytest.mark.parametrize("fault", [lost, cut, changed, late, twice, late_answer])
 @pytest.mark.parametrize("way", ["to_board", "to_host"])
 def test_what_the_line_harms_is_said_again(
     way: str, fault: Callable[[bytes], bytes], machine: RegisterMachine
