@@ -20,7 +20,6 @@ from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.lowering.quantized_weights import find_weights, weight_axis
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.launch import CompiledLaunch
-from daedal.compiler.ops.accelerator.vector.rows import computes_rows
 from daedal.compiler.pipeline import CompiledGraph
 from daedal.compiler.states import BoundState
 from daedal.isa.artifact import (
@@ -176,9 +175,7 @@ class _Build:
             self._graph,
             {item.name for item in bound},
             self._compiled.reasons,
-            tables=any(part.program.variant.memory.tables for part in launches),
-            wide=any(part.program.variant.units.wide_requantize for part in launches),
-            rows=any(computes_rows(part.program.variant) for part in launches),
+            launches[0].program.variant,
         )
 
     def _launch(self, part: CompiledLaunch) -> Launch:

@@ -4,47 +4,37 @@ from collections.abc import Collection, Mapping
 
 import onnx
 
+from daedal.compiler.artifact.missing_parts import (
+    ROWS,
+    TABLES,
+    WIDE,
+    Needs,
+    has_parts,
+    names_lacking,
+)
 from daedal.compiler.frontend.cut import ModelCutter
-from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.frontend.operators.table import OPERATORS
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.foreign import names_read
 from daedal.compiler.graph.passes.lowering.function_rule import function_nodes
+from daedal.isa.variant import Variant
 
 __all__ = ["HostReasons"]
 
 _QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
 _QUANTIZED = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
 _INT16 = onnx.TensorProto.INT16
-_TYPES = frozenset(
-    {
-        onnx.TensorProto.BOOL,
-        onnx.TensorProto.FLOAT,
-        onnx.TensorProto.INT16,
-        onnx.TensorProto.INT32,
-        onnx.TensorProto.INT64,
-        *_QUANTIZED,
-    }
-)
-"""Types that the graph has."""
 _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
 
 _BORDER = "host and accelerator meet here"
 _INNER = "the host computes what is around it"
 _CONSTANT = "it is constant"
-_DYNAMIC = "its shape or type is known only when it runs"
 _FOREIGN = "the accelerator has no such operator"
 _UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
-_TABLE = "the variant has no tables (memory.tables), which would compute it"
-_WIDE = "it has 16 bits, and the variant has no results of 16 bits (units.wide_requantize)"
 _WIDE_OPERAND = (
     "it reads 16 bits, and only sums, changes of scale, softmax and norms do on the accelerator"
 )
 _WIDE_RESULT = "its result has 16 bits, and a softmax gives 8 on the accelerator"
-_ROWS = (
-    "the variant has no tables, units.lane_reductions or units.wide_requantize, which would "
-    "compute it"
-)
 _BY_ROWS = ("layer_norm", "rms_norm", "softmax")
 _SHAPES = "both operands must be quantized, and one must have the shape of the result"
 _MOVES = "only channels, rows and columns move, of tensors of up to four dimensions"
@@ -53,7 +43,6 @@ _BY_OPERATOR = {
     "concat": _MOVES,
     "mul": _SHAPES,
     "pad": _MOVES,
-    "q_lookup": _TABLE,
     "reshape": "it only tells in which order the host reads the elements",
     "resize": _MOVES,
     "slice": _MOVES,
@@ -105,8 +94,7 @@ class HostReasons:
     imported, graph : before and after all passes; `onnx` nodes say why they are foreign.
     exchanged : names of the tensors that host and accelerator exchange.
     reasons : by quantized tensor, why its computation was moved to the host.
-    tables, wide : whether the variant has tables, and results of 16 bits.
-    rows : whether the variant computes softmax and norms.
+    variant : for which the model is compiled.
     """
 
     def __init__(
@@ -116,16 +104,11 @@ class HostReasons:
         graph: Graph,
         exchanged: Collection[str],
         reasons: Mapping[str, str],
-        tables: bool = False,
-        wide: bool = False,
-        rows: bool = False,
+        variant: Variant,
     ) -> None:
         self._cutter = cutter
         self._imported, self._graph = imported, graph
         self._exchanged = frozenset(exchanged)
-        self._initialized = {
-            item.name: int(item.data_type) for item in cutter.model.graph.initializer
-        }
         self._users: dict[str, list[onnx.NodeProto]] = {}
         for node in cutter.nodes:
             for name in names_read(node):
@@ -137,11 +120,17 @@ class HostReasons:
             and node.output in cutter.producers
             and graph.types[node.output].dtype == "int8"
         }
+        self._variant = variant
+        self._tables, self._wide, self._rows = (
+            has_parts(variant, needs) for needs in (TABLES, WIDE, ROWS)
+        )
+        looked_up = [node.output for node in graph.nodes if node.op == "q_lookup"]
+        if looked_up and not self._tables:
+            integers |= dict.fromkeys(looked_up, self._lacks(TABLES))
         self._by_tensor = self._before({**integers, **reasons})
-        self._tables, self._wide, self._rows = tables, wide, rows
         quantized = [node.output for node in imported.nodes if node.op == "quantize"]
         self._functions = frozenset[str]().union(
-            *(function_nodes(imported, name) for name in quantized if not tables)
+            *(function_nodes(imported, name) for name in quantized if not self._tables)
         )
 
     def of(self, node: onnx.NodeProto) -> str:
@@ -155,13 +144,13 @@ class HostReasons:
         if output in self._by_tensor:
             return self._by_tensor[output]
         if output in self._functions:
-            return _TABLE
+            return self._lacks(TABLES)
         made = self._graph.producers.get(output, self._imported.producers.get(output))
         of_rows = made is not None and made.op in _BY_ROWS
         if self._has_16_bits(node, output) and not (of_rows and self._wide):
-            return _WIDE_OPERAND if self._wide else _WIDE
-        if output not in self._imported.types:
-            return self._outside(node)
+            return _WIDE_OPERAND if self._wide else self._lacks_wide()
+        if output in self._imported.outside:
+            return self._imported.outside[output]
         if made is not None and made.note:
             return made.note
         return self._of_known(node, output, made)
@@ -176,7 +165,7 @@ class HostReasons:
                 return self._of_rows(node, output)
             if made is None or made.op != "activation":
                 return _FOREIGN
-            return _UNQUANTIZED if self._tables else _TABLE
+            return _UNQUANTIZED if self._tables else self._lacks(TABLES)
         operands = all(self._is_quantized(name, backwards=True) for name in names_read(node))
         if operands and made is not None and made.op in _ORDER and node.op_type in _MOVING:
             return _BY_OPERATOR[made.op]
@@ -186,27 +175,13 @@ class HostReasons:
             return _BY_OPERATOR[made.op]
         return f"the accelerator runs it only {entry.limits}" if entry.limits else _UNQUANTIZED
 
-    def _outside(self, node: onnx.NodeProto) -> str:
-        """Why a node is not in the graph: the first tensor before it that the graph cannot have."""
-        stack, seen = [node], set[int]()
-        while stack:
-            current = stack.pop(0)
-            for name in (*names_read(current), *filter(None, current.output)):
-                kind = self._element_type(name) or self._initialized.get(name, 0)
-                if kind and kind not in _TYPES:
-                    return (
-                        f"the accelerator does not compute with {element_type_name(kind)}, the "
-                        f"type of {name!r}"
-                    )
-            before = {self._cutter.producers.get(name, -1) for name in names_read(current)}
-            fresh = sorted(before - seen - {-1})
-            stack += [
-                self._cutter.nodes[number]
-                for number in fresh
-                if not set(self._cutter.nodes[number].output) & self._imported.types.keys()
-            ]
-            seen.update(fresh)
-        return _DYNAMIC
+    def _lacks(self, needs: Needs) -> str:
+        lacking, others = names_lacking(self._variant, needs)
+        return f"the variant has no {lacking}, which would compute it{others}"
+
+    def _lacks_wide(self) -> str:
+        lacking, others = names_lacking(self._variant, WIDE)
+        return f"it has 16 bits, and the variant has no {lacking}{others}"
 
     def _has_16_bits(self, node: onnx.NodeProto, output: str) -> bool:
         """Whether an operand of `node` has 16 bits or, if that is not possible, its result."""
@@ -227,7 +202,7 @@ class HostReasons:
     def _of_rows(self, node: onnx.NodeProto, output: str) -> str:
         """Why the host runs a softmax or a norm."""
         if not self._rows:
-            return _ROWS
+            return self._lacks(ROWS)
         before = self._is_quantized(node.input[0], backwards=True)
         if not before or not self._is_quantized(output, backwards=False):
             return _UNQUANTIZED

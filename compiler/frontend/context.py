@@ -45,6 +45,11 @@ class ImportContext:
         """Value of a constant, or None if `name` is absent or computed."""
         return None if name is None else self._constants.get(self.resolve(name))
 
+    def is_empty(self, name: str | None) -> bool:
+        """Whether a tensor has no elements; such a tensor is a constant."""
+        value = self.constant_value(name)
+        return value is not None and not value.size
+
     def float_shape(self, name: str) -> tuple[int, ...] | None:
         """Shape of a float32 tensor of the graph, or None if there is no such tensor yet."""
         kind = self.builder.types.get(self.resolve(name))
@@ -58,11 +63,18 @@ class ImportContext:
         return self.defined(name, node)
 
     def defined(self, name: str, node: OnnxNode) -> str:
-        """Graph tensor that `name` means, which `node` reads; a constant is added to the graph."""
+        """Graph tensor that `name` means, which `node` reads; a constant is added to the graph.
+
+        Raises UnsupportedError for one without elements, which the graph has not.
+        """
         resolved = self.resolve(name)
         if not self.builder.is_defined(resolved):
             if resolved not in self._constants:
                 raise node.damaged(f"operand {name!r} is not defined")
+            if self.is_empty(resolved):
+                raise node.refuse(
+                    f"operands must have elements, and {name!r} has none", "remove the node"
+                )
             self.builder.constant(resolved, self._constants[resolved])
         return resolved
 

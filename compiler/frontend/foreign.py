@@ -6,12 +6,13 @@ all nodes that read them; the host runs these after everything else.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
 
 from daedal.compiler.frontend.context import ImportContext
-from daedal.compiler.frontend.node import Array, OnnxNode
+from daedal.compiler.frontend.node import Array, OnnxNode, element_type_name
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
 from daedal.compiler.graph.types import TensorType
@@ -44,7 +45,7 @@ class ForeignNodes:
         self._context = context
         self._model = model
         self._types: dict[str, onnx.ValueInfoProto] | None = None
-        self._outside: set[str] = set()
+        self._outside: dict[str, str] = {}
         self._constants: dict[str, onnx.TensorProto] = {}
         self._frontier: dict[str, None] = {}
 
@@ -55,13 +56,20 @@ class ForeignNodes:
         builder = self._context.builder
         return [name for name in self._frontier if builder.is_computed(name) and name not in inputs]
 
+    @property
+    def outside(self) -> Mapping[str, str]:
+        """Tensors that are not in the graph, and why."""
+        return self._outside
+
     def is_outside(self, name: str) -> bool:
         """Whether a tensor is not in the graph."""
         return name in self._outside
 
     def leave_outside(self, tensor: onnx.TensorProto) -> None:
         """Keep a constant outside the graph, which does not have its type."""
-        self._outside.add(tensor.name)
+        if 0 in tensor.dims and self._add_empty(tensor.name, tensor.data_type, tensor.dims):
+            return
+        self._outside[tensor.name] = _no_such_type(tensor.data_type, tensor.name)
         self._constants[tensor.name] = tensor
 
     def fold_outside(self, node: onnx.NodeProto) -> bool:
@@ -76,13 +84,14 @@ class ForeignNodes:
     def reads_outside(self, node: onnx.NodeProto) -> bool:
         """Whether a node reads a tensor outside the graph; then its results are outside, too."""
         names = names_read(node)
-        if not any(name in self._outside for name in names):
+        reason = next((self._outside[name] for name in names if name in self._outside), None)
+        if reason is None:
             return False
         for name in names:
             resolved = self._context.resolve(name)
             if self._context.builder.is_defined(resolved):
                 self._frontier[resolved] = None
-        self._outside.update(node.output)
+        self._outside.update(dict.fromkeys(node.output, reason))
         return True
 
     def fold(self, node: onnx.NodeProto) -> bool:
@@ -104,6 +113,23 @@ class ForeignNodes:
             return False
         for name, value in zip(filter(None, node.output), results, strict=True):
             self._context.define_constant(name, value)
+        return True
+
+    def add_empty(self, name: str) -> bool:
+        """Make a constant of a tensor without elements; returns whether it is one."""
+        tensor = self._inferred(name)
+        if tensor is None or not all(dim.HasField("dim_value") for dim in tensor.shape.dim):
+            return False
+        return self._add_empty(name, tensor.elem_type, [dim.dim_value for dim in tensor.shape.dim])
+
+    def _add_empty(self, name: str, kind: int, shape: Sequence[int]) -> bool:
+        if 0 not in shape or min(shape) < 0:
+            return False
+        try:
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
+        except KeyError:
+            return False
+        self._context.define_constant(name, np.zeros(shape, dtype))
         return True
 
     def _value(self, name: str) -> Array | None:
@@ -130,11 +156,27 @@ class ForeignNodes:
             )
         builder = self._context.builder
         wrapped = OnnxNode(node, self._context.opset)
-        operands = [self._context.defined(name, wrapped) for name in names_read(node)]
-        for number, name in enumerate(filter(None, node.output)):
-            kind = self._type(name)
+        results = [name for name in node.output if name]
+        computed = {name for name in results if not self.add_empty(name)}
+        if not computed:
+            return
+        read = names_read(node)
+        nothing = next((name for name in read if self._context.is_empty(name)), None)
+        operands = [
+            self._context.defined(name, wrapped)
+            for name in read
+            if not self._context.is_empty(name)
+        ]
+        for number, name in enumerate(results):
+            if name not in computed:
+                continue
+            kind = None if nothing else self._type(name)
             if kind is None:
-                self._outside.add(name)
+                self._outside[name] = (
+                    f"it reads {nothing!r}, which has no elements"
+                    if nothing
+                    else self._why_outside(name)
+                )
                 for operand in operands:
                     self._frontier[operand] = None
                 continue
@@ -189,8 +231,24 @@ class ForeignNodes:
         except (KeyError, ModelError):
             return None
 
+    def _why_outside(self, name: str) -> str:
+        """Why the graph cannot have a tensor that a node computes."""
+        tensor = self._inferred(name)
+        kind = 0 if tensor is None else tensor.elem_type
+        try:
+            TensorType((), onnx.helper.tensor_dtype_to_np_dtype(kind).name)
+        except ModelError:
+            return _no_such_type(kind, name)
+        except KeyError:
+            pass
+        return "its shape or type is known only when it runs"
+
     def _inferred(self, name: str) -> onnx.TypeProto.Tensor | None:
         if self._types is None:
             self._types = tensor_types(self._model)
         found = self._types.get(name)
         return None if found is None else found.type.tensor_type
+
+
+def _no_such_type(kind: int, name: str) -> str:
+    return f"the accelerator does not compute with {element_type_name(kind)}, the type of {name!r}"

@@ -5,6 +5,7 @@ nodes, with static shapes (a symbolic batch becomes 1) and the model's tensor na
 importer takes becomes one that the host runs as it is (`foreign`).
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -71,7 +72,8 @@ def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
         _import_node(context, foreign, norms, proto)
     known = [item.name for item in model.graph.output if not foreign.is_outside(item.name)]
     outputs = [_finish_output(context, name) for name in known if not _is_constant(context, name)]
-    return builder.finish(tuple(dict.fromkeys([*outputs, *foreign.frontier])))
+    graph = builder.finish(tuple(dict.fromkeys([*outputs, *foreign.frontier])))
+    return replace(graph, outside=dict(foreign.outside))
 
 
 def _input_type(value: onnx.ValueInfoProto) -> TensorType:
@@ -123,6 +125,10 @@ def _import_node(
     except UnsupportedError as error:
         context.builder.rewind(mark)
         foreign.add(proto, str(error))
+    except ModelError:  # also of a result without elements, which the graph has not
+        context.builder.rewind(mark)
+        if not all(foreign.add_empty(name) for name in proto.output if name):
+            raise
 
 
 def _is_constant(context: ImportContext, name: str) -> bool:

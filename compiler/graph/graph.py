@@ -78,7 +78,8 @@ class Graph:
 
     `taken` are the names that no pass may give to a new tensor: those of the model, and of every
     graph from which this one was derived. A name means the same values in all of them. `views` are
-    the views of all of them, those included that a pass made and removed again.
+    the views of all of them, those included that a pass made and removed again. `outside` are the
+    tensors of the model that an imported graph leaves out, and why.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Graph:
     types: Mapping[str, TensorType]
     taken: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     views: tuple[View, ...] = field(default=(), compare=False, repr=False)
+    outside: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for array in self.constants.values():

@@ -212,9 +212,9 @@ def test_a_table_at_the_end_runs_on_the_host(rng: np.random.Generator) -> None:
 
 def test_a_table_between_layers_runs_on_the_host(rng: np.random.Generator) -> None:
     model = gated(rng, inside=True)
-    assert (
-        reasons(model)["Sigmoid"]
-        == "the variant has no tables (memory.tables), which would compute it"
+    assert reasons(model)["Sigmoid"] == (
+        "the variant has no tables (memory.tables), which would compute it (variants that have it: "
+        "attention)"
     )
     check_islands(model, rng, 2)
 

@@ -94,7 +94,8 @@ def test_variants_without_wide_results(rng: np.random.Generator) -> None:
     adds = [item for item in artifact.placements if item.op in ("Add", "Sub")]
     assert [item.where for item in adds] == ["host"] * 3
     assert {item.why for item in adds} == {
-        "it has 16 bits, and the variant has no results of 16 bits (units.wide_requantize)"
+        "it has 16 bits, and the variant has no results of 16 bits (units.wide_requantize) "
+        "(variants that have it: attention)"
     }
     inputs = {"x": rng.integers(-128, 128, (3, 24)).astype(np.int8)}
     assert check_layers(artifact, data, inputs).passed

@@ -86,7 +86,7 @@ def import_split(context: ImportContext, node: OnnxNode) -> None:
     axis %= x.rank
     sizes = _split_sizes(context, node, x.shape[axis])
     node.finish()
-    if min(sizes) < 1 or sum(sizes) != x.shape[axis] or len(sizes) != len(node.outputs):
+    if min(sizes, default=-1) < 0 or sum(sizes) != x.shape[axis] or len(sizes) != len(node.outputs):
         raise node.damaged(
             f"{len(node.outputs)} parts must fill {x.shape[axis]} indices, not {list(sizes)}"
         )
@@ -95,8 +95,11 @@ def import_split(context: ImportContext, node: OnnxNode) -> None:
     for name, size in zip(node.outputs, sizes, strict=True):
         ends[axis] = begins[axis] + size
         attrs = {"begins": tuple(begins), "ends": tuple(ends), "steps": (1,) * x.rank}
-        if name:
+        if name and size:
             context.builder.add("slice", [operand], attrs, output=name, name=node.name)
+        elif name:
+            shape = (*x.shape[:axis], 0, *x.shape[axis + 1 :])
+            context.define_constant(name, np.zeros(shape, x.dtype))
         begins[axis] = ends[axis]
 
 
@@ -151,12 +154,17 @@ def _pad_values(context: ImportContext, node: OnnxNode) -> tuple[tuple[int, ...]
 
 
 def import_concat(context: ImportContext, node: OnnxNode) -> None:
-    """Concat-4 to -13."""
-    rank = context.operand_type(node, 0).rank
+    """Concat-4 to -13. Operands without elements add nothing."""
+    places = [index for index, name in enumerate(node.inputs) if not context.is_empty(name)]
+    rank = context.operand_type(node, places[0] if places else 0).rank
     axis = node.integer("axis", 1)
     if not -rank <= axis < rank:
         raise node.damaged(f"axis must lie in {rank} dimensions, not {axis}")
-    operands = [context.operand(node, index) for index in range(len(node.inputs))]
+    operands = [context.operand(node, index) for index in places]
+    if len(operands) == 1 < len(node.inputs):
+        node.finish()
+        context.alias(node.outputs[0], operands[0])
+        return
     context.emit(node, "concat", operands, axis=axis % rank)
 
 

@@ -10,7 +10,7 @@ __all__ = ["import_reduce_max", "import_reduce_mean"]
 
 def import_reduce_mean(context: ImportContext, node: OnnxNode) -> None:
     """ReduceMean-1 to -18 over height, width or both of a map, or the length of a sequence, in
-    which channels may come last."""
+    which channels may come last; over no axes it is its operand."""
     _import(context, node, "avg_pool", {"counted_pads": (0, 0, 0, 0)})
 
 
@@ -23,6 +23,12 @@ def _import(context: ImportContext, node: OnnxNode, op: str, extra: dict[str, At
     """Emit a pool. Channels may come last where all pixels are reduced: axes 1 and 2."""
     x = context.operand_type(node, 0)
     axes = _axes(context, node)
+    if node.integer("noop_with_empty_axes", 0) and not axes:
+        node.integer("keepdims", 1)
+        node.finish()
+        context.alias(node.outputs[0], context.operand(node, 0))
+        return
+    axes = axes or tuple(range(x.rank))
     if x.rank == SEQUENCE_RANK and len(axes) == 1 and axes[0] in (1, 2, -1, -2):
         _import_of_sequence(context, node, op, extra, axes[0] % SEQUENCE_RANK)
         return
@@ -36,7 +42,6 @@ def _import(context: ImportContext, node: OnnxNode, op: str, extra: dict[str, At
         )
     kernel = tuple(x.shape[axis] if axis in resolved else 1 for axis in pixels)
     keeps = node.integer("keepdims", 1)
-    node.integer("noop_with_empty_axes", 0)
     attrs: dict[str, AttrValue] = {"kernel": kernel, "strides": (1, 1), "pads": (0, 0, 0, 0)}
     attrs.update(extra)
     operand = context.operand(node, 0)
@@ -62,7 +67,6 @@ def _import_of_sequence(
     shape = context.operand_type(node, 0).shape
     channels, length = shape[3 - axis], shape[axis]
     keeps = node.integer("keepdims", 1)
-    node.integer("noop_with_empty_axes", 0)
     attrs: dict[str, AttrValue] = {"kernel": (1, length), "strides": (1, 1), "pads": (0, 0, 0, 0)}
     attrs.update(extra)
     operand = context.operand(node, 0)
@@ -80,8 +84,8 @@ def _import_of_sequence(
 
 
 def _axes(context: ImportContext, node: OnnxNode) -> tuple[int, ...]:
-    """Axes from the attribute, or since opset 18 from the operand; none means all."""
+    """Axes from the attribute, or since opset 18 from the operand; none where none are given."""
     given = node.integers("axes", None)
     if given is None and node.input(1) is not None:
         given = tuple(int(axis) for axis in context.required_constant(node, 1).reshape(-1))
-    return tuple(range(context.operand_type(node, 0).rank)) if given is None else given
+    return given or ()

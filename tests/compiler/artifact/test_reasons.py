@@ -1,22 +1,28 @@
 """Why nodes run on the host: what could run on the accelerator is told that it is not quantized."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import daedal
+from daedal.compiler.artifact import missing_parts
 from daedal.isa.artifact import Placement
 from daedal.isa.errors import ModelError
+from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 
 Maker = Callable[[QdqModel, str], str]
 
 ROWS = (
     "the variant has no tables, units.lane_reductions or units.wide_requantize, which would "
-    "compute it"
+    "compute it (variants that have it: attention)"
 )
-TABLE = "the variant has no tables (memory.tables), which would compute it"
+TABLE = (
+    "the variant has no tables (memory.tables), which would compute it (variants that have it: "
+    "attention)"
+)
 UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
 
 
@@ -218,3 +224,19 @@ def test_a_model_of_wide_integers_says_so() -> None:
     model = maker.model(convolution(maker, x)).SerializeToString()
     with pytest.raises(ModelError, match=r"int8 \(QDQ\), and '.*' of 'small' is UINT16, which"):
         daedal.compile(model, "tiny")
+
+
+def test_variants_that_would_run_it_are_found_by_their_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a variant that has tables and reductions already, the rest is named alone."""
+    attention, tiny = load_variant("attention"), load_variant("tiny")
+    units = dataclasses.replace(attention.units, wide_requantize=False)
+    half = dataclasses.replace(attention, units=units)
+    shipped = {"full": attention, "half": half, "tiny": tiny}
+    monkeypatch.setattr(missing_parts, "shipped_variants", lambda: list(shipped))
+    monkeypatch.setattr(missing_parts, "load_variant", shipped.__getitem__)
+    found = missing_parts.names_lacking(half, missing_parts.ROWS)
+    assert found == ("units.wide_requantize", " (variants that have it: full)")
+    lacking, others = missing_parts.names_lacking(tiny, missing_parts.TABLES)
+    assert (lacking, others) == ("tables (memory.tables)", " (variants that have it: full, half)")

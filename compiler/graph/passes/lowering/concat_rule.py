@@ -49,9 +49,10 @@ def lower_concat(context: LoweringContext, node: Node, q: Quantization, output: 
         _lower_concat_of_maps(context, node, maps, q, inner, channels_first(shape), place)
         return context.builder.add("transpose", [inner], {"order": CHANNELS_LAST}, output=output)
     maps = _maps_with_channels_last(context, operands)
-    if maps and axis == len(shape) - 1 and _are_rows(context, operands, maps):
+    joined = _joined_axis(context, operands, maps, axis)
+    if joined == "channels":
         return _lower_concat_of_channels(context, node, maps, q, output)
-    if maps and _count_pixels(context, operands, maps, axis):
+    if joined == "pixels":
         return _lower_concat_of_pixels(context, node, maps, q, output)
     return _lower_concat_of_maps(context, node, operands, q, output, shape, axis)
 
@@ -160,32 +161,31 @@ def _maps_with_channels_last(
     return maps
 
 
-def _are_rows(
-    context: LoweringContext, operands: list[QuantizedTensor], maps: list[QuantizedTensor]
-) -> bool:
-    """Whether the last axis of each operand is that of the channels, of equal pixels."""
-    types = context.builder.types
-    kinds = [types[x.name].shape for x in maps]
-    return len({(kind[0], prod(kind[2:])) for kind in kinds}) == 1 and all(
-        types[x.name].shape[-1] == kind[1] for x, kind in zip(operands, kinds, strict=True)
-    )
-
-
-def _count_pixels(
+def _joined_axis(
     context: LoweringContext,
     operands: list[QuantizedTensor],
     maps: list[QuantizedTensor],
     axis: int,
-) -> bool:
-    """Whether `axis` is the first to count in each operand, which has one image of equal
-    channels."""
+) -> str:
+    """What of the `maps` an axis of the operands joins: "channels", if it has them and the pixels
+    are as many in all; "pixels", if it is the first to count in maps of one image and equal
+    channels; else nothing."""
     types = context.builder.types
-    for x, root in zip(operands, maps, strict=True):
-        shape, (_, channels, *extents) = types[x.name].shape, types[root.name].shape
+    sizes = []
+    for x, root in zip(operands, maps, strict=bool(maps)):
+        shape, (images, channels, *extents) = types[x.name].shape, types[root.name].shape
+        has_channels = shape[-1] == channels
         # The channels of a single pixel are not to be taken for pixels.
-        if prod(shape[:axis]) > 1 or (prod(extents) == 1 and shape[-1] != channels):
-            return False
-    return len({types[x.name].shape[:2] for x in maps}) == 1
+        leads = prod(shape[:axis]) == 1 and (prod(extents) > 1 or has_channels)
+        last = has_channels and axis == len(shape) - 1
+        sizes.append((images, channels, prod(extents), last, leads))
+    if not sizes:
+        return ""
+    columns = [set(column) for column in zip(*sizes, strict=True)]
+    one_image, same_channels, same_pixels = (len(column) == 1 for column in columns[:3])
+    if one_image and same_pixels and columns[3] == {True}:
+        return "channels"
+    return "pixels" if one_image and same_channels and columns[4] == {True} else ""
 
 
 def _rescaled(

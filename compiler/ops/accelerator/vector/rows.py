@@ -4,7 +4,7 @@ A tile has all channels of some pixels. It is loaded once, all stages are comput
 accumulators, mostly in place, and the results are stored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -29,7 +29,7 @@ from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.variant import Variant
 
-__all__ = ["computes_rows", "rows_template", "tensorize_row_stage"]
+__all__ = ["ROW_NEEDS", "computes_rows", "rows_template", "tensorize_row_stage"]
 
 _OVER_BLOCKS = {
     "belows": "alu_add_accumulate",
@@ -97,11 +97,19 @@ _IN_CHUNKS = ("rounded", "squares")
 _CHUNK_BLOCKS = 4
 
 
+ROW_NEEDS: Mapping[str, Callable[[Variant], bool]] = {
+    "tables": lambda variant: variant.memory.tables >= 3,
+    "units.lane_reductions": lambda variant: variant.units.lane_reductions,
+    "units.wide_requantize": lambda variant: variant.units.wide_requantize,
+    "accumulators of 32 bits": lambda variant: variant.array.accumulator_bits == 32,
+    "multipliers of 17 bits": lambda variant: variant.units.multiplier_bits >= 17,
+}
+"""What softmax and norms need, in words, and whether a variant has it."""
+
+
 def computes_rows(variant: Variant) -> bool:
     """Whether `variant` has what softmax and norms need."""
-    array, units = variant.array, variant.units
-    operations = units.lane_reductions and units.wide_requantize and variant.memory.tables >= 3
-    return operations and array.accumulator_bits == 32 and units.multiplier_bits >= 17
+    return all(has(variant) for has in ROW_NEEDS.values())
 
 
 def rows_template(func: PrimFunc, variant: Variant) -> TileTemplate:
