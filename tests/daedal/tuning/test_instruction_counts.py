@@ -9,7 +9,7 @@ from daedal.compiler.ops.accelerator.lowering import lower_node
 from tests.daedal.tuning.test_templates import TEMPLATES, layers
 
 QUICK_LAYERS, QUICK_CONFIGS = 2, 8
-SLOW_LAYERS, SLOW_CONFIGS = 12, 40
+SLOW_LAYERS, SLOW_CONFIGS = 6, 20
 
 
 def check(name: str, seed: int, num_layers: int, num_configs: int) -> None:

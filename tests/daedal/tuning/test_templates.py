@@ -78,7 +78,7 @@ TEMPLATES = (
 """Operators whose layers have spaces."""
 
 QUICK_LAYERS, QUICK_CONFIGS = 2, 2
-SLOW_LAYERS, SLOW_CONFIGS = 12, 25
+SLOW_LAYERS, SLOW_CONFIGS = 6, 10
 
 
 class FewChannels(Pick):
