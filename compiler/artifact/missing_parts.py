@@ -1,11 +1,12 @@
 """Names the parts that an operator needs and a variant lacks, and the variants that have them."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from daedal.compiler.ops.accelerator.vector.rows import ROW_NEEDS
 from daedal.isa.variant import Variant, load_variant, shipped_variants
 
-__all__ = ["ROWS", "TABLES", "WIDE", "has_parts", "names_lacking"]
+__all__ = ["ROWS", "TABLES", "WIDE", "has_parts", "names_lacking", "shipped_machines"]
 
 Needs = Mapping[str, Callable[[Variant], bool]]
 """The parts, in words, and whether a variant has each."""
@@ -24,10 +25,16 @@ def has_parts(variant: Variant, needs: Needs) -> bool:
     return all(has(variant) for has in needs.values())
 
 
+@cache
+def shipped_machines() -> dict[str, Variant]:
+    """The shipped variants by name, read once."""
+    return {name: load_variant(name) for name in shipped_variants()}
+
+
 def names_lacking(variant: Variant, needs: Needs) -> tuple[str, str]:
     """What `variant` lacks, as an enumeration, and which shipped variants have all, in parentheses;
     empty if there is none."""
     *first, last = [name for name, has in needs.items() if not has(variant)]
     lacking = f"{', '.join(first)} or {last}" if first else last
-    names = [name for name in shipped_variants() if has_parts(load_variant(name), needs)]
+    names = [name for name, variant in shipped_machines().items() if has_parts(variant, needs)]
     return lacking, f" (variants that have it: {', '.join(names)})" if names else ""

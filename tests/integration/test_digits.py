@@ -16,6 +16,7 @@ from daedal.isa.variant import Variant
 from daedal.isa.verifier import verify
 from daedal.sim.rtl.device import RtlDevice
 from examples.digits.data import demo_images
+from tests.support.rtl import rtl_device
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
 
@@ -40,6 +41,17 @@ def assert_reference(result: SimulationResult, variant: Variant, num_images: int
     for name, found in result.tensors.items():
         wanted = np.stack([values[name] for values in expected]).reshape(found.shape)
         np.testing.assert_array_equal(found, wanted, err_msg=name)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("tiny", marks=pytest.mark.xdist_group("tiny-rtl")),
+        pytest.param("vta", marks=[pytest.mark.slow, pytest.mark.xdist_group("vta-rtl")]),
+    ]
+)
+def machine(request: pytest.FixtureRequest) -> RtlDevice:
+    """The RTL of a variant."""
+    return rtl_device(daedal.load_variant(request.param))
 
 
 @pytest.mark.parametrize("name", ["vta", "tiny"])
@@ -67,37 +79,34 @@ def test_program_keeps_the_rules(name: str) -> None:
 
 
 @pytest.mark.rtl
-@pytest.mark.xdist_group("vta-rtl")
 @pytest.mark.parametrize("keep_layers", [False, True])
-def test_rtl_equals_functional(vta_rtl: RtlDevice, keep_layers: bool) -> None:
-    artifact = compiled(vta_rtl.variant, keep_layers)
+def test_rtl_equals_functional(machine: RtlDevice, keep_layers: bool) -> None:
+    artifact = compiled(machine.variant, keep_layers)
     images, _ = demo_images(2)
-    found = daedal.simulate(artifact, {"input": images}, device=vta_rtl)
+    found = daedal.simulate(artifact, {"input": images}, device=machine)
     expected = daedal.simulate(artifact, {"input": images})
     for name, array in expected.tensors.items():
         np.testing.assert_array_equal(found.tensors[name], array, err_msg=name)
-    assert_reference(found, vta_rtl.variant, 2)
+    assert_reference(found, machine.variant, 2)
 
 
 @pytest.mark.rtl
-@pytest.mark.xdist_group("vta-rtl")
-def test_every_layer_of_the_program_as_it_is(vta_rtl: RtlDevice) -> None:
+def test_every_layer_of_the_program_as_it_is(machine: RtlDevice) -> None:
     """On the RTL too, without a program of which every layer is an output."""
-    artifact = compiled(vta_rtl.variant, False)
+    artifact = compiled(machine.variant, False)
     images, _ = demo_images(1)
-    check = daedal.check_layers(artifact, MODEL, {"input": images}, device=vta_rtl)
+    check = daedal.check_layers(artifact, MODEL, {"input": images}, device=machine)
     assert check.passed
     assert [item.layer for item in check.tensors if item.layer] == list(artifact.layers)
     assert all(item.difference is not None for item in check.tensors)
 
 
 @pytest.mark.rtl
-@pytest.mark.xdist_group("vta-rtl")
-def test_layer_profiles_add_up(vta_rtl: RtlDevice) -> None:
+def test_layer_profiles_add_up(machine: RtlDevice) -> None:
     """Layers' cycles reach to the last STORE; each unit's classes cover every cycle of the run."""
-    artifact = compiled(vta_rtl.variant, False)
+    artifact = compiled(machine.variant, False)
     images, _ = demo_images(1)
-    result = daedal.simulate(artifact, {"input": images}, device=vta_rtl)
+    result = daedal.simulate(artifact, {"input": images}, device=machine)
     (profile,), (per_layer,) = result.profiles, result.layers
     assert profile.cycles is not None
     assert [item.layer for item in per_layer] == list(artifact.layers)
@@ -108,4 +117,4 @@ def test_layer_profiles_add_up(vta_rtl: RtlDevice) -> None:
         assert sum(counters.classes.values()) == profile.cycles
     products = sum(item.products for item in per_layer)
     assert products == profile.units[Unit.GEMM].work
-    assert products * vta_rtl.variant.macs_per_cycle >= 379_136
+    assert products * machine.variant.macs_per_cycle >= 379_136

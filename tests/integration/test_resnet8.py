@@ -46,6 +46,7 @@ def test_program_keeps_the_rules(folder: Path) -> None:
 
 
 @pytest.mark.rtl
+@pytest.mark.slow
 @pytest.mark.xdist_group("vta-rtl")
 @pytest.mark.parametrize("keep_layers", [False, True])
 def test_rtl_equals_functional(

@@ -42,11 +42,13 @@ class _Watch:
 
     @staticmethod
     def _is_own(path: str) -> bool:
-        """Whether it is code that is loaded: in the repository nothing else may be read."""
+        """Whether it is code that is loaded, or a shipped variant: in the repository nothing else
+        may be read."""
         if path.startswith(_CACHE):
             return True  # even if the cache is in the repository
         if path.startswith(str(_ROOT)) and not path.startswith(sys.prefix):
-            return path.endswith((".py", ".pyc")) or "__pycache__" in path
+            is_variant = Path(path).parent == _ROOT / "variants"  # reasons name others
+            return is_variant or path.endswith((".py", ".pyc")) or "__pycache__" in path
         return path.startswith(_OWN)
 
     @staticmethod

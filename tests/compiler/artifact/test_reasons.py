@@ -234,8 +234,7 @@ def test_variants_that_would_run_it_are_found_by_their_parts(
     units = dataclasses.replace(attention.units, wide_requantize=False)
     half = dataclasses.replace(attention, units=units)
     shipped = {"full": attention, "half": half, "tiny": tiny}
-    monkeypatch.setattr(missing_parts, "shipped_variants", lambda: list(shipped))
-    monkeypatch.setattr(missing_parts, "load_variant", shipped.__getitem__)
+    monkeypatch.setattr(missing_parts, "shipped_machines", lambda: shipped)
     found = missing_parts.names_lacking(half, missing_parts.ROWS)
     assert found == ("units.wide_requantize", " (variants that have it: full)")
     lacking, others = missing_parts.names_lacking(tiny, missing_parts.TABLES)
