@@ -142,7 +142,12 @@ REGISTERS: tuple[Register, ...] = (
     ),
     Register("gie", 0x004, True, "bit 0: global interrupt enable"),
     Register("ier", 0x008, True, "bit 0: interrupt when done"),
-    Register("isr", 0x00C, True, "bit 0: done is pending; write 1 to toggle"),
+    Register(
+        "isr",
+        0x00C,
+        True,
+        "bit 0: done is pending; set when a run ends while bit 0 of ier is 1; write 1 to toggle",
+    ),
     *_pair("program", 0x010, True, "byte address of the first instruction"),
     Register("program_length", 0x018, True, "instructions of the program"),
     Register(

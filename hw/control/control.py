@@ -46,9 +46,10 @@ class Control(wiring.Component):
     Write strobes are honoured. During a run, writes to addresses, lengths, watchdog and limit are
     ignored.
 
-    `interrupt` is a level: `isr & ier & gie`. Reading `control` clears done, as in AP_CTRL. Reading
-    the low half of a 64-bit counter latches its high half in the same cycle, for the next read of
-    the high half; one counter is latched at a time.
+    As in AP_CTRL, the end of a run sets `isr` only while `ier` is set, and reading `control` clears
+    done. `interrupt` is a level: `isr & ier & gie`. Reading the low half of a 64-bit counter
+    latches its high half in the same cycle, for the next read of the high half; one counter is
+    latched at a time.
 
     Members
     -------
@@ -121,7 +122,7 @@ class Control(wiring.Component):
         for name, flag in (("gie", gie), ("ier", ier)):
             with m.If(hits[name] & strobes[0]):
                 m.d.sync += flag.eq(word[0])
-        with m.If(self.finished):
+        with m.If(self.finished & ier):
             m.d.sync += isr.eq(1)
         with m.Elif(hits["isr"] & bit0):
             m.d.sync += isr.eq(~isr)

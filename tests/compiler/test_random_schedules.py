@@ -32,7 +32,7 @@ legal, of attention's 13 and 22 %, in some seeds fewer than `SHARE`."""
 
 NAMES = [name for name in OPERATORS if name not in LONG]
 
-NUM_QUICK, NUM_SLOW = 1, 100
+NUM_QUICK, NUM_SLOW = 1, 40
 
 PER_SHAPE = 5
 """Schedules tried of one shape."""

@@ -6,9 +6,9 @@ leaves them out (`durations`). Fixtures of a wider scope than a function are not
 tests use them.
 
 Seconds are those of the reference processor: on a slower or busier one the measured ones are
-divided by the time of a calibration loop, which runs beside tests of some length. A test that
-exceeds its limit runs once more, so that imports, compiled kernels and builds that it happened to
-pay for first are not counted.
+divided by the time of a calibration loop, which runs after them. A test that exceeds its limit runs
+once more, so that imports, compiled kernels and builds that it happened to pay for first are not
+counted.
 
 ``--cpu-times FILE`` appends the seconds of every test, and of the shared fixtures that were set up
 for it.

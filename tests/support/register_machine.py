@@ -29,7 +29,7 @@ class RegisterMachine:
     hangs, ignores_abort
         A run does not end by itself, or not even by an abort.
     waited_cycles
-        Cycles that runs take beside those of their instructions.
+        Cycles that a run takes besides those of its instructions.
     error
         What runs end with: code, unit, instruction.
     log
@@ -129,7 +129,7 @@ class RegisterMachine:
 
     def _end(self) -> None:
         self._running, self._done = False, True
-        self.values["isr"] = 1
+        self.values["isr"] |= self.values["ier"] & 1
         code, unit, index = self.error or (ErrorCode.NONE, Unit.LOAD, 0)
         if self.error is None:
             self._run()

@@ -120,7 +120,8 @@ class UioMachine:
         for item in REGISTERS:
             if item.name != "control" and not item.writable:
                 self._words[item.offset // 4] = self.machine.values[item.name]
-        self._words[register("isr").offset // 4] = _PENDING if status == _ENDED else 0
+        pending = status == _ENDED and self.machine.values["isr"]
+        self._words[register("isr").offset // 4] = _PENDING if pending else 0
         self._words[0] = status
 
     def _watch(self) -> None:

@@ -211,6 +211,33 @@ def test_a_run_from_start_to_interrupt(rng: np.random.Generator) -> None:
     simulator.run()
 
 
+@pytest.mark.parametrize("enabled", [0, 1])
+def test_only_an_enabled_interrupt_becomes_pending(enabled: int, rng: np.random.Generator) -> None:
+    """As in AP_CTRL: `isr` takes the end of a run while `ier` is set, whatever `gie` is."""
+    dut = Control(variant=TINY)
+
+    async def end_a_run(ctx) -> None:
+        ctx.set(dut.finished, 1)
+        await ctx.tick()
+        ctx.set(dut.finished, 0)
+
+    async def drive(ctx) -> None:
+        await write(ctx, dut, rng, "ier", enabled)
+        await end_a_run(ctx)
+        assert await read(ctx, dut, rng, "isr") == enabled
+        assert await read(ctx, dut, rng, "control") == 0b1110  # done is seen by polling either way
+        assert ctx.get(dut.interrupt) == 0
+        await write(ctx, dut, rng, "gie", 1)
+        await write(ctx, dut, rng, "ier", 1)
+        assert ctx.get(dut.interrupt) == enabled  # nothing of an earlier run rises with `ier`
+        await write(ctx, dut, rng, "isr", enabled)
+        assert await read(ctx, dut, rng, "isr") == 0
+        await end_a_run(ctx)
+        assert await read(ctx, dut, rng, "isr") == 1 and ctx.get(dut.interrupt) == 1
+
+    run(dut, drive)
+
+
 def test_done_is_not_lost_when_it_comes_during_a_read_of_control(rng) -> None:
     """Whatever the cycle in which a run ends, polling `control` sees done exactly once."""
     for delay in range(8):

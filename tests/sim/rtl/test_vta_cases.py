@@ -12,11 +12,12 @@ from daedal.sim.rtl.launch import Launch
 from tests.support.rtl import rtl_device
 from tests.support.vta import case_names, load_case
 
-pytestmark = pytest.mark.rtl
+# Both build the RTL of `vta`.
+pytestmark = [pytest.mark.rtl, pytest.mark.slow]
 
 VARIANT = load_variant("vta")
 # A megacycle of tiles of one row, and layers of half a megacycle each.
-SLOW = {"dense_128x128x128.tophub", "resnet18_C2.tophub", "resnet18_C8.tophub"}
+LONG = {"dense_128x128x128.tophub", "resnet18_C2.tophub", "resnet18_C8.tophub"}
 
 
 def launch_of(translation: Translation) -> Launch:
@@ -48,11 +49,9 @@ def check(folder: Path, names: list[str]) -> None:
         print(f"{name:26} {outcome.profile.cycles:9} cycles")
 
 
-@pytest.mark.heavy(10)
-def test_cases_of_the_usual_run(shared: Path) -> None:
-    check(shared / "vta-streams", [name for name in case_names() if name not in SLOW])
+def test_quick_cases(shared: Path) -> None:
+    check(shared / "vta-streams", [name for name in case_names() if name not in LONG])
 
 
-@pytest.mark.slow
 def test_long_cases(shared: Path) -> None:
-    check(shared / "vta-streams", sorted(SLOW))
+    check(shared / "vta-streams", sorted(LONG))
