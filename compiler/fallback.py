@@ -1,20 +1,12 @@
 """`Fallback`: the quantized tensors that the host computes because the accelerator cannot."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.isa.errors import UserError
 
-__all__ = ["Fallback", "UnfitLayers"]
-
-
-class UnfitLayers(Exception):
-    """Layers of `graph` that cannot be compiled: the error of each, keyed by its result tensor."""
-
-    def __init__(self, graph: Graph, errors: Mapping[str, UserError]) -> None:
-        super().__init__(", ".join(errors))
-        self.graph = graph
-        self.errors = errors
+__all__ = ["Fallback"]
 
 
 class Fallback:
@@ -31,21 +23,23 @@ class Fallback:
         self.first: UserError | None = None
         self.quantized = {node.output for node in imported.nodes if node.op == "quantize"}
 
-    def add(self, unfit: UnfitLayers, whole: Graph | None = None) -> None:
-        """Move the layers of `unfit` to the host. Raises the first error if none is left to move.
+    def add(self, unfit: Sequence[UnfitLayers], whole: Graph | None = None) -> None:
+        """Move all these layers to the host. Raises the first error if none is left to move.
 
         Parameters
         ----------
-        whole : the graph that `unfit.graph` is a part of, if it is one.
+        whole : the graph that those of `unfit` are parts of, if they are.
         """
-        self.first = self.first or next(iter(unfit.errors.values()))
+        first = next(iter(unfit[0].errors.values()))
+        self.first = self.first or first
         known = len(self.reasons)
-        graphs = [unfit.graph] if whole is None else [unfit.graph, whole]
-        for tensor, error in unfit.errors.items():
-            for name in _quantized_from(graphs, tensor, self.quantized):
-                self.reasons.setdefault(name, str(error))
+        graphs = [item.graph for item in unfit] + ([] if whole is None else [whole])
+        for item in unfit:
+            for tensor, error in item.errors.items():
+                for name in _quantized_from(graphs, tensor, self.quantized):
+                    self.reasons.setdefault(name, str(error))
         if len(self.reasons) == known:
-            raise next(iter(unfit.errors.values()))
+            raise first
 
 
 def _quantized_from(graphs: Sequence[Graph], tensor: str, quantized: Collection[str]) -> list[str]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from daedal.compiler.artifact.costs import layer_costs
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.dump import Dump
-from daedal.compiler.fallback import UnfitLayers
 from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout, PixelLayout
@@ -22,6 +21,7 @@ from daedal.compiler.graph.passes.value_ranges import copies_elements
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.link import Alias, LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.constants import map_bytes, parameter_bytes, table_bytes, weight_bytes

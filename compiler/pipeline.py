@@ -13,7 +13,7 @@ from daedal.compiler.borders import check_borders
 from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates, costly_islands, narrow_entries
 from daedal.compiler.dump import Dump
-from daedal.compiler.fallback import Fallback, UnfitLayers
+from daedal.compiler.fallback import Fallback
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes import (
@@ -61,6 +61,7 @@ from daedal.compiler.graph.passes import (
 )
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.same_elements import SameElements
+from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.compiler.launch import CompiledLaunch, compile_launch
 from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.ops.accelerator.vector.rows import computes_rows
@@ -304,19 +305,39 @@ def compile_graph(
             if costly:
                 fallback.reasons.update(costly)
                 continue
-            compiled = tuple(
-                CompiledPart(part, compile_launch(part.graph, builder, code, dump, say))
-                if part.target == ACCELERATOR
-                else CompiledPart(part)
-                for part in parts
-            )
         except UnfitLayers as unfit:
-            fallback.add(unfit, final)
-        else:
-            for item in compiled:
-                if item.launch is not None:
-                    same.add(item.launch.graph)
-            return CompiledGraph(graph, lowered, final, compiled, fallback.reasons, same)
+            fallback.add([unfit], final)
+            continue
+        compiled, unfits = _compile_parts(parts, builder, code, dump, say)
+        if unfits:
+            fallback.add(unfits, final)
+            continue
+        for item in compiled:
+            if item.launch is not None:
+                same.add(item.launch.graph)
+        return CompiledGraph(graph, lowered, final, tuple(compiled), fallback.reasons, same)
+
+
+def _compile_parts(
+    parts: Sequence[Part],
+    builder: ProgramBuilder,
+    code: LayerCode,
+    dump: Dump,
+    say: Callable[[str], None],
+) -> tuple[list[CompiledPart], list[UnfitLayers]]:
+    """The parts, and the layers of all of them that do not fit."""
+    compiled, unfit = list[CompiledPart](), list[UnfitLayers]()
+    for part in parts:
+        try:
+            launch = (
+                compile_launch(part.graph, builder, code, dump, say)
+                if part.target == ACCELERATOR
+                else None
+            )
+            compiled.append(CompiledPart(part, launch))
+        except UnfitLayers as error:
+            unfit.append(error)
+    return compiled, unfit
 
 
 @without_collection
@@ -352,6 +373,8 @@ def _run_passes(
         say(f"graph pass {name}")
         try:
             graph = run_pass(graph)
+        except UnfitLayers:
+            raise
         except UnsupportedError as error:
             raise UnfitLayers(graph, {error.tensor: error}) from error
         same.add(graph)

@@ -30,11 +30,12 @@ class GraphBuilder:
         self._source = source
         self._taken = frozenset(taken)
         if source is not None:
-            self._taken |= source.taken | source.types.keys()
+            self._taken = source.names | self._taken if self._taken else source.names
         self._inputs: list[str] = []
         self._nodes: list[Node] = []
         self._constants: dict[str, Array] = {}
-        self._views: dict[View, None] = dict.fromkeys(source.views if source else ())
+        self._old_views = source.known_views if source else frozenset[View]()
+        self._new_views: dict[View, None] = {}
         self.types: dict[str, TensorType] = {}
 
     def copy_inputs(self) -> None:
@@ -46,9 +47,27 @@ class GraphBuilder:
     def copy_node(self, node: Node, inputs: Sequence[str] | None = None) -> str:
         """Add a node of the source graph again, reading `inputs` instead where given."""
         operands = node.inputs if inputs is None else tuple(inputs)
+        if self._is_unchanged(node, operands):
+            assert self._source is not None
+            self._define(node.output, self._source.types[node.output])
+            self._nodes.append(node)
+            return node.output
         return self.add(
             node.op, operands, node.attrs, output=node.output, name=node.name, note=node.note
         )
+
+    def _is_unchanged(self, node: Node, operands: tuple[str, ...]) -> bool:
+        """Whether `node` is one of the source and its operands are the same: so is its result."""
+        source = self._source
+        if (
+            source is None
+            or operands != node.inputs
+            or source.producers.get(node.output) is not node
+        ):
+            return False
+        for name in operands:
+            self._adopt(name)
+        return all(self.types[name] == source.types[name] for name in operands)
 
     def input(self, name: str, type_: TensorType) -> str:
         """Declare a graph input."""
@@ -101,31 +120,31 @@ class GraphBuilder:
         if op in SAME_ORDER or op == "transpose":
             shape = self.types[node.inputs[0]].shape
             order = ints(values, "order") if op == "transpose" else tuple(range(len(shape)))
-            self._views.setdefault(View(node.inputs[0], output, shape, order))
+            self._add_view(View(node.inputs[0], output, shape, order))
         return output
 
     def remember_same(self, source: str, target: str) -> None:
         """Note that two tensors have the same elements in the same order."""
         shape = self.types[source].shape
-        self._views.setdefault(View(source, target, shape, tuple(range(len(shape)))))
+        self._add_view(View(source, target, shape, tuple(range(len(shape)))))
 
     def remember_part(self, source: str, target: str, shape: Sequence[int], box: Box) -> None:
         """Note that `target` is a part of `source`, seen in this shape; one may be gone."""
         order = tuple(range(len(shape)))
-        self._views.setdefault(View(source, target, tuple(shape), order, box))
+        self._add_view(View(source, target, tuple(shape), order, box))
 
     def mark(self) -> tuple[int, int, int]:
         """The current position, for `rewind`."""
-        return len(self._nodes), len(self.types), len(self._views)
+        return len(self._nodes), len(self.types), len(self._new_views)
 
     def rewind(self, mark: tuple[int, int, int]) -> None:
         """Forget the nodes and tensors that were added after `mark`."""
         num_nodes, num_tensors, num_views = mark
         del self._nodes[num_nodes:]
-        for view in list(self._views)[num_views:]:
-            del self._views[view]
-        for name in list(self.types)[num_tensors:]:
-            del self.types[name]
+        while len(self._new_views) > num_views:
+            self._new_views.popitem()
+        while len(self.types) > num_tensors:
+            name, _ = self.types.popitem()
             self._constants.pop(name, None)
 
     def is_defined(self, name: str) -> bool:
@@ -173,8 +192,16 @@ class GraphBuilder:
             constants,
             types,
             self._taken,
-            tuple(self._views),
+            self._views(),
         )
+
+    def _add_view(self, view: View) -> None:
+        if view not in self._old_views:
+            self._new_views[view] = None
+
+    def _views(self) -> tuple[View, ...]:
+        old = self._source.views if self._source else ()
+        return (*old, *self._new_views) if self._new_views else old
 
     def _define(self, name: str, type_: TensorType) -> None:
         if name in self.types:

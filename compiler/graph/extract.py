@@ -33,9 +33,9 @@ def extract(graph: Graph, from_tensors: Sequence[str], to_tensors: Sequence[str]
     for name in dict.fromkeys(starts):
         if name in needed:
             builder.input(name, graph.types[name])
-    for node in graph.nodes:
-        if node.output in needed and node.output not in starts:
-            builder.copy_node(node)
+    computed = [name for name in needed.difference(starts) if name in graph.producers]
+    for name in sorted(computed, key=graph.positions.__getitem__):
+        builder.copy_node(graph.producers[name])
     return builder.finish(tuple(dict.fromkeys(ends)))
 
 

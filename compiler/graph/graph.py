@@ -112,6 +112,21 @@ class Graph:
                 found[name].append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
 
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """For each computed tensor, the number of its node in the order of `nodes`."""
+        return {name: number for number, node in enumerate(self.nodes) for name in node.outputs}
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """What no new tensor may be called: `taken`, and the names of all tensors."""
+        return self.taken | self.types.keys()
+
+    @cached_property
+    def known_views(self) -> frozenset[View]:
+        """`views` as a set."""
+        return frozenset(self.views)
+
     def type_of(self, name: str) -> TensorType:
         """Type of the tensor called `name`."""
         return self.types[name]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from daedal.compiler.collection import without_collection
 from daedal.compiler.dump import Dump
-from daedal.compiler.fallback import UnfitLayers
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.launch import compile_launch
 from daedal.compiler.layer_code import LayerCode
@@ -95,8 +94,6 @@ def build(task: LayerTask, config: Config | None) -> Program | Result:
         program = compile_launch(
             task.graph, builder, code, Dump(None), lambda _sentence: None
         ).program
-    except UnfitLayers as error:
-        return Result.failed(Failure.BUILD, first_line(next(iter(error.errors.values()))))
     except DaedalError as error:
         return Result.failed(Failure.BUILD, first_line(error))
     try:

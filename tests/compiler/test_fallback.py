@@ -2,10 +2,11 @@
 
 import pytest
 
-from daedal.compiler.fallback import Fallback, UnfitLayers
+from daedal.compiler.fallback import Fallback
 from daedal.compiler.graph import GraphBuilder, TensorType
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.isa.errors import ScheduleError
 
 UNFIT = ScheduleError("it is too large")
@@ -31,15 +32,15 @@ def fallback() -> Fallback:
 def test_a_layer_that_only_a_later_part_reads() -> None:
     part = extract(whole(), ["x"], ["part"])
     found = fallback()
-    found.add(UnfitLayers(part, {"part": UNFIT}), whole())
+    found.add([UnfitLayers(part, {"part": UNFIT})], whole())
     assert found.reasons == {"y_q": "it is too large"}
     assert found.first is UNFIT
 
 
 def test_what_leads_to_no_quantized_tensor_is_an_error() -> None:
     with pytest.raises(ScheduleError, match=r"^it is too large$"):
-        fallback().add(UnfitLayers(whole(), {"alone": UNFIT}), whole())
+        fallback().add([UnfitLayers(whole(), {"alone": UNFIT})], whole())
     found = fallback()
-    found.add(UnfitLayers(whole(), {"other": UNFIT}))
+    found.add([UnfitLayers(whole(), {"other": UNFIT})])
     with pytest.raises(ScheduleError, match=r"^it is too large$"):
-        found.add(UnfitLayers(whole(), {"part": UNFIT}))
+        found.add([UnfitLayers(whole(), {"part": UNFIT})])

@@ -69,11 +69,15 @@ def partition(graph: Graph) -> tuple[Part, ...]:
         members.setdefault(places[node.output], []).append(node)
     order = sorted(members, key=lambda place: place[0])
     names = _names(order)
+    numbers = {place: number for number, place in enumerate(order)}
     return tuple(
         Part(
             name=names[place],
             target=place[1],
-            needs=_needs(graph, members[place], places, names),
+            needs=tuple(
+                names[other]
+                for other in sorted(_needs(graph, members[place], places), key=numbers.__getitem__)
+            ),
             graph=_part(graph, places, place, members[place]),
         )
         for place in order
@@ -130,16 +134,10 @@ def _names(order: list[_Place]) -> Mapping[_Place, str]:
     return names
 
 
-def _needs(
-    graph: Graph,
-    nodes: list[Node],
-    places: Mapping[str, _Place],
-    names: Mapping[_Place, str],
-) -> tuple[str, ...]:
-    """Names of the other parts that compute operands of `nodes`."""
+def _needs(graph: Graph, nodes: list[Node], places: Mapping[str, _Place]) -> set[_Place]:
+    """The other parts that compute operands of `nodes`."""
     made = {name for node in nodes for name in node.inputs if name in graph.producers}
-    found = {places[name] for name in made} - {places[nodes[0].output]}
-    return tuple(name for place, name in names.items() if place in found)
+    return {places[name] for name in made} - {places[nodes[0].output]}
 
 
 def _part(graph: Graph, places: Mapping[str, _Place], place: _Place, nodes: list[Node]) -> Graph:

@@ -32,8 +32,9 @@ from daedal.compiler.graph.ops.registry import get_op, ints, runs_on, whole
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.compiler.target import ACCELERATOR
-from daedal.isa.errors import UnsupportedError
+from daedal.isa.errors import UnsupportedError, UserError
 
 __all__ = ["to_blocked"]
 
@@ -72,8 +73,9 @@ def to_blocked(
 
     Raises
     ------
-    UnsupportedError
-        For an integer operator on a tensor that is not a map (N, C, H, W).
+    UnfitLayers
+        For all integer operators on tensors that are not maps (N, C, H, W), and for products that
+        the array cannot compute.
     """
     assert not depthwise_taps or block_in == block_out, "depthwise modes need a square array"
     return _Blocking(graph, block_in, block_out, batch, depthwise_taps).run()
@@ -104,17 +106,31 @@ class _Blocking:
         self._blocked: dict[str, str] = {}
         self._computed: set[str] = set()
         self._plain: dict[str, str] = {}
+        self._unfit: dict[str, UserError] = {}
 
     def run(self) -> Graph:
         self._builder.copy_inputs()
         for node in self._graph.nodes:
             if runs_on(node.op, ACCELERATOR):
-                self._block_node(node)
+                self._try_to_block(node)
             elif self._keeps_pixels(node):
                 self._block_reshape(node)
             else:
-                self._builder.copy_node(node, [self._as_plain(name) for name in node.inputs])
+                self._copy_plain(node)
+        if self._unfit:
+            raise UnfitLayers(self._graph, self._unfit)
         return self._builder.finish([self._as_plain(name) for name in self._graph.outputs])
+
+    def _copy_plain(self, node: Node) -> None:
+        self._builder.copy_node(node, [self._as_plain(name) for name in node.inputs])
+
+    def _try_to_block(self, node: Node) -> None:
+        """Block a node, or note why that is impossible and go on with its plain form."""
+        try:
+            self._block_node(node)
+        except UnsupportedError as error:
+            self._unfit[node.output] = error
+            self._copy_plain(node)
 
     def _block_node(self, node: Node) -> None:
         x = self._graph.types[node.inputs[0]]

@@ -173,9 +173,8 @@ class _Group:
             known = {source: (values + TABLE_ENTRIES // 2).astype(np.uint8)}
         else:
             known = {source: values.astype(np.int8)}
-        order = {node.output: number for number, node in enumerate(graph.nodes)}
         with np.errstate(all="ignore"):
-            for name in sorted(self.nodes, key=order.__getitem__):
+            for name in sorted(self.nodes, key=graph.positions.__getitem__):
                 node = self.nodes[name]
                 operands = [known[n] if n in known else graph.constant(n) for n in node.inputs]
                 try:
@@ -198,7 +197,6 @@ def _groups(graph: Graph, tensor: str) -> Iterator[_Group]:
     group = _Group(shape)
     if not shape or not group.reach(graph, tensor):
         return
-    order = {node.output: number for number, node in enumerate(graph.nodes)}
     while True:
         if len(group.integers) + len(group.reals) == 1:
             yield group
@@ -206,7 +204,7 @@ def _groups(graph: Graph, tensor: str) -> Iterator[_Group]:
                 return
         if not group.integers:
             return
-        last = max(group.integers, key=lambda name: order.get(name, -1))
+        last = max(group.integers, key=lambda name: graph.positions.get(name, -1))
         larger = group.without(last, graph)
         if larger is None:
             return

@@ -14,7 +14,8 @@ from daedal.compiler.graph.passes.lowering.function_rule import lower_function
 from daedal.compiler.graph.passes.lowering.integer_rules import RULES
 from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
-from daedal.isa.errors import ModelError, UnsupportedError
+from daedal.compiler.graph.unfit import UnfitLayers
+from daedal.isa.errors import ModelError, UnsupportedError, UserError
 
 __all__ = ["lower_qdq"]
 
@@ -66,8 +67,8 @@ def lower_qdq(
     ------
     ModelError
         For a model without quantization.
-    UnsupportedError
-        For a layer whose weights, bias or scales the machine cannot hold; it names the tensor.
+    UnfitLayers
+        For all layers whose weights, bias or scales the machine cannot hold.
     """
     if not any(node.op in ("quantize", "dequantize") for node in graph.nodes):
         raise ModelError(
@@ -106,6 +107,7 @@ class _Lowering:
         self._integers = ("int8", "uint8", "int16") if wide else ("int8", "uint8")
         self._builder = GraphBuilder(graph.name, graph)
         self._integer_names: dict[str, str] = {}
+        self._unfit: dict[str, UserError] = {}
         self._context = LoweringContext(
             graph,
             self._builder,
@@ -122,6 +124,8 @@ class _Lowering:
         for node in self._graph.nodes:
             if node.op == "quantize" and node.output not in self._integer_names:
                 self._lower_quantize(node)
+        if self._unfit:
+            raise UnfitLayers(self._graph, self._unfit)
         for name in self._graph.outputs:
             self._emit(name)
         return self._builder.finish(self._graph.outputs)
@@ -135,7 +139,7 @@ class _Lowering:
             try:
                 lowered = self._context.lower(node.inputs[0], quantization, name)
             except UnsupportedError as error:
-                raise UnsupportedError(str(error), node.output) from error
+                self._unfit[node.output] = error
         self._integer_names[node.output] = (
             self._quantize(node, name) if lowered is None else lowered
         )
