@@ -62,13 +62,15 @@ from daedal.compiler.graph.passes import (
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.graph.unfit import UnfitLayers
-from daedal.compiler.launch import CompiledLaunch, compile_launch
+from daedal.compiler.launch import CompiledLaunch
 from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.ops.accelerator.vector.rows import computes_rows
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
+from daedal.compiler.targets.target import get_target
+from daedal.compiler.targets.tools import Tools
 from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
 
@@ -87,11 +89,15 @@ GraphPass = tuple[str, Callable[[Graph], Graph]]
 
 @dataclass(frozen=True)
 class CompiledPart:
-    """A part, and its launch if its target is the accelerator. The host's code is compiled from the
-    model later, when `compiler.artifact` has cut the part out of it."""
+    """A part, and what its target made of it (`Target.compile`)."""
 
     part: Part
-    launch: CompiledLaunch | None = None
+    code: CompiledLaunch | bytes | None = None
+
+    @property
+    def launch(self) -> CompiledLaunch | None:
+        """Of a part for the accelerator."""
+        return self.code if isinstance(self.code, CompiledLaunch) else None
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,7 @@ class CompiledGraph:
     @property
     def host_parts(self) -> tuple[Graph, ...]:
         """The graphs of the host's parts, in order."""
-        return tuple(item.part.graph for item in self.parts if item.launch is None)
+        return tuple(item.part.graph for item in self.parts if item.code is None)
 
 
 def graph_passes(
@@ -308,7 +314,7 @@ def compile_graph(
         except UnfitLayers as unfit:
             fallback.add([unfit], final)
             continue
-        compiled, unfits = _compile_parts(parts, builder, code, dump, say)
+        compiled, unfits = _compile_parts(parts, Tools(builder, code, dump, say))
         if unfits:
             fallback.add(unfits, final)
             continue
@@ -319,22 +325,13 @@ def compile_graph(
 
 
 def _compile_parts(
-    parts: Sequence[Part],
-    builder: ProgramBuilder,
-    code: LayerCode,
-    dump: Dump,
-    say: Callable[[str], None],
+    parts: Sequence[Part], tools: Tools
 ) -> tuple[list[CompiledPart], list[UnfitLayers]]:
     """The parts, and the layers of all of them that do not fit."""
     compiled, unfit = list[CompiledPart](), list[UnfitLayers]()
     for part in parts:
         try:
-            launch = (
-                compile_launch(part.graph, builder, code, dump, say)
-                if part.target == ACCELERATOR
-                else None
-            )
-            compiled.append(CompiledPart(part, launch))
+            compiled.append(CompiledPart(part, get_target(part.target).compile(part, tools)))
         except UnfitLayers as error:
             unfit.append(error)
     return compiled, unfit

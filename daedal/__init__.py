@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from daedal.operator import build_operator
     from daedal.profiling import profile
     from daedal.quantization import quantize
+    from daedal.targets import add_target
 
 __all__ = [
     "HostRates",
     "Variant",
+    "add_target",
     "build_operator",
     "check_layers",
     "compile",
@@ -34,6 +36,7 @@ __all__ = [
 _HOMES = {
     "HostRates": "daedal.compiler.crossings",
     "Variant": "daedal.isa.variant",
+    "add_target": "daedal.targets",
     "build_operator": "daedal.operator",
     "check_layers": "daedal.checking",
     "compile": "daedal.api",

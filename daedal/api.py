@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler import target as targets
 from daedal.compiler.artifact.host_code import best_levels
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.reader import Source
 from daedal.compiler.model import compile_for_cpu, compile_model, compile_part
 from daedal.compiler.segment_store import default_store
 from daedal.compiler.space import Config
+from daedal.compiler.targets.names import CPU
 from daedal.devices import open_device
 from daedal.isa.artifact import Artifact
 from daedal.isa.errors import UserError
@@ -43,9 +43,6 @@ __all__ = [
     "simulate",
     "target_variant",
 ]
-
-CPU = targets.CPU.name
-"""The target of processors alone."""
 
 Report = Callable[[str], None]
 

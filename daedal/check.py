@@ -20,7 +20,7 @@ from daedal.compiler.graph import Graph, run_all
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.onnxruntime_session import open_session
 from daedal.compiler.pipeline import lowering_passes
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.errors import ToolError
 from daedal.isa.variant import Variant
 

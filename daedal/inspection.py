@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from daedal.api import code_trust
-from daedal.isa.artifact import Artifact, HostPart, Launch, Layer, Placement
+from daedal.isa.artifact import Artifact, HostPart, Launch, Layer, Placement, TargetPart
 from daedal.isa.errors import DaedalError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.runtime.driver import LoadedProgram
@@ -22,7 +22,15 @@ from daedal.runtime.layers import LayerProfile, layer_profiles, layer_tags
 from daedal.runtime.memory_flow import MemoryFlow
 from daedal.sim.timing.device import TimingDevice
 
-__all__ = ["HostReport", "Inspection", "LaunchReport", "LayerReport", "NodeReport", "inspect"]
+__all__ = [
+    "HostReport",
+    "Inspection",
+    "LaunchReport",
+    "LayerReport",
+    "NodeReport",
+    "TargetReport",
+    "inspect",
+]
 
 DEFAULT_MHZ = 100.0
 """Default clock for converting cycles to seconds."""
@@ -68,6 +76,14 @@ class HostReport:
 
 
 @dataclass(frozen=True)
+class TargetReport:
+    """A part of another target, whose time is not known."""
+
+    part: TargetPart
+    seconds: None = None
+
+
+@dataclass(frozen=True)
 class NodeReport:
     """Where a node of the model runs.
 
@@ -88,7 +104,7 @@ class Inspection:
     artifact: Artifact
     memory: str
     mhz: float
-    parts: tuple[LaunchReport | HostReport, ...]
+    parts: tuple[LaunchReport | HostReport | TargetReport, ...]
     nodes: tuple[NodeReport, ...] = ()
 
     @property
@@ -125,13 +141,16 @@ def inspect(
     Raises DeviceError for a program that the cycle model cannot run.
     """
     trust = code_trust(report=warn)
-    parts = tuple(
-        _launch_report(part, memory, mhz)
-        if isinstance(part, Launch)
-        else HostReport(part, _seconds(part, f"part {number}", trust) if time_host else None)
-        for number, part in enumerate(artifact.parts)
-    )
-    report = Inspection(artifact, memory.name, mhz, parts)
+    parts = list[LaunchReport | HostReport | TargetReport]()
+    for number, part in enumerate(artifact.parts):
+        if isinstance(part, Launch):
+            parts.append(_launch_report(part, memory, mhz))
+        elif isinstance(part, TargetPart):
+            parts.append(TargetReport(part))
+        else:
+            seconds = _seconds(part, f"part {number}", trust) if time_host else None
+            parts.append(HostReport(part, seconds))
+    report = Inspection(artifact, memory.name, mhz, tuple(parts))
     return replace(report, nodes=_nodes(report))
 
 
@@ -213,6 +232,7 @@ def _shares_of_time(report: Inspection) -> Mapping[tuple[int | None, str], float
             assert part.seconds is not None, "everything was measured"
             shares[number, ""] = part.seconds / report.seconds
             continue
+        assert isinstance(part, LaunchReport), "the time of other targets is not known"
         for item in part.layers:
             if item.profile is not None:
                 seconds = item.profile.cycles / (1e6 * report.mhz)

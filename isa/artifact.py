@@ -27,6 +27,7 @@ from daedal.isa.artifact_parts import (
     Part,
     Placement,
     Result,
+    TargetPart,
     Value,
     part_from_json,
     part_json,
@@ -55,6 +56,7 @@ __all__ = [
     "Placement",
     "Result",
     "State",
+    "TargetPart",
     "Value",
 ]
 
@@ -199,11 +201,14 @@ class Artifact:
                     zip(manifest["parts"], contents, strict=True)
                 )
             ]
+            targets = {part.target for part in parts if isinstance(part, TargetPart)}
             return cls(
                 parts=tuple(parts),
                 inputs=tuple(value_from_json(item) for item in manifest["inputs"]),
                 outputs=tuple(value_from_json(item) for item in manifest["outputs"]),
-                placements=tuple(placement_from_json(item) for item in manifest["placements"]),
+                placements=tuple(
+                    placement_from_json(item, targets) for item in manifest["placements"]
+                ),
                 states=tuple(state_from_json(item) for item in manifest["states"]),
             )
         except (*READ_FAILURES, ProgramError) as error:

@@ -1,10 +1,11 @@
 """Contents of an artifact: its parts, the tensors between them, and where each node runs.
 
-Each kind has a form in the file's manifest; everything read from there is checked.
+Each kind has a form in the file's manifest; everything read from there is checked. The code of a
+target that the kit does not have is bytes here, and only what runs it knows what they mean.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,7 @@ __all__ = [
     "Part",
     "Placement",
     "Result",
+    "TargetPart",
     "Value",
     "part_from_json",
     "part_json",
@@ -44,7 +46,8 @@ __all__ = [
 ]
 
 PLACES = ("accelerator", "host", "folded")
-"""Where a node of a model can run; a folded node needs no work at run time."""
+"""Where a node of a model can run, besides the targets of `TargetPart`s; a folded node needs no
+work at run time."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,8 @@ class Layer:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a node of the model runs, one of `PLACES`, and why not on the accelerator.
+    """Where a node of the model runs: one of `PLACES`, or the target of a `TargetPart`; and why not
+    on the accelerator.
 
     Attributes
     ----------
@@ -227,16 +231,37 @@ class Launch:
     layers: tuple[Layer, ...]
 
 
-Part = HostPart | Launch
+@dataclass(frozen=True)
+class TargetPart:
+    """A part of the model that another target runs: one that `daedal.add_target` made known.
+
+    Attributes
+    ----------
+    target : its name.
+    inputs, outputs : names of the model's tensors.
+    nodes : the nodes of the model that it computes.
+    code : for what runs it; its form is the target's own.
+    """
+
+    target: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[HostNode, ...]
+    code: bytes
 
 
-_MODEL, _PROGRAM = "onnx", "daedal"
+Part = HostPart | Launch | TargetPart
+
+
+_MODEL, _PROGRAM, _CODE = "onnx", "daedal", "code"
 
 
 def part_members(part: Part) -> dict[str, bytes]:
     """The part's content as members of the zip file, by the ends of their names."""
     if isinstance(part, Launch):
         return {_PROGRAM: part.program.to_bytes()}
+    if isinstance(part, TargetPart):
+        return {_CODE: part.code}
     return {_MODEL: part.model, **({} if part.code is None else code_members(part.code))}
 
 
@@ -245,8 +270,10 @@ def part_member_names(item: Mapping[str, Any]) -> list[str]:
     `part_members`. Raises as `part_from_json`."""
     if item["kind"] == "launch":
         return [_PROGRAM]
+    if item["kind"] == "target":
+        return [_CODE]
     if item["kind"] != "host":
-        raise ValueError("a part must be of the host or a launch")
+        raise ValueError("a part must be of the host, a launch, or of another target")
     return [_MODEL, *([] if item["code"] is None else code_member_names(item["code"]))]
 
 
@@ -257,6 +284,14 @@ def part_json(part: Part) -> dict[str, Any]:
             "kind": "host",
             "nodes": [dataclasses.asdict(item) for item in part.nodes],
             "code": None if part.code is None else code_json(part.code),
+        }
+    if isinstance(part, TargetPart):
+        return {
+            "kind": "target",
+            "target": part.target,
+            "inputs": list(part.inputs),
+            "outputs": list(part.outputs),
+            "nodes": [dataclasses.asdict(item) for item in part.nodes],
         }
     return {
         "kind": "launch",
@@ -272,9 +307,11 @@ def part_from_json(item: dict[str, Any], members: Mapping[str, bytes], source: s
     Raises what `daedal.isa.program.READ_FAILURES` lists, ArtifactError and ProgramError.
     """
     if item["kind"] == "host":
-        nodes = tuple(HostNode(word(node["op"]), text(node["name"])) for node in item["nodes"])
         code = None if item["code"] is None else code_from_json(item["code"], members)
-        return HostPart(members[_MODEL], nodes, code)
+        return HostPart(members[_MODEL], _nodes(item), code)
+    if item["kind"] == "target":
+        inputs, outputs = (tuple(map(text, item[end])) for end in ("inputs", "outputs"))
+        return TargetPart(word(item["target"]), inputs, outputs, _nodes(item), members[_CODE])
     program = Program.from_bytes(members[_PROGRAM], source=source)
     layers = tuple(_layer(layer) for layer in item["layers"])
     check_marks(program, [layer.tag for layer in layers], source)
@@ -290,6 +327,10 @@ def part_from_json(item: dict[str, Any], members: Mapping[str, bytes], source: s
 def value_from_json(item: dict[str, Any]) -> Value:
     """An input or output from the manifest; raises as `part_from_json`."""
     return Value(text(item["name"]), wholes(item["shape"]))
+
+
+def _nodes(item: dict[str, Any]) -> tuple[HostNode, ...]:
+    return tuple(HostNode(word(node["op"]), text(node["name"])) for node in item["nodes"])
 
 
 def _binding(item: dict[str, Any]) -> Binding:
@@ -348,10 +389,11 @@ def _counterpart(item: dict[str, Any]) -> Counterpart:
     return Counterpart(text(item["name"]), _moves(item["moves"]), _box(item["box"]))
 
 
-def placement_from_json(item: dict[str, Any]) -> Placement:
-    """A placement from the manifest; raises as `part_from_json`."""
+def placement_from_json(item: dict[str, Any], targets: Collection[str] = ()) -> Placement:
+    """A placement from the manifest of an artifact whose parts are of these other `targets`, too;
+    raises as `part_from_json`."""
     where = text(item["where"])
-    if where not in PLACES:
+    if where not in PLACES and where not in targets:
         raise ValueError(f"{where!r} is no place")
     return Placement(
         node=text(item["node"]),

@@ -1,4 +1,4 @@
-"""`Executor`: runs an artifact: its parts in order, on the host and on a device."""
+"""`Executor`: runs an artifact: its parts in order, on the host, on a device, on other targets."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.artifact import Artifact, Binding, Launch, State
+from daedal.isa.artifact import Artifact, Binding, Launch, State, TargetPart
+from daedal.isa.artifact_parts import Part
 from daedal.isa.errors import ArtifactError, ModelError
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.runtime.driver import LoadedProgram
-from daedal.runtime.host import Arrays
-from daedal.runtime.host_parts import CodeTrust, load_host_part
+from daedal.runtime.host import Arrays, HostModel
+from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
 from daedal.runtime.states import DeviceState
+from daedal.runtime.target_parts import Kept, TargetRun, bring
 
 __all__ = ["Executor", "RunResult"]
 
@@ -54,9 +56,7 @@ class Executor:
     ) -> None:
         self.artifact = artifact
         self._parts = [
-            _LoadedLaunch(part, _needed(device), artifact.states)
-            if isinstance(part, Launch)
-            else load_host_part(part, f"part {number}", trust)
+            _loaded(part, f"part {number}", artifact.states, device, trust)
             for number, part in enumerate(artifact.parts)
         ]
 
@@ -80,9 +80,14 @@ class Executor:
             for state in self._states:
                 state.check(position)
         values: Arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        kept: dict[str, Kept] = {}
         tensors: dict[str, npt.NDArray[np.int64]] = {}
         profiles: list[Profile] = []
         for part in self._parts:
+            if isinstance(part, TargetRun):
+                part.run(values, kept)
+                continue
+            bring(kept, values, part.inputs)
             if not isinstance(part, _LoadedLaunch):
                 values.update(part.run(values))
                 continue
@@ -93,6 +98,7 @@ class Executor:
         if position is not None:
             for state in self._states:
                 state.store(position)
+        bring(kept, values, [item.name for item in self.artifact.outputs])
         return RunResult(self._outputs(values), tensors, tuple(profiles), values)
 
     @property
@@ -108,6 +114,21 @@ class Executor:
                 f"{missing[0]!r}; compile the model again"
             )
         return {item.name: values[item.name] for item in self.artifact.outputs}
+
+
+def _loaded(
+    part: Part,
+    what: str,
+    states: Sequence[State],
+    device: Device | None,
+    trust: CodeTrust | None,
+) -> "_LoadedLaunch | TargetRun | HostModel | CompiledPart":
+    """A part that is ready to run; `what` names it in errors."""
+    if isinstance(part, Launch):
+        return _LoadedLaunch(part, _needed(device), states)
+    if isinstance(part, TargetPart):
+        return TargetRun(part)
+    return load_host_part(part, what, trust)
 
 
 def _needed(device: Device | None) -> Device:
@@ -131,6 +152,7 @@ class _LoadedLaunch:
             _check_shape(binding, specs[binding.tensor].shape)
         self._shapes = {name: spec.shape for name, spec in specs.items()}
         self._launch = launch
+        self.inputs = tuple(binding.name for binding in launch.inputs)
         self._loaded = LoadedProgram.place(launch.program, device, kept)
         self.states = [
             DeviceState(

@@ -87,7 +87,9 @@ class CompiledPart:
         self._program = HostProgram(code)
         self._part = part
         self._what = what
-        self._quantized = QuantizedInputs(ModelProto.FromString(part.model))
+        model = ModelProto.FromString(part.model)
+        self.inputs = tuple(item.name for item in model.graph.input)
+        self._quantized = QuantizedInputs(model)
 
     def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
         """Outputs by name; numbers are converted where the model takes floats.

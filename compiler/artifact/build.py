@@ -18,20 +18,23 @@ from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.append import Q_APPEND
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.lowering.quantized_weights import find_weights, weight_axis
-from daedal.compiler.graph.passes.partition import Part
+from daedal.compiler.graph.passes.partition import Part as GraphPart
 from daedal.compiler.launch import CompiledLaunch
 from daedal.compiler.pipeline import CompiledGraph
 from daedal.compiler.states import BoundState
 from daedal.isa.artifact import (
     Artifact,
+    Binding,
     HostNode,
     HostPart,
     Launch,
     Layer,
     Result,
     State,
+    TargetPart,
     Value,
 )
+from daedal.isa.artifact_parts import Part
 from daedal.isa.errors import UnsupportedError
 from daedal.isa.tensor import TensorSpec
 from daedal.native.cache import ObjectCache
@@ -103,12 +106,15 @@ class _Build:
 
     def artifact(self) -> Artifact:
         launches, models = iter(self._launches), iter(range(len(self._host.numbers)))
-        parts: list[HostPart | Launch] = [
-            HostPart(self._host.model(next(models)), _host_nodes(item.part.graph))
-            if item.launch is None
-            else next(launches)
-            for item in self._compiled.parts
-        ]
+        parts = list[Part]()
+        for item in self._compiled.parts:
+            if isinstance(item.code, bytes):
+                parts.append(self._target_part(item.part, item.code))
+            elif item.code is not None:
+                parts.append(next(launches))
+            else:
+                nodes = _host_nodes(item.part.graph)
+                parts.append(HostPart(self._host.model(next(models)), nodes))
         parts += [HostPart(self._host.model(index)) for index in models]
         return Artifact(
             parts=tuple(self._with_weight_costs(part) for part in parts),
@@ -116,12 +122,18 @@ class _Build:
             outputs=tuple(self._value(name) for name in self._ends),
             placements=place_nodes(
                 self._cutter,
+                parts,
                 self._launched(parts),
                 self._on_host(parts),
                 self._reasons().of,
             ),
             states=tuple(self._state_of(item) for item in self._states),
         )
+
+    def _target_part(self, part: GraphPart, code: bytes) -> TargetPart:
+        """A part of a target that the kit does not have. It has the model's tensors as they are."""
+        graph = part.graph
+        return TargetPart(part.target, graph.inputs, graph.outputs, _host_nodes(graph), code)
 
     def _state_of(self, bound: BoundState) -> State:
         """Where a launch has a state."""
@@ -133,9 +145,9 @@ class _Build:
                     return State(bound.name, bound.new, tensor, axis, bound.rows, begin)
         raise AssertionError(f"no launch has {bound.tensor!r}")
 
-    def _with_weight_costs(self, part: HostPart | Launch) -> HostPart | Launch:
+    def _with_weight_costs(self, part: Part) -> Part:
         """The part with the costs of weights that do not fit into int8."""
-        if isinstance(part, HostPart):
+        if not isinstance(part, Launch):
             return part
         layers = []
         stored = {binding.name for binding in part.inputs} | {x.output for x in part.layers}
@@ -209,33 +221,36 @@ class _Build:
         for item in self._compiled.parts:
             if item.launch is not None:
                 known |= {binding.name for binding in next(launches).outputs}
+            elif item.code is not None:
+                known |= set(item.part.graph.outputs)
             elif item is not last:
                 tasks.append(HostTask(frozenset(known), self._wanted(item.part)))
         return [*tasks, HostTask(frozenset(known), tuple(self._ends))]
 
-    def _wanted(self, part: Part) -> tuple[str, ...]:
-        """The results of a part that launches read; what only host parts read is computed by the
-        first that needs it."""
+    def _wanted(self, part: GraphPart) -> tuple[str, ...]:
+        """The results of a part that other targets read; what only host parts read is computed by
+        the first that needs it."""
         names = [
             self._bindings.name(name)
             for item in self._compiled.parts
-            if item.launch is not None and part.name in item.part.needs
-            for name in item.launch.graph.inputs
+            if item.code is not None and part.name in item.part.needs
+            for name in (item.launch or item.part).graph.inputs
             if name in part.graph.outputs
         ]
         names = [name for name in names if name not in self._kept]
         return tuple(dict.fromkeys(names))
 
-    def _launched(self, parts: Sequence[HostPart | Launch]) -> dict[int, tuple[int, str]]:
-        """Part and layer of each node that programs compute, by the node's number in the model."""
+    def _launched(self, parts: Sequence[Part]) -> dict[int, tuple[int, str]]:
+        """Part and layer of each node that the host does not compute, by the node's number in the
+        model."""
         found: dict[int, tuple[int, str]] = {}
         left: set[str] = {*self._starts, *(name for name in self._cutter.inputs)}
         for number, part in enumerate(parts):
             if isinstance(part, HostPart):
                 continue
-            known = left | {binding.name for binding in part.inputs}
-            ends = [binding.name for binding in part.outputs]
-            steps = [(self._tensor_of(layer), layer.output) for layer in part.layers]
+            known, ends, steps = left | set(_names(part.inputs)), _names(part.outputs), []
+            if isinstance(part, Launch):
+                steps = [(self._tensor_of(layer), layer.output) for layer in part.layers]
             steps += [(name, "") for name in ends]
             for name, layer in steps:
                 if name in self._cutter.producers:
@@ -249,7 +264,7 @@ class _Build:
         """The model's tensor that a layer computes."""
         return layer.output if layer.output in self._cutter.producers else layer.name
 
-    def _on_host(self, parts: Sequence[HostPart | Launch]) -> dict[int, int]:
+    def _on_host(self, parts: Sequence[Part]) -> dict[int, int]:
         """The first host part that runs each node, by the node's number in the model.
 
         Some transposes are in no host part: the driver does them while it packs and unpacks.
@@ -275,6 +290,11 @@ class _Build:
         value = self._types.get(name)
         dims = value.type.tensor_type.shape.dim if value is not None else ()
         return Value(name, tuple(int(dim.dim_value) for dim in dims))
+
+
+def _names(exchanged: Sequence[Binding | str]) -> list[str]:
+    """The model's names of what a part exchanges."""
+    return [item if isinstance(item, str) else item.name for item in exchanged]
 
 
 def _static_types(model: onnx.ModelProto, imported: Graph) -> dict[str, onnx.ValueInfoProto]:

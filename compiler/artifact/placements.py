@@ -1,12 +1,13 @@
 """The report: where each node of a model runs, and why it does not run on the accelerator."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 
 from daedal.compiler.artifact.products import count_products
 from daedal.compiler.frontend.cut import ModelCutter, is_static
-from daedal.isa.artifact import Placement
+from daedal.isa.artifact import Placement, TargetPart
+from daedal.isa.artifact_parts import Part
 
 __all__ = ["place_nodes"]
 
@@ -15,6 +16,7 @@ _QUANTIZATION = ("DequantizeLinear", "QuantizeLinear")
 
 def place_nodes(
     cutter: ModelCutter,
+    parts: Sequence[Part],
     launched: Mapping[int, tuple[int, str]],
     on_host: Mapping[int, int],
     why_host: Callable[[onnx.NodeProto], str],
@@ -23,18 +25,21 @@ def place_nodes(
 
     Parameters
     ----------
-    launched : the artifact's part and the layer, by number of the model's node.
+    parts : of the artifact.
+    launched : the number of the part and the layer, by number of the model's node.
     on_host : the artifact's part, by number. A node in both mappings runs on the host, too.
     why_host : why the host runs a node.
     """
     return tuple(
-        _place(cutter, number, launched, on_host, why_host) for number in range(len(cutter.nodes))
+        _place(cutter, number, parts, launched, on_host, why_host)
+        for number in range(len(cutter.nodes))
     )
 
 
 def _place(
     cutter: ModelCutter,
     number: int,
+    parts: Sequence[Part],
     launched: Mapping[int, tuple[int, str]],
     on_host: Mapping[int, int],
     why_host: Callable[[onnx.NodeProto], str],
@@ -47,8 +52,9 @@ def _place(
         where, why = "host", why_host(node)
         part = on_host[number]
     elif number in launched and node.op_type not in _QUANTIZATION:
-        where = "accelerator"
         part, layer = launched[number]
+        computing = parts[part]
+        where = computing.target if isinstance(computing, TargetPart) else "accelerator"
     return Placement(
         node=node.name or output,
         op=node.op_type,

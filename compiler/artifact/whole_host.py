@@ -46,7 +46,7 @@ def host_artifact(
         parts=(part,),
         inputs=tuple(_value(cutter, name) for name in cutter.inputs),
         outputs=tuple(_value(cutter, name) for name in cutter.outputs),
-        placements=place_nodes(cutter, {}, dict.fromkeys(run, 0), lambda _node: _WHY),
+        placements=place_nodes(cutter, (part,), {}, dict.fromkeys(run, 0), lambda _node: _WHY),
     )
 
 

@@ -9,7 +9,7 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.registry import get_op, runs_on
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.tensor import Box
 
 __all__ = [

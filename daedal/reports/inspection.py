@@ -1,12 +1,20 @@
 """What ``daedal inspect`` found, as tables and as plain data."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from daedal.inspection import HostReport, Inspection, LaunchReport, LayerReport, NodeReport
+from daedal.inspection import (
+    HostReport,
+    Inspection,
+    LaunchReport,
+    LayerReport,
+    NodeReport,
+    TargetReport,
+)
 from daedal.isa.table import BASES
 from daedal.reports.artifact import placement_json, summary_lines, target_json
 from daedal.reports.console import print_wide
@@ -31,10 +39,7 @@ def inspection_json(report: Inspection) -> dict[str, Any]:
         "outputs": [{"name": item.name, "shape": list(item.shape)} for item in artifact.outputs],
         "seconds": report.seconds,
         "costs": costs_json(artifact),
-        "parts": [
-            _launch_json(part) if isinstance(part, LaunchReport) else _host_json(part)
-            for part in report.parts
-        ],
+        "parts": [_part_json(part) for part in report.parts],
         "nodes": [
             {
                 **placement_json(item.placement),
@@ -44,6 +49,13 @@ def inspection_json(report: Inspection) -> dict[str, Any]:
             for item in report.nodes
         ],
     }
+
+
+def _part_json(part: LaunchReport | HostReport | TargetReport) -> dict[str, Any]:
+    if isinstance(part, TargetReport):
+        steps = [{"op": node.op, "name": node.name} for node in part.part.nodes]
+        return {"kind": "target", "target": part.part.target, "seconds": None, "steps": steps}
+    return _launch_json(part) if isinstance(part, LaunchReport) else _host_json(part)
 
 
 def _host_json(part: HostReport) -> dict[str, Any]:
@@ -125,6 +137,18 @@ def _parts_table(report: Inspection) -> Table:
         if isinstance(part, HostReport):
             steps = f"{len(part.host.nodes)}"
             table.add_row("host", "", "", steps, "", "", "", "", "", _time(part.seconds), share)
+            continue
+        if isinstance(part, TargetReport):
+            own = part.part
+            table.add_row(
+                own.target,
+                _names(own.inputs),
+                _names(own.outputs),
+                f"{len(own.nodes)}",
+                *[""] * 5,
+                _time(None),
+                share,
+            )
             continue
         program = part.launch.program
         table.add_row(
@@ -209,7 +233,7 @@ def _macs(item: NodeReport) -> str:
     return "not known" if item.placement.macs is None else f"{item.placement.macs:,}"
 
 
-def _names(given: list[str]) -> str:
+def _names(given: Sequence[str]) -> str:
     """Two of the names; a tensor may be bound several times, in several layouts."""
     names = list(dict.fromkeys(given))
     shown = ", ".join(clip_text(name, _NAME_LENGTH) for name in names[:2])

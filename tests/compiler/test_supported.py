@@ -15,7 +15,7 @@ from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.ops.onnx.table import LOWERINGS
 from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.supported import supported_operators
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import Array, QdqModel
 

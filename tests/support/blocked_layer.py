@@ -4,7 +4,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op, runs_on
 from daedal.compiler.graph.passes import moves_to_views
 from daedal.compiler.pipeline import graph_passes
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.variant import Variant
 
 __all__ = ["blocked_layers"]

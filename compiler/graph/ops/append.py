@@ -13,7 +13,7 @@ from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import check_activation, check_params, requantize
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, whole
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["APPEND", "Q_APPEND", "append_region", "has_states"]
 

@@ -25,7 +25,7 @@ from daedal.compiler.graph.ops.registry import (
 )
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.attention import MeanConstants, attention_weights, weighted_mean
 from daedal.isa.row_functions import Step
 from daedal.isa.scratchpad import TABLE_ENTRIES

@@ -14,7 +14,7 @@ from daedal.compiler.graph.ops.integer import (
 )
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, require
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["Q_CHANNEL_REQUANTIZE"]
 

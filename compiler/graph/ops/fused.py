@@ -24,7 +24,7 @@ from daedal.compiler.graph.ops.looked_up import (
 )
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, register
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = [
     "CONVOLUTIONS",

@@ -21,7 +21,7 @@ from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, int
 from daedal.compiler.graph.ops.windows import convolve
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["Q_CONV2D", "Q_DENSE"]
 

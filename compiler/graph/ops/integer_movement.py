@@ -25,7 +25,7 @@ from daedal.compiler.graph.ops.movement import (
 )
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["Q_CONCAT", "Q_PAD", "Q_RESIZE", "Q_SLICE"]
 

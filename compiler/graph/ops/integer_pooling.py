@@ -16,7 +16,7 @@ from daedal.compiler.graph.ops.pooling import infer_pool_shape
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
 from daedal.compiler.graph.ops.windows import sliding_windows
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["Q_AVG_POOL", "Q_MAX_POOL", "divisor_indices"]
 

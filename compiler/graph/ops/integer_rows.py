@@ -31,7 +31,7 @@ from daedal.compiler.graph.ops.registry import (
 )
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.norms import Norm, norm
 from daedal.isa.row_functions import Step
 from daedal.isa.scratchpad import TABLE_ENTRIES

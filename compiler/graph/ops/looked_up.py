@@ -15,7 +15,7 @@ from daedal.compiler.graph.ops.integer_elementwise import Q_ADD, Q_MUL, Q_REQUAN
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, get_op, register
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.scratchpad import TABLE_ENTRIES
 
 __all__ = [

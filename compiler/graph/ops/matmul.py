@@ -23,7 +23,7 @@ from daedal.compiler.graph.ops.registry import (
     whole,
 )
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["MATMUL", "Q_MATMUL", "check_maps", "correction", "products"]
 

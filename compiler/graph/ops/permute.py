@@ -19,7 +19,7 @@ from daedal.compiler.graph.ops.integer import (
 )
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["Q_PERMUTE", "vector_order", "vectors_of"]
 

@@ -11,7 +11,7 @@ from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import check_activation
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, whole
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["IMAGES_TO_PIXELS", "PIXELS_TO_IMAGES"]
 

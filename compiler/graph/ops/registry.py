@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy.typing as npt
 
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import CPU, Target
+from daedal.compiler.targets.names import CPU
 from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = [
@@ -82,7 +82,7 @@ class OpDef:
     infer : result type from operand types and attributes; raises ModelError.
     evaluate : result array from operand arrays (physical), their types and attributes.
     op_class : what it can be fused with.
-    targets : those that run it, the preferred one first.
+    targets : names of the targets of the kit that run it, the preferred one first.
     is_view : whether it takes no instruction because the result shares the operands' memory.
     doc : one line for listings.
     """
@@ -95,7 +95,7 @@ class OpDef:
     num_optional: int = 0
     variadic: bool = False
     op_class: OpClass = OpClass.OPAQUE
-    targets: tuple[Target, ...] = (CPU,)
+    targets: tuple[str, ...] = (CPU,)
     is_view: bool = False
     doc: str = ""
 
@@ -132,8 +132,8 @@ def get_op(name: str) -> OpDef:
     return _REGISTRY[name]
 
 
-def runs_on(name: str, target: Target) -> bool:
-    """Whether `target` runs operator `name`."""
+def runs_on(name: str, target: str) -> bool:
+    """Whether the target of the kit called `target` runs operator `name`."""
     return target in get_op(name).targets
 
 

@@ -15,7 +15,7 @@ from daedal.compiler.graph.ops.integer import check_activation
 from daedal.compiler.graph.ops.movement import infer_concat_shape
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["CONCAT_VIEW", "RESHAPE_VIEW", "ROWS_VIEW", "SLICE_VIEW", "run_of_blocks"]
 

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import get_op, runs_on
-from daedal.compiler.target import ACCELERATOR, CPU, Target
+from daedal.compiler.graph.ops.registry import runs_on
+from daedal.compiler.targets.names import ACCELERATOR, CPU
+from daedal.compiler.targets.target import Target, targets_of
 from daedal.isa.errors import ModelError
 
 __all__ = ["Part", "assign_targets", "partition"]
 
-_Place = tuple[int, Target]
-"""The level of a part, and its target: parts of one level do not depend on each other."""
+_Place = tuple[int, str]
+"""The level of a part, and its target's name: parts of one level do not depend on each other."""
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,14 @@ class Part:
     Parameters
     ----------
     name : unique: the target's name and a number.
-    target : what runs it. A part for the accelerator becomes one program.
+    target : name of the target that runs it.
     needs : names of the parts whose results it reads, in the order in which they run.
     graph : reads results of earlier parts and computes those that later parts read. Outputs of the
         whole graph are outputs of the part that computes them.
     """
 
     name: str
-    target: Target
+    target: str
     needs: tuple[str, ...]
     graph: Graph
 
@@ -92,24 +93,30 @@ def _why(graph: Graph) -> str:
     return "has no integer operator between QuantizeLinear nodes"
 
 
-def assign_targets(graph: Graph) -> Mapping[str, Target]:
-    """The target of each tensor of `graph` that is not constant: of the node that computes it.
+def assign_targets(graph: Graph) -> Mapping[str, str]:
+    """The target's name for each tensor of `graph` that is not constant: of the node that computes
+    it.
 
-    A node that several targets run goes where the fewest bytes of its operands have to be brought,
-    and of those to the one that its operator lists first. The CPU has the inputs.
+    A node that several targets run goes where it ends first, together with the transfer of those of
+    its operands that other targets have. Where that is equal, its operator's order counts. The CPU
+    has the inputs.
     """
     found = dict.fromkeys(graph.inputs, CPU)
     for node in graph.nodes:
-        targets = get_op(node.op).targets
-        brought = [_brought_bytes(graph, node, target, found) for target in targets]
-        found[node.output] = targets[brought.index(min(brought))]
+        first, *others = targets_of(graph, node)
+        best = first
+        if others:
+            seconds = [_seconds(graph, node, target, found) for target in (first, *others)]
+            best = (first, *others)[seconds.index(min(seconds))]
+        found[node.output] = best.name
     return found
 
 
-def _brought_bytes(graph: Graph, node: Node, target: Target, found: Mapping[str, Target]) -> int:
-    """Bytes of the operands of `node` that other targets than `target` have."""
-    names = {name for name in node.inputs if found.get(name, target) != target}
-    return sum(graph.types[name].size_bytes for name in names)
+def _seconds(graph: Graph, node: Node, target: Target, found: Mapping[str, str]) -> float:
+    """Estimated time of `node` on `target`, which fetches what other targets have."""
+    names = {name for name in node.inputs if found.get(name, target.name) != target.name}
+    size = sum(graph.types[name].size_bytes for name in names)
+    return target.seconds(graph, node) + target.crossing_seconds(size)
 
 
 def _places(graph: Graph) -> Mapping[str, _Place]:
@@ -127,7 +134,7 @@ def _places(graph: Graph) -> Mapping[str, _Place]:
 def _names(order: list[_Place]) -> Mapping[_Place, str]:
     """A name for each part: the parts of a target are numbered in order."""
     names: dict[_Place, str] = {}
-    counts: Counter[Target] = Counter()
+    counts: Counter[str] = Counter()
     for place in order:
         names[place] = f"{place[1]}{counts[place[1]]}"
         counts[place[1]] += 1

@@ -23,7 +23,7 @@ from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
 from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.space import Space
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.compiler.workload import layer_kinds
 from daedal.isa.errors import UserError
 from daedal.isa.scratchpad import Memory, scratchpads

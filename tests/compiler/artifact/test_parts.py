@@ -9,7 +9,8 @@ import pytest
 
 import daedal
 from daedal.compiler.graph.ops import get_op, registry
-from daedal.compiler.target import Target
+from daedal.compiler.targets import target as targets
+from daedal.compiler.targets.cpu import Cpu
 from daedal.isa.artifact import Artifact, HostPart, Launch
 from tests.compiler.graph.qdq_models import QdqModel
 
@@ -19,6 +20,11 @@ SHAPE = (1, 5, 6, 6)
 def conv(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
     w = maker.weights(rng.integers(-127, 128, (5, 5, 3, 3)).astype(np.int8), 0.01)
     return maker.quantize(maker.op("Conv", x, w, pads=[1, 1, 1, 1]), 0.08, 3)
+
+
+class Second(Cpu):
+    name = "second"
+    title = "a processor that only this test has"
 
 
 def test_host_parts_in_a_row(
@@ -33,8 +39,9 @@ def test_host_parts_in_a_row(
     model = maker.model("y").SerializeToString()
     usual = daedal.compile(model, "tiny", host=None, cpu_levels=())
     definition = get_op("softmax")
-    second = Target("second", "a processor that only this test has")
-    changed = dataclasses.replace(definition, targets=(second,))
+    monkeypatch.setattr(targets, "_TARGETS", {})
+    targets.add_target(Second())
+    changed = dataclasses.replace(definition, targets=(Second.name,))
     monkeypatch.setitem(registry._REGISTRY, "softmax", changed)
     artifact = daedal.compile(model, "tiny", host=None, cpu_levels=())
     kinds = [type(part) for part in artifact.parts]

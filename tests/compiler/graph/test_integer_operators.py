@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daedal.check import run_onnxruntime
 from daedal.compiler.graph import get_op, run
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.errors import UnsupportedError
 from tests.compiler.graph.qdq_models import Array, QdqModel, lower
 

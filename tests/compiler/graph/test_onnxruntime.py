@@ -12,7 +12,7 @@ from daedal.check import compare_operators, integer_layers, run_onnxruntime
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import extract, run, run_all
 from daedal.compiler.graph.passes import partition, to_blocked
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from tests.compiler.graph.qdq_models import passes, random_inputs
 
 Array = npt.NDArray[Any]

@@ -8,17 +8,34 @@ import pytest
 
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run, verify
+from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops import get_op, registry
 from daedal.compiler.graph.passes import partition
 from daedal.compiler.graph.passes.partition import assign_targets
-from daedal.compiler.target import ACCELERATOR, CPU, Target
+from daedal.compiler.targets import target
+from daedal.compiler.targets.names import ACCELERATOR, CPU
+from daedal.compiler.targets.target import Target, add_target, get_target
 from tests.compiler.graph.qdq_models import QdqModel
 
-SECOND = Target("second", "a processor that only these tests have")
+SECOND = "second"
 SHAPE = (1, 2, 3, 4)
 
 
-def redirect(monkeypatch: pytest.MonkeyPatch, op: str, *targets: Target) -> None:
+class Second(Target):
+    name = SECOND
+    title = "a processor that only these tests have, as fast as the other one"
+
+    def seconds(self, graph: Graph, node: Node) -> float:
+        return get_target(CPU).seconds(graph, node)
+
+
+@pytest.fixture(autouse=True)
+def second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "_TARGETS", {})
+    add_target(Second())
+
+
+def redirect(monkeypatch: pytest.MonkeyPatch, op: str, *targets: str) -> None:
     changed = dataclasses.replace(get_op(op), targets=targets)
     monkeypatch.setitem(registry._REGISTRY, op, changed)
 
@@ -98,8 +115,9 @@ def test_a_chain_over_three_targets(
 def test_an_operator_of_several_targets_runs_where_its_operands_are(
     monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
 ) -> None:
-    redirect(monkeypatch, "softmax", ACCELERATOR)
-    redirect(monkeypatch, "add", CPU, ACCELERATOR)
+    redirect(monkeypatch, "relu", ACCELERATOR)
+    redirect(monkeypatch, "softmax", SECOND)
+    redirect(monkeypatch, "add", CPU, SECOND)
     maker = QdqModel()
     x = maker.input("x", SHAPE)
     narrow = maker.op("Softmax", maker.op("ReduceMax", x, axes=[3]))
@@ -110,5 +128,5 @@ def test_an_operator_of_several_targets_runs_where_its_operands_are(
     targets = assign_targets(graph)
     adds = [targets[node.output] for node in graph.nodes if node.op == "add"]
     # The last sum finds one operand at each target, of the same size: the first target wins.
-    assert adds == [CPU, ACCELERATOR, CPU]
+    assert adds == [CPU, SECOND, CPU]
     check_run(graph, rng)

@@ -16,7 +16,7 @@ from daedal.compiler.graph.passes import (
     simplify_reshapes,
     to_blocked,
 )
-from daedal.compiler.target import ACCELERATOR, CPU
+from daedal.compiler.targets.names import ACCELERATOR, CPU
 from daedal.isa.errors import ModelError
 from tests.compiler.graph.qdq_models import Array, QdqModel, lower, passes
 

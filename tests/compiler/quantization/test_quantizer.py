@@ -20,7 +20,7 @@ from daedal.compiler.quantization.calibration.float_runner import (
 )
 from daedal.compiler.quantization.calibration.samples import Samples
 from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import (
     FloatNetwork,

@@ -16,7 +16,7 @@ from daedal.compiler.graph.passes.attention.align_matmul import padded_map, with
 from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import PIXELWISE, add_selection
 from daedal.compiler.graph.views import VIEWS, add_moved, source_of, turned_axes
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.tensor import Box
 
 __all__ = ["align_heads"]

@@ -13,7 +13,7 @@ from daedal.compiler.graph.ops.registry import runs_on, whole
 from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import is_pixelwise
 from daedal.compiler.graph.views import source_of
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["align_matmul", "padded_map", "with_padding"]
 

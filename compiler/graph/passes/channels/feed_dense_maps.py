@@ -7,7 +7,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import runs_on, whole
 from daedal.compiler.graph.selection import PIXELWISE
 from daedal.compiler.graph.views import is_in_order, source_of
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["feed_dense_maps"]
 

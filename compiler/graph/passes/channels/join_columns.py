@@ -6,7 +6,7 @@ from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.ops.registry import runs_on
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["join_columns"]
 

@@ -18,7 +18,7 @@ from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_
 from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.views import add_moved, is_in_order, source_of, view_ends
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["move_transposes"]
 

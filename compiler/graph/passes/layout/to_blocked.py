@@ -33,7 +33,7 @@ from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.unfit import UnfitLayers
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.errors import UnsupportedError, UserError
 
 __all__ = ["to_blocked"]

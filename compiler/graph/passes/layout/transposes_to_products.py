@@ -8,7 +8,7 @@ from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, is_wide
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.views import view_source
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["transposes_to_products"]
 

@@ -22,7 +22,7 @@ from daedal.compiler.graph.passes.lowering.map_axes import (
 )
 from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
 from daedal.compiler.graph.views import is_in_order, source_of
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["lower_concat"]
 

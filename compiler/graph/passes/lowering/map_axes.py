@@ -14,7 +14,7 @@ from daedal.compiler.graph.ops.registry import ints, runs_on
 from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.lowering.requantization import QuantizedTensor
 from daedal.compiler.graph.views import has_channels_last, source_of
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = [
     "CHANNELS_FIRST",

@@ -21,7 +21,7 @@ from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.registry import ints, runs_on
 from daedal.compiler.graph.passes.value_ranges import copies_elements
 from daedal.compiler.graph.views import VIEWS
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.tensor import Box
 
 __all__ = ["compute_used_parts"]

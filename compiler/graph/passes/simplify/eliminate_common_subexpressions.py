@@ -4,7 +4,7 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.same_elements import is_host_view
-from daedal.compiler.target import ACCELERATOR
+from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["eliminate_common_subexpressions"]
 

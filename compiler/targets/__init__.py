@@ -1,0 +1,1 @@
+"""What runs the parts of a network: one module per target."""

@@ -1,0 +1,10 @@
+"""Names of the targets that the kit has."""
+
+__all__ = ["ACCELERATOR", "CPU"]
+
+ACCELERATOR = "accelerator"
+"""The variant's machine. It reads and writes integer tensors in blocked layouts."""
+
+CPU = "cpu"
+"""The processor that drives the accelerator. It reads and writes plain tensors, and has the inputs
+of a network before any part runs."""

@@ -1,0 +1,1 @@
+../../daedal/targets.py
