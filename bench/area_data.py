@@ -36,11 +36,11 @@ import numpy as np
 from daedal.codesign.hardware.area import LEARNED, AreaModel, PartModel, area_model, read_rows
 from daedal.codesign.hardware.parts import Geometry, built_parts, sizes_of
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.common.files import write_atomically
 from daedal.hw.emit import TOP_MODULE, emit_component, emit_verilog
 from daedal.hw.machine import machine_parts
 from daedal.hw.synth.cache import AreaCache, yosys_version
 from daedal.hw.synth.families import DEVICES, RESOURCES, Family
-from daedal.isa.files import write_atomically
 from daedal.isa.variant import MultiplierStyle, Variant, load_variant
 from daedal.native.caches.place import cache_folder
 

@@ -28,12 +28,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.area_data import FOLDER, WHOLES, digest_of, drawn, emitted
 from bench.synth_record import TARGET_MHZ
 from daedal.codesign.hardware.area import area_model
+from daedal.common.files import write_atomically
 from daedal.hw.emit import TOP_MODULE, emit_verilog
 from daedal.hw.synth.families import Family
 from daedal.hw.synth.flow import implement
 from daedal.hw.synth.place import PlaceRequest
 from daedal.hw.synth.tools import NEXTPNR
-from daedal.isa.files import write_atomically
 from daedal.isa.variant import Variant, load_variant
 from daedal.native.caches.place import cache_folder
 

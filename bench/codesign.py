@@ -47,9 +47,9 @@ from daedal.codesign.search.front_search import FrontSearch, Goal
 from daedal.codesign.search.objectives import Limit, Objective
 from daedal.codesign.search.pareto import front, hypervolume
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, Point, VariantSpace
+from daedal.common.files import make_folder
 from daedal.compiler.version import compiler_version
 from daedal.hw.synth.families import Family
-from daedal.isa.files import make_folder
 from daedal.isa.variant import Variant, load_variant
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -34,9 +34,9 @@ from bench.area_data import Table, drawn
 from bench.clock_data import Routes
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import clock_model
+from daedal.common.errors import ExploreError
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import DEVICES, RESOURCES, Family
-from daedal.isa.errors import ExploreError
 from daedal.isa.variant import Variant
 
 FOLDER = Path(__file__).resolve().parent

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from daedal.codesign.results.directory import SearchDirectory
-from daedal.isa.files import write_atomically
+from daedal.common.files import write_atomically
 from daedal.reports.exploration_charts import front_chart, parts_chart
 from daedal.runtime.profiler.layer_charts import cycles_chart
 from daedal.runtime.profiler.svg import Drawing, standalone

@@ -26,10 +26,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.figures import bytes_moved
 from bench.reference import convolution
+from daedal.common.errors import UserError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import CompiledGraph, compile_graph
 from daedal.compiler.windows import output_extent
-from daedal.isa.errors import UserError
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import daedal
 from daedal.check import run_onnxruntime
 from daedal.checking import check_layers
-from daedal.isa.files import write_atomically
+from daedal.common.files import write_atomically
 
 Array = npt.NDArray[Any]
 

@@ -36,8 +36,8 @@ from onnx import helper
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal.backend
+from daedal.artifact.host_code import HostCode
 from daedal.compiler.cpu.build import build_host_code
-from daedal.isa.host_code import HostCode
 from daedal.native.levels import LEVELS
 from daedal.runtime import host_code
 from tests.support.random_graphs import RandomGraph, random_graph

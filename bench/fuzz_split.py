@@ -27,8 +27,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
-from daedal.isa.artifact import Artifact, HostPart
-from daedal.isa.errors import ModelError, UserError
+from daedal.artifact.artifact import Artifact, HostPart
+from daedal.common.errors import ModelError, UserError
 from tests.support.random_graphs import RandomGraph, quantized_graph, random_graph
 
 __all__ = ["main", "split_model"]

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from daedal.isa.files import make_folder, write_atomically
+from daedal.common.files import make_folder, write_atomically
 
 __all__ = ["CYCLES", "kept", "sources_digest"]
 

@@ -28,8 +28,8 @@ from bench.ledger_entries import ENTRIES
 from bench.ledger_models import MissingModel
 from bench.ledger_quotes import rewrite_quotes
 from bench.ledger_table import LEDGER, Moves, ledger_text, moves, read_ledger
+from daedal.common.files import write_atomically
 from daedal.hw.synth import page
-from daedal.isa.files import write_atomically
 
 __all__ = ["main"]
 

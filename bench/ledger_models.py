@@ -25,7 +25,7 @@ from bench.unit_streams import unit_streams
 from bench.units import stream_cycles
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 from daedal.runtime.layers import layer_cycles

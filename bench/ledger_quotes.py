@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from bench.figures import Figures
-from daedal.isa.files import write_atomically
+from daedal.common.files import write_atomically
 
 __all__ = ["documents", "rewrite_quotes", "unknown", "unquoted", "with_quotes"]
 

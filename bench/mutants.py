@@ -34,7 +34,7 @@ from bench.mutation.plan import Baselines, judging_files
 from bench.mutation.pytest_run import stop_all
 from bench.mutation.report import BAR, killed_share, report
 from bench.mutation.tree import Tree
-from daedal.isa.files import write_atomically
+from daedal.common.files import write_atomically
 
 __all__ = ["main"]
 

@@ -24,8 +24,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
-from daedal.isa.errors import UserError
-from daedal.isa.files import write_atomically
+from daedal.common.errors import UserError
+from daedal.common.files import write_atomically
 from daedal.isa.memory_model import memory_model
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.device import RtlDevice

@@ -19,8 +19,8 @@ from bench.network_row import Effort, NetworkRow
 from bench.zoo.builder import IMAGE
 from bench.zoo.networks import Network
 from daedal.api import SimulationResult
-from daedal.isa.artifact import Artifact, Placement
-from daedal.isa.errors import DaedalError
+from daedal.artifact.artifact import Artifact, Placement
+from daedal.common.errors import DaedalError
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant
 

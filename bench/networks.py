@@ -29,7 +29,7 @@ from bench.speed import REPETITIONS
 from bench.zoo.images import images
 from bench.zoo.networks import NETWORKS, Network
 from bench.zoo.quantized import quantized
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.device import RtlDevice
 

@@ -16,8 +16,8 @@ import onnx
 from onnx import helper
 
 import daedal
+from daedal.artifact.artifact import HostPart
 from daedal.compiler.onnxruntime_session import open_session
-from daedal.isa.artifact import HostPart
 from daedal.runtime.host_code import HostProgram
 
 __all__ = ["QuantizedDifference", "compare_quantized"]

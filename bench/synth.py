@@ -36,6 +36,8 @@ from bench.option_costs import ESTIMATED, estimated_options
 from bench.synth_board import BAR_MHZ, BOARD, VARIANT, board_record
 from bench.synth_cycles import resnet18_cycles
 from bench.synth_record import forms_of, overfull, synthesis_record
+from daedal.common.errors import ToolError, UserError
+from daedal.common.files import write_atomically
 from daedal.hw.synth.families import DEVICES, Target
 from daedal.hw.synth.ledger_cycles import OPTIONS_NETWORK
 from daedal.hw.synth.page import PAGE_TARGETS
@@ -48,8 +50,6 @@ from daedal.hw.synth.page_tables import (
 )
 from daedal.hw.synth.stale import explained_anew
 from daedal.hw.synth.tools import NEXTPNR
-from daedal.isa.errors import ToolError, UserError
-from daedal.isa.files import write_atomically
 from daedal.isa.variant import Variant, load_variant, shipped_variants
 
 __all__ = ["BARS", "ON_BOARD", "main", "merged", "missed_of"]

@@ -19,7 +19,7 @@ from bench.zoo.builder import IMAGE
 from bench.zoo.images import images
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
-from daedal.isa.errors import UserError, first_line
+from daedal.common.errors import UserError, first_line
 from daedal.isa.variant import Variant
 
 __all__ = ["COMPILED_BY", "PACKAGES", "cycles_of", "resnet18_cycles"]
@@ -27,7 +27,7 @@ __all__ = ["COMPILED_BY", "PACKAGES", "cycles_of", "resnet18_cycles"]
 NETWORK = NETWORKS["resnet18"]
 IMAGE_SEED = 17
 """Of an image that the network was not calibrated with."""
-COMPILED_BY = ("isa", "native", "compiler", "runtime")
+COMPILED_BY = ("artifact", "common", "isa", "native", "compiler", "runtime")
 """Sources on which a program depends."""
 COUNTED_BY = ("sim/functional", "sim/timing")
 PACKAGES = ("numpy", "onnx", "llvmlite")

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from daedal.common.errors import VariantError
 from daedal.hw.synth.cache import yosys_version
 from daedal.hw.synth.families import DEVICES, RESOURCES, Family, Target
 from daedal.hw.synth.flow import PLACED, Implementation, implement
 from daedal.hw.synth.place import PlaceRequest
 from daedal.hw.synth.tools import NEXTPNR
-from daedal.isa.errors import VariantError
 from daedal.isa.variant import MultiplierStyle, Variant
 from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.device import default_cache_dir

@@ -13,8 +13,8 @@ from bench.starvation import networks_there
 from bench.unit_streams import unit_streams
 from bench.zoo.networks import NETWORKS as NETWORKS_OF_ZOO
 from bench.zoo.quantized import quantized
+from daedal.common.errors import DaedalError
 from daedal.compiler.model import compile_model
-from daedal.isa.errors import DaedalError
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import Program
 from daedal.isa.protocols import next_page

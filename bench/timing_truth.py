@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from daedal.isa.files import write_atomically
+from daedal.common.files import write_atomically
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.registers import CycleClass
 from daedal.isa.table import Unit

@@ -19,10 +19,10 @@ from rich.markup import escape
 
 import daedal
 from daedal.api import code_trust
+from daedal.artifact.artifact import Artifact
 from daedal.checking import check_layers
 from daedal.compiler.onnxruntime_session import open_session
 from daedal.devices import open_device
-from daedal.isa.artifact import Artifact
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor

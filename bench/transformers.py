@@ -40,9 +40,9 @@ from bench.transformer_accuracy import accuracy_rows, show_accuracy
 from bench.transformer_cycles import cycle_rows, show_cycles
 from bench.transformer_decode import decode_row, show_decode
 from bench.transformer_models import MODELS, what_is_missing
+from daedal.artifact.artifact import Artifact
 from daedal.check import OperatorDifference, compare_operators, integer_graph
 from daedal.checking import check_layers
-from daedal.isa.artifact import Artifact
 from daedal.isa.variant import Variant, load_variant
 
 __all__ = ["ActivationRow", "main", "measure"]

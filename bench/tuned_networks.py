@@ -31,11 +31,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import daedal
 from bench.zoo.networks import NETWORKS, Network
 from bench.zoo.quantized import quantized
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import UserError
+from daedal.common.files import make_folder
 from daedal.compiler.tune.database import Database
 from daedal.compiler.version import compiler_version
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError
-from daedal.isa.files import make_folder
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant

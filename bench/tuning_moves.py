@@ -38,6 +38,7 @@ from bench.moves import Climb, MovePolicy, Moves, Outcome, Walk
 from bench.tuner import layer_of
 from bench.tuning_truth import MEMORY, NEAR, load_truth
 from bench.tuning_workloads import WORKLOADS, TuningWorkload
+from daedal.common.files import make_folder
 from daedal.compiler.space import Config, Space, Table
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.cost_model import Columns, Reals
@@ -47,7 +48,6 @@ from daedal.compiler.tune.samples import Samples
 from daedal.compiler.tune.search import Search
 from daedal.compiler.tune.transfer import Transfer
 from daedal.compiler.version import compiler_version
-from daedal.isa.files import make_folder
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.registers import CLASSES

@@ -29,13 +29,13 @@ import numpy.typing as npt
 
 from bench.tuning_truth import RECORDS, TABLE, Cache, bounds_of, load_truth
 from bench.tuning_workloads import WORKLOADS
+from daedal.common.files import make_folder, write_atomically
 from daedal.compiler.space import Config
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.exhaustive import find_optimum
 from daedal.compiler.tune.tuner import Trial
 from daedal.compiler.version import compiler_version
-from daedal.isa.files import make_folder, write_atomically
 
 __all__ = ["main"]
 

@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 
 from bench.tuning_workloads import WORKLOADS, TuningWorkload
+from daedal.common.files import make_folder, write_atomically
 from daedal.compiler.space import Config, Space
 from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.database import Database
@@ -37,7 +38,6 @@ from daedal.compiler.tune.exhaustive import Optimum, find_optimum
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.tuner import Trial
 from daedal.compiler.version import compiler_version
-from daedal.isa.files import make_folder, write_atomically
 from daedal.isa.memory_model import PRESETS
 from daedal.tuning.task import TARGET
 

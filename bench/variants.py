@@ -19,8 +19,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.synth_record import synthesis_record
+from daedal.common.errors import UserError
 from daedal.hw.synth.page import PAGE_TARGETS
-from daedal.isa.errors import UserError
 from daedal.isa.table import instruction_bits
 from daedal.isa.variant import Variant
 from tests.support.random_runs import RandomRun, every_variant, run_random_programs

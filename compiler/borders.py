@@ -7,11 +7,11 @@ tensor that a pass created can cross the border only if it is a view of one of t
 
 from collections.abc import Collection
 
+from daedal.common.errors import UnsupportedError, UserError
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.partition import assign_targets
 from daedal.compiler.graph.same_elements import SameElements, is_host_view
 from daedal.compiler.graph.unfit import UnfitLayers
-from daedal.isa.errors import UnsupportedError, UserError
 
 __all__ = ["check_borders"]
 

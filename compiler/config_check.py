@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
+from daedal.common.errors import UserError
 from daedal.compiler.pipeline import CompiledGraph
 from daedal.compiler.space import Config
 from daedal.compiler.workload import workload_of
-from daedal.isa.errors import UserError
 
 __all__ = ["check_configs"]
 

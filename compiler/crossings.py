@@ -6,11 +6,11 @@ from math import prod
 
 import numpy as np
 
+from daedal.common.errors import UserError
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
-from daedal.isa.errors import UserError
 from daedal.isa.variant import Variant
 
 __all__ = ["DEFAULT_HOST", "HostRates", "costly_islands", "narrow_entries"]

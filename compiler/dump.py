@@ -3,10 +3,10 @@
 import contextlib
 from pathlib import Path
 
+from daedal.common.errors import UserError
+from daedal.common.files import make_folder, write_atomically
 from daedal.compiler.codegen.printer import segment_text
 from daedal.compiler.codegen.segment import Segment
-from daedal.isa.errors import UserError
-from daedal.isa.files import make_folder, write_atomically
 
 __all__ = ["Dump"]
 

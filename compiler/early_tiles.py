@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Segment, SegmentInstruction
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
@@ -27,7 +28,6 @@ from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.space import Config
-from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode, LoadMemory, OutMemory, Unit
 from daedal.isa.variant import Variant

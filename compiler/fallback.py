@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Sequence
 
+from daedal.common.errors import UserError
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.unfit import UnfitLayers
-from daedal.isa.errors import UserError
 
 __all__ = ["Fallback"]
 

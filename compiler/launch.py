@@ -7,6 +7,8 @@ addresses of their results.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from daedal.artifact.artifact import Layer
+from daedal.common.errors import ModelError, ScheduleError, UserError
 from daedal.compiler.artifact.costs import layer_costs
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.dump import Dump
@@ -29,8 +31,6 @@ from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.padding_macs import padding_macs
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.compiler.program_builder import ProgramBuilder
-from daedal.isa.artifact import Layer
-from daedal.isa.errors import ModelError, ScheduleError, UserError
 from daedal.isa.program import Program
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant

@@ -9,6 +9,7 @@ from an earlier one only in names and immediates (`immediates`) reuses its segme
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled
 from daedal.compiler.early_tiles import early_tile, leading_tile, work_in_front
@@ -22,7 +23,6 @@ from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config
 from daedal.compiler.workload import workload_of
-from daedal.isa.errors import ScheduleError, TuningError
 
 __all__ = ["LayerCode"]
 

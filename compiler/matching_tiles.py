@@ -6,6 +6,7 @@ do with any number of pixels: behind a layer of one tile, a half. Input: a node 
 layer before. Output: a `Config`.
 """
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
@@ -13,7 +14,6 @@ from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.space import Config
-from daedal.isa.errors import ScheduleError
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import onnx
 
+from daedal.artifact.artifact import Artifact
+from daedal.artifact.host_code import HostCode
+from daedal.common.errors import ModelError, UserError, VariantError
 from daedal.compiler.artifact.build import build_artifact
 from daedal.compiler.artifact.host_code import best_levels, compile_host_model
 from daedal.compiler.artifact.whole_host import host_artifact
@@ -25,9 +28,6 @@ from daedal.compiler.pipeline import compile_graph
 from daedal.compiler.segment_store import SegmentStore
 from daedal.compiler.space import Config
 from daedal.compiler.states import BoundState, bind_states, match_states
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ModelError, UserError, VariantError
-from daedal.isa.host_code import HostCode
 from daedal.isa.variant import Variant
 from daedal.native.cache import ObjectCache
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 
 __all__ = ["INTEGER_PRODUCTS", "integer_products", "open_session"]
 

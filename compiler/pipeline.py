@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.borders import check_borders
 from daedal.compiler.collection import without_collection
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates, costly_islands, narrow_entries
@@ -71,7 +72,6 @@ from daedal.compiler.space import Config
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.compiler.targets.target import get_target
 from daedal.compiler.targets.tools import Tools
-from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.variant import Variant
 
 __all__ = [

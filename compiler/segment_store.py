@@ -14,12 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from daedal.common.errors import ArtifactError
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.codegen.segment_file import segment_from, segment_to_bytes
 from daedal.compiler.link.linked_code import LinkedCode
 from daedal.compiler.link.linked_file import linked_from, linked_to_bytes
 from daedal.compiler.version import compiler_version, sources_have_changed
-from daedal.isa.errors import ArtifactError
 from daedal.native.caches.kept_files import KeptFiles, sealed, unsealed
 from daedal.native.caches.limits import Limit
 from daedal.native.caches.place import CACHES, cache_folder

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import ScheduleError
+from daedal.common.errors import ScheduleError
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 

@@ -12,12 +12,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.types import TensorType
-from daedal.isa.errors import ModelError
 
 __all__ = ["BoundState", "bind_states", "match_states"]
 

@@ -24,9 +24,13 @@ __all__ = [
 _IMPORTED = time.time()
 _DIGITS = 12
 
-_COMPILER = ("compiler", "isa")
+_COMPILER = ("artifact", "common", "compiler", "isa")
 """The compiler, and the definition of the machine that it compiles for."""
-_CYCLES = (*_COMPILER, "native", "sim/functional", "sim/timing", "runtime/driver.py")
+_CYCLES = (
+    *_COMPILER,
+    *("native", "sim/functional", "sim/timing", "sim/host_memory.py"),
+    *("runtime/driver.py", "runtime/last_launch.py"),
+)
 """What counts cycles, too: the cycle model, what runs it, and what places programs in memory."""
 
 _LEXICAL = re.compile(

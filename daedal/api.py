@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.artifact.artifact import Artifact
+from daedal.artifact.host_code import LEVEL_MACHINES
+from daedal.common.errors import UserError
 from daedal.compiler.artifact.host_code import best_levels
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.reader import Source
@@ -23,9 +26,6 @@ from daedal.compiler.segment_store import default_store
 from daedal.compiler.space import Config
 from daedal.compiler.targets.names import CPU
 from daedal.devices import open_device
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError
-from daedal.isa.host_code import LEVEL_MACHINES
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant

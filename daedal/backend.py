@@ -14,9 +14,9 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from daedal.artifact.host_code import HostCode
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.frontend.host_model import modern_model
-from daedal.isa.host_code import HostCode
 from daedal.runtime.host_code import HostProgram
 
 __all__ = [

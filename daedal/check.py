@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from daedal.common.errors import ToolError
 from daedal.compiler.frontend.cut import cut_model
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import Source, read_model, source_of
@@ -21,7 +22,6 @@ from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.onnxruntime_session import open_session
 from daedal.compiler.pipeline import lowering_passes
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.isa.errors import ToolError
 from daedal.isa.variant import Variant
 
 __all__ = [

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.api import SimulationResult, code_trust
+from daedal.artifact.artifact import Artifact, Counterpart, Launch, Layer
 from daedal.check import integer_graph
+from daedal.common.errors import ArtifactError, ModelError
 from daedal.compiler.frontend.reader import Source
 from daedal.compiler.graph import Graph, TensorType, extract, run
 from daedal.devices import open_device
-from daedal.isa.artifact import Artifact, Counterpart, Launch, Layer
-from daedal.isa.errors import ArtifactError, ModelError
 from daedal.isa.protocols import Device
 from daedal.items import split_items
 from daedal.runtime.executor import Executor, RunResult

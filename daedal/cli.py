@@ -35,7 +35,7 @@ from daedal.commands.synth import synth_command
 from daedal.commands.trace import trace_command
 from daedal.commands.tune import tune_command
 from daedal.commands.verilog import verilog_command
-from daedal.isa.errors import DaedalError, UserError
+from daedal.common.errors import DaedalError, UserError
 from daedal.native.caches.report import cache_problem
 from daedal.native.python_child import SAFE_PATH, changed_environment
 from daedal.reports.console import make_console

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
-from daedal.isa.errors import ToolError, UserError
+from daedal.common.errors import ToolError, UserError
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant
 

@@ -19,12 +19,12 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from daedal.common.errors import UserError
+from daedal.common.inputs import read_input
 from daedal.compiler.artifact.host_code import best_levels
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.model import compile_for_cpu
 from daedal.compiler.version import compiler_version
-from daedal.isa.errors import UserError
-from daedal.isa.inputs import read_input
 from daedal.isa.tensor import TensorSpec, pack_tensor, unpack_tensor
 from daedal.native.caches.kept_files import KeptFiles
 from daedal.native.caches.place import CACHES, cache_folder

@@ -9,10 +9,10 @@ from math import prod
 
 import onnx
 
+from daedal.artifact.artifact import Artifact, Launch
+from daedal.artifact.parts import HostPart
 from daedal.compiler.artifact.products import count_products
 from daedal.compiler.crossings import HostRates
-from daedal.isa.artifact import Artifact, Launch
-from daedal.isa.artifact_parts import HostPart
 
 __all__ = ["CLOCK_HZ", "host_seconds", "items_of"]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from daedal.api import code_trust
-from daedal.isa.artifact import Artifact, HostPart, Launch, Layer, Placement, TargetPart
-from daedal.isa.errors import DaedalError
+from daedal.artifact.artifact import Artifact, HostPart, Launch, Layer, Placement, TargetPart
+from daedal.common.errors import DaedalError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.host import HostModel

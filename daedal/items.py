@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 
 __all__ = ["split_items", "stack_items"]
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import ProgramError, ScheduleError
 from daedal.compiler.codegen.instances import ROW_DIMS
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.expr import Buffer
 from daedal.devices import open_device
-from daedal.isa.errors import ProgramError, ScheduleError
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device

@@ -6,8 +6,8 @@
 
 from typing import Any
 
+from daedal.artifact.artifact import Artifact
 from daedal.devices import open_device, takes_option
-from daedal.isa.artifact import Artifact
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.protocols import Device
 from daedal.runtime.profiler.measure import measure

@@ -10,13 +10,13 @@ from typing import Any
 import numpy.typing as npt
 import onnx
 
+from daedal.common.errors import UserError
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.frontend.reader import Source
 from daedal.compiler.quantization import Method, quantize_model
 from daedal.compiler.quantization.calibration.float_runner import evaluate
 from daedal.compiler.quantization.layer_errors import LayerError
-from daedal.isa.errors import UserError
 from daedal.runtime.host_code import HostProgram
 
 __all__ = ["open_compiled", "quantize"]

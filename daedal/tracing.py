@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.api import simulate
-from daedal.isa.artifact import Artifact, Layer
+from daedal.artifact.artifact import Artifact, Layer
 from daedal.isa.assembly import format_instruction
 from daedal.isa.program import Program
 from daedal.runtime.driver import LoadedProgram

@@ -8,7 +8,7 @@ A line is ``MNEMONIC name=value ...``; fields that are 0 are left out. Values ar
 
 from collections.abc import Iterable
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.instruction import Instruction, unit_mask, units_of
 from daedal.isa.table import BASES, HEADER, INSTRUCTIONS, Field, Opcode, Unit
 

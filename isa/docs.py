@@ -6,8 +6,8 @@ committed pages with what they return.
 
 from pathlib import Path
 
-from daedal.isa.files import write_atomically
-from daedal.isa.markdown import markdown_table, with_section
+from daedal.common.files import write_atomically
+from daedal.common.markdown import markdown_table, with_section
 from daedal.isa.registers import (
     CLASSES,
     MARK_BYTES,

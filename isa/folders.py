@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from daedal.isa.errors import UserError
-from daedal.isa.files import check_output_file, make_folder, replace_output
+from daedal.common.errors import UserError
+from daedal.common.files import check_output_file, make_folder, replace_output
 
 __all__ = ["check_folder", "write_folder"]
 

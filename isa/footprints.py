@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.loop_rows import LoopRows, Nest, Places, weight_rows
 from daedal.isa.microcode import Expansion, UopArray, decode_uops, expand

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import ProgramError
 from daedal.isa.effects import effects, external
-from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.microcode import UopArray
 from daedal.isa.numerics import IntArray

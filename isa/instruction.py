@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.table import (
     HEADER,
     INSTRUCTIONS,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.microcode import decode_uops
 from daedal.isa.numerics import IntArray
 from daedal.isa.table import LOOPS, MICRO_OPS, Unit

@@ -33,7 +33,7 @@ that ends cycle t.
 
 from dataclasses import dataclass, replace
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 
 __all__ = ["CHANNELS", "PRESETS", "MemoryModel", "MemoryModelError", "memory_model"]
 

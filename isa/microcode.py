@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.numerics import IntArray
 from daedal.isa.scratchpad import Memory, scratchpad

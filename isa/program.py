@@ -19,10 +19,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from daedal.isa.errors import ArtifactError, ProgramError
-from daedal.isa.fields import flag, text, whole, wholes
-from daedal.isa.files import write_atomically
-from daedal.isa.inputs import read_input
+from daedal.common.errors import ArtifactError, ProgramError
+from daedal.common.fields import flag, text, whole, wholes
+from daedal.common.files import write_atomically
+from daedal.common.inputs import read_input
 from daedal.isa.instruction import Instruction, decode_all, encode_all
 from daedal.isa.row_stream import RowStream
 from daedal.isa.table import BASES, Opcode, instruction_bytes

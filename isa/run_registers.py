@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from daedal.isa.errors import DeviceError
+from daedal.common.errors import DeviceError
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program
 from daedal.isa.registers import (

@@ -8,7 +8,7 @@ import enum
 from dataclasses import dataclass
 from functools import lru_cache
 
-from daedal.isa.errors import VariantError
+from daedal.common.errors import VariantError
 from daedal.isa.variant import Variant
 
 __all__ = [

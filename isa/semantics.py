@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import ProgramError
 from daedal.isa.elements import from_memory, to_memory
-from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.lane import NumpyLane, reduce_lanes
 from daedal.isa.microcode import Expansion, UopArray, expand

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from daedal.common.errors import VariantError
 from daedal.isa.alu_operations import AluOp
-from daedal.isa.errors import VariantError
 from daedal.isa.scratchpad import Memory, scratchpad, scratchpads
 from daedal.isa.variant import Variant
 

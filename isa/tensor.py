@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import ProgramError
 from daedal.isa.elements import from_memory, to_memory
-from daedal.isa.errors import ProgramError
 from daedal.isa.row_stream import RowStream
 
 __all__ = ["Box", "TensorSpec", "pack_tensor", "unpack_tensor"]

@@ -10,7 +10,7 @@ construction.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.hazards import NO_INSTRUCTION, conflicts
 from daedal.isa.program import Program
 from daedal.isa.table import Unit

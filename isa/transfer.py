@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.numerics import IntArray
 from daedal.isa.scratchpad import Memory, scratchpad

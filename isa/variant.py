@@ -17,8 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from daedal.isa.errors import VariantError, first_line
-from daedal.isa.inputs import read_input
+from daedal.common.errors import VariantError, first_line
+from daedal.common.inputs import read_input
 
 __all__ = [
     "ArrayConfig",

@@ -8,7 +8,7 @@ import hashlib
 from functools import lru_cache
 from pathlib import Path
 
-from daedal.isa.errors import ArtifactError, VerificationError
+from daedal.common.errors import ArtifactError, VerificationError
 from daedal.isa.own_digests import OwnDigests, user_cache_root
 from daedal.isa.program import Program
 from daedal.isa.verifier import verify

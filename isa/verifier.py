@@ -29,7 +29,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import ProgramError, VerificationError
+from daedal.common.errors import ProgramError, VerificationError
 from daedal.isa.footprints import Footprints, Touch
 from daedal.isa.instruction import Instruction, encode, units_of
 from daedal.isa.loop_rows import Places

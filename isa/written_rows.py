@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.footprints import Footprints, Touch
 from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.microcode import Expansion

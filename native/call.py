@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from daedal.isa.errors import KernelError
+from daedal.common.errors import KernelError
 from daedal.native.codegen import LoadedCode
 from daedal.native.failure import read_failure
 from daedal.native.module_text import HEADER_SLOTS

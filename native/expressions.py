@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from daedal.isa.errors import KernelError
+from daedal.common.errors import KernelError
 from daedal.native.arithmetic import (
     Value,
     float_text,

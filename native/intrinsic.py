@@ -7,7 +7,7 @@ definition: it runs where kernels run as plain Python, and tests compare the two
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from daedal.isa.errors import KernelError
+from daedal.common.errors import KernelError
 from daedal.native.record import RecordType
 from daedal.native.signature import Signature, signature_of, where
 from daedal.native.specialize import with_names

@@ -57,7 +57,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from daedal.isa.errors import KernelError
+from daedal.common.errors import KernelError
 from daedal.native.cache import ObjectCache
 from daedal.native.call import MachineCall
 from daedal.native.codegen import assembly_text, compile_text, load_object

@@ -6,7 +6,7 @@ Source: System V Application Binary Interface, AMD64 Architecture Processor Supp
 
 from collections.abc import Collection
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.native.cpu import Cpu, host_cpu
 
 __all__ = ["LEVELS", "host_level", "level_cpu", "level_to_run"]

@@ -4,7 +4,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform
 
-from daedal.isa.errors import KernelError
+from daedal.common.errors import KernelError
 from daedal.native.types import ArrayType, Kind, Scalar
 
 __all__ = ["BOOL", "RecordField", "RecordType", "record", "record_type"]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from daedal.isa.errors import KernelError
+from daedal.common.errors import KernelError
 from daedal.native.record import BOOL, RecordType, record_type
 from daedal.native.types import ArrayType, Kind, Scalar
 

@@ -6,7 +6,7 @@ import textwrap
 import types
 from collections.abc import Sequence
 
-from daedal.isa.errors import KernelError
+from daedal.common.errors import KernelError
 from daedal.native.arithmetic import Value, literal
 from daedal.native.calls import Calls, kernel_symbol
 from daedal.native.failure import Failure

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ModelError
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import ModelError
 from daedal.runtime.vocabulary import Vocabulary
 
 __all__ = ["Decoder"]

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.artifact import Artifact, Binding, Launch, State, TargetPart
-from daedal.isa.artifact_parts import Part
-from daedal.isa.errors import ArtifactError, ModelError
+from daedal.artifact.artifact import Artifact, Binding, Launch, State, TargetPart
+from daedal.artifact.parts import Part
+from daedal.common.errors import ArtifactError, ModelError
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.runtime.driver import LoadedProgram

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 from daedal.isa.profile import Profile
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor

@@ -10,8 +10,8 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto
 from onnx.helper import tensor_dtype_to_np_dtype
 from onnx.reference import ReferenceEvaluator
 
-from daedal.isa.errors import ArtifactError, ModelError, first_line
-from daedal.isa.onnx_evaluator import evaluator_of
+from daedal.common.errors import ArtifactError, ModelError, first_line
+from daedal.common.onnx_evaluator import evaluator_of
 from daedal.runtime.bounded_loop import Loop, bounded_run
 from daedal.runtime.quantized_inputs import QuantizedInputs
 

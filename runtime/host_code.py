@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import ArtifactError, ModelError, first_line
-from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode, Join, Step
+from daedal.artifact.host_code import CodeCall, HostCode, InterpretedNode, Join, Step
+from daedal.common.errors import ArtifactError, ModelError, first_line
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import level_to_run
 from daedal.runtime.host import Arrays, converted

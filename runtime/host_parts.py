@@ -12,10 +12,10 @@ from typing import Any
 import numpy.typing as npt
 from onnx import ModelProto
 
-from daedal.isa.artifact_code import code_digest
-from daedal.isa.artifact_parts import HostPart
-from daedal.isa.errors import ArtifactError
-from daedal.isa.host_code import HostCode
+from daedal.artifact.code import code_digest
+from daedal.artifact.host_code import HostCode
+from daedal.artifact.parts import HostPart
+from daedal.common.errors import ArtifactError
 from daedal.native.levels import level_to_run
 from daedal.native.own_code import OwnCode
 from daedal.runtime.host import Arrays, HostModel

@@ -9,8 +9,8 @@ from typing import Any
 
 from onnx import ModelProto
 
-from daedal.isa.errors import ArtifactError, ModelError, first_line
-from daedal.isa.onnx_evaluator import evaluator_of
+from daedal.common.errors import ArtifactError, ModelError, first_line
+from daedal.common.onnx_evaluator import evaluator_of
 from daedal.runtime.bounded_loop import Loop, bounded_run
 from daedal.runtime.host import check_bounds
 

@@ -9,7 +9,7 @@ layer computes the same as in the original program.
 
 from dataclasses import replace
 
-from daedal.isa.artifact import Launch
+from daedal.artifact.artifact import Launch
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.table import BASES

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from daedal.isa.artifact import Launch, Layer
+from daedal.artifact.artifact import Launch, Layer
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program
 from daedal.isa.registers import CLASSES

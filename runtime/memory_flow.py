@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.numerics import IntArray
 from daedal.isa.program import Program

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import ModelProto, numpy_helper
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 
 __all__ = ["QuantizedInputs"]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.artifact_states import State
-from daedal.isa.errors import ModelError
+from daedal.artifact.states import State
+from daedal.common.errors import ModelError
 from daedal.isa.protocols import Device
 from daedal.isa.tensor import TensorSpec
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.artifact import TargetPart
-from daedal.isa.errors import ArtifactError, ModelError
+from daedal.artifact.artifact import TargetPart
+from daedal.common.errors import ArtifactError, ModelError
 from daedal.runtime.host import Arrays
 
 __all__ = ["Kept", "LoadedTargetPart", "Loader", "TargetRun", "add_loader", "bring"]

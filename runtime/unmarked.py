@@ -6,7 +6,7 @@ layers, as that of a decoder, these writes take a part of the bus's time.
 
 from dataclasses import replace
 
-from daedal.isa.artifact import Artifact, Launch
+from daedal.artifact.artifact import Artifact, Launch
 from daedal.isa.instruction import Instruction
 
 __all__ = ["without_marks"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 
 __all__ = ["Vocabulary"]
 

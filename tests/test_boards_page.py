@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa.bridge import (
+from daedal.common.bridge import (
     ANSWER_FIELDS,
     ANSWER_SYNC,
     IDENTITY_FIELDS,
@@ -15,7 +15,7 @@ from daedal.isa.bridge import (
     Op,
     Status,
 )
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.sim.rtl.toolchain import require_tools
 from tests.support.pages import blocks, make_checkout, run_line
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa.artifact import Artifact, Launch
+from daedal.artifact.artifact import Artifact, Launch
 from daedal.isa.program import Program
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.runtime.layers import layer_tags

@@ -10,7 +10,7 @@ import numpy as np
 import daedal
 from bench.zoo.images import images
 from bench.zoo.networks import Network
-from daedal.isa.files import make_folder, write_atomically
+from daedal.common.files import make_folder, write_atomically
 
 __all__ = ["quantized"]
 

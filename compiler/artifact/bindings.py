@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
+from daedal.artifact.artifact import Binding, Counterpart
 from daedal.compiler.frontend.cut import ModelCutter
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.same_elements import SameElements, is_host_view
-from daedal.isa.artifact import Binding, Counterpart
 
 __all__ = ["Bindings"]
 

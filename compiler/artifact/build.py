@@ -6,6 +6,20 @@ from dataclasses import replace
 import numpy as np
 import onnx
 
+from daedal.artifact.artifact import (
+    Artifact,
+    Binding,
+    HostNode,
+    HostPart,
+    Launch,
+    Layer,
+    Result,
+    State,
+    TargetPart,
+    Value,
+)
+from daedal.artifact.parts import Part
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.artifact.bindings import Bindings
 from daedal.compiler.artifact.costs import weight_cost
 from daedal.compiler.artifact.host_code import compile_host_model
@@ -22,20 +36,6 @@ from daedal.compiler.graph.passes.partition import Part as GraphPart
 from daedal.compiler.launch import CompiledLaunch
 from daedal.compiler.pipeline import CompiledGraph
 from daedal.compiler.states import BoundState
-from daedal.isa.artifact import (
-    Artifact,
-    Binding,
-    HostNode,
-    HostPart,
-    Launch,
-    Layer,
-    Result,
-    State,
-    TargetPart,
-    Value,
-)
-from daedal.isa.artifact_parts import Part
-from daedal.isa.errors import UnsupportedError
 from daedal.isa.tensor import TensorSpec
 from daedal.native.cache import ObjectCache
 

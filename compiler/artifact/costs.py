@@ -8,6 +8,7 @@ from math import ceil, prod
 
 import numpy as np
 
+from daedal.artifact.artifact import Cost
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import DepthwiseLayout, WeightLayout
@@ -18,7 +19,6 @@ from daedal.compiler.graph.stream_layout import RowStreamWeightLayout
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.padding_macs import padding_macs
 from daedal.compiler.ops.accelerator.traffic import PARAMETER_BYTES, bytes_once
-from daedal.isa.artifact import Cost
 from daedal.isa.variant import Variant
 
 __all__ = ["layer_costs", "weight_cost"]

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 
 import onnx
 
+from daedal.artifact.code import code_digest
+from daedal.artifact.host_code import HostCode
+from daedal.artifact.object_file import read_symbols
+from daedal.common.errors import UserError
 from daedal.compiler.cpu.build import build_host_code
-from daedal.isa.artifact_code import code_digest
-from daedal.isa.errors import UserError
-from daedal.isa.host_code import HostCode
-from daedal.isa.object_file import read_symbols
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import LEVELS, level_to_run
 from daedal.native.own_code import OwnCode

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 
+from daedal.artifact.artifact import Placement, TargetPart
+from daedal.artifact.parts import Part
 from daedal.compiler.artifact.products import count_products
 from daedal.compiler.frontend.cut import ModelCutter, is_static
-from daedal.isa.artifact import Placement, TargetPart
-from daedal.isa.artifact_parts import Part
 
 __all__ = ["place_nodes"]
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 
 import onnx
 
+from daedal.artifact.artifact import Artifact, HostNode, HostPart, Value
 from daedal.compiler.artifact.host_code import compile_host_model
 from daedal.compiler.artifact.placements import place_nodes
 from daedal.compiler.cpu.support import check_runs
 from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.frontend.tensor_types import tensor_types
-from daedal.isa.artifact import Artifact, HostNode, HostPart, Value
 from daedal.native.cache import ObjectCache
 
 __all__ = ["host_artifact"]

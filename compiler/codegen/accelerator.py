@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.concrete import Env
 from daedal.compiler.codegen.copies import Copies
 from daedal.compiler.codegen.forms import (
@@ -31,7 +32,6 @@ from daedal.compiler.codegen.transfers import TransferBuilder
 from daedal.compiler.codegen.windows import is_neutral
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.stmt import Allocate, Allocation, BlockRealize, For, PrimFunc, Seq, Stmt
-from daedal.isa.errors import ScheduleError
 from daedal.isa.table import AluOp
 from daedal.isa.variant import Variant
 

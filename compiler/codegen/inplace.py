@@ -11,6 +11,7 @@ has fewer elements, which lie in rows of their own windows: an `Embedding`.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.intrinsics import (
     IMMEDIATE,
     REGISTER,
@@ -25,7 +26,6 @@ from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import Allocate, Block, For, PrimFunc, Seq, Stmt
 from daedal.compiler.tir.visit import substitute
-from daedal.isa.errors import ScheduleError
 from daedal.isa.table import AluOp
 
 __all__ = [

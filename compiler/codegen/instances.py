@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Instance
 from daedal.compiler.codegen.vectors import group_pitch, num_rows, run_of_groups
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.stmt import Range, Value
-from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode
 from daedal.isa.variant import Variant

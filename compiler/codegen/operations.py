@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.concrete import Env, concrete_nests, loop_ranges
 from daedal.compiler.codegen.forms import BlockForm, Form, RegionForm
 from daedal.compiler.codegen.inplace import sliding_block
@@ -32,7 +33,6 @@ from daedal.compiler.codegen.padding import KEEP_PADDING, Interior, conditions
 from daedal.compiler.codegen.segment import RowAccess, Runs, SegmentInstruction
 from daedal.compiler.codegen.window_nests import inside_loops, window_nests
 from daedal.compiler.tir.expr import Buffer
-from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.numerics import wide_bounds
 from daedal.isa.scratchpad import Memory, scratchpad

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from daedal.isa.errors import ArtifactError
+from daedal.common.errors import ArtifactError
 
 __all__ = ["damage_refused", "packed", "unpacked"]
 

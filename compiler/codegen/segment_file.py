@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from daedal.common.errors import ArtifactError
 from daedal.compiler.codegen.packed_file import damage_refused, packed, unpacked
 from daedal.compiler.codegen.segment import (
     Instance,
@@ -20,7 +21,6 @@ from daedal.compiler.codegen.segment import (
     SegmentInstruction,
     UopSequence,
 )
-from daedal.isa.errors import ArtifactError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Opcode

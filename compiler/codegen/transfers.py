@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.boxes import CopyDim, Piece, split_box
 from daedal.compiler.codegen.concrete import Env, loop_ranges
 from daedal.compiler.codegen.forms import BlockForm, RegionForm, constant_of
@@ -17,7 +18,6 @@ from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction
 from daedal.compiler.codegen.vectors import group_pitch, num_rows, run_of_groups
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.stmt import Region
-from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Opcode, OutMemory, instruction_layout

@@ -9,7 +9,7 @@ a part of the tensor keeps its position within the row on chip.
 import math
 from collections.abc import Sequence
 
-from daedal.isa.errors import ScheduleError
+from daedal.common.errors import ScheduleError
 
 __all__ = ["group_pitch", "num_rows", "run_of_groups"]
 

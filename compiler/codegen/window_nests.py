@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.concrete import Env
 from daedal.compiler.codegen.forms import RegionForm
 from daedal.compiler.codegen.instances import ROW_DIMS
@@ -14,7 +15,6 @@ from daedal.compiler.codegen.nest import Nest
 from daedal.compiler.codegen.padding import Interior
 from daedal.compiler.codegen.windows import Windows, WindowStep
 from daedal.compiler.tir.expr import Var
-from daedal.isa.errors import ScheduleError
 from daedal.isa.table import AluOp
 from daedal.isa.variant import Variant
 

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from daedal.artifact.host_code import CodeCall, HostCode, InterpretedNode, Join, Step
+from daedal.common.errors import ModelError
 from daedal.compiler import te
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.functions import Functions
@@ -25,8 +27,6 @@ from daedal.compiler.cpu.memory import MemoryPlan
 from daedal.compiler.graph.ops.foreign import names_read
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import Buffer
-from daedal.isa.errors import ModelError
-from daedal.isa.host_code import CodeCall, HostCode, InterpretedNode, Join, Step
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import host_level
 

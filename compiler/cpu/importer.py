@@ -16,6 +16,7 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
+from daedal.common.errors import ModelError, UserError, first_line
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
 from daedal.compiler.cpu.branches import branch_graph
@@ -29,7 +30,6 @@ from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.dtype import DTYPES
 from daedal.compiler.tir.visit import loads
-from daedal.isa.errors import ModelError, UserError, first_line
 
 __all__ = ["Computed", "Interpreted", "Joined", "TensorProgram", "View", "import_model"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.host_code import HostBuffer
+from daedal.artifact.host_code import HostBuffer
 
 __all__ = ["MemoryPlan"]
 

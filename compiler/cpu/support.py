@@ -11,10 +11,10 @@ import onnx
 from onnx.reference.op_run import RuntimeImplementationError
 from onnx.reference.ops._op_list import load_op
 
+from daedal.common.errors import ModelError
 from daedal.compiler.cpu.expansion import expanded
 from daedal.compiler.cpu.importer import STANDARD
 from daedal.compiler.ops.onnx.table import LOWERINGS
-from daedal.isa.errors import ModelError
 
 __all__ = [
     "COMPILED",

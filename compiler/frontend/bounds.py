@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import onnx
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.inference_bounds import check_attributes
-from daedal.isa.errors import ModelError
 
 __all__ = ["MAX_NAME_LENGTH", "MAX_NODES", "check_bounds"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import onnx
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 
 __all__ = ["check_conditions"]
 

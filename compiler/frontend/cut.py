@@ -9,9 +9,9 @@ from functools import cached_property
 
 import onnx
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.ops.foreign import names_read
-from daedal.isa.errors import ModelError
 
 __all__ = ["ModelCutter", "cut_model", "is_static"]
 

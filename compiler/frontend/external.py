@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
 
-from daedal.isa.errors import ModelError
-from daedal.isa.inputs import open_input
+from daedal.common.errors import ModelError
+from daedal.common.inputs import open_input
 
 __all__ = ["load_external_data"]
 

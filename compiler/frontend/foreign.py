@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import Array, OnnxNode, element_type_name
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
 from daedal.compiler.graph.types import TensorType
-from daedal.isa.errors import ModelError
 
 __all__ = ["ForeignNodes"]
 

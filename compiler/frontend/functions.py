@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 import onnx
 import onnx.inliner
 
+from daedal.common.errors import ModelError, first_line
 from daedal.compiler.frontend.bounds import MAX_NODES
-from daedal.isa.errors import ModelError, first_line
 
 __all__ = ["MAX_CALL_DEPTH", "check_functions", "inline_functions"]
 

@@ -4,8 +4,8 @@ operator set that ONNX's reference evaluator implements.
 
 import onnx
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.upgrade import upgrade
-from daedal.isa.errors import ModelError
 
 __all__ = ["HOST_OPSET", "host_model", "modern_model"]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import onnx
 
+from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.foreign import ForeignNodes
 from daedal.compiler.frontend.node import OnnxNode, element_type_name, tensor_value, widened
@@ -21,7 +22,6 @@ from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.types import TensorType
-from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = ["load_onnx"]
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 
 __all__ = ["check_attributes", "hide_steps", "is_safe_step"]
 

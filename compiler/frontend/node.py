@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.frontend.attributes import is_default
 from daedal.compiler.graph.types import MAX_ELEMENTS
-from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = ["OnnxNode", "element_type_name", "tensor_value", "widened"]
 

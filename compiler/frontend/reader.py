@@ -11,13 +11,13 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 
+from daedal.common.errors import ModelError, first_line
+from daedal.common.inputs import read_input
 from daedal.compiler.frontend.bounds import check_bounds
 from daedal.compiler.frontend.conditions import check_conditions
 from daedal.compiler.frontend.external import load_external_data
 from daedal.compiler.frontend.functions import check_functions, inline_functions
 from daedal.compiler.frontend.qoperators import expand_qoperators
-from daedal.isa.errors import ModelError, first_line
-from daedal.isa.inputs import read_input
 
 __all__ = ["MAX_MODEL_BYTES", "MIN_OPSET", "Source", "opset_of", "read_model", "source_of"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 from onnx import helper
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 
 __all__ = ["bind_shapes"]
 

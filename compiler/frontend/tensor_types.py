@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import onnx
 import onnx.shape_inference
 
+from daedal.common.errors import ModelError, ModelWarning, first_line
 from daedal.compiler.frontend.inference_bounds import hide_steps
 from daedal.compiler.frontend.inferred_forms import replace_misread
-from daedal.isa.errors import ModelError, ModelWarning, first_line
 
 __all__ = ["tensor_names", "tensor_types"]
 

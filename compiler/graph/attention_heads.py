@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.views import source_of
-from daedal.isa.errors import ModelError
 
 __all__ = ["KEYS", "VALUES", "AttentionHeads"]
 

@@ -4,10 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.graph.graph import Array, Attrs, AttrValue, Graph, Node, View
 from daedal.compiler.graph.ops.registry import SAME_ORDER, get_op, ints
 from daedal.compiler.graph.types import TensorType
-from daedal.isa.errors import ModelError, UnsupportedError
 from daedal.isa.tensor import Box
 
 __all__ = ["GraphBuilder"]

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph
-from daedal.isa.errors import ModelError
 
 __all__ = ["extract"]
 

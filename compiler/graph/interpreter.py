@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph.graph import Array, Graph
 from daedal.compiler.graph.ops.registry import get_op
-from daedal.isa.errors import ModelError
 
 __all__ = ["run", "run_all"]
 

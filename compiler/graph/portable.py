@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import (
@@ -28,7 +29,6 @@ from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.verifier import verify
-from daedal.isa.errors import ModelError
 from daedal.isa.row_stream import RowStream
 
 __all__ = ["LAYOUTS", "graph_from_json", "graph_to_json"]

@@ -11,9 +11,9 @@ from collections.abc import Container, Iterable, Iterator
 
 import numpy as np
 
+from daedal.artifact.artifact import Counterpart, Move
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import SAME_ORDER
-from daedal.isa.artifact import Counterpart, Move
 from daedal.isa.tensor import Box
 
 __all__ = ["SameElements", "is_host_view"]

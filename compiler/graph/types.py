@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph.layout import PLAIN, Layout, PlainLayout
-from daedal.isa.errors import ModelError
 
 __all__ = ["MAX_ELEMENTS", "MAX_RANK", "TensorType"]
 

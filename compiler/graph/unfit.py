@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from daedal.common.errors import UnsupportedError, UserError
 from daedal.compiler.graph.graph import Graph
-from daedal.isa.errors import UnsupportedError, UserError
 
 __all__ = ["UnfitLayers"]
 

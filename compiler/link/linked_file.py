@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from daedal.common.errors import ArtifactError
 from daedal.compiler.codegen.packed_file import damage_refused, packed, unpacked
 from daedal.compiler.link.linked_code import LinkedCode, LinkReport
 from daedal.compiler.link.placement.memory_plan import MemoryPlan, Place
-from daedal.isa.errors import ArtifactError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Opcode

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.on_chip.keep_tables import keep_tables
@@ -23,7 +24,6 @@ from daedal.compiler.link.placement.place import Placement, table_name
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.compiler.link.placement.resolve import Resolver
 from daedal.compiler.link.placement.tokens import insert_tokens
-from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import MAX_INSTRUCTIONS
 from daedal.isa.scratchpad import Memory, scratchpad

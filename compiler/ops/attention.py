@@ -1,9 +1,10 @@
-"""Attention on blocked maps, stage by stage: `daedal.isa.attention` after a matrix product.
+"""Attention on blocked maps, stage by stage: `compiler.integer.attention` after a matrix product.
 
 Rows are the channels of one pixel (`daedal.compiler.ops.row_stages`).
 """
 
 from daedal.compiler import te
+from daedal.compiler.integer.attention import INDEX_BOUNDS, mean_shift
 from daedal.compiler.ops.matmul import products, row_sums
 from daedal.compiler.ops.requantize import Bounds, requantized
 from daedal.compiler.ops.row_stages import (
@@ -17,7 +18,6 @@ from daedal.compiler.ops.row_stages import (
     widen,
     with_immediate,
 )
-from daedal.isa.attention import INDEX_BOUNDS, mean_shift
 
 __all__ = ["attention_weights", "weighted_mean"]
 

@@ -1,4 +1,7 @@
-"""Layer norm and RMS norm over the channels of blocked maps: `daedal.isa.norms`, stage by stage."""
+"""Layer norm and RMS norm over the channels of blocked maps, stage by stage.
+
+`compiler.integer.norms` defines the arithmetic.
+"""
 
 from dataclasses import dataclass
 
@@ -23,7 +26,7 @@ __all__ = ["NormShifts", "norm"]
 
 @dataclass(frozen=True)
 class NormShifts:
-    """Immediates of a norm, those of `daedal.isa.norms.Norm`."""
+    """Immediates of a norm, those of `daedal.compiler.integer.norms.Norm`."""
 
     centred: bool
     zero_point: int

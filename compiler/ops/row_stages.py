@@ -2,15 +2,15 @@
 
 A row is the channels of one pixel: all blocks, parts and lanes. What belongs to a row has extent 1
 in these dimensions but the last, whose lanes all hold it. The arithmetic is that of
-`daedal.isa.row_functions`.
+`daedal.compiler.integer.row_functions`.
 """
 
 from collections.abc import Callable
 
 from daedal.compiler import te
+from daedal.compiler.integer.row_functions import INDEX_ZERO_POINT
 from daedal.compiler.te.table import entry_of
 from daedal.compiler.tir.expr import Binary, Expr, IntImm
-from daedal.isa.row_functions import INDEX_ZERO_POINT
 
 __all__ = [
     "combine",
@@ -102,7 +102,7 @@ def look_up(
 def minus_leading_zeros(
     x: te.Tensor, steps: te.Tensor, first: int, count: int, table: te.Tensor, name: str
 ) -> te.Tensor:
-    """`daedal.isa.row_functions.minus_leading_zeros` by `count` rows of `steps` from `first`.
+    """`compiler.integer.row_functions.minus_leading_zeros` by `count` rows of `steps` from `first`.
 
     Intermediate tensor: ``bytes``, one for each step.
     """
@@ -117,8 +117,9 @@ def minus_leading_zeros(
 
 
 def count_above(x: te.Tensor, steps: te.Tensor, first: int, count: int, name: str) -> te.Tensor:
-    """`daedal.isa.row_functions.count_above` by `count` rows of `steps` from `first`: a lane has
-    another threshold in each, or zeros, which count nothing.
+    """`compiler.integer.row_functions.count_above` by `count` rows of `steps` from `first`.
+
+    A lane has another threshold in each, or zeros, which count nothing.
 
     Intermediate tensors: ``below``, -1 where x is; ``belows``, its sums over several rows.
     """

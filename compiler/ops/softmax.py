@@ -1,6 +1,7 @@
-"""Softmax over the channels of blocked maps: `daedal.isa.softmax`, stage by stage."""
+"""Softmax over the channels of blocked maps: `daedal.compiler.integer.softmax`, stage by stage."""
 
 from daedal.compiler import te
+from daedal.compiler.integer.softmax import EXP_ZERO_POINT, MASK_FACTOR
 from daedal.compiler.ops.requantize import Bounds, requantized
 from daedal.compiler.ops.row_stages import (
     combine,
@@ -12,7 +13,6 @@ from daedal.compiler.ops.row_stages import (
     widen,
     with_immediate,
 )
-from daedal.isa.softmax import EXP_ZERO_POINT, MASK_FACTOR
 
 __all__ = ["softmax"]
 

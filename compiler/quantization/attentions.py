@@ -1,8 +1,8 @@
 """Finds attention in a network: a softmax between two products, which stays in real numbers.
 
 The compiler computes such attention as two layers, whose scores and weights no tensor of the model
-describes (`daedal.isa.attention`). So only queries, keys, values, the result, and a mask that is
-computed, are quantized.
+describes (`compiler.integer.attention`). So only queries, keys, values, the result, and a mask that
+is computed, are quantized.
 """
 
 from collections.abc import Mapping, Sequence

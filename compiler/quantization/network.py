@@ -11,9 +11,9 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.reader import opset_of
 from daedal.compiler.frontend.tensor_types import tensor_types
-from daedal.isa.errors import ModelError
 
 __all__ = ["Array", "Network"]
 

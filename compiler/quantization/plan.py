@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import onnx
 
+from daedal.common.errors import ModelError
 from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.quantization.attentions import Attention, find_attentions
@@ -21,7 +22,6 @@ from daedal.compiler.quantization.operators import (
     product_operands,
 )
 from daedal.compiler.quantization.widths import wide_groups
-from daedal.isa.errors import ModelError
 
 __all__ = ["MaskedScores", "Plan", "make_plan"]
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.reader import Source, read_model, source_of
 from daedal.compiler.quantization.calibration.calibrate import calibrate
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate
@@ -39,7 +40,6 @@ from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
 from daedal.compiler.quantization.rewrites.tokens import normalize_tokens
 from daedal.compiler.quantization.streams import find_streams
 from daedal.compiler.quantization.transformer import as_transformer
-from daedal.isa.errors import ModelError
 
 __all__ = ["quantize_model"]
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.common.errors import ModelError
 from daedal.compiler.quantization.network import Array
-from daedal.isa.errors import ModelError
 
 __all__ = ["QuantizedLayer", "quantize_layer"]
 

@@ -5,8 +5,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["checked_arguments"]
 

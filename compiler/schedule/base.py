@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.placement import place_allocations, strip_allocations
 from daedal.compiler.schedule.recording import HandleTable
 from daedal.compiler.schedule.tensorize import Intrin
@@ -14,7 +15,6 @@ from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.printer import func_text
 from daedal.compiler.tir.stmt import SCOPES, PrimFunc, Stmt, Value
 from daedal.compiler.tir.verify import verify
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["ScheduleBase"]
 

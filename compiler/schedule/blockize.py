@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from math import gcd
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.edit import loop_chain, renamed_stmt
 from daedal.compiler.schedule.loops import replace_loop
 from daedal.compiler.tir.binding import clip_conditions
@@ -13,7 +14,6 @@ from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import nested_realizes
 from daedal.compiler.tir.stmt import BlockRealize, For, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["Nest", "blockize", "nest_at", "nest_in"]
 

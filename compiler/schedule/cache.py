@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.compute_at import (
     below,
     guards_of,
@@ -17,7 +18,6 @@ from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.region import clipped, make_block, relax_region
 from daedal.compiler.tir.sites import Site, collect, nested_realizes
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, PrimFunc, Region, Stmt
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["cache_read", "cache_write", "set_scope"]
 

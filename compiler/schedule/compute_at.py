@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.edit import find_site, insert_at, remove_block
 from daedal.compiler.schedule.nest import build_nest, require_separate, solve_ranges
 from daedal.compiler.tir.condition import conjuncts
@@ -10,7 +11,6 @@ from daedal.compiler.tir.region import region_under, union
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import For, PrimFunc, Region, Stmt
 from daedal.compiler.tir.visit import free_vars
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["compute_at", "guards_of", "region_read", "region_written", "reverse_compute_at"]
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.edit import find_loop, find_site, renamed_stmt, replace_site, seq
 from daedal.compiler.schedule.loops import replace_loop
 from daedal.compiler.tir.condition import conjuncts
@@ -10,7 +11,6 @@ from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site
 from daedal.compiler.tir.stmt import BlockRealize, For, PrimFunc, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["decompose_reduction", "reduction_loops"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.tir.expr import Buffer, Expr, Load, Var, select
 from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.region import make_block
@@ -18,7 +19,6 @@ from daedal.compiler.tir.stmt import (
     Stmt,
 )
 from daedal.compiler.tir.visit import rewrite, substitute
-from daedal.isa.errors import ScheduleError
 
 __all__ = [
     "edit_block",

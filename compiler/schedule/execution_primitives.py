@@ -1,12 +1,12 @@
 """Primitives that say how loops are executed, and hints for lowerings."""
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule import loops
 from daedal.compiler.schedule.base import ScheduleBase
 from daedal.compiler.schedule.edit import find_loop, find_site, replace_site
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.recording import primitive
 from daedal.compiler.tir.stmt import Value
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["ExecutionPrimitives"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.compute_at import readers, writers
 from daedal.compiler.schedule.edit import edit_block, find_site, guarded, remove_block, replace_site
 from daedal.compiler.tir.binding import clip_conditions
@@ -11,7 +12,6 @@ from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import Block, BlockRealize, BufferStore, PrimFunc, Stmt
 from daedal.compiler.tir.visit import loads, rewrite, substitute
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["compute_inline", "reverse_compute_inline"]
 

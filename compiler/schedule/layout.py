@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.edit import edit_block, replace_site
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
 from daedal.compiler.tir.linear import simplify
@@ -16,7 +17,6 @@ from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import Block, BlockRealize, BufferStore, Stmt
 from daedal.compiler.tir.visit import free_vars, rewrite, substitute
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["IndexMap", "transform_layout"]
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.edit import loop_chain, loop_of, map_stmt, substitute_loops
 from daedal.compiler.tir.dtype import INDEX_DTYPE, limits
 from daedal.compiler.tir.expr import Expr, IntImm, Var
 from daedal.compiler.tir.linear import simplify
 from daedal.compiler.tir.stmt import BlockRealize, For, Stmt, Value
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["annotate_loop", "annotated_block", "fuse", "reorder", "set_kind", "split", "tile"]
 

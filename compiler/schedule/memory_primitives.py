@@ -1,5 +1,6 @@
 """Primitives on buffers: copies, memory scopes, layouts and how they are allocated."""
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule import cache
 from daedal.compiler.schedule.base import ScheduleBase
 from daedal.compiler.schedule.edit import find_site
@@ -8,7 +9,6 @@ from daedal.compiler.schedule.layout import transform_layout
 from daedal.compiler.schedule.recording import primitive
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["MemoryPrimitives"]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.tir.binding import clip_conditions
 from daedal.compiler.tir.condition import entry_condition, normal_condition
 from daedal.compiler.tir.expr import Axis, Expr, IntImm, Var, all_of
@@ -9,7 +10,6 @@ from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.region import clipped
 from daedal.compiler.tir.stmt import Block, BlockRealize, For, Range, Region, Stmt
 from daedal.compiler.tir.visit import free_vars
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["build_nest", "solve_ranges"]
 

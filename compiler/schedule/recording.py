@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.handles import BlockRef, Handle, LoopRef
 from daedal.compiler.schedule.sampling import Sampled, SampledInt, SampledStr
 from daedal.compiler.schedule.trace import Instruction
 from daedal.compiler.tir.errors import InvalidIRError
-from daedal.isa.errors import ScheduleError
 
 if TYPE_CHECKING:
     from daedal.compiler.schedule.base import ScheduleBase

@@ -1,5 +1,6 @@
 """Primitives on reductions, and those that make a nest one block or one instruction."""
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.base import ScheduleBase
 from daedal.compiler.schedule.blockize import Nest, blockize, nest_at, nest_in
 from daedal.compiler.schedule.cache import unique_name
@@ -11,7 +12,6 @@ from daedal.compiler.schedule.rfactor import rfactor
 from daedal.compiler.schedule.tensorize import annotated, matched, tensorize
 from daedal.compiler.tir.expr import Var
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["ReductionPrimitives"]
 

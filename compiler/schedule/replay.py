@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.arguments import checked_arguments
 from daedal.compiler.schedule.recording import results_of
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.schedule.tensorize import Intrin
 from daedal.compiler.schedule.trace import Instruction, Trace
 from daedal.compiler.tir.stmt import SCOPES, PrimFunc
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["replay"]
 

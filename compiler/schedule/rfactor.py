@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.decompose import reduction_loops
 from daedal.compiler.schedule.edit import find_loop, find_site, guarded, replace_site, seq
 from daedal.compiler.schedule.loops import replace_loop
@@ -13,7 +14,6 @@ from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, PrimFunc, Stmt
 from daedal.compiler.tir.visit import free_vars, loads, substitute
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["rfactor"]
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from daedal.isa.errors import ScheduleError
+from daedal.common.errors import ScheduleError
 
 __all__ = ["Sampled", "SampledInt", "SampledStr", "choose", "choose_tile", "perfect_tiles"]
 

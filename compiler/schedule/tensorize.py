@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.blockize import Nest, blockize
 from daedal.compiler.schedule.edit import replace_site
 from daedal.compiler.tir.expr import Var
@@ -9,7 +10,6 @@ from daedal.compiler.tir.intrin import CopyIntrin, Match, Mismatch, TensorIntrin
 from daedal.compiler.tir.printer import stmt_text
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import BlockRealize, Stmt, Value
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["tensorize"]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from daedal.isa.errors import ScheduleError
+from daedal.common.errors import ScheduleError
 
 __all__ = ["Instruction", "Trace"]
 

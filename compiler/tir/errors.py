@@ -1,6 +1,6 @@
 """Mistakes in tensor expressions and in the loop IR, as sentences a user can act on."""
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 
 __all__ = ["ExecutionError", "ExpressionError", "InvalidIRError"]
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.integer.row_functions import shift_right_by
 from daedal.compiler.tir.dtype import check_dtype, is_float, is_integer
 from daedal.compiler.tir.errors import ExpressionError
 from daedal.compiler.tir.expr import Call, Expr
 from daedal.isa import numerics
-from daedal.isa.row_functions import shift_right_by
 
 __all__ = ["INTRINSICS", "Intrinsic", "call"]
 
@@ -112,7 +112,7 @@ INTRINSICS = _table(
 """Every intrinsic by name.
 
 `requantize`, `shift_right_even` and `shift_even` are the machine's own (`daedal.isa.numerics`,
-`daedal.isa.row_functions`), the last one for accumulators of 32 bits; `round` takes
+`daedal.compiler.integer.row_functions`), the last one for accumulators of 32 bits; `round` takes
 halves to even; `abs` of the smallest integer is itself; `fmod` has its dividend's sign, as C's.
 """
 

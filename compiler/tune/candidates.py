@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.space import Config, Space
 from daedal.compiler.tune.cost_model import Columns, feature_columns
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["Candidates", "Rows", "diverse", "fastest_and_spread"]
 

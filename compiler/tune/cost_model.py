@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import ToolError
 from daedal.compiler.space import Space, Table
-from daedal.isa.errors import ToolError
 
 __all__ = [
     "ESTIMATE",

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.common.errors import TuningError
 from daedal.compiler.space import Config, Space
 from daedal.compiler.tune.candidates import Candidates, Rows
 from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.search import NumberedSearch
 from daedal.compiler.tune.tuner import Measure, Trial
-from daedal.isa.errors import TuningError
 
 __all__ = ["Exhaustive", "Optimum", "find_optimum"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.space import Config
 from daedal.compiler.tune.workload import Workload, shown
-from daedal.isa.errors import ScheduleError, TuningError
 
 __all__ = ["UNVERIFIED", "Record", "kit_version"]
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import TuningError
+from daedal.common.files import write_atomically
+from daedal.common.inputs import read_input
 from daedal.compiler.tune.candidates import fastest_and_spread
 from daedal.compiler.tune.cost_model import Columns, Reals
 from daedal.compiler.tune.features import ANALYTIC, analytic, seen_by_model
-from daedal.isa.errors import TuningError
-from daedal.isa.files import write_atomically
-from daedal.isa.inputs import read_input
 
 __all__ = ["Matrix", "Samples", "Training", "matrix_of"]
 

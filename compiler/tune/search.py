@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import TuningError
 from daedal.compiler.space import Config, Space
 from daedal.compiler.tune.candidates import Candidates, Rows
-from daedal.isa.errors import TuningError
 
 __all__ = ["NumberedSearch", "Search", "SearchFactory", "StopRule"]
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from daedal.common.errors import TuningError, first_line
+from daedal.common.files import check_output_file
 from daedal.compiler.tune.record import UNVERIFIED
-from daedal.isa.errors import TuningError, first_line
-from daedal.isa.files import check_output_file
 
 __all__ = ["SqliteFile"]
 

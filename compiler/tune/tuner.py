@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from daedal.common.errors import TuningError
 from daedal.compiler.space import Config, Space
 from daedal.compiler.tune.search import SearchFactory
-from daedal.isa.errors import TuningError
 
 __all__ = ["Measure", "Trial", "Tuned", "tune"]
 

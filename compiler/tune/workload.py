@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from daedal.isa.errors import TuningError
+from daedal.common.errors import TuningError
 
 __all__ = ["Workload", "parse_json", "shown"]
 

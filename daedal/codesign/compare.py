@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daedal.api import compile as compile_network
+from daedal.artifact.artifact import Artifact, Placement
 from daedal.codesign.cycles.counting import profile_artifact
 from daedal.codesign.cycles.energy import Energy, switched_energy
 from daedal.codesign.cycles.work import Work
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import Clock, clock_model
 from daedal.codesign.results.verify import implemented, require_implementation
+from daedal.common.errors import ExploreError, ModelError, ScheduleError, first_line
 from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.host_time import host_seconds, items_of
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.hw.synth.flow import PLACED, Implementation
-from daedal.isa.artifact import Artifact, Placement
-from daedal.isa.errors import ExploreError, ModelError, ScheduleError, first_line
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.verilog import kept_verilog

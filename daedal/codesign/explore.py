@@ -21,11 +21,7 @@ from daedal.codesign.search.front_search import FrontSearch, Goal
 from daedal.codesign.search.objectives import Limit, Objective
 from daedal.codesign.search.search_loop import Budget, SearchLoop
 from daedal.codesign.search.variant_space import VariantSpace
-from daedal.compiler.crossings import DEFAULT_HOST, HostRates
-from daedal.compiler.version import cycles_version, digest_of_sources
-from daedal.host_time import host_seconds
-from daedal.hw.synth.families import Target
-from daedal.isa.errors import (
+from daedal.common.errors import (
     ExploreError,
     ModelError,
     ScheduleError,
@@ -33,6 +29,10 @@ from daedal.isa.errors import (
     UserError,
     first_line,
 )
+from daedal.compiler.crossings import DEFAULT_HOST, HostRates
+from daedal.compiler.version import cycles_version, digest_of_sources
+from daedal.host_time import host_seconds
+from daedal.hw.synth.families import Target
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json
-from daedal.isa.files import check_output_folder, make_folder, write_atomically
+from daedal.common.files import check_output_folder, make_folder, write_atomically
 from daedal.isa.variant import Variant, load_variant
 from daedal.reports.console import make_console, print_json, show_progress
 

@@ -7,8 +7,8 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import MEASURED, HostRatesOf, Json, Memory
+from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import Target
-from daedal.isa.errors import ExploreError
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 __all__ = ["compare_command"]

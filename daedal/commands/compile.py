@@ -8,8 +8,8 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json, Memory, check_outputs, parse_shapes, parse_states
-from daedal.isa.errors import TuningError, UserError
-from daedal.isa.files import check_output_folder
+from daedal.common.errors import TuningError, UserError
+from daedal.common.files import check_output_folder
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from daedal.artifact.artifact import Artifact
 from daedal.commands.options import Json
-from daedal.isa.artifact import Artifact
+from daedal.common.errors import ArtifactError, UserError
 from daedal.isa.assembly import disassemble
-from daedal.isa.errors import ArtifactError, UserError
 from daedal.isa.program import Program
 from daedal.reports.console import print_json
 

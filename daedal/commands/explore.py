@@ -18,9 +18,9 @@ from daedal.commands.options import (
     PoolCertificates,
     needs_pool_packages,
 )
+from daedal.common.errors import ExploreError
+from daedal.common.files import write_atomically
 from daedal.hw.synth.families import Target
-from daedal.isa.errors import ExploreError
-from daedal.isa.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from daedal.artifact.artifact import Artifact
 from daedal.commands.npz import load_arrays
 from daedal.commands.options import ArtifactFile, Json, Memory, Simulator
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.reports.console import make_console, print_json, show_progress
 
 if TYPE_CHECKING:  # devices load slowly, and other commands need none

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from daedal.artifact.artifact import Artifact
 from daedal.commands.options import ArtifactFile, Json, Memory
-from daedal.isa.artifact import Artifact
 from daedal.reports.console import make_console, print_json
 
 __all__ = ["inspect_command"]

@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import ModelError
-from daedal.isa.files import write_atomically
-from daedal.isa.inputs import open_input
+from daedal.common.errors import ModelError
+from daedal.common.files import write_atomically
+from daedal.common.inputs import open_input
 
 __all__ = ["MAX_ARRAYS_BYTES", "load_arrays", "save_arrays"]
 

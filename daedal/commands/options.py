@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from daedal.isa.errors import ToolError, UserError
-from daedal.isa.files import check_output_file
+from daedal.common.errors import ToolError, UserError
+from daedal.common.files import check_output_file
 
 __all__ = [
     "MEASURED",

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import needs_pool_packages
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.reports.console import make_console
 
 __all__ = ["pool_command"]

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
+from daedal.artifact.artifact import Artifact
 from daedal.commands.options import ArtifactFile, Assertions, Json, Memory, check_outputs
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError
-from daedal.isa.files import write_atomically
+from daedal.common.errors import UserError
+from daedal.common.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from daedal.commands.npz import load_arrays
 from daedal.commands.options import Json, check_outputs
-from daedal.isa.files import write_atomically
+from daedal.common.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import numpy as np
 import typer
 from rich.markup import escape
 
+from daedal.artifact.artifact import Artifact
 from daedal.commands.npz import load_arrays, save_arrays
 from daedal.commands.options import (
     ArtifactFile,
@@ -17,9 +18,8 @@ from daedal.commands.options import (
     Simulator,
     check_outputs,
 )
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError
-from daedal.isa.files import check_output_folder, make_folder
+from daedal.common.errors import UserError
+from daedal.common.files import check_output_folder, make_folder
 from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
 

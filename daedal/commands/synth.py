@@ -9,9 +9,9 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json, check_outputs
+from daedal.common.errors import UserError
+from daedal.common.files import write_atomically
 from daedal.hw.synth.families import Target
-from daedal.isa.errors import UserError
-from daedal.isa.files import write_atomically
 from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console, print_json, show_progress
 

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
+from daedal.artifact.artifact import Artifact
 from daedal.commands.npz import load_arrays
 from daedal.commands.options import ArtifactFile, Assertions, Json
-from daedal.isa.artifact import Artifact
 from daedal.isa.memory_model import PRESETS, memory_model
 from daedal.reports.console import make_console, print_json, show_progress
 

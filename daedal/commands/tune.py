@@ -17,8 +17,8 @@ from daedal.commands.options import (
     check_outputs,
     needs_pool_packages,
 )
-from daedal.isa.errors import TuningError
-from daedal.isa.files import write_atomically
+from daedal.common.errors import TuningError
+from daedal.common.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:

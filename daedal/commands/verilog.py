@@ -8,8 +8,8 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import check_outputs
+from daedal.common.files import write_atomically
 from daedal.isa.docs import registers_header
-from daedal.isa.files import write_atomically
 from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console, show_progress
 

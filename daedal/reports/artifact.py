@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from daedal.isa.artifact import Artifact, Launch, Placement
+from daedal.artifact.artifact import Artifact, Launch, Placement
 from daedal.isa.table import BASES
 from daedal.reports.costs import costs_json
 from daedal.reports.host_code import code_json

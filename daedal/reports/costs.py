@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from daedal.isa.artifact import Artifact, Binding, Cost, Layer
+from daedal.artifact.artifact import Artifact, Binding, Cost, Layer
 
 __all__ = ["cost_lines", "costs_json", "crossing_bytes"]
 

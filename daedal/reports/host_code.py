@@ -5,7 +5,7 @@ from typing import Any
 
 from onnx import ModelProto
 
-from daedal.isa.artifact import Artifact, HostPart
+from daedal.artifact.artifact import Artifact, HostPart
 
 __all__ = ["code_json", "code_lines"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import onnx
 from rich.table import Table
 
+from daedal.common.files import write_atomically
 from daedal.compiler.frontend.reader import MIN_OPSET
 from daedal.compiler.supported import SupportedOperator, supported_operators
-from daedal.isa.files import write_atomically
 from daedal.reports.tables import plain_table
 
 __all__ = ["operators_page", "operators_table"]

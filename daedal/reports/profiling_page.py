@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from daedal.isa.files import write_atomically
+from daedal.common.files import write_atomically
 from daedal.reports.profile import conditions_text, diff_table, layers_table, units_table
 from daedal.runtime.profiler.diff import diff_profiles
 from daedal.runtime.profiler.layer_charts import cycles_chart, units_chart

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
 from daedal.sim.trace.difference import Difference, Race
 from daedal.tracing import TraceReport
 

@@ -2,7 +2,7 @@
 
 import time
 
-from daedal.isa.errors import TuningError
+from daedal.common.errors import TuningError
 from daedal.tuning.task import BATCH
 
 __all__ = ["Budget"]

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-from daedal.isa.errors import DaedalError, first_line
+from daedal.common.errors import DaedalError, first_line
 from daedal.isa.program import Program
 from daedal.sim.rtl.orphan import end_with_parent
 from daedal.tuning.child_process import READY

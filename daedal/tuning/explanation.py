@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from daedal.common.errors import TuningError
 from daedal.compiler.space import Config
-from daedal.isa.errors import TuningError
 from daedal.isa.profile import Profile
 from daedal.isa.registers import CLASSES, CycleClass
 from daedal.isa.table import Unit

@@ -8,6 +8,7 @@ compared, byte by byte, with the graph's interpreter. `build` and `run` are the 
 import math
 from collections.abc import Sequence
 
+from daedal.common.errors import DaedalError, DeviceError, VerificationError, first_line
 from daedal.compiler.collection import without_collection
 from daedal.compiler.dump import Dump
 from daedal.compiler.graph.graph import Graph, Node
@@ -16,7 +17,6 @@ from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.space import Config
 from daedal.devices import open_device
-from daedal.isa.errors import DaedalError, DeviceError, VerificationError, first_line
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from daedal.common.errors import DaedalError, TuningError
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.interpreter import run
@@ -21,7 +22,6 @@ from daedal.compiler.graph.portable import graph_from_json, graph_to_json
 from daedal.compiler.link.constants import map_bytes
 from daedal.compiler.tune.workload import Workload
 from daedal.compiler.workload import workload_of
-from daedal.isa.errors import DaedalError, TuningError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from daedal.common.errors import TuningError
 from daedal.compiler.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.workload import Workload
-from daedal.isa.errors import TuningError
 from daedal.isa.variant import Variant
 from daedal.tuning.budget import Budget
 from daedal.tuning.experience import Experience

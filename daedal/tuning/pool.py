@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 import distributed
 from distributed.security import Security
 
+from daedal.common.errors import DaedalError, TuningError, first_line
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.space import Config
-from daedal.isa.errors import DaedalError, TuningError, first_line
 from daedal.isa.variant import Variant
 from daedal.native.python_child import SAFE_PATH, changed_environment
 from daedal.shielding import shielded

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import dask
 from distributed.security import Security
 
-from daedal.isa.errors import TuningError, first_line
+from daedal.common.errors import TuningError, first_line
 from daedal.native.python_child import SAFE_PATH
 
 __all__ = ["TLS_FILES", "configure", "is_any_address", "pool_url", "security_of"]

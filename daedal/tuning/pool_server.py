@@ -11,7 +11,7 @@ from distributed.comm.addressing import unparse_host_port
 from distributed.security import Security
 from distributed.utils import get_ip
 
-from daedal.isa.errors import TuningError, first_line
+from daedal.common.errors import TuningError, first_line
 from daedal.tuning.pool_results import FinishedResults
 from daedal.tuning.pool_security import configure, is_any_address, pool_url, security_of
 from daedal.tuning.pool_worker import PRELOAD, TAGS

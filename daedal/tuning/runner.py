@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from daedal.common.errors import TuningError
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.space import Config
 from daedal.compiler.tune.workload import Workload
-from daedal.isa.errors import TuningError
 from daedal.isa.variant import Variant
 
 __all__ = ["Failure", "MakeRunner", "Result", "Runner", "cycles_of", "digest_of"]

@@ -7,8 +7,8 @@ next candidate gets a new one.
 import time
 from types import TracebackType
 
+from daedal.common.errors import DaedalError, TuningError
 from daedal.compiler.space import Config
-from daedal.isa.errors import DaedalError, TuningError
 from daedal.tuning.child_process import ChildDiedError, ChildProcess, ChildTimeoutError
 from daedal.tuning.runner import Failure, Result
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from daedal.common.errors import ModelError, TuningError
+from daedal.common.inputs import read_input
 from daedal.compiler.frontend.reader import MAX_MODEL_BYTES
 from daedal.compiler.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload
-from daedal.isa.errors import ModelError, TuningError
-from daedal.isa.inputs import read_input
 from daedal.isa.variant import Variant
 from daedal.tuning.task import TARGET, Setting
 from daedal.tuning.whole_network import NetworkCycles, WholeNetwork

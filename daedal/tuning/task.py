@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.space import Config, Space
 from daedal.compiler.tune.cost_model import Columns
@@ -20,7 +21,6 @@ from daedal.compiler.tune.guided import Guided, SearchModel
 from daedal.compiler.tune.record import UNVERIFIED, Record
 from daedal.compiler.tune.search import Search
 from daedal.compiler.tune.workload import Workload
-from daedal.isa.errors import ScheduleError, TuningError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant
 from daedal.tuning.layer_runner import LayerRunner

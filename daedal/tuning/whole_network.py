@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import TuningError
 from daedal.compiler.artifact.build import build_artifact
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import Source, read_model, source_of
@@ -20,8 +22,6 @@ from daedal.compiler.pipeline import CompiledGraph, compile_graph
 from daedal.compiler.segment_store import default_store
 from daedal.compiler.space import Config
 from daedal.compiler.workload import workload_of
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import TuningError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.variant import Variant

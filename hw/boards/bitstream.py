@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from daedal.common.errors import UserError
 from daedal.hw.boards import ulx3s
 from daedal.hw.boards.settings import BoardSettings, bank_bytes
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation, implement
 from daedal.hw.synth.place import PlaceRequest, pack_bitstream
-from daedal.isa.errors import UserError
 from daedal.isa.variant import Variant
 
 __all__ = ["BoardBuild", "build_bitstream", "memory_bytes"]

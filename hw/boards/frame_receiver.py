@@ -8,10 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.boards.uart_receiver import received_byte
-from daedal.hw.family import Platform
-from daedal.hw.primitives.block_ram import BlockRam
-from daedal.isa.bridge import (
+from daedal.common.bridge import (
     CRC_BYTES,
     MAX_PAYLOAD_BYTES,
     REQUEST_FIELDS,
@@ -19,6 +16,9 @@ from daedal.isa.bridge import (
     REQUEST_SYNC,
     Op,
 )
+from daedal.hw.boards.uart_receiver import received_byte
+from daedal.hw.family import Platform
+from daedal.hw.primitives.block_ram import BlockRam
 
 __all__ = ["PAYLOAD_LATENCY_CYCLES", "FrameReceiver", "request_layout"]
 

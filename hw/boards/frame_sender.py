@@ -10,9 +10,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.crc.catalog import CRC32_ISO_HDLC
 from amaranth.lib.wiring import In, Out
 
+from daedal.common.bridge import ANSWER_FIELDS, ANSWER_HEADER_BYTES, ANSWER_SYNC, CRC_BYTES
 from daedal.hw.family import Platform
 from daedal.hw.parts.pipeline import register
-from daedal.isa.bridge import ANSWER_FIELDS, ANSWER_HEADER_BYTES, ANSWER_SYNC, CRC_BYTES
 
 __all__ = ["FrameSender", "answer_layout"]
 

@@ -10,8 +10,8 @@ from amaranth.hdl import Instance, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.common.errors import UserError
 from daedal.hw.family import Platform
-from daedal.isa.errors import UserError
 
 __all__ = ["Pll", "PllSettings", "pll_settings"]
 

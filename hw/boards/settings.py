@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from daedal.common.errors import UserError
 from daedal.hw.boards.block_memory import BANK_WORDS
 from daedal.hw.boards.pll import PllSettings
 from daedal.hw.boards.uart_receiver import LEAST_DIVISOR
-from daedal.isa.errors import UserError
 from daedal.isa.variant import Variant
 
 __all__ = ["DEFAULT_BAUD", "BoardSettings", "bank_bytes"]

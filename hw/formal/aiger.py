@@ -14,9 +14,9 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.hdl import Fragment
 
+from daedal.common.errors import ToolError
 from daedal.hw.family import Portable
 from daedal.hw.formal.claims import Claims
-from daedal.isa.errors import ToolError
 from daedal.native.python_child import python_environment, tool_places
 
 __all__ = ["Graph", "lower", "parse"]

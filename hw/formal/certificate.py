@@ -9,8 +9,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from daedal.common.errors import ToolError
 from daedal.hw.formal.aiger import Graph
-from daedal.isa.errors import ToolError
 
 __all__ = ["Certificate", "refusal"]
 

@@ -8,9 +8,9 @@ cycles.
 from collections.abc import Sequence
 from typing import Any
 
+from daedal.common.errors import ToolError
 from daedal.hw.formal.aiger import Graph
 from daedal.hw.formal.certificate import Certificate
-from daedal.isa.errors import ToolError
 
 __all__ = ["Unrolled", "invariant"]
 

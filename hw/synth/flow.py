@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from daedal.common.errors import CapacityError
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.families import DEVICES, HARD_LIMIT, RESOURCES, CellReport, Family
 from daedal.hw.synth.place import PlaceRequest, Routed
 from daedal.hw.synth.routes import RouteCache
 from daedal.hw.synth.shortfall import Shortfall, shortfalls
-from daedal.isa.errors import CapacityError
 from daedal.isa.variant import Variant
 
 __all__ = ["PLACED", "Implementation", "implement"]

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from daedal.common.files import write_atomically
+from daedal.common.markdown import markdown_table, with_section
 from daedal.hw.synth.families import DEVICES, Target
 from daedal.hw.synth.ledger_cycles import LEDGER, OPTIONS_NETWORK, with_ledger
 from daedal.hw.synth.page_tables import (
@@ -24,8 +26,6 @@ from daedal.hw.synth.page_tables import (
     routed_table,
 )
 from daedal.hw.synth.stale import explanation
-from daedal.isa.files import write_atomically
-from daedal.isa.markdown import markdown_table, with_section
 
 __all__ = [
     "PAGE_TARGETS",

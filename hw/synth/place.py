@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from daedal.common.errors import CapacityError, UserError
 from daedal.hw.synth.floorplan import floorplans
 from daedal.hw.synth.hierarchy import Hierarchy, top_cells
 from daedal.hw.synth.near_constants import share_addresses, with_near_constants
@@ -20,7 +21,6 @@ from daedal.hw.synth.pnr_progress import phase_of
 from daedal.hw.synth.sdf import read_sdf
 from daedal.hw.synth.tools import ECPPACK, NEXTPNR, run_tool, run_tools
 from daedal.hw.synth.worst_paths import worst_paths
-from daedal.isa.errors import CapacityError, UserError
 
 __all__ = ["PlaceRequest", "Routed", "pack_bitstream", "place_and_route", "place_and_route_all"]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from daedal.common.errors import VariantError
 from daedal.hw.synth.families import DEVICES, HARD_LIMIT, RESOURCES, CellReport
 from daedal.hw.synth.scratchpad_rams import UNITS_OF_SCRATCHPADS, halving_frees
-from daedal.isa.errors import VariantError
 from daedal.isa.variant import MultiplierStyle, Variant
 
 __all__ = ["Shortfall", "shortfalls"]

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 
 __all__ = [
     "MARK",

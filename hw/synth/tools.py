@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from daedal.isa.errors import ToolError, first_line
+from daedal.common.errors import ToolError, first_line
 from daedal.native.python_child import python_command, python_environment, tool_places
 
 __all__ = ["ECPPACK", "NEXTPNR", "YOSYS", "Tool", "run_tool", "run_tools"]

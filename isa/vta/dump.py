@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from daedal.isa.errors import ProgramError
-from daedal.isa.inputs import read_input
+from daedal.common.errors import ProgramError
+from daedal.common.inputs import read_input
 from daedal.isa.vta.stream import VtaInstruction, VtaQueue, decode_stream
 
 __all__ = ["VtaProgram", "VtaSegment"]

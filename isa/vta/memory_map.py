@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.protocols import PAGE_BYTES, next_page
 from daedal.isa.table import BASES
 from daedal.isa.vta.dump import VtaSegment

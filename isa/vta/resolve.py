@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.numerics import IntArray
 from daedal.isa.table import AluOp
 from daedal.isa.vta.dump import VtaProgram

@@ -11,7 +11,7 @@ everything it reads.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daedal.isa.errors import VariantError
+from daedal.common.errors import VariantError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import Memory, scratchpad

@@ -4,8 +4,8 @@ import contextlib
 import hashlib
 from pathlib import Path
 
-from daedal.isa.errors import UserError
-from daedal.isa.files import write_atomically
+from daedal.common.errors import UserError
+from daedal.common.files import write_atomically
 from daedal.native.caches.limits import Limit, make_space, mark_used
 from daedal.native.caches.trust import distrust, make_own_folder, read_own
 

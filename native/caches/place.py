@@ -13,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.native.caches.limits import Limit
 from daedal.native.caches.trust import distrust, make_own_folder
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.runtime.devices.lock import unlock_device
 from daedal.runtime.devices.sysfs import map_device, read_number, write_attribute
 

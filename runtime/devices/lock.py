@@ -8,7 +8,7 @@ last answer to a request with the same tag, would give one driver the answer to 
 import fcntl
 import os
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 
 __all__ = ["lock_device", "unlock_device"]
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from daedal.isa.errors import DeviceError, UserError
-from daedal.isa.last_launch import LastLaunch
+from daedal.common.errors import DeviceError, UserError
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.protocols import next_page
@@ -26,6 +25,7 @@ from daedal.isa.run_registers import (
 )
 from daedal.isa.variant import Variant
 from daedal.runtime.devices.port import Port
+from daedal.runtime.last_launch import LastLaunch
 
 __all__ = ["RegisterDevice"]
 

@@ -5,8 +5,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from daedal.isa.errors import DeviceError, UserError
-from daedal.isa.inputs import read_input
+from daedal.common.errors import DeviceError, UserError
+from daedal.common.inputs import read_input
 from daedal.runtime.devices.lock import lock_device
 
 __all__ = ["MappedDevice", "map_device", "read_number", "write_attribute"]

@@ -6,7 +6,7 @@ from types import TracebackType
 
 import serial
 
-from daedal.isa.bridge import (
+from daedal.common.bridge import (
     MAX_PAYLOAD_BYTES,
     Answer,
     Identity,
@@ -15,7 +15,7 @@ from daedal.isa.bridge import (
     parse_answer,
     request_frame,
 )
-from daedal.isa.errors import DeviceError, UserError, first_line
+from daedal.common.errors import DeviceError, UserError, first_line
 from daedal.isa.registers import register
 from daedal.isa.variant import Variant
 from daedal.runtime.devices.lock import lock_device

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from daedal.isa.errors import DeviceError, UserError
+from daedal.common.errors import DeviceError, UserError
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
 from daedal.runtime.devices.lock import unlock_device
 from daedal.runtime.devices.sysfs import map_device, read_number

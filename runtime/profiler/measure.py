@@ -5,7 +5,7 @@ machine's cycles do not depend on values, so inputs are not written. Programs wi
 measured without it, as in every run but the first.
 """
 
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
 from daedal.isa.protocols import Device
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.profiler.network_profile import NetworkProfile, network_profile

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import UserError
 from daedal.isa.profile import Profile, UnitCounters
 from daedal.isa.registers import COUNTER_BITS
 from daedal.isa.table import Unit

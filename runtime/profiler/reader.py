@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from daedal.isa.artifact import Layer
-from daedal.isa.errors import ArtifactError
-from daedal.isa.inputs import read_input
+from daedal.artifact.artifact import Layer
+from daedal.common.errors import ArtifactError
+from daedal.common.inputs import read_input
 from daedal.isa.profile import UnitCounters
 from daedal.isa.registers import CLASSES
 from daedal.isa.table import Unit

@@ -8,8 +8,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from daedal.isa.errors import DeviceError, ProgramError
-from daedal.isa.host_memory import HostMemory
+from daedal.common.errors import DeviceError, ProgramError
 from daedal.isa.instruction import units_of
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
@@ -17,6 +16,7 @@ from daedal.isa.semantics import State, execute
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import Variant
 from daedal.sim.functional.engine import Engine
+from daedal.sim.host_memory import HostMemory
 
 __all__ = ["FunctionalDevice"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import DeviceError, ProgramError
+from daedal.common.errors import DeviceError, ProgramError
 from daedal.isa.numerics import IntArray
 from daedal.isa.program import Program
 from daedal.isa.semantics import ByteMemory, State, execute

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.native.caches.locks import alone
 from daedal.native.caches.place import writable
 from daedal.sim.rtl.compile import (

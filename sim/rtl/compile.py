@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.native.caches.locks import alone
 from daedal.sim.rtl.kept import content_key, install, is_whole
 from daedal.sim.rtl.orphan import companion

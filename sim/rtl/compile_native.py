@@ -8,7 +8,7 @@ Input: source files in a scratch folder. With `harness.v` among them the main lo
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.sim.rtl.compile import verilate_and_make
 from daedal.sim.rtl.toolchain import find_compiler, find_verilator
 

@@ -8,12 +8,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from daedal.isa.host_memory import HostMemory
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.variant import Variant
 from daedal.native.caches.place import cache_folder
+from daedal.sim.host_memory import HostMemory
 from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.job import RunProgress
 from daedal.sim.rtl.launch import Launch, Outcome, launch_job, launch_outcome

@@ -6,7 +6,7 @@ addresses here.
 
 from dataclasses import dataclass
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 
 __all__ = ["RESET_CYCLES", "Intervention", "OpenBursts"]
 

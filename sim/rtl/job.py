@@ -5,7 +5,7 @@ Registers and addresses are plain numbers here; the `rtl` device knows their mea
 
 from dataclasses import dataclass, field
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.memory_model import CHANNELS, PRESETS, MemoryModel
 from daedal.sim.rtl.intervention import Intervention, OpenBursts
 

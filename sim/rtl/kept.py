@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.native.caches.limits import Limit, make_space, mark_used
 from daedal.native.caches.locks import alone
 from daedal.native.caches.place import CACHES

@@ -8,7 +8,7 @@ machine reported.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from daedal.isa.errors import DeviceError
+from daedal.common.errors import DeviceError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.program import Program
 from daedal.isa.protocols import next_page

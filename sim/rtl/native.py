@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from daedal.isa.errors import DeviceError
+from daedal.common.errors import DeviceError
 from daedal.sim.rtl.build import Built
 from daedal.sim.rtl.commands import (
     OP_BREAK,

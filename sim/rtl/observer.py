@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import ToolError
 from daedal.hw.issue.tokens import QUEUED_UNITS
 from daedal.hw.observe import WritePort, observation_layout, write_ports
-from daedal.isa.errors import ToolError
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.build import COCOTB_SIMULATORS, build_simulator

@@ -17,8 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from daedal.isa.errors import DeviceError, ProgramError
-from daedal.isa.files import make_folder, replace_output
+from daedal.common.errors import DeviceError, ProgramError
+from daedal.common.files import make_folder, replace_output
 from daedal.sim.rtl.build import Built
 from daedal.sim.rtl.contracts import broken_contract
 from daedal.sim.rtl.image import swap_words, whole_words, word_range

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.native.python_child import SAFE_PATH
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from daedal.isa.errors import DeviceError, ProgramError
+from daedal.common.errors import DeviceError, ProgramError
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import scratchpad
 from daedal.isa.table import LoadMemory, Opcode, OutMemory

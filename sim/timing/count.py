@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import DeviceError
+from daedal.common.errors import DeviceError
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from daedal.isa.errors import DeviceError
-from daedal.isa.host_memory import HostMemory
+from daedal.common.errors import DeviceError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant
 from daedal.sim.functional.device import FunctionalDevice
+from daedal.sim.host_memory import HostMemory
 from daedal.sim.timing.count import DEVICE, count_cycles
 
 __all__ = ["TimingDevice", "timing_with_values"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.errors import DeviceError
+from daedal.common.errors import DeviceError
 from daedal.isa.latencies import (
     PAGE_BYTES,
     alu_latency_cycles,

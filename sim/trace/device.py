@@ -4,12 +4,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from daedal.isa.host_memory import HostMemory
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.run_registers import WATCHDOG_CYCLES
 from daedal.isa.variant import Variant
+from daedal.sim.host_memory import HostMemory
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.launch import Launch
 from daedal.sim.trace.trace import Trace, trace_launch

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daedal.isa.artifact import Launch, Layer
+from daedal.artifact.artifact import Launch, Layer
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import BASES, LoadMemory, Opcode, OutMemory, Unit

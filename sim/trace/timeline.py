@@ -7,8 +7,8 @@ or out of order, or an error that the machine reported.
 
 from collections.abc import Mapping
 
+from daedal.common.errors import DeviceError
 from daedal.hw.issue.tokens import QUEUED_UNITS
-from daedal.isa.errors import DeviceError
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import Opcode, Unit
 from daedal.sim.rtl.job import RawResult

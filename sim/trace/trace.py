@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import DeviceError, ProgramError
 from daedal.hw.observe import WritePort, write_ports
-from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import Unit
 from daedal.sim.rtl.job import RawResult, RunProgress

@@ -16,8 +16,8 @@ from bench.network_run import NetworkBench
 from bench.networks import main, run_networks
 from bench.zoo.networks import NETWORKS, Network
 from daedal.check import integer_graph
+from daedal.common.errors import ModelError
 from daedal.compiler.model import compile_model
-from daedal.isa.errors import ModelError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.functional.device import FunctionalDevice

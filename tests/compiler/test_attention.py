@@ -8,8 +8,8 @@ import onnx
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact, HostPart, Launch
 from daedal.checking import check_layers
-from daedal.isa.artifact import Artifact, HostPart, Launch
 from tests.support.quantized_models import quantize_with_onnxruntime
 from tests.support.transformers import attention_block, token_feeds
 

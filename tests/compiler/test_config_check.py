@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.common.errors import TuningError, UserError
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.pipeline import compile_graph
 from daedal.compiler.space import Config
 from daedal.compiler.workload import workload_of
-from daedal.isa.errors import TuningError, UserError
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 

@@ -10,8 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ModelError
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import ModelError
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 Nodes = Sequence[onnx.NodeProto]

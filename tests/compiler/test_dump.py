@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from daedal.common.errors import UserError
 from daedal.compiler.dump import Dump
-from daedal.isa.errors import UserError
 
 
 def texts(folder: Path) -> dict[str, str]:

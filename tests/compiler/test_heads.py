@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact
 from daedal.check import compare_operators, integer_graph
 from daedal.checking import check_layers
 from daedal.compiler.link.ordering import side_by_side
-from daedal.isa.artifact import Artifact
 from tests.support.heads import Heads, attention_layer
 
 PROJECTION, PRODUCT = "q_conv2d", "q_matmul"

@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import daedal
+from daedal.common.errors import ModelError
 from daedal.compiler.onnxruntime_session import open_session
-from daedal.isa.errors import ModelError
 from tests.compiler.graph.qdq_models import QdqModel
 
 Maker = Callable[[QdqModel, str, np.random.Generator], str]

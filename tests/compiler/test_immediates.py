@@ -6,6 +6,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler import layer_code
 from daedal.compiler.codegen.segment import Instance, Segment
 from daedal.compiler.graph.graph import Graph, Node
@@ -16,7 +17,6 @@ from daedal.compiler.layer_code import LayerCode
 from daedal.compiler.link.ordering.order import by_need
 from daedal.compiler.ops.accelerator.lowering import lower_node
 from daedal.compiler.program_builder import ProgramBuilder
-from daedal.isa.errors import ScheduleError
 from daedal.isa.numerics import wide_bounds
 from daedal.isa.table import IMMEDIATE_BITS
 from tests.support.accelerator import micro_variant

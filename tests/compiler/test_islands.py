@@ -7,12 +7,12 @@ import pytest
 from onnx import helper
 
 import daedal
+from daedal.artifact.artifact import Artifact, HostPart, Launch
 from daedal.check import integer_graph, run_onnxruntime
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import graph_passes
-from daedal.isa.artifact import Artifact, HostPart, Launch
-from daedal.isa.errors import ModelError
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.host_code import check_host_code

@@ -8,10 +8,10 @@ from unittest import mock
 
 import pytest
 
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import VariantError
 from daedal.compiler import model
 from daedal.compiler.model import compile_model
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import VariantError
 from daedal.isa.variant import load_variant
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"

@@ -10,12 +10,23 @@ import pytest
 from onnx import TensorProto, helper, parser
 
 from daedal.check import run_onnxruntime
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.qoperators import EXPANSIONS
 from daedal.compiler.onnxruntime_session import INTEGER_PRODUCTS, integer_products, open_session
-from daedal.isa.errors import ModelError
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("bench", "compiler", "daedal", "examples", "isa", "runtime", "sim", "tests")
+SOURCES = (
+    "artifact",
+    "bench",
+    "common",
+    "compiler",
+    "daedal",
+    "examples",
+    "isa",
+    "runtime",
+    "sim",
+    "tests",
+)
 SESSION = "compiler/onnxruntime_session.py"
 
 IN_A_FUNCTION = """

@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 import pytest
 
+from daedal.common.errors import ModelError, ScheduleError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph.layout import DepthwiseLayout
 from daedal.compiler.pipeline import compile_graph
-from daedal.isa.errors import ModelError, ScheduleError
 from daedal.isa.table import GemmMode, Opcode
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram

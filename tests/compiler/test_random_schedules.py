@@ -7,8 +7,8 @@ refuses, a tile that does not fit among them, does not count.
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.ops.requantize import Bounds
-from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import load_variant
 from tests.support.accelerator import check_operator
 from tests.support.accelerator_operators import conv_case

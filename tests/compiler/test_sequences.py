@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
 from tests.compiler.quantization.float_networks import (
     FloatNetwork,
     evaluate,

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.space import Config, Space, Table
-from daedal.isa.errors import ScheduleError
 
 
 class Rectangles(Space):

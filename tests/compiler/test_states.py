@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact
 from daedal.check import integer_graph
 from daedal.checking import check_layers
+from daedal.common.errors import ModelError, UserError
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run
 from daedal.compiler.states import bind_states, match_states
 from daedal.devices import open_device
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ModelError, UserError
 from daedal.isa.variant import load_variant
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor

@@ -9,11 +9,11 @@ import onnx
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact, Launch, Move
 from daedal.check import run_onnxruntime
 from daedal.checking import LayerCheck, check_layers
+from daedal.common.errors import ArtifactError, ModelError
 from daedal.compiler.frontend import load_onnx
-from daedal.isa.artifact import Artifact, Launch, Move
-from daedal.isa.errors import ArtifactError, ModelError
 from daedal.isa.instruction import Instruction
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program

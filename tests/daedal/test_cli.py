@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from daedal import cli
-from daedal.isa.artifact import Artifact, Launch
-from daedal.isa.errors import DeviceError
+from daedal.artifact.artifact import Artifact, Launch
+from daedal.common.errors import DeviceError
 from daedal.sim.functional.device import FunctionalDevice
 from tests.support.command_line import Run, refuses
 

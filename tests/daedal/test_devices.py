@@ -2,8 +2,8 @@
 
 import pytest
 
+from daedal.common.errors import UserError
 from daedal.devices import takes_option, text_options
-from daedal.isa.errors import UserError
 
 
 def test_options_have_the_types_of_the_device() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import daedal
 from daedal import host_rates
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import UserError
 from daedal.compiler.crossings import DEFAULT_HOST
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.command_line import Run, refuses
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact
 from daedal.compiler.crossings import HostRates
 from daedal.host_time import host_seconds, items_of
-from daedal.isa.artifact import Artifact
 from tests.compiler.graph.qdq_models import QdqModel
 
 

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 import daedal
+from daedal.artifact.artifact import Artifact, HostPart
 from daedal.inspection import HostReport, Inspection, LaunchReport, inspect
-from daedal.isa.artifact import Artifact, HostPart
 from daedal.isa.table import BASES
 from daedal.reports.artifact import share_of_macs
 from daedal.reports.inspection import _names, inspection_json, print_inspection

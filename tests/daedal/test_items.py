@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 from daedal.items import split_items
 
 SHAPES = {"image": (1, 2), "factor": ()}

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.common.errors import ProgramError, ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.isa.errors import ProgramError, ScheduleError
 
 TINY = daedal.load_variant("tiny")
 ROWS = (3, 5, 1, 8)

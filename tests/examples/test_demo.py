@@ -11,8 +11,8 @@ import pytest
 
 import daedal
 from daedal.api import SimulationResult, simulate
+from daedal.common.errors import DeviceError
 from daedal.devices import open_device
-from daedal.isa.errors import DeviceError
 from examples.digits import demo
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
 from daedal.isa.verifier import verify
 
 VTA = daedal.load_variant("vta")

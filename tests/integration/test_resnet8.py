@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact
 from daedal.check import integer_graph, integer_layers
-from daedal.isa.artifact import Artifact
 from daedal.isa.verifier import verify
 from daedal.sim.rtl.device import RtlDevice
 

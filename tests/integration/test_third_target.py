@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 import daedal
+from daedal.artifact.artifact import Artifact, HostPart, Launch, TargetPart
+from daedal.common.errors import ArtifactError
 from daedal.compiler.targets import target as targets
-from daedal.isa.artifact import Artifact, HostPart, Launch, TargetPart
-from daedal.isa.errors import ArtifactError
 from daedal.reports.inspection import inspection_json, print_inspection
 from daedal.runtime import target_parts
 from tests.compiler.graph.qdq_models import QdqModel

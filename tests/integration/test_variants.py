@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact
 from daedal.check import integer_graph
 from daedal.compiler.graph import run_all
 from daedal.compiler.ops.requantize import Bounds
-from daedal.isa.artifact import Artifact
 from daedal.isa.numerics import integer_range, requantize
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify

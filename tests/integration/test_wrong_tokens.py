@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from daedal.common.errors import VerificationError
 from daedal.compiler.model import compile_model
-from daedal.isa.errors import VerificationError
 from daedal.isa.program import Program
 from daedal.isa.table import Unit
 from daedal.isa.tokens import with_tokens

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from daedal.common.errors import ToolError
 from daedal.isa.alu_operations import AluOp
-from daedal.isa.errors import ToolError
 from daedal.isa.lane import Lane, NumpyLane, Recorder, reduce_lanes
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.toolchain import find_icarus

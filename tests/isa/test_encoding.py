@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daedal.common.errors import ArtifactError, ProgramError
 from daedal.isa.assembly import assemble, disassemble
 from daedal.isa.docs import isa_page, registers_header, with_registers_section
-from daedal.isa.errors import ArtifactError, ProgramError
 from daedal.isa.instruction import Instruction, decode, decode_all, encode, encode_all
 from daedal.isa.microcode import decode_uops, encode_uops
 from daedal.isa.program import Program

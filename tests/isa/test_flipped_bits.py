@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import UserError
 from daedal.isa.program import Program
 from tests.robustness.models import small_model
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.isa.folders import check_folder, write_folder
 
 TEXTS = {"a": "one\n", "deep/down/b": "two\n"}

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from daedal.common.errors import ProgramError
 from daedal.isa import loop_rows
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import ProgramError
 from daedal.isa.footprints import Footprints, Touch
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import Memory, scratchpads

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from daedal.common.errors import ArtifactError, ProgramError
 from daedal.isa import program as program_module
-from daedal.isa.errors import ArtifactError, ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import MAX_INSTRUCTIONS, Program
 from daedal.isa.table import Opcode

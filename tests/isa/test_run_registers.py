@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
+from daedal.common.errors import DeviceError
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import DeviceError
 from daedal.isa.program import Program
 from daedal.isa.registers import CLASSES, ID_VALUE, MARK_BYTES, ErrorCode, register
 from daedal.isa.run_registers import (

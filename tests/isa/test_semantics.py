@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.microcode import decode_uops, encode_uops
 from daedal.isa.numerics import requantize

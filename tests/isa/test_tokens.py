@@ -2,8 +2,8 @@
 
 import pytest
 
+from daedal.common.errors import ProgramError, VerificationError
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import ProgramError, VerificationError
 from daedal.isa.hazards import NO_INSTRUCTION, conflicts
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program

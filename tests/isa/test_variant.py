@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa.errors import VariantError
+from daedal.common.errors import VariantError
 from daedal.isa.scratchpad import TABLE_ENTRIES, TABLE_ENTRY_BITS, Memory, scratchpads
 from daedal.isa.table import AluOp, LoadMemory, Opcode, instruction_bits, instruction_layout
 from daedal.isa.variant import Variant, load_variant, shipped_variants

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact, Launch
+from daedal.common.errors import ArtifactError
 from daedal.isa import verified_programs
-from daedal.isa.artifact import Artifact, Launch
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import ArtifactError
 from daedal.isa.own_digests import OwnDigests
 from daedal.isa.program import Program
 from daedal.isa.table import BASES, Opcode

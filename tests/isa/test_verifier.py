@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 
+from daedal.common.errors import VerificationError
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import VerificationError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.table import Opcode, Unit

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daedal.isa.errors import ProgramError
+from daedal.common.errors import ProgramError
 from daedal.isa.vta.dump import VtaProgram, VtaSegment
 from daedal.isa.vta.stream import (
     VtaInstruction,

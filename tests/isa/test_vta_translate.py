@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daedal.isa.errors import ProgramError, VariantError
+from daedal.common.errors import ProgramError, VariantError
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify

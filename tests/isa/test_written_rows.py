@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from daedal.common.errors import ProgramError, VerificationError
 from daedal.isa.assembly import assemble
 from daedal.isa.effects import effects
-from daedal.isa.errors import ProgramError, VerificationError
 from daedal.isa.footprints import Footprints
 from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.microcode import UopArray, encode_uops, expand

@@ -18,7 +18,7 @@ from tests.support.hostile_folder import HostileFolder
 from tests.support.owners import give_away
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("compiler", "daedal", "hw", "isa", "native", "runtime", "sim")
+FOLDERS = ("artifact", "common", "compiler", "daedal", "hw", "isa", "native", "runtime", "sim")
 
 KNOWN = {
     "native/python_child.py": "the helper itself",

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daedal.isa.errors import KernelError
+from daedal.common.errors import KernelError
 from daedal.native.cache import ObjectCache
 from daedal.native.kernel import Kernel, kernel
 from daedal.native.record import record

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daedal.isa.errors import KernelError
+from daedal.common.errors import KernelError
 from daedal.native.codegen import assembly_text, compile_text, load_object
 from daedal.native.cpu import Cpu, host_cpu
 from daedal.native.intrinsic import intrinsic

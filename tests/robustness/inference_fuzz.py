@@ -16,10 +16,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from daedal.common.errors import ModelError
 from daedal.compiler.cpu.types import Types
 from daedal.compiler.frontend.bounds import check_bounds
 from daedal.compiler.frontend.tensor_types import tensor_types
-from daedal.isa.errors import ModelError
 
 __all__ = ["crashes", "models", "sample", "slices"]
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from daedal import cli
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
 from tests.robustness.cases import artifact_case, cpu_model_case, model_case
 from tests.robustness.models import MODEL_NAMES, small_model
 

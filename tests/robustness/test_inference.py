@@ -5,9 +5,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.bounds import check_bounds
 from daedal.compiler.frontend.tensor_types import tensor_types
-from daedal.isa.errors import ModelError
 from tests.robustness.inference_fuzz import crashes, models, sample, slices
 
 

@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from daedal.isa.errors import DaedalError, ModelWarning
+from daedal.common.errors import DaedalError, ModelWarning
 from daedal.native.caches.place import user_caches
 from tests.robustness.checks import CHECKS
 

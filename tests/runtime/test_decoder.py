@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daedal.isa.artifact import Artifact, HostPart, Value
-from daedal.isa.errors import ModelError
+from daedal.artifact.artifact import Artifact, HostPart, Value
+from daedal.common.errors import ModelError
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.vocabulary import Vocabulary
 

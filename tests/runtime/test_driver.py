@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from daedal.common.errors import ProgramError
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import ProgramError
 from daedal.isa.program import Program
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import load_variant

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from daedal.isa.artifact_parts import Binding
-from daedal.isa.errors import ModelError
+from daedal.artifact.parts import Binding
+from daedal.common.errors import ModelError
 from daedal.runtime.executor import _to_program
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daedal.isa.artifact import Artifact, HostPart, Value
-from daedal.isa.artifact_states import State
-from daedal.isa.errors import ModelError
+from daedal.artifact.artifact import Artifact, HostPart, Value
+from daedal.artifact.states import State
+from daedal.common.errors import ModelError
 from daedal.isa.profile import Profile
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import RunResult

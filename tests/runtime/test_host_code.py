@@ -11,11 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from daedal.artifact.code import code_from_json, code_json, code_members
+from daedal.artifact.host_code import LEVEL_MACHINES, HostCode
+from daedal.artifact.parts import HostPart
+from daedal.common.errors import ArtifactError, ModelError
 from daedal.compiler.artifact.host_code import best_levels, compile_host_model
-from daedal.isa.artifact_code import code_from_json, code_json, code_members
-from daedal.isa.artifact_parts import HostPart
-from daedal.isa.errors import ArtifactError, ModelError
-from daedal.isa.host_code import LEVEL_MACHINES, HostCode
 from daedal.native.levels import LEVELS
 from daedal.runtime.host import HostModel
 from daedal.runtime.host_code import HostProgram

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import daedal
+from daedal.artifact.artifact import Artifact, Binding, Launch, Layer, Result
 from daedal.check import integer_graph
 from daedal.compiler.graph import run_all
-from daedal.isa.artifact import Artifact, Binding, Launch, Layer, Result
 from daedal.isa.program import Program
 from daedal.isa.table import BASES, Opcode
 from daedal.isa.tensor import TensorSpec

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daedal.isa.artifact import Launch, Layer
+from daedal.artifact.artifact import Launch, Layer
 from daedal.isa.instruction import Instruction
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program

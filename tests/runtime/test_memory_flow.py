@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daedal.common.errors import ProgramError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import compile_graph
-from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.table import BASES, Opcode

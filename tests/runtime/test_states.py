@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from daedal.isa.artifact_states import State, check_states
-from daedal.isa.errors import ArtifactError, ModelError
-from daedal.isa.host_memory import HostMemory
+from daedal.artifact.states import State, check_states
+from daedal.common.errors import ArtifactError, ModelError
 from daedal.isa.program import Program
 from daedal.isa.tensor import TensorSpec, pack_tensor, unpack_tensor
 from daedal.isa.variant import load_variant
 from daedal.runtime.states import DeviceState
+from daedal.sim.host_memory import HostMemory
 
 VARIANT = load_variant("attention")
 

@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal
-from daedal.isa.artifact import Artifact, Binding, Move
-from daedal.isa.errors import ArtifactError, ModelError
+from daedal.artifact.artifact import Artifact, Binding, Move
+from daedal.common.errors import ArtifactError, ModelError
 from daedal.runtime.executor import Executor
 from daedal.runtime.host import HostModel
 from daedal.sim.functional.device import FunctionalDevice

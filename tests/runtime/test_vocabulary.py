@@ -2,7 +2,7 @@
 
 import pytest
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 from daedal.runtime.vocabulary import Vocabulary
 
 PIECES = (b"\n<s>\n", b" ", b"a", b"b", b" a", b"ab", b"abb", b"<0xC3>", b"<0xA4>", b"<0x0A>")

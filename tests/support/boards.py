@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.board import BoardSimulation, simulated_board
 from daedal.sim.rtl.toolchain import require_tools

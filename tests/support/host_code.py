@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from daedal.artifact.artifact import Artifact
 from daedal.devices import open_device
-from daedal.isa.artifact import Artifact
 from daedal.runtime.executor import Executor
 from daedal.runtime.host import HostModel
 from daedal.runtime.host_parts import CompiledPart

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daedal.isa.errors import DeviceError
+from daedal.common.errors import DeviceError
 from daedal.isa.instruction import units_of
 from daedal.isa.numerics import integer_range
 from daedal.isa.program import Program

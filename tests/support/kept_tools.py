@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from amaranth._toolchain.yosys import _BuiltinYosys
 
+from daedal.common.files import write_atomically
 from daedal.hw.formal import aiger
 from daedal.hw.synth import place, tools
-from daedal.isa.files import write_atomically
 from tests.support import kept_call
 
 __all__ = ["keep_tools", "kept_tools"]

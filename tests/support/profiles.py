@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daedal.isa.artifact import Artifact, Launch, Layer
+from daedal.artifact.artifact import Artifact, Launch, Layer
 from daedal.isa.instruction import Instruction
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
 from daedal.isa.program import Program

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from daedal.common.errors import ProgramError
 from daedal.isa.effects import effects, external
-from daedal.isa.errors import ProgramError
 from daedal.isa.instruction import Instruction, unit_mask
 from daedal.isa.microcode import encode_uops, expand
 from daedal.isa.numerics import integer_range

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule import BlockRef, Instruction, LoopRef, Schedule, Trace
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.errors import ScheduleError
 from tests.support.traces import Handles, call, decoded, handles_in
 
 __all__ = ["random_schedule"]

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from daedal.artifact.artifact import TargetPart
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.targets.target import Target
 from daedal.compiler.targets.tools import Tools
-from daedal.isa.artifact import TargetPart
 from daedal.runtime.target_parts import Kept
 
 __all__ = ["NAME", "NumpyPart", "NumpyTarget", "Own"]

@@ -11,7 +11,7 @@ from itertools import permutations
 
 import numpy as np
 
-from daedal.isa.errors import VerificationError
+from daedal.common.errors import VerificationError
 from daedal.isa.program import Program
 from daedal.isa.table import Unit
 from tests.support.interleaving import (

@@ -12,6 +12,7 @@ registers.
 import re
 from collections.abc import Callable
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.codegen.llvm.expressions import Expressions, Lane
 from daedal.compiler.codegen.llvm.scalars import (
     ELEMENT_BYTES,
@@ -24,7 +25,6 @@ from daedal.compiler.tir.expr import Binary, Buffer, Expr, Load, Var
 from daedal.compiler.tir.lower import lower
 from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, PrimFunc, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars
-from daedal.isa.errors import UnsupportedError
 from daedal.native.function_text import FunctionText
 
 __all__ = ["MAX_STACK_BYTES", "function_text", "parallel_extent"]

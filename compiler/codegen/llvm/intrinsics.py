@@ -7,6 +7,7 @@ lane. Results may differ from the definition (float64, rounded once) in the last
 
 from collections.abc import Callable
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.codegen.llvm.approximations import APPROXIMATIONS
 from daedal.compiler.codegen.llvm.scalars import (
     Value,
@@ -19,7 +20,6 @@ from daedal.compiler.codegen.llvm.scalars import (
     suffix,
 )
 from daedal.compiler.tir.dtype import is_float
-from daedal.isa.errors import UnsupportedError
 from daedal.native.function_text import FunctionText
 
 __all__ = ["called", "is_lowered"]

@@ -1,10 +1,10 @@
 """`check_code`: whether a tensor's formula has code, before anything is scheduled."""
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.codegen.llvm.intrinsics import is_lowered
 from daedal.compiler.te import Tensor
 from daedal.compiler.tir.expr import Call, Cast
 from daedal.compiler.tir.visit import walk
-from daedal.isa.errors import UnsupportedError
 
 __all__ = ["check_code"]
 

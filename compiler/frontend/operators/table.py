@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from daedal.artifact.parts import PLACES
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators import (
@@ -16,7 +17,6 @@ from daedal.compiler.frontend.operators import (
     resize,
     shape,
 )
-from daedal.isa.artifact_parts import PLACES
 
 __all__ = ["BY_TABLE", "OPERATORS", "ImportedOperator", "Importer"]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.reader import opset_of
 from daedal.compiler.frontend.upgrade import meanings, operands
 from daedal.compiler.frontend.upgrade.rule import ModelUpgrade, Rule
-from daedal.isa.errors import ModelError
 
 __all__ = ["RULES", "upgrade"]
 

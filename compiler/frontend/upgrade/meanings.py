@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.upgrade.rule import ModelUpgrade, Rule, attribute, take
-from daedal.isa.errors import ModelError
 
 __all__ = ["RULES"]
 

@@ -1,5 +1,5 @@
 """Attention as integer operators: products of queries and keys up to the numerators of softmax,
-and products of these with values, divided by their sum. `daedal.isa.attention` defines the
+and products of these with values, divided by their sum. `compiler.integer.attention` defines the
 arithmetic.
 
 Both are matrix products of two maps as `q_matmul`, with the same first operands. Queries are
@@ -25,9 +25,9 @@ from daedal.compiler.graph.ops.registry import (
 )
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.integer.attention import MeanConstants, attention_weights, weighted_mean
+from daedal.compiler.integer.row_functions import Step
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.isa.attention import MeanConstants, attention_weights, weighted_mean
-from daedal.isa.row_functions import Step
 from daedal.isa.scratchpad import TABLE_ENTRIES
 
 __all__ = ["ATTENTION_WEIGHTS", "MATMULS", "MEAN_TABLES", "WEIGHTED_MEAN", "masks_of"]

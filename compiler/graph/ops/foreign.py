@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
+from daedal.common.onnx_evaluator import evaluator_of
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -16,7 +17,6 @@ from daedal.compiler.graph.ops.registry import (
     whole,
 )
 from daedal.compiler.graph.types import TensorType
-from daedal.isa.onnx_evaluator import evaluator_of
 
 __all__ = ["FOREIGN", "evaluate_onnx", "names_read"]
 

@@ -1,5 +1,6 @@
-"""Integer softmax and norms over the channels of each pixel, as `daedal.isa.softmax` and `.norms`
-define them.
+"""Integer softmax and norms over the channels of each pixel.
+
+`compiler.integer.softmax` and `.norms` define them.
 
 Tables have 16-bit entries. `steps` are the parameters of the ALU's REQUANTIZE and LOOKUP between
 the operand and the result, which `params` finish. Those of norms have a row for each threshold;
@@ -31,11 +32,11 @@ from daedal.compiler.graph.ops.registry import (
 )
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.integer.norms import Norm, norm
+from daedal.compiler.integer.row_functions import Step
+from daedal.compiler.integer.softmax import MASK_FACTOR, Softmax, softmax
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.isa.norms import Norm, norm
-from daedal.isa.row_functions import Step
 from daedal.isa.scratchpad import TABLE_ENTRIES
-from daedal.isa.softmax import MASK_FACTOR, Softmax, softmax
 
 __all__ = [
     "NORM_ATTRS",
@@ -60,7 +61,7 @@ NORM_ATTRS = {
     "spare_shift": "int",
     "epsilon": "int",
 }
-"""Those of `daedal.isa.norms.Norm`, in its order."""
+"""Those of `daedal.compiler.integer.norms.Norm`, in its order."""
 
 _AROUND_THRESHOLDS = (1, -2)
 """Which of a norm's steps are thresholds: all between these."""

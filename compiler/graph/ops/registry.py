@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import numpy.typing as npt
 
+from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import CPU
-from daedal.isa.errors import ModelError, UnsupportedError
 
 __all__ = [
     "SAME_ORDER",

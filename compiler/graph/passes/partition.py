@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.targets.names import ACCELERATOR, CPU
 from daedal.compiler.targets.target import Target, targets_of
-from daedal.isa.errors import ModelError
 
 __all__ = ["Part", "assign_targets", "partition"]
 

@@ -7,9 +7,9 @@ accumulators, and which accumulators should lie in different banks.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.ordering.side_by_side import num_steps
-from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant

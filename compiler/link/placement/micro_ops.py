@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import UopSequence
-from daedal.isa.errors import ScheduleError
 from daedal.isa.microcode import encode_uops
 from daedal.isa.scratchpad import UOP_BYTES, Memory, scratchpad
 from daedal.isa.table import MICRO_OPS, Unit

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import (
     Instance,
     Runs,
@@ -16,7 +17,6 @@ from daedal.compiler.link.ordering.side_by_side import UnitCycles
 from daedal.compiler.link.placement.micro_ops import MicroOpMemory, UopLoad, uop_memory
 from daedal.compiler.link.placement.placed import PlacedInstruction, PlacedRows
 from daedal.compiler.link.placement.rows import DeclaredRows, RowAllocator
-from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import TABLE_ROWS, Memory, scratchpads
 from daedal.isa.table import LoadMemory, Opcode, Unit

@@ -7,8 +7,8 @@ in the schedule. `DeclaredRows` gives a buffer only the places that its schedule
 
 from collections.abc import Mapping
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Instance
-from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, Scratchpad
 
 __all__ = ["DeclaredRows", "RowAllocator"]

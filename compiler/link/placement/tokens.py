@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from daedal.common.errors import ProgramError, ScheduleError
 from daedal.compiler.link.placement.hazards import hazards
 from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.isa.errors import ProgramError, ScheduleError
 from daedal.isa.tokens import Waits, find_waits
 from daedal.isa.variant import Variant
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.instruction_count import count_instructions
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
@@ -37,7 +38,6 @@ from daedal.compiler.ops.accelerator.vector.row_builders import build_norm
 from daedal.compiler.ops.attention import attention_weights, weighted_mean
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.space import Config, Space
-from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
 
 __all__ = [

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from daedal.common.errors import ModelError
 from daedal.compiler.quantization.calibration.float_runner import (
     FloatRunner,
     OpenModel,
@@ -13,7 +14,6 @@ from daedal.compiler.quantization.calibration.float_runner import (
 )
 from daedal.compiler.quantization.calibration.ranges import Histogram, Method, Range, choose_range
 from daedal.compiler.quantization.network import Array, Network
-from daedal.isa.errors import ModelError
 
 __all__ = ["calibrate"]
 

@@ -12,10 +12,10 @@ from typing import Protocol
 import numpy as np
 import onnx
 
+from daedal.common.errors import ModelError
+from daedal.common.onnx_evaluator import evaluator_of
 from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.quantization.network import Array, Network
-from daedal.isa.errors import ModelError
-from daedal.isa.onnx_evaluator import evaluator_of
 
 __all__ = ["FloatRunner", "OpenModel", "evaluate", "make_runner"]
 

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import onnx
 from onnx.helper import tensor_dtype_to_np_dtype
 
+from daedal.common.errors import ModelError
 from daedal.compiler.quantization.network import Array, Network
-from daedal.isa.errors import ModelError
 
 __all__ = ["Samples", "split_samples"]
 

@@ -8,13 +8,13 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from daedal.common.onnx_evaluator import evaluator_of
 from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.frontend.attributes import is_default
 from daedal.compiler.frontend.upgrade import upgrade
 from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.rewrites.identities import drop_identities
-from daedal.isa.onnx_evaluator import evaluator_of
 
 __all__ = ["clean"]
 

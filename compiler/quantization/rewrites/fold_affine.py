@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.operators import channel_axis
-from daedal.isa.errors import ModelError
 
 __all__ = ["fold_affine"]
 

@@ -13,6 +13,7 @@ from enum import Enum
 from math import inf
 from typing import ParamSpec, TypeVar
 
+from daedal.common.errors import UserError
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.layout.fold_padding import rows_for_classes
@@ -25,7 +26,6 @@ from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.space import Space
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.compiler.workload import layer_kinds
-from daedal.isa.errors import UserError
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes
 from daedal.isa.variant import Variant

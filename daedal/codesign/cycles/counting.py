@@ -10,9 +10,9 @@ from multiprocessing import active_children, get_context
 from typing import TYPE_CHECKING
 
 from daedal.api import compile as compile_network
+from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.work import Counts, Work
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ExploreError, ToolError, UserError
+from daedal.common.errors import ExploreError, ToolError, UserError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.program import variant_from_json

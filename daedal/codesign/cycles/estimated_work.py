@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from daedal.codesign.cycles.work import Work
+from daedal.common.errors import ScheduleError, UserError
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
@@ -15,7 +16,6 @@ from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.compiler.pipeline import accelerator_graphs
 from daedal.compiler.space import Space
 from daedal.compiler.workload import layer_kinds
-from daedal.isa.errors import ScheduleError, UserError
 from daedal.isa.variant import Variant
 
 __all__ = ["EstimatedWork"]

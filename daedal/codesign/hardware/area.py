@@ -29,9 +29,9 @@ from daedal.codesign.hardware.parts import (
     sizes_of,
     table_amounts,
 )
+from daedal.common.errors import ExploreError
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import RESOURCES, Family
-from daedal.isa.errors import ExploreError
 from daedal.isa.variant import Variant
 
 __all__ = ["LEARNED", "AreaModel", "PartModel", "Row", "area_model", "read_rows"]

@@ -17,8 +17,8 @@ import numpy as np
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.nonnegative import nonnegative_minimum
 from daedal.codesign.hardware.regression import Array
+from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import DEVICES, Family
-from daedal.isa.errors import ExploreError
 from daedal.isa.variant import Variant
 
 __all__ = ["Clock", "ClockModel", "Route", "clock_model", "read_routes"]

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 from onnx.helper import tensor_dtype_to_np_dtype
 
+from daedal.artifact.artifact import Artifact
 from daedal.checking import check_layers
+from daedal.common.errors import ExploreError
 from daedal.compiler.frontend.reader import read_model
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ExploreError
 from daedal.sim.functional.device import FunctionalDevice
 
 __all__ = ["check_results"]

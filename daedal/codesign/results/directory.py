@@ -23,9 +23,9 @@ from daedal.codesign.results.point_folder import PointFolder, damaged, read_reco
 from daedal.codesign.search.evaluation import Evaluation, from_json
 from daedal.codesign.search.objectives import Objective
 from daedal.codesign.search.variant_space import Point
+from daedal.common.errors import ExploreError, UserError
+from daedal.common.files import check_output_folder, make_folder, write_atomically
 from daedal.compiler.crossings import HostRates
-from daedal.isa.errors import ExploreError, UserError
-from daedal.isa.files import check_output_folder, make_folder, write_atomically
 
 __all__ = ["Estimates", "Round", "SearchDirectory"]
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from daedal.api import compile as compile_network
+from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.counting import profile_network
 from daedal.codesign.cycles.work import Work
 from daedal.codesign.results.check_results import check_results
 from daedal.codesign.results.prediction import Prediction, prediction_from_json
 from daedal.codesign.search.evaluation import Evaluation
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ExploreError
-from daedal.isa.files import make_folder, write_atomically
-from daedal.isa.inputs import read_input
+from daedal.common.errors import ExploreError
+from daedal.common.files import make_folder, write_atomically
+from daedal.common.inputs import read_input
 from daedal.runtime.profiler.network_profile import NetworkProfile
 from daedal.runtime.profiler.reader import load_profile
 from daedal.sim.rtl import verilog

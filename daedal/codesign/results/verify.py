@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from daedal.artifact.artifact import Artifact
 from daedal.codesign.hardware.clock import Clock
 from daedal.codesign.results.point_folder import PointFolder, read_record
+from daedal.common.files import write_atomically
 from daedal.hw.synth.families import RESOURCES, Family
 from daedal.hw.synth.flow import PLACED, Implementation, implement
 from daedal.hw.synth.place import PlaceRequest
 from daedal.hw.synth.tools import NEXTPNR, YOSYS
-from daedal.isa.artifact import Artifact
-from daedal.isa.files import write_atomically
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.variant import Variant

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import HARD_LIMIT, RESOURCES
-from daedal.isa.errors import ExploreError
 
 __all__ = [
     "USABLE",

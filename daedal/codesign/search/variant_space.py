@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from daedal.isa.errors import VariantError
+from daedal.common.errors import VariantError
 from daedal.isa.variant import Variant
 
 __all__ = ["DEFAULT_PARAMETERS", "Point", "Value", "VariantSpace"]

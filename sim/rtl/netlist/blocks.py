@@ -6,7 +6,7 @@ resets, and pins that switch between signed and unsigned at run time.
 
 from collections.abc import Callable, Iterator, Mapping
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.sim.rtl.netlist.cells import Cell
 from daedal.sim.rtl.netlist.flip_flops import clock_net
 from daedal.sim.rtl.netlist.logic import bit_text, bus_text

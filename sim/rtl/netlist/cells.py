@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 
 __all__ = ["Bit", "Cell", "Netlist", "Port", "read_netlist"]
 

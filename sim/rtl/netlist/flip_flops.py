@@ -9,7 +9,7 @@ Source: Lattice FPGA-DS-02012, slices (registers, distributed memory).
 
 from collections.abc import Iterable, Iterator
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.sim.rtl.netlist.cells import Bit, Cell
 from daedal.sim.rtl.netlist.logic import bit_text, bus_text
 

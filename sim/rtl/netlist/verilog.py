@@ -7,7 +7,7 @@ Verilog-2005 with the same pins; nets are numbered as in the netlist.
 from collections.abc import Iterator
 from pathlib import Path
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.sim.rtl.netlist.blocks import BLOCKS
 from daedal.sim.rtl.netlist.cells import Cell, Netlist, read_netlist
 from daedal.sim.rtl.netlist.flip_flops import flip_flops, small_memory

@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
 from daedal.isa.variant import Variant, load_variant
 from daedal.reports.costs import cost_lines, costs_json, crossing_bytes
 from tests.compiler.graph.qdq_models import QdqModel

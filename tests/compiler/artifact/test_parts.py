@@ -8,10 +8,10 @@ import onnx
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact, HostPart, Launch
 from daedal.compiler.graph.ops import get_op, registry
 from daedal.compiler.targets import target as targets
 from daedal.compiler.targets.cpu import Cpu
-from daedal.isa.artifact import Artifact, HostPart, Launch
 from tests.compiler.graph.qdq_models import QdqModel
 
 SHAPE = (1, 5, 6, 6)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Placement
+from daedal.common.errors import ModelError
 from daedal.compiler.artifact import missing_parts
-from daedal.isa.artifact import Placement
-from daedal.isa.errors import ModelError
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 

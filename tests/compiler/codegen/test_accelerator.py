@@ -2,6 +2,7 @@
 
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen import accelerator
 from daedal.compiler.codegen.accelerator import emit_segment
@@ -9,7 +10,6 @@ from daedal.compiler.codegen.inplace import shared_rows
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
 from daedal.compiler.codegen.printer import segment_text
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.isa.errors import ScheduleError
 from daedal.isa.table import AluOp, Opcode
 from daedal.isa.variant import load_variant
 from tests.support.accelerator_operators import add_case, conv_case, pool_case

@@ -5,11 +5,11 @@ import zlib
 import numpy as np
 import pytest
 
+from daedal.common.errors import ArtifactError
 from daedal.compiler.codegen.segment import Instance, Segment
 from daedal.compiler.codegen.segment_file import segment_from, segment_to_bytes
 from daedal.compiler.link.ordering.order import by_need
 from daedal.compiler.program_builder import ProgramBuilder
-from daedal.isa.errors import ArtifactError
 from tests.support.accelerator import micro_variant
 from tests.support.levels import Compiled
 from tests.support.operator_graphs.operators import OPERATORS

@@ -2,8 +2,8 @@
 
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.vectors import run_of_groups
-from daedal.isa.errors import ScheduleError
 
 
 @pytest.mark.parametrize(

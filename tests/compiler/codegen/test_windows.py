@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.instances import aligned_strides, live_buffer
 from daedal.compiler.codegen.nest import Nest, fold
 from daedal.compiler.codegen.window_nests import operation_cycles, window_nests
 from daedal.compiler.codegen.windows import Windows
 from daedal.compiler.tir.expr import Buffer
-from daedal.isa.errors import ScheduleError
 from daedal.isa.table import AluOp
 from daedal.isa.variant import load_variant
 

@@ -5,8 +5,8 @@ import pytest
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from daedal.common.errors import ModelError
 from daedal.compiler.cpu.build import build_host_code
-from daedal.isa.errors import ModelError
 from daedal.runtime.host_code import HostProgram
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL

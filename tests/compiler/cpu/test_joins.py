@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from daedal.artifact.code import code_from_json, code_json, code_members
+from daedal.artifact.host_code import HostCode, Join
 from daedal.compiler.cpu.build import build_host_code
-from daedal.isa.artifact_code import code_from_json, code_json, code_members
-from daedal.isa.host_code import HostCode, Join
 from daedal.runtime.host_code import HostProgram
 
 X = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)

@@ -8,8 +8,8 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from daedal.artifact.host_code import HostCode
 from daedal.compiler.cpu.build import build_host_code
-from daedal.isa.host_code import HostCode
 from daedal.runtime.host_code import HostProgram
 
 RNG = np.random.default_rng(11)

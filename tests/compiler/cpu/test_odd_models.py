@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from daedal.common.errors import ModelError
 from daedal.compiler.cpu.build import build_host_code
-from daedal.isa.errors import ModelError
 from daedal.runtime.host_code import HostProgram
 
 

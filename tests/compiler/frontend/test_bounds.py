@@ -8,9 +8,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from daedal.common.errors import ModelError, first_line
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.bounds import MAX_NAME_LENGTH
-from daedal.isa.errors import ModelError, first_line
 from tests.compiler.graph.qdq_models import QdqModel
 
 Change = Callable[[onnx.ModelProto], None]

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.reader import read_model
-from daedal.isa.errors import ModelError
 
 TWO = (helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]),)
 

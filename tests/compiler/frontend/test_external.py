@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend import external
 from daedal.compiler.frontend.reader import read_model
-from daedal.isa.errors import ModelError
 
 WEIGHTS = np.arange(6, dtype=np.float32)
 

@@ -7,9 +7,9 @@ from onnx import helper
 
 import daedal
 from daedal.check import run_onnxruntime
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.functions import MAX_CALL_DEPTH
 from daedal.compiler.frontend.reader import read_model
-from daedal.isa.errors import ModelError
 from tests.compiler.graph.qdq_models import QdqModel
 
 OPSETS = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]

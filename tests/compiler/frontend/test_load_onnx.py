@@ -10,10 +10,10 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from daedal.check import run_onnxruntime
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.attributes import default_attributes
 from daedal.compiler.graph import Graph, run, verify
-from daedal.isa.errors import ModelError
 from tests.compiler.graph.qdq_models import Array, QdqModel
 
 ROOT = Path(__file__).resolve().parents[3]

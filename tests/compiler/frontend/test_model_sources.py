@@ -11,7 +11,7 @@ import pytest
 import daedal
 from daedal.check import integer_graph
 from daedal.checking import check_layers
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 from daedal.isa.variant import load_variant
 from daedal.sim.functional.device import FunctionalDevice
 from tests.compiler.graph.qdq_models import QdqModel

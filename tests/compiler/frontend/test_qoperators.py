@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import daedal
 from daedal.check import compare_operators, integer_graph, run_onnxruntime
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.cut import cut_model
 from daedal.compiler.frontend.host_model import host_model
@@ -18,7 +19,6 @@ from daedal.compiler.frontend.qoperators import EXPANSIONS, expand_qoperators
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.graph import run
 from daedal.compiler.onnxruntime_session import integer_products
-from daedal.isa.errors import ModelError
 from daedal.isa.variant import load_variant
 from daedal.runtime.host import HostModel
 from tests.compiler.graph.qdq_models import Array

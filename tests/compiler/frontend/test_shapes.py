@@ -4,8 +4,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend.shapes import bind_shapes
-from daedal.isa.errors import ModelError
 
 
 def model(**shapes: tuple[int | str | None, ...] | None) -> onnx.ModelProto:

@@ -8,9 +8,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import daedal
+from daedal.common.onnx_evaluator import evaluator_of
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
-from daedal.isa.onnx_evaluator import evaluator_of
 from tests.compiler.graph.qdq_models import QdqModel
 
 SHAPE = (1, 16, 5, 5)

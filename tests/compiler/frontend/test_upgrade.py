@@ -12,11 +12,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal.backend
+from daedal.common.errors import ModelError
+from daedal.common.onnx_evaluator import evaluator_of
 from daedal.compiler.frontend.reader import MIN_OPSET
 from daedal.compiler.frontend.upgrade import RULES, upgrade
 from daedal.compiler.onnxruntime_session import open_session
-from daedal.isa.errors import ModelError
-from daedal.isa.onnx_evaluator import evaluator_of
 from tests.support.old_nodes import CASES, OldNode
 
 TARGET = 21

@@ -7,11 +7,11 @@ import onnx
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact, Launch
 from daedal.checking import check_layers
+from daedal.common.errors import UserError
 from daedal.compiler.graph import Graph, run_all
-from daedal.isa.artifact import Artifact, Launch
-from daedal.isa.attention import error_bound
-from daedal.isa.errors import UserError
+from daedal.compiler.integer.attention import error_bound
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel, lower
 

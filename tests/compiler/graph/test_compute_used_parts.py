@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from daedal.artifact.artifact import Counterpart
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.passes import compute_used_parts
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.graph.selection import PIXELWISE
-from daedal.isa.artifact import Counterpart
 
 WIDE = {"zero_point": 0, "low": -(1 << 15), "high": (1 << 15) - 1}
 TOKENS, CHANNELS = 12, 8

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph import (
     ActivationLayout,
     DepthwiseLayout,
@@ -23,7 +24,6 @@ from daedal.compiler.graph import (
     verify,
 )
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
-from daedal.isa.errors import ModelError
 
 
 def small_graph() -> Graph:

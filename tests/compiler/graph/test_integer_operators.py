@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daedal.check import run_onnxruntime
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph import get_op, run
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.isa.errors import UnsupportedError
 from tests.compiler.graph.qdq_models import Array, QdqModel, lower
 
 EXAMPLES = settings(max_examples=60)

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run
 from daedal.compiler.graph.layout import Layout
 from daedal.compiler.graph.passes import to_blocked
 from daedal.compiler.graph.portable import LAYOUTS, graph_from_json, graph_to_json
 from daedal.compiler.pipeline import graph_passes
-from daedal.isa.errors import ModelError
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.operator_graphs.operators import OPERATORS

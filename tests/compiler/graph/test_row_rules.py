@@ -7,10 +7,10 @@ import onnx
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact, Launch
 from daedal.check import run_onnxruntime
 from daedal.checking import check_layers
 from daedal.compiler.graph import Graph, run
-from daedal.isa.artifact import Artifact, Launch
 from daedal.isa.variant import Variant, load_variant
 from tests.compiler.graph.qdq_models import QdqModel, lower
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from daedal.artifact.artifact import Move
 from daedal.compiler.graph import GraphBuilder, TensorType
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.same_elements import SameElements
-from daedal.isa.artifact import Move
 
 
 def chain() -> Graph:

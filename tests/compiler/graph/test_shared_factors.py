@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 import pytest
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph import run_all
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.passes.lowering.requantization import shared_factors
-from daedal.isa.errors import UnsupportedError
 from tests.compiler.graph.qdq_models import QdqModel, lower
 
 NODE = Node("add", ("a", "b"), "y")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph import ActivationLayout, Graph, GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.ops.append import append_region, has_states
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
@@ -14,7 +15,6 @@ from daedal.compiler.graph.passes import (
     join_columns,
 )
 from daedal.compiler.graph.selection import PIXELWISE
-from daedal.isa.errors import ModelError
 
 BLOCK = 16
 LAYOUT = ActivationLayout(1, BLOCK)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daedal.common.errors import ScheduleError, VerificationError
 from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.link import link, linker
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.link.ordering import interleave
-from daedal.isa.errors import ScheduleError, VerificationError
 from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify

@@ -6,9 +6,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from daedal.common.errors import ArtifactError
 from daedal.compiler.link import LinkedCode, linker
 from daedal.compiler.link.linked_file import linked_from, linked_to_bytes
-from daedal.isa.errors import ArtifactError
 from daedal.isa.variant import load_variant
 from tests.compiler.link.test_link import Network
 

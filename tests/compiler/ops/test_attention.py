@@ -9,7 +9,7 @@ from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS
 from daedal.compiler.graph.ops.integer_rows import step_rows
 from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.types import TensorType
-from daedal.isa.attention import (
+from daedal.compiler.integer.attention import (
     FILLER,
     HIDDEN,
     INDEX_BOUNDS,

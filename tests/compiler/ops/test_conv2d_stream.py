@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from daedal.isa.errors import ScheduleError
+from daedal.common.errors import ScheduleError
 from daedal.isa.variant import Variant, load_variant
 from tests.support.accelerator import micro_variant
 from tests.support.stream_convolution import StreamConvolution, stream_case

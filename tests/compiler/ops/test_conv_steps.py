@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.conv.space import best_tile, useful_gathers
 from daedal.compiler.ops.conv2d import Gather
-from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import load_variant

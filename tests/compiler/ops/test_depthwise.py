@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.depthwise_layers import LAYERS, DepthwiseLayer, depthwise_rows
+from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
@@ -19,7 +20,6 @@ from daedal.compiler.ops.requantize import Bounds
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.sites import collect
-from daedal.isa.errors import ScheduleError
 from daedal.isa.table import GemmMode, Opcode
 from daedal.isa.variant import load_variant
 from daedal.runtime.driver import LoadedProgram

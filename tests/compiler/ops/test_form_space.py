@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.ops.accelerator.form_space import FormSpace
 from daedal.compiler.space import Config
-from daedal.isa.errors import ScheduleError
 from daedal.isa.memory_model import PRESETS
 from tests.support.tuning_spaces import Small
 

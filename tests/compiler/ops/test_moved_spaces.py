@@ -12,13 +12,13 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError, VariantError
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.ops.accelerator.conv.layers import ORDERS, ConvLayers
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.space import Config, Space, Table
-from daedal.isa.errors import ScheduleError, VariantError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant
 from tests.daedal.tuning.test_templates import STREAM, TEMPLATES, VARIANTS, FewChannels

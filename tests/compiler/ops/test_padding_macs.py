@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact
 from daedal.compiler.ops.accelerator.padding_macs import taps_inside
-from daedal.isa.artifact import Artifact
 from tests.compiler.graph.qdq_models import QdqModel
 
 LAYERS = {

@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import helper
 
+from daedal.common.errors import ModelError
 from daedal.compiler.quantization.rewrites.clean import clean
-from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import FloatNetwork, evaluate
 
 SHAPE = (1, 3, 4, 5)

@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 import pytest
 
+from daedal.common.errors import ModelError
 from daedal.compiler.quantization import quantize_model
-from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import FloatNetwork
 from tests.compiler.quantization.test_quantizer import SHAPE, branches, foreign, plain, upsampling
 
@@ -83,7 +83,7 @@ class Damage:
             node.output[0] = self._names[self._below(len(self._names))]
 
 
-@pytest.mark.filterwarnings("ignore::daedal.isa.errors.ModelWarning")
+@pytest.mark.filterwarnings("ignore::daedal.common.errors.ModelWarning")
 @pytest.mark.parametrize("build", [plain, branches, foreign, upsampling])
 def test_damaged_models_are_quantized_or_refused(
     rng: np.random.Generator, build: Callable[[FloatNetwork], onnx.ModelProto]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from daedal.common.errors import ModelError
 from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.rewrites.clean import clean
-from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import FloatNetwork
 
 SHAPE = (1, 4, 8, 8)

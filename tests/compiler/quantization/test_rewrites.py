@@ -6,13 +6,13 @@ import numpy as np
 import onnx
 import pytest
 
+from daedal.common.errors import ModelError
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.rewrites.clean import clean
 from daedal.compiler.quantization.rewrites.fold_affine import fold_affine
 from daedal.compiler.quantization.rewrites.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.rewrites.joined_slices import turn_joined_slices
 from daedal.compiler.quantization.rewrites.normalize import normalize
-from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import FloatNetwork, evaluate
 
 SHAPE = (1, 4, 6, 5)

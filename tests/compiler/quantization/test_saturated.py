@@ -9,9 +9,9 @@ import pytest
 from onnx import numpy_helper
 
 import daedal
+from daedal.common.errors import ModelError
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.rewrites.finite import LARGEST
-from daedal.isa.errors import ModelError
 from tests.compiler.quantization.float_networks import FloatNetwork
 
 SHAPE = (1, 3, 8, 8)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from daedal.common.errors import ModelError
 from daedal.compiler.quantization.weights import quantize_layer
-from daedal.isa.errors import ModelError
 
 STEP = np.float32(0.02)
 

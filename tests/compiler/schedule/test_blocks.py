@@ -2,6 +2,7 @@
 
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule import Schedule
 from daedal.compiler.schedule.nest import solve_ranges
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
@@ -17,7 +18,6 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
 )
-from daedal.isa.errors import ScheduleError
 
 X, Y = Buffer("x", (8,), "int32"), Buffer("y", (8,), "int32")
 S, T = Buffer("s", (8,), "int32"), Buffer("t", (8, 1), "int32")

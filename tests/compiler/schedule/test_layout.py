@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.schedule import Schedule
 from daedal.compiler.schedule.layout import IndexMap
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Expr, Var
-from daedal.isa.errors import ScheduleError
 from tests.support.tensor_programs import assert_same, inputs_of, matmul, reference
 
 MAPS = [

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.schedule import BlockRef, LoopRef, Schedule, Trace, replay
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import Allocate, BlockRealize, BufferStore, For, Seq, Stmt
 from daedal.compiler.tir.verify import verify
-from daedal.isa.errors import ScheduleError
 from tests.support.tensor_programs import (
     Program,
     assert_same,

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
-from daedal.isa.errors import ScheduleError
 from tests.support.tensor_programs import conv2d, intrinsics, matmul
 
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.schedule import LoopRef, Schedule
 from daedal.compiler.schedule.edit import map_stmt
 from daedal.compiler.tir.expr import Axis, Expr, IntImm
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, Stmt
-from daedal.isa.errors import ScheduleError
 from tests.support.tensor_programs import Program, assert_same, inputs_of, reference
 
 Reduction = Callable[[Expr, Sequence[Axis]], Expr]

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.schedule import Schedule
 from daedal.compiler.te import Tensor
 from daedal.compiler.tir.intrin import CopyIntrin, TensorIntrin
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import Block
-from daedal.isa.errors import ScheduleError
 from tests.support.tensor_programs import Program, assert_same, inputs_of, reference
 
 ROW = (1, 4)

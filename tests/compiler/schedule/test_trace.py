@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError, UserError
 from daedal.compiler import te
 from daedal.compiler.schedule import Schedule, Trace, replay
-from daedal.isa.errors import ScheduleError, UserError
 from tests.support.tensor_programs import matmul
 
 

@@ -4,6 +4,7 @@ from unittest import mock
 
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule import base
 from daedal.compiler.schedule.base import ScheduleBase
 from daedal.compiler.schedule.examples import chain
@@ -11,7 +12,6 @@ from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.printer import func_text
 from daedal.compiler.tir.stmt import For, PrimFunc
-from daedal.isa.errors import ScheduleError
 from tests.support.accelerator import micro_variant
 from tests.support.levels import Compiled
 from tests.support.operator_graphs.operators import OPERATORS

@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
+from daedal.common.errors import ToolError
 from daedal.compiler.tune.cost_model import ESTIMATE, Analytic, Boosted, feature_columns
-from daedal.isa.errors import ToolError
 from tests.support.tuning_spaces import Rugged
 
 SPACE = Rugged()

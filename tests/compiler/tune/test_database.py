@@ -7,12 +7,12 @@ import sqlite3
 
 import pytest
 
+from daedal.common.errors import TuningError, UserError
 from daedal.compiler.space import Config
 from daedal.compiler.tune import sqlite_file
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import UNVERIFIED, Record
 from daedal.compiler.tune.workload import Workload
-from daedal.isa.errors import TuningError, UserError
 
 WORKLOAD = Workload.of("matmul", attributes={}, shapes={"a": (4, 4)}, layouts={"a": "NC"})
 OTHER = Workload.of("matmul", attributes={}, shapes={"a": (4, 8)}, layouts={"a": "NC"})

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from daedal.common.errors import TuningError
 from daedal.compiler.tune.exhaustive import find_optimum
-from daedal.isa.errors import TuningError
 from tests.support.tuning_spaces import Rugged
 
 SPACE = Rugged()

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
+from daedal.common.errors import TuningError, UserError
 from daedal.compiler.space import Config
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload, parse_json
-from daedal.isa.errors import TuningError, UserError
 
 WORKLOAD = Workload.of(
     "conv2d",

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.space import Config
 from daedal.compiler.tune.annealing import Annealing
 from daedal.compiler.tune.candidates import Candidates
@@ -16,7 +17,6 @@ from daedal.compiler.tune.exhaustive import Exhaustive
 from daedal.compiler.tune.genetic import Genetic
 from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.search import NumberedSearch, StopRule
-from daedal.isa.errors import ScheduleError, TuningError
 from tests.support.tuning_spaces import Rugged, Small
 
 SMALL = Small()

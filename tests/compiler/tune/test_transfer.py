@@ -6,12 +6,12 @@ import re
 import numpy as np
 import pytest
 
+from daedal.common.errors import TuningError
 from daedal.compiler.tune.features import ANALYTIC, REFERENCE, shared_columns
 from daedal.compiler.tune.guided import Guided
 from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.samples import Samples
 from daedal.compiler.tune.transfer import Transfer
-from daedal.isa.errors import TuningError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 from tests.support.tuning_spaces import Rugged, Small

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.space import Config
 from daedal.compiler.tune.annealing import Annealing
 from daedal.compiler.tune.database import Database
@@ -12,7 +13,6 @@ from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.tuner import tune
 from daedal.compiler.tune.workload import Workload
-from daedal.isa.errors import ScheduleError, TuningError
 from tests.support.tuning_spaces import Rugged, Small
 
 SMALL = Small()

@@ -9,9 +9,9 @@ from daedal.codesign.compare import compare
 from daedal.codesign.cycles.counting import Network, count_network, count_networks
 from daedal.codesign.cycles.energy import switched_energy
 from daedal.codesign.hardware.area import area_model
+from daedal.common.errors import ExploreError
 from daedal.compiler.crossings import HostRates
 from daedal.hw.synth.families import Family
-from daedal.isa.errors import ExploreError
 from daedal.isa.variant import load_variant
 from daedal.reports.comparison import comparison_lines
 from tests.compiler.graph.qdq_models import QdqModel

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from bench.codesign_pictures import NAMES, pictures
+from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.counting import count_network, count_networks
 from daedal.codesign.cycles.work import Counts
 from daedal.codesign.results import verify
@@ -20,7 +21,6 @@ from daedal.codesign.search import front_search
 from daedal.commands.signals import Ended
 from daedal.hw.synth.families import CellReport
 from daedal.hw.synth.flow import Implementation
-from daedal.isa.artifact import Artifact
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant, load_variant
 from tests.support.command_line import Run, refuses

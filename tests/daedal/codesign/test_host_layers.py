@@ -8,8 +8,8 @@ from daedal.codesign.compare import compare
 from daedal.codesign.cycles.counting import Network, count_network, count_networks
 from daedal.codesign.search.evaluator import Evaluator
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import Family
-from daedal.isa.errors import ExploreError
 from daedal.isa.variant import load_variant
 from daedal.reports.comparison import comparison_json, comparison_lines, comparison_tables
 from daedal.reports.console import make_console

@@ -9,12 +9,12 @@ import pytest
 
 from daedal.codesign import compare
 from daedal.codesign.results import verify
+from daedal.common.errors import ToolError
 from daedal.hw.synth import routes, tools
 from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed
-from daedal.isa.errors import ToolError
 from daedal.isa.variant import Variant
 from tests.support.command_line import Run, refuses
 

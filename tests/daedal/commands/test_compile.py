@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
 from daedal.isa.variant import load_variant
 from tests.support.command_line import Run, refuses
 

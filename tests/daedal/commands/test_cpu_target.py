@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import daedal
+from daedal.artifact.artifact import Artifact, HostPart, Launch
+from daedal.common.errors import UserError, VariantError
 from daedal.compiler.artifact.host_code import saved_levels
-from daedal.isa.artifact import Artifact, HostPart, Launch
-from daedal.isa.errors import UserError, VariantError
 from daedal.runtime.host import HostModel
 from examples.digits.data import demo_images
 from tests.support.command_line import Run, refuses

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact, Launch
+from daedal.artifact.artifact import Artifact, Launch
 from tests.support.command_line import Run, refuses
 from tests.support.small_networks import island
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from daedal.commands import npz
-from daedal.isa.errors import ModelError, UserError
+from daedal.common.errors import ModelError, UserError
 
 
 def test_round_trip(tmp_path: Path, rng: np.random.Generator) -> None:

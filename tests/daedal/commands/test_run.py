@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import pytest
 
-from daedal.isa.artifact import Artifact, Launch
+from daedal.artifact.artifact import Artifact, Launch
 from daedal.runtime.layers import layer_tags
 from examples.digits.data import demo_images
 from tests.support.command_line import Run, refuses

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from daedal.commands.synth import Multipliers
+from daedal.common.errors import CapacityError
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth import tools
 from daedal.hw.synth.cache import AreaCache, yosys_version
@@ -16,7 +17,6 @@ from daedal.hw.synth.families import CellReport, Family, Target
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed
 from daedal.hw.synth.routes import RouteCache
-from daedal.isa.errors import CapacityError
 from daedal.isa.variant import MultiplierStyle, load_variant
 from daedal.sim.rtl import verilog
 from tests.support.command_line import Run, refuses

@@ -11,8 +11,8 @@ import pytest
 
 import daedal
 from daedal import cli
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ToolError
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import ToolError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl import observer

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact, Placement
+from daedal.artifact.artifact import Artifact, Placement
 from daedal.reports.artifact import share_of_macs, summary_lines
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"

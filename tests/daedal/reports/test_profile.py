@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 import daedal
+from daedal.artifact.artifact import Artifact
 from daedal.inspection import inspect
-from daedal.isa.artifact import Artifact
 from daedal.reports import profile as profile_report
 from daedal.reports import run as run_report
 from daedal.reports.inspection import inspection_json

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from daedal.common.errors import TuningError
 from daedal.compiler.tune.database import Database
-from daedal.isa.errors import TuningError
 from daedal.isa.registers import CycleClass
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant

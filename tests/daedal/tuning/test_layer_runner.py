@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from daedal.common.errors import TuningError
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.workload import workload_of
-from daedal.isa.errors import TuningError
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.common.errors import TuningError
 from daedal.compiler.space import Config
 from daedal.compiler.tune.database import Database
-from daedal.isa.errors import TuningError
 from daedal.isa.variant import load_variant
 from daedal.tuning.network import NetworkTuning, tune_network
 from daedal.tuning.selection import recorded_configs

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from daedal.common.errors import ToolError, TuningError
 from daedal.compiler.space import Config
-from daedal.isa.errors import ToolError, TuningError
 from daedal.isa.variant import load_variant
 from daedal.tuning import child_process
 from daedal.tuning.layer_runner import LayerRunner
@@ -122,7 +122,7 @@ def test_a_device_that_is_not_there_is_named(
 
 
 WITHOUT_TOOLS = """
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.sim.rtl import device
 from daedal.tuning import child
 

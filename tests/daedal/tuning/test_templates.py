@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.space import Space, Table
-from daedal.isa.errors import ScheduleError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.program import Program
 from daedal.isa.variant import Variant, load_variant

@@ -8,6 +8,7 @@ from amaranth.hdl import Cat, ClockDomain, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from daedal.common.errors import UserError
 from daedal.hw.boards import ulx3s
 from daedal.hw.boards.bitstream import build_bitstream, memory_bytes
 from daedal.hw.boards.pll import pll_settings
@@ -16,7 +17,6 @@ from daedal.hw.bus.axi import axi4_lite_pins, axi4_pins
 from daedal.hw.emit import TOP_MODULE, emit_component
 from daedal.hw.machine import CONTROL_PREFIX, MEMORY_PREFIX
 from daedal.hw.synth.families import CellReport, Family
-from daedal.isa.errors import UserError
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
 from daedal.isa.variant import Variant, load_variant
 from tests.support.small_netlist import needs_nextpnr

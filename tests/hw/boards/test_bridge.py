@@ -7,13 +7,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import connect
 
-from daedal.hw.boards.block_memory import BANK_WORDS
-from daedal.hw.boards.bridge import RESET_CYCLES, Bridge
-from daedal.hw.boards.frame_receiver import FrameReceiver
-from daedal.hw.boards.frame_sender import FrameSender
-from daedal.hw.boards.memory_slave import MemorySlave
-from daedal.hw.boards.register_master import RegisterMaster
-from daedal.isa.bridge import (
+from daedal.common.bridge import (
     MAX_PAYLOAD_BYTES,
     Answer,
     Identity,
@@ -22,6 +16,12 @@ from daedal.isa.bridge import (
     parse_answer,
     request_frame,
 )
+from daedal.hw.boards.block_memory import BANK_WORDS
+from daedal.hw.boards.bridge import RESET_CYCLES, Bridge
+from daedal.hw.boards.frame_receiver import FrameReceiver
+from daedal.hw.boards.frame_sender import FrameSender
+from daedal.hw.boards.memory_slave import MemorySlave
+from daedal.hw.boards.register_master import RegisterMaster
 from daedal.isa.variant import load_variant
 from tests.hw.stream_bench import Bench, sink
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from daedal.common.bridge import MAX_PAYLOAD_BYTES, Answer, Op, answer_frame, request_frame
 from daedal.hw.boards.frame_receiver import FrameReceiver
 from daedal.hw.boards.frame_sender import FrameSender
-from daedal.isa.bridge import MAX_PAYLOAD_BYTES, Answer, Op, answer_frame, request_frame
 from tests.hw.stream_bench import Bench, sink, source
 
 SILENCE = 64

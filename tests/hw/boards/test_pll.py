@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daedal.common.errors import UserError
 from daedal.hw.boards.pll import pll_settings
-from daedal.isa.errors import UserError
 
 
 @given(

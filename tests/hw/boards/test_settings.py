@@ -2,9 +2,9 @@
 
 import pytest
 
+from daedal.common.errors import UserError
 from daedal.hw.boards.pll import pll_settings
 from daedal.hw.boards.settings import BoardSettings, bank_bytes
-from daedal.isa.errors import UserError
 from daedal.isa.variant import load_variant
 
 TINY = load_variant("tiny")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from daedal.common.errors import ToolError
 from daedal.hw.export.attributes import with_interface_attributes
 from daedal.hw.export.interfaces import bus_interfaces, pins
-from daedal.isa.errors import ToolError
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.toolchain import find_icarus, find_verilator, tool_environment
 from tests.support.exported import TOP_PORTS, emitted, wide_tiny

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from amaranth.hdl import Module, Signal
 
+from daedal.common.errors import ToolError
 from daedal.hw.formal.aiger import lower
 from daedal.hw.formal.claims import Claims
 from daedal.hw.formal.engine import invariant
 from daedal.hw.formal.prove import prove
-from daedal.isa.errors import ToolError
 
 pytestmark = pytest.mark.formal
 

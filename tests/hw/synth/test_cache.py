@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from daedal.common.errors import ToolError
 from daedal.hw.synth import cache
 from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.estimate import Synthesis
 from daedal.hw.synth.families import CellReport, Family
-from daedal.isa.errors import ToolError
 
 CELLS = {"LUT6": 3, "FDRE": 2}
 

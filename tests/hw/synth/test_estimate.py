@@ -5,13 +5,13 @@ import importlib.util
 import pytest
 from amaranth.back import verilog
 
+from daedal.common.errors import ToolError
 from daedal.hw.emit import TOP_MODULE, emit_verilog
 from daedal.hw.gemm.product import DotProducts
 from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.estimate import synthesize
 from daedal.hw.synth.families import Family
-from daedal.isa.errors import ToolError
 from daedal.isa.variant import ArrayConfig, load_variant
 from daedal.native.caches.place import cache_folder
 

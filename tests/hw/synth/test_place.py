@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from daedal.common.errors import CapacityError, ToolError, UserError
 from daedal.hw.synth import place
 from daedal.hw.synth.estimate import synthesize
 from daedal.hw.synth.families import Family
@@ -21,7 +22,6 @@ from daedal.hw.synth.place import (
     place_and_route_all,
 )
 from daedal.hw.synth.worst_paths import worst_paths
-from daedal.isa.errors import CapacityError, ToolError, UserError
 from tests.support.small_netlist import MEMORIES, PINS, SMALL, needs_nextpnr
 
 pytestmark = [pytest.mark.xdist_group("small-netlist")]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from daedal.common.errors import ToolError
 from daedal.hw.synth import routes
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed
 from daedal.hw.synth.routes import RouteCache
 from daedal.hw.synth.tools import Tool
-from daedal.isa.errors import ToolError
 
 PATH = TimingPath(
     start="a.x", end="b.y", start_clock="clk", end_clock="clk", modules=("a", "", "b.c"),

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from daedal.common.errors import ToolError
 from daedal.hw.synth.tools import Tool, run_tool, run_tools
-from daedal.isa.errors import ToolError
 
 STAND_IN = """
 import os, pathlib, sys, time

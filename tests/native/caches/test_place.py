@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.native.caches import place
 from daedal.native.caches.place import CACHES, cache_folder, user_caches, writable
 from daedal.native.caches.report import cache_problem, cache_records

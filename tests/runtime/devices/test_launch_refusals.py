@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from daedal.common.errors import ProgramError
 from daedal.devices import device_names
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import ProgramError
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device
 from daedal.isa.variant import load_variant

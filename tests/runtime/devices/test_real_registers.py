@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import DeviceError, ToolError
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import DeviceError, ToolError
 from daedal.isa.program import Program
 from daedal.isa.registers import register
 from daedal.isa.run_registers import START

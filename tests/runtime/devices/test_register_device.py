@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import ArtifactError, DeviceError, ProgramError, UserError
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import ArtifactError, DeviceError, ProgramError, UserError
 from daedal.isa.program import Program
 from daedal.isa.protocols import PAGE_BYTES, Device
 from daedal.isa.registers import CLASSES, DRAIN_LIMIT_CYCLES, REGISTERS, CycleClass, ErrorCode

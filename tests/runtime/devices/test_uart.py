@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.common.bridge import ANSWER_HEADER_BYTES, CRC_BYTES, Answer, Status, answer_frame
+from daedal.common.errors import DeviceError, UserError
 from daedal.devices import open_device, text_options
-from daedal.isa.bridge import ANSWER_HEADER_BYTES, CRC_BYTES, Answer, Status, answer_frame
-from daedal.isa.errors import DeviceError, UserError
 from daedal.isa.registers import ID_VALUE, register
 from daedal.isa.variant import load_variant
 from daedal.runtime.devices.uart import UartPort, uart_device

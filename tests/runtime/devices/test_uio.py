@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import DeviceError, UserError
 from daedal.devices import device_names, open_device
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import DeviceError, UserError
 from daedal.isa.protocols import PAGE_BYTES
 from daedal.isa.registers import ErrorCode
 from daedal.isa.table import Unit

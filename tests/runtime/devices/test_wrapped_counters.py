@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import UserError
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import UserError
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.registers import COUNTER_BITS, MARK_BYTES

@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 import daedal
-from daedal.isa.artifact import Artifact
+from daedal.artifact.artifact import Artifact
 from daedal.isa.table import Unit
 from daedal.runtime.profiler.chrome_trace import chrome_trace
 from daedal.runtime.profiler.page import profile_page

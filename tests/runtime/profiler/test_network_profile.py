@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.isa.profile import Profile
 from daedal.runtime.profiler.network_profile import network_profile
 from tests.support.profiles import random_launch

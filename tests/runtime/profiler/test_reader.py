@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daedal.isa.errors import ArtifactError
+from daedal.common.errors import ArtifactError
 from daedal.runtime.profiler import reader
 from daedal.runtime.profiler.reader import load_profile, read_profile
 from tests.support.profiles import random_launch

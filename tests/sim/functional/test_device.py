@@ -2,8 +2,8 @@
 
 import pytest
 
+from daedal.common.errors import ArtifactError, DeviceError
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import ArtifactError, DeviceError
 from daedal.isa.program import Program
 from daedal.isa.variant import load_variant
 from daedal.sim.functional.device import FunctionalDevice

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from daedal.common.errors import DeviceError
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import DeviceError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import Memory, scratchpads

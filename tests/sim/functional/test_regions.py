@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from daedal.isa.errors import DaedalError, DeviceError, ProgramError, VerificationError
+from daedal.common.errors import DaedalError, DeviceError, ProgramError, VerificationError
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.sim.rtl.build import (
     COCOTB_SIMULATORS,
     SIMULATORS,

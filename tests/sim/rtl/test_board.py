@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import daedal
-from daedal.isa.errors import DeviceError
+from daedal.common.errors import DeviceError
 from daedal.isa.registers import ErrorCode, register
 from daedal.isa.variant import load_variant
 from daedal.runtime.devices.uart import UartPort, uart_device

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.sim.rtl import compile as compile_module
 from daedal.sim.rtl import compile_native
 from daedal.sim.rtl.build import Built, build_simulator

@@ -7,10 +7,10 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
+from daedal.common.errors import DeviceError
 from daedal.hw.contracts import contract
 from daedal.hw.emit import emit_component
 from daedal.hw.family import Portable
-from daedal.isa.errors import DeviceError
 from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.contracts import broken_contract
 from daedal.sim.rtl.job import Job

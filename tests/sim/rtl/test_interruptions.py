@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from daedal.common.errors import DeviceError
 from daedal.hw.control.control import WATCHDOG_DEFAULT_CYCLES
-from daedal.isa.errors import DeviceError
 from daedal.isa.memory_model import CHANNELS
 from daedal.isa.registers import DRAIN_LIMIT_CYCLES, ID_VALUE, REGISTERS, ErrorCode, register
 from daedal.isa.table import Unit

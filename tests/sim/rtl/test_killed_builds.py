@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 from daedal.native.caches.limits import Limit
 from daedal.sim.rtl import build as build_module
 from daedal.sim.rtl import kept

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import daedal
-from daedal.isa.errors import DeviceError, ToolError
+from daedal.common.errors import DeviceError, ToolError
 from daedal.isa.memory_model import memory_model
 from daedal.isa.registers import ID_VALUE, register
 from daedal.isa.variant import load_variant

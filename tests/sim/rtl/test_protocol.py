@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daedal.isa.errors import DeviceError
+from daedal.common.errors import DeviceError
 from daedal.isa.memory_model import memory_model
 from daedal.sim.rtl.build import Built
 from daedal.sim.rtl.run import run_jobs

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daedal.isa.errors import DeviceError, ProgramError
+from daedal.common.errors import DeviceError, ProgramError
 from daedal.isa.memory_model import PRESETS, MemoryModel, memory_model
 from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.intervention import Intervention

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.sim.rtl import toolchain
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from daedal.common.errors import DeviceError, ProgramError
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import DeviceError, ProgramError
 from daedal.isa.memory_model import memory_model
 from daedal.isa.microcode import expand
 from daedal.isa.program import Program

@@ -2,8 +2,8 @@
 
 import pytest
 
+from daedal.common.errors import DeviceError
 from daedal.isa.assembly import assemble
-from daedal.isa.errors import DeviceError
 from daedal.sim.trace.order import Early, early_starts, token_sources
 
 PROGRAM = assemble(

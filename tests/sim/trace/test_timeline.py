@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.isa.instruction import units_of
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.common.errors import DeviceError, ToolError
 from daedal.isa import numerics, semantics
-from daedal.isa.errors import DeviceError, ToolError
 from daedal.isa.instruction import Instruction, units_of
 from daedal.isa.memory_model import memory_model
 from daedal.isa.microcode import expand

@@ -10,9 +10,9 @@ from daedal.compiler.graph.ops.integer_rows import (
     norm_steps,
     step_rows,
 )
-from daedal.isa.norms import NormParameters
+from daedal.compiler.integer.norms import NormParameters
+from daedal.compiler.integer.softmax import Softmax
 from daedal.isa.numerics import quantize_multiplier
-from daedal.isa.softmax import Softmax
 from daedal.isa.variant import Variant
 from tests.support.operator_graphs.layer_graph import Array, Attrs, LayerGraph
 from tests.support.pick import Pick

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph.attention_heads import KEYS, AttentionHeads
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
@@ -18,7 +19,6 @@ from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_t
 from daedal.compiler.graph.selection import PIXELWISE, add_selection
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.views import add_moved, is_in_order, source_of
-from daedal.isa.errors import ModelError
 
 __all__ = ["append_to_maps"]
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from daedal.common.errors import UnsupportedError, UserError
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
@@ -34,7 +35,6 @@ from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.isa.errors import UnsupportedError, UserError
 
 __all__ = ["to_blocked"]
 

@@ -1,7 +1,7 @@
 """The lowering rule of `lower_qdq` for attention: softmax between two products, as two layers.
 
 The scores and probabilities between the products have no integers in the model, so the rule is free
-to compute weights and means (`daedal.isa.attention`).
+to compute weights and means (`daedal.compiler.integer.attention`).
 """
 
 import math
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MEAN_TABLES, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.integer_rows import step_rows
@@ -21,7 +22,7 @@ from daedal.compiler.graph.passes.lowering.requantization import (
     QuantizedTensor,
     check_sums,
 )
-from daedal.isa.attention import (
+from daedal.compiler.integer.attention import (
     FACTOR_LIMIT,
     FILLER,
     HIDDEN,
@@ -35,7 +36,6 @@ from daedal.isa.attention import (
     result_unit,
     weight_table,
 )
-from daedal.isa.errors import UnsupportedError
 
 __all__ = ["lower_attention"]
 

@@ -7,6 +7,7 @@ from operator import mul
 
 import numpy as np
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.passes.lowering.attention_rule import lower_attention
@@ -40,7 +41,6 @@ from daedal.compiler.graph.passes.lowering.row_rules import (
     lower_softmax,
 )
 from daedal.compiler.graph.selection import PIXELWISE
-from daedal.isa.errors import ModelError
 
 __all__ = ["RULES"]
 

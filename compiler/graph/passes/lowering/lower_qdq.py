@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from daedal.common.errors import ModelError, UnsupportedError, UserError
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.lowering.function_rule import lower_function
@@ -15,7 +16,6 @@ from daedal.compiler.graph.passes.lowering.integer_rules import RULES
 from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
 from daedal.compiler.graph.unfit import UnfitLayers
-from daedal.isa.errors import ModelError, UnsupportedError, UserError
 
 __all__ = ["lower_qdq"]
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import get_op, ints
-from daedal.isa.errors import UnsupportedError
 
 __all__ = ["QuantizedWeights", "find_weights", "real_constant", "weight_axis"]
 

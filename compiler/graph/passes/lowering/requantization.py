@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.isa import numerics
-from daedal.isa.errors import UnsupportedError
 
 __all__ = [
     "FACTOR_BITS",

@@ -5,6 +5,7 @@ The axis becomes the channels of a map, whose pixels are the rows. A row's opera
 
 import numpy as np
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.compiler.graph.ops.integer_rows import (
     NORM_ATTRS,
@@ -22,10 +23,9 @@ from daedal.compiler.graph.passes.lowering.lowering_context import LoweringConte
 from daedal.compiler.graph.passes.lowering.map_rows import over_last_axis
 from daedal.compiler.graph.passes.lowering.quantized_weights import real_constant
 from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
-from daedal.isa.errors import UnsupportedError
-from daedal.isa.norms import Norm, NormParameters
+from daedal.compiler.integer.norms import Norm, NormParameters
+from daedal.compiler.integer.softmax import Softmax
 from daedal.isa.numerics import quantize_multiplier
-from daedal.isa.softmax import Softmax
 
 __all__ = ["lower_layer_norm", "lower_rms_norm", "lower_softmax"]
 

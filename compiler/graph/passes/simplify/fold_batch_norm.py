@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.common.errors import ModelError
 from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
@@ -14,7 +15,6 @@ from daedal.compiler.graph.passes.lowering.quantized_weights import (
     real_constant,
     weight_axis,
 )
-from daedal.isa.errors import ModelError
 
 __all__ = ["fold_batch_norm"]
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.lower_bound import least_cycles
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
@@ -29,7 +30,6 @@ from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.tile_space import Mask, chosen
 from daedal.compiler.ops.conv2d import Gather
 from daedal.compiler.space import Column, Config, Space, Table
-from daedal.isa.errors import ScheduleError
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.space import Config, Space
-from daedal.isa.errors import ScheduleError
 
 __all__ = ["Template", "TileTemplate"]
 

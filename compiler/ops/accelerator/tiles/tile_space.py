@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.space import Column, Config, Space, Table
 from daedal.compiler.windows import Extent
-from daedal.isa.errors import ScheduleError
 from daedal.isa.variant import Variant
 
 __all__ = ["Floats", "Mask", "TileSpace", "ceil_div", "chosen", "last_size", "whole_rows_first"]

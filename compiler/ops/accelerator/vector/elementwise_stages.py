@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.graph.ops.looked_up import TABLE
 from daedal.compiler.ops.accelerator.wide_results import result_intrin
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 

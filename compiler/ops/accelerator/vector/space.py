@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.lower_bound import Work, least_cycles
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.site_limits import SiteLimits
@@ -25,7 +26,6 @@ from daedal.compiler.ops.accelerator.vector.tile import TILE_CYCLES, Tile, TileW
 from daedal.compiler.ops.accelerator.wide_results import narrow_vectors, result_rows
 from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.errors import ScheduleError
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant

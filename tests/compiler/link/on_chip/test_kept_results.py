@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact, Launch
 from daedal.checking import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.on_chip.kept_results import keep_results
@@ -14,7 +15,6 @@ from daedal.compiler.link.on_chip.renumber import MOST_PIECES
 from daedal.compiler.link.ordering import interleave
 from daedal.compiler.link.ordering.tiles import Touched, Words
 from daedal.compiler.quantization import quantize_model
-from daedal.isa.artifact import Artifact, Launch
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad

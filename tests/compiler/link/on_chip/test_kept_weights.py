@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link import linker
 from daedal.compiler.link.on_chip.kept_weights import KeptWeights, keep_weights
 from daedal.compiler.link.ordering.interleave import Stretch
-from daedal.isa.artifact import Artifact
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device

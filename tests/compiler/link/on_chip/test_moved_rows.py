@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Launch
 from daedal.checking import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.on_chip.kept_results import keep_results
 from daedal.compiler.link.on_chip.moved_rows import MOST_STORES
-from daedal.isa.artifact import Launch
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory

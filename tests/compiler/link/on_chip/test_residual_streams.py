@@ -8,12 +8,12 @@ import onnx
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact, Launch
 from daedal.checking import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.on_chip.forward_rows import forward_rows
 from daedal.compiler.link.on_chip.resident_rows import SHARE, resident_rows
 from daedal.compiler.link.ordering import follow_tiles, interleave
-from daedal.isa.artifact import Artifact, Launch
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Instance, RowAccess, Segment, SegmentInstruction
 from daedal.compiler.link.on_chip.row_relations import RowRelations
 from daedal.compiler.link.ordering.interleave import Stretch
 from daedal.compiler.link.placement.place import Placement
-from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import AluOp, Opcode, OutMemory

@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact, Launch
 from daedal.checking import check_layers
 from daedal.compiler.codegen.segment import (
     Segment,
@@ -16,7 +17,6 @@ from daedal.compiler.link import linker
 from daedal.compiler.link.ordering import interleave
 from daedal.compiler.link.ordering.begin_early import LATEST
 from daedal.compiler.link.ordering.interleave import SHORTEST_TILE, Stretch, stretches
-from daedal.isa.artifact import Artifact, Launch
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify

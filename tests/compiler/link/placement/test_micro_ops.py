@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.link.placement.micro_ops import MicroOpMemory, UopLoad
-from daedal.isa.errors import ScheduleError
 from daedal.isa.microcode import decode_uops
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Instance, RowAccess, Segment, SegmentInstruction
 from daedal.compiler.link.ordering.interleave import Stretch
 from daedal.compiler.link.placement.place import Placement
-from daedal.isa.errors import ScheduleError
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import LoadMemory, Opcode

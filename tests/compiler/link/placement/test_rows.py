@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Instance
 from daedal.compiler.link.placement.rows import DeclaredRows, RowAllocator
-from daedal.isa.errors import ScheduleError
 from daedal.isa.scratchpad import Memory, Scratchpad
 
 

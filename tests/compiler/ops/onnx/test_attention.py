@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 
+from daedal.common.errors import ModelError
 from daedal.compiler.graph.ops.foreign import evaluate_onnx
-from daedal.isa.errors import ModelError
 from tests.support.onnx_operators import check_node
 from tests.support.onnx_values import check_values, floats, integers
 

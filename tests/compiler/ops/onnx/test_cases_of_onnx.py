@@ -12,9 +12,9 @@ import numpy.typing as npt
 import onnx
 from onnx.backend.test.case.node import collect_testcases
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.ops.onnx.table import LOWERINGS
 from daedal.compiler.tir.dtype import DTYPES
-from daedal.isa.errors import UnsupportedError
 from tests.support.onnx_operators import lowered_results
 
 FEWEST = 500

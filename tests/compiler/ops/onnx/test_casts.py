@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.tir.dtype import DTYPES
-from daedal.isa.errors import ModelError, UnsupportedError
 from tests.support.onnx_operators import check_node, lowered_results
 
 KIND = {dtype: helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for dtype in DTYPES}

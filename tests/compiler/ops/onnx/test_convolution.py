@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daedal.isa.errors import UnsupportedError
+from daedal.common.errors import UnsupportedError
 from tests.support.onnx_operators import check_node
 from tests.support.onnx_values import check_values, floats, integers
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
 from daedal.compiler.ops.onnx.table import LOWERINGS
-from daedal.isa.errors import ModelError, UnsupportedError
 
 OPERATORS = sorted(LOWERINGS)
 

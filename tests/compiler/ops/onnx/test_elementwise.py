@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from daedal.isa.errors import UnsupportedError
+from daedal.common.errors import UnsupportedError
 from tests.support.onnx_operators import check_node, lowered_results
 
 RNG = np.random.default_rng(1)

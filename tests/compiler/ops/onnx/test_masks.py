@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from daedal.isa.errors import UnsupportedError
+from daedal.common.errors import UnsupportedError
 from tests.support.onnx_operators import check_node, lowered_results
 
 RNG = np.random.default_rng(6)

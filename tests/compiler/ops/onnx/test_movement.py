@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from daedal.isa.errors import ModelError, UnsupportedError
+from daedal.common.errors import ModelError, UnsupportedError
 from tests.support.onnx_operators import check_node, lowered_results
 
 RNG = np.random.default_rng(3)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from daedal.isa.errors import ModelError
+from daedal.common.errors import ModelError
 from tests.support.onnx_operators import check_node, lowered_results
 
 MODES = ["constant", "edge", "reflect", "wrap"]

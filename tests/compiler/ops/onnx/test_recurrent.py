@@ -7,11 +7,11 @@ import numpy as np
 import onnx
 import pytest
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType
 from daedal.compiler.te.lower import topological
-from daedal.isa.errors import UnsupportedError
 from tests.support.onnx_operators import check_node
 from tests.support.onnx_values import check_values, floats
 

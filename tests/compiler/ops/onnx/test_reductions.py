@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daedal.isa.errors import ModelError, UnsupportedError
+from daedal.common.errors import ModelError, UnsupportedError
 from tests.support.onnx_operators import check_node
 from tests.support.onnx_values import check_values, floats, integers
 

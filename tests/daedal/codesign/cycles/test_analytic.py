@@ -10,13 +10,13 @@ from daedal.codesign.cycles.analytic import AnalyticCycles
 from daedal.codesign.cycles.counting import count_network
 from daedal.codesign.cycles.roofline import RooflineCycles
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
+from daedal.common.errors import UserError
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.ops.accelerator.conv.layers import ORDERS
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.pipeline import accelerator_graphs
-from daedal.isa.errors import UserError
 from daedal.isa.variant import Variant, load_variant
 
 DIGITS = Path(__file__).parents[4] / "examples" / "digits" / "digits_qdq.onnx"

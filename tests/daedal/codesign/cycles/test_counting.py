@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from daedal.codesign.cycles import counting
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.isa.variant import load_variant
 
 

@@ -17,8 +17,8 @@ from daedal.codesign.cycles.estimated_work import EstimatedWork
 from daedal.codesign.cycles.work import Counts, Work
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.search.objectives import Limit, Objective, parse_limits, parse_objectives
+from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import RESOURCES, Family
-from daedal.isa.errors import ExploreError
 from daedal.isa.table import Opcode, instruction_bytes
 from daedal.isa.transfer import transfer
 from daedal.isa.variant import Variant, load_variant

@@ -15,7 +15,7 @@ from daedal.codesign.cycles import pool_counting
 from daedal.codesign.cycles.counting import Network, count_networks
 from daedal.codesign.cycles.pool_counting import pool_counter
 from daedal.codesign.cycles.work import Counts
-from daedal.isa.errors import TuningError
+from daedal.common.errors import TuningError
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.pool import Pool
 from tests.support.pools import served

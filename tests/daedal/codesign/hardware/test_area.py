@@ -16,11 +16,11 @@ from daedal.codesign.hardware.parts import (
     operand_option_amounts,
     table_amounts,
 )
+from daedal.common.errors import ExploreError
 from daedal.hw.emit import TOP_MODULE, emit_component
 from daedal.hw.machine import machine_parts
 from daedal.hw.primitives.block_ram import BlockRam
 from daedal.hw.synth.families import RESOURCES, CellReport, Family
-from daedal.isa.errors import ExploreError
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant, load_variant
 

@@ -7,8 +7,8 @@ import pytest
 
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import ClockModel, _student, clock_model, read_routes
+from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import Family
-from daedal.isa.errors import ExploreError
 from daedal.isa.variant import load_variant
 
 

@@ -11,8 +11,8 @@ from daedal.codesign.results.directory import Round, SearchDirectory
 from daedal.codesign.search.evaluation import Evaluation, Step
 from daedal.codesign.search.objectives import Objective
 from daedal.codesign.search.variant_space import Point
+from daedal.common.errors import ExploreError, UserError
 from daedal.hw.synth.families import Family
-from daedal.isa.errors import ExploreError, UserError
 from daedal.isa.variant import Variant, load_variant
 
 OBJECTIVES = (Objective.latency, Objective.area)

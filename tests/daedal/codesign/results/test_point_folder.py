@@ -9,15 +9,15 @@ import onnx
 import pytest
 
 from daedal import api
+from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.counting import count_network
 from daedal.codesign.hardware.clock import Clock
 from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.results.prediction import ParameterStep, Prediction
 from daedal.codesign.search.evaluation import Evaluation, Step
 from daedal.codesign.search.objectives import Objective
+from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import Family
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ExploreError
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.profiler.measure import measure

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import daedal
+from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.counting import count_network
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import Clock, clock_model
@@ -15,13 +16,12 @@ from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.results.prediction import Prediction
 from daedal.codesign.results.verify import Report, Tools, Verified, spread, verify
 from daedal.codesign.search.evaluation import Evaluation, Step
+from daedal.common.errors import ToolError
 from daedal.hw.emit import emit_verilog
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed
-from daedal.isa.artifact import Artifact
-from daedal.isa.errors import ToolError
 from daedal.isa.variant import Variant
 from daedal.reports.verification import verification_lines, verification_rows
 from tests.support.small_netlist import needs_nextpnr

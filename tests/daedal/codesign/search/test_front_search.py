@@ -11,8 +11,8 @@ from daedal.codesign.search.front_search import FrontSearch, Goal
 from daedal.codesign.search.objectives import Limit, Objective, parse_limits, parse_objectives
 from daedal.codesign.search.pareto import hypervolume
 from daedal.codesign.search.variant_space import Point, VariantSpace
+from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import DEVICES, Family
-from daedal.isa.errors import ExploreError
 from daedal.isa.variant import load_variant
 
 LUT = DEVICES[Family.ECP5].lut

@@ -8,8 +8,8 @@ from daedal.codesign.hardware.area import area_model
 from daedal.codesign.search.evaluation import Evaluation, Step
 from daedal.codesign.search.front_search import Goal
 from daedal.codesign.search.objectives import USABLE, Limit, Objective, parse_limits
+from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import DEVICES, HARD_LIMIT, RESOURCES, Family
-from daedal.isa.errors import ExploreError
 from daedal.isa.variant import Variant, load_variant
 
 OBJECTIVES = (Objective.latency, Objective.area)

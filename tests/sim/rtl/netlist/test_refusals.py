@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daedal.isa.errors import ToolError
+from daedal.common.errors import ToolError
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
 
 

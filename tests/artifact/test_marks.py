@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import daedal
-from daedal.isa.artifact import Artifact, Launch
-from daedal.isa.errors import ArtifactError
+from daedal.artifact.artifact import Artifact, Launch
+from daedal.common.errors import ArtifactError
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import Unit
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daedal.isa.attention import (
+from daedal.compiler.integer.attention import (
     HIDDEN,
     LARGEST_WEIGHT,
     MAX_KEYS,

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from daedal.isa.last_launch import LastLaunch
 from daedal.isa.protocols import next_page
 from daedal.isa.variant import Variant
+from daedal.runtime.last_launch import LastLaunch
 
 __all__ = ["HostMemory"]
 

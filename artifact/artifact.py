@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from daedal.isa.artifact_parts import (
+from daedal.artifact.parts import (
     Binding,
     Cost,
     Counterpart,
@@ -36,10 +36,10 @@ from daedal.isa.artifact_parts import (
     placement_from_json,
     value_from_json,
 )
-from daedal.isa.artifact_states import State, check_states, state_from_json
-from daedal.isa.errors import ArtifactError, ProgramError
-from daedal.isa.files import write_atomically
-from daedal.isa.inputs import read_input
+from daedal.artifact.states import State, check_states, state_from_json
+from daedal.common.errors import ArtifactError, ProgramError
+from daedal.common.files import write_atomically
+from daedal.common.inputs import read_input
 from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program, member_sizes
 from daedal.isa.variant import Variant
 

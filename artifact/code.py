@@ -13,8 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from daedal.isa.fields import text, whole, wholes, word
-from daedal.isa.host_code import (
+from daedal.artifact.host_code import (
     ALIGN,
     BUFFER_BYTES,
     LEVEL_MACHINES,
@@ -25,7 +24,8 @@ from daedal.isa.host_code import (
     Join,
     Step,
 )
-from daedal.isa.object_file import read_symbols
+from daedal.artifact.object_file import read_symbols
+from daedal.common.fields import text, whole, wholes, word
 
 __all__ = ["code_digest", "code_from_json", "code_json", "code_member_names", "code_members"]
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from daedal.isa.artifact_parts import PLACES, Placement, placement_from_json
+from daedal.artifact.parts import PLACES, Placement, placement_from_json
 
 PLACEMENT = Placement("n", "Conv", "t", PLACES[0], "why", 12, part=0, layer="l")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from daedal.compiler.integer.softmax import MAX_KEYS, Softmax, error_bound, softmax
 from daedal.isa.numerics import quantize_multiplier
-from daedal.isa.softmax import MAX_KEYS, Softmax, error_bound, softmax
 
 UNBOUNDED = 1 << 30
 

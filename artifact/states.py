@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from daedal.isa.errors import ArtifactError
-from daedal.isa.fields import text, whole
+from daedal.common.errors import ArtifactError
+from daedal.common.fields import text, whole
 from daedal.isa.program import Program
 
 __all__ = ["State", "check_states", "state_from_json"]

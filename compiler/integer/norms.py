@@ -46,8 +46,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.numerics import IntArray, quantize_multiplier, requantize
-from daedal.isa.row_functions import (
+from daedal.compiler.integer.row_functions import (
     Step,
     Table,
     affine_step,
@@ -58,6 +57,7 @@ from daedal.isa.row_functions import (
     requantize_wide,
     shift_right_by,
 )
+from daedal.isa.numerics import IntArray, quantize_multiplier, requantize
 from daedal.isa.scratchpad import TABLE_ENTRIES
 
 __all__ = ["MAX_CHANNELS", "Norm", "NormParameters", "error_bound", "norm"]

@@ -3,10 +3,10 @@
 import pytest
 
 from daedal.isa.instruction import Instruction
-from daedal.isa.last_launch import LastLaunch
 from daedal.isa.program import Program
 from daedal.isa.table import Opcode
 from daedal.isa.variant import load_variant
+from daedal.runtime.last_launch import LastLaunch
 
 LOAD, FINISH = Instruction.of(Opcode.LOAD), Instruction.of(Opcode.FINISH)
 

@@ -42,8 +42,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.numerics import IntArray, quantize_multiplier, requantize
-from daedal.isa.row_functions import (
+from daedal.compiler.integer.row_functions import (
     BIT_TABLE,
     ENTRY_LIMIT,
     Step,
@@ -55,6 +54,7 @@ from daedal.isa.row_functions import (
     multiply,
     shift_right_by,
 )
+from daedal.isa.numerics import IntArray, quantize_multiplier, requantize
 from daedal.isa.scratchpad import TABLE_ENTRIES
 
 __all__ = ["EXP_ZERO_POINT", "MASK_FACTOR", "MAX_KEYS", "Softmax", "error_bound", "softmax"]

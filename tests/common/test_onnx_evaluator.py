@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from daedal.check import run_onnxruntime
-from daedal.isa.onnx_evaluator import evaluator_of
+from daedal.common.onnx_evaluator import evaluator_of
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from daedal.isa.errors import UserError
-from daedal.isa.inputs import kind_of
+from daedal.common.errors import UserError
+from daedal.common.inputs import kind_of
 
 __all__ = [
     "check_output_file",

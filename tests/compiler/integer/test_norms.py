@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daedal.isa.norms import NormParameters, error_bound, norm
-from daedal.isa.row_functions import (
+from daedal.compiler.integer.norms import NormParameters, error_bound, norm
+from daedal.compiler.integer.row_functions import (
     BIT_TABLE,
     bit_steps,
     count_above,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa import files
-from daedal.isa.errors import UserError
-from daedal.isa.files import (
+from daedal.common import files
+from daedal.common.errors import UserError
+from daedal.common.files import (
     check_output_file,
     check_output_folder,
     make_folder,

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from daedal.isa.host_memory import HostMemory
 from daedal.isa.variant import load_variant
+from daedal.sim.host_memory import HostMemory
 
 
 def test_regions_begin_at_pages_and_do_not_overlap() -> None:

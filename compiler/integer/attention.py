@@ -40,8 +40,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from daedal.isa.numerics import IntArray, quantize_multiplier, requantize
-from daedal.isa.row_functions import (
+from daedal.compiler.integer.row_functions import (
     BIT_TABLE,
     ENTRY_LIMIT,
     Step,
@@ -53,6 +52,7 @@ from daedal.isa.row_functions import (
     multiply,
     shift_right_by,
 )
+from daedal.isa.numerics import IntArray, quantize_multiplier, requantize
 from daedal.isa.scratchpad import TABLE_ENTRIES
 
 __all__ = [

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa.errors import ModelError, UserError
-from daedal.isa.inputs import read_input
+from daedal.common.errors import ModelError, UserError
+from daedal.common.inputs import read_input
 from tests.support.odd_files import ODD_FILES, at_most, make_odd_file
 
 

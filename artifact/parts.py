@@ -9,15 +9,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from daedal.isa.artifact_code import (
+from daedal.artifact.code import (
     code_from_json,
     code_json,
     code_member_names,
     code_members,
 )
-from daedal.isa.artifact_marks import check_marks
-from daedal.isa.fields import flag, text, whole, wholes, word
-from daedal.isa.host_code import HostCode
+from daedal.artifact.host_code import HostCode
+from daedal.artifact.marks import check_marks
+from daedal.common.fields import flag, text, whole, wholes, word
 from daedal.isa.program import Program, tensor_specs
 from daedal.isa.tensor import Box, TensorSpec
 from daedal.isa.verified_programs import check_verified

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daedal.isa.fields import MAX_NUMBER, flag, text, whole, wholes, word
+from daedal.common.fields import MAX_NUMBER, flag, text, whole, wholes, word
 
 NO_NUMBERS = (None, True, 1.0, "1", [], {}, math.nan, math.inf, -1, MAX_NUMBER + 1)
 

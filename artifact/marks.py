@@ -5,7 +5,7 @@ Profiles, checks and traces derive an instruction's layer from the marks.
 
 from collections.abc import Sequence
 
-from daedal.isa.errors import ArtifactError
+from daedal.common.errors import ArtifactError
 from daedal.isa.program import Program
 from daedal.isa.table import Opcode, Unit
 

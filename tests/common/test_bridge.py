@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daedal.isa.bridge import (
+from daedal.common.bridge import (
     ANSWER_HEADER_BYTES,
     MAX_PAYLOAD_BYTES,
     REQUEST_HEADER_BYTES,
@@ -17,7 +17,7 @@ from daedal.isa.bridge import (
     parse_answer,
     request_frame,
 )
-from daedal.isa.errors import DeviceError
+from daedal.common.errors import DeviceError
 
 answers = st.builds(
     Answer, st.integers(0, 255), st.integers(0, 255), st.binary(max_size=MAX_PAYLOAD_BYTES)

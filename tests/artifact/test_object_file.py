@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from daedal.isa.host_code import LEVEL_MACHINES
-from daedal.isa.object_file import read_symbols
+from daedal.artifact.host_code import LEVEL_MACHINES
+from daedal.artifact.object_file import read_symbols
 from daedal.native.codegen import compile_text
 from daedal.native.levels import LEVELS, level_cpu
 

@@ -9,7 +9,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from daedal.isa.errors import DeviceError
+from daedal.common.errors import DeviceError
 
 __all__ = [
     "ANSWER_FIELDS",

@@ -8,18 +8,18 @@ from typing import Any
 import onnx
 import pytest
 
-from daedal.compiler.cpu.build import build_host_code
-from daedal.compiler.tir.dtype import DTYPES, numpy_dtype
-from daedal.isa.artifact import Artifact, HostPart, Value
-from daedal.isa.artifact_code import (
+from daedal.artifact.artifact import Artifact, HostPart, Value
+from daedal.artifact.code import (
     code_digest,
     code_from_json,
     code_json,
     code_member_names,
     code_members,
 )
-from daedal.isa.errors import ArtifactError
-from daedal.isa.host_code import BUFFER_BYTES, LEVEL_MACHINES, HostCode
+from daedal.artifact.host_code import BUFFER_BYTES, LEVEL_MACHINES, HostCode
+from daedal.common.errors import ArtifactError
+from daedal.compiler.cpu.build import build_host_code
+from daedal.compiler.tir.dtype import DTYPES, numpy_dtype
 from daedal.isa.program import READ_FAILURES
 from daedal.native.levels import LEVELS
 from tests.robustness.artifact_mutations import _members, _sealed

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from daedal.isa.errors import UserError
+from daedal.common.errors import UserError
 
 __all__ = ["kind_of", "open_input", "read_input"]
 

@@ -1,0 +1,1 @@
+"""Compiled models: what their files hold."""

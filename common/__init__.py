@@ -1,0 +1,1 @@
+"""What every room shares: errors, files, checked fields, and protocols of two sides."""

@@ -1,0 +1,1 @@
+"""Integer operators of whole rows in numpy: what softmax, norms and attention compute."""
