@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from daedal.compiler.windows import output_extent
+from daedal.compiler.graph.window_extents import output_extent
 from daedal.isa.variant import Variant
 from tests.compiler.graph.qdq_models import QdqModel
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import daedal
 from bench.cliff_cases import CASES, Case
 from daedal.artifact.artifact import Artifact
-from daedal.compiler.crossings import DEFAULT_HOST
+from daedal.compiler.targets.crossings import DEFAULT_HOST
 from daedal.isa.variant import Variant
 
 __all__ = ["Row", "main", "measure"]

@@ -30,12 +30,12 @@ from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.layers.segment_store import SegmentStore
+from daedal.compiler.layers.workload import layer_kinds
 from daedal.compiler.model import compile_model
 from daedal.compiler.ops.accelerator.lowering import space_of
+from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.pipeline import compile_graph
-from daedal.compiler.segment_store import SegmentStore
-from daedal.compiler.space import Config, Space
-from daedal.compiler.workload import layer_kinds
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.layer_runner import LayerRunner
 

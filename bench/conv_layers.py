@@ -12,6 +12,8 @@ import numpy.typing as npt
 from bench.reference import convolution
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
+from daedal.compiler.graph.window_extents import output_extent
+from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
@@ -19,9 +21,7 @@ from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.conv.template import ConvTemplate
 from daedal.compiler.ops.conv2d import Gather, conv2d
 from daedal.compiler.ops.requantize import Bounds
-from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.windows import output_extent
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device

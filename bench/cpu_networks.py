@@ -38,7 +38,7 @@ from bench.quantized_tensors import QuantizedDifference, compare_quantized
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.artifact.artifact import Artifact, HostPart
-from daedal.compiler.onnxruntime_session import open_session
+from daedal.onnxruntime_session import open_session
 from daedal.runtime.host import HostModel
 from daedal.runtime.host_code import HostProgram
 

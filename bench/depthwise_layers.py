@@ -28,8 +28,8 @@ from bench.figures import bytes_moved
 from bench.reference import convolution
 from daedal.common.errors import UserError
 from daedal.compiler.frontend import load_onnx
+from daedal.compiler.graph.window_extents import output_extent
 from daedal.compiler.pipeline import CompiledGraph, compile_graph
-from daedal.compiler.windows import output_extent
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram

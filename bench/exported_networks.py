@@ -29,9 +29,9 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
-from daedal.check import run_onnxruntime
-from daedal.checking import check_layers
 from daedal.common.files import write_atomically
+from daedal.integer_reference import run_onnxruntime
+from daedal.layer_check import check_layers
 
 Array = npt.NDArray[Any]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.space import Config, Space
+from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.tune.candidates import Candidates, Rows
 from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.search import NumberedSearch

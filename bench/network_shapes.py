@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.zoo.shapes import SHAPES, NetworkShape
 from daedal.compiler.cpu.build import build_host_code
-from daedal.compiler.onnxruntime_session import open_session
 from daedal.native.cache import ObjectCache
+from daedal.onnxruntime_session import open_session
 from daedal.runtime.host_code import HostProgram
 
 __all__ = ["TOLERANCE", "ShapeRow", "main", "measure"]

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import daedal
 from bench.transformer_models import MODELS, Array, Transformer
-from daedal.compiler.onnxruntime_session import open_session
+from daedal.onnxruntime_session import open_session
 
 __all__ = ["AccuracyRow", "accuracy_rows", "show_accuracy"]
 

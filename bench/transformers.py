@@ -41,9 +41,9 @@ from bench.transformer_cycles import cycle_rows, show_cycles
 from bench.transformer_decode import decode_row, show_decode
 from bench.transformer_models import MODELS, what_is_missing
 from daedal.artifact.artifact import Artifact
-from daedal.check import OperatorDifference, compare_operators, integer_graph
-from daedal.checking import check_layers
+from daedal.integer_reference import OperatorDifference, compare_operators, integer_graph
 from daedal.isa.variant import Variant, load_variant
+from daedal.layer_check import check_layers
 
 __all__ = ["ActivationRow", "main", "measure"]
 

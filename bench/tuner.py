@@ -37,8 +37,8 @@ from bench.tuning_curves import curves_drawing
 from bench.tuning_oracle import Oracle
 from bench.tuning_truth import NEAR, RECORDS, load_truth
 from bench.tuning_workloads import WORKLOADS
-from daedal.compiler.space import Space
-from daedal.compiler.space import Table as Columns
+from daedal.compiler.ops.space import Space
+from daedal.compiler.ops.space import Table as Columns
 from daedal.compiler.tune.annealing import Annealing
 from daedal.compiler.tune.candidates import Rows
 from daedal.compiler.tune.cost_model import Boosted, Reals

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.tuning_workloads import Layer, TuningWorkload
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 from daedal.tuning.layer_runner import LayerRunner

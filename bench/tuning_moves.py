@@ -39,7 +39,7 @@ from bench.tuner import layer_of
 from bench.tuning_truth import MEMORY, NEAR, load_truth
 from bench.tuning_workloads import WORKLOADS, TuningWorkload
 from daedal.common.files import make_folder
-from daedal.compiler.space import Config, Space, Table
+from daedal.compiler.ops.space import Config, Space, Table
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.cost_model import Columns, Reals
 from daedal.compiler.tune.features import shared_columns

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from bench.tuning_truth import RECORDS, TABLE, Cache, bounds_of, load_truth
 from bench.tuning_workloads import WORKLOADS
 from daedal.common.files import make_folder, write_atomically
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.exhaustive import find_optimum

@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.tuning_truth import MEMORY, NEAR, Cache, inside
 from bench.tuning_workloads import TuningWorkload
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.cost_model import Columns, Reals
 from daedal.compiler.tune.database import Database

@@ -39,8 +39,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.ops.accelerator.lowering import space_of
+from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import compile_graph
-from daedal.compiler.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.isa.variant import load_variant
 from daedal.tuning import pool_worker
@@ -297,7 +297,7 @@ def _rate(measure: Callable[[Sequence[Config]], list[Result]], configs: Sequence
 BATCH = 5
 WRITER = """
 import sys
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload

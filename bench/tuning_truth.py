@@ -31,7 +31,7 @@ import numpy as np
 
 from bench.tuning_workloads import WORKLOADS, TuningWorkload
 from daedal.common.files import make_folder, write_atomically
-from daedal.compiler.space import Config, Space
+from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.exhaustive import Optimum, find_optimum

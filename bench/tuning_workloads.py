@@ -14,8 +14,8 @@ from bench.depthwise_layers import LAYERS as DEPTHWISE
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import space_of
+from daedal.compiler.ops.space import Space
 from daedal.compiler.pipeline import compile_graph
-from daedal.compiler.space import Space
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.layer_runner import LayerRunner
 from tests.compiler.graph.qdq_models import QdqModel

@@ -16,18 +16,18 @@ from daedal.compiler.artifact.build import build_artifact
 from daedal.compiler.artifact.host_code import best_levels, compile_host_model
 from daedal.compiler.artifact.whole_host import host_artifact
 from daedal.compiler.collection import without_collection
-from daedal.compiler.config_check import check_configs
-from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.frontend.reader import Source, opset_of, read_model, source_of
 from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.frontend.tensor_types import tensor_names, tensor_types
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.states import BoundState, bind_states, match_states
+from daedal.compiler.layers.config_check import check_configs
+from daedal.compiler.layers.segment_store import SegmentStore
+from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import compile_graph
-from daedal.compiler.segment_store import SegmentStore
-from daedal.compiler.space import Config
-from daedal.compiler.states import BoundState, bind_states, match_states
+from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.isa.variant import Variant
 from daedal.native.cache import ObjectCache
 

@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daedal.common.errors import ModelError, UnsupportedError
-from daedal.compiler.borders import check_borders
 from daedal.compiler.collection import without_collection
-from daedal.compiler.crossings import DEFAULT_HOST, HostRates, costly_islands, narrow_entries
 from daedal.compiler.dump import Dump
-from daedal.compiler.fallback import Fallback
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes import (
@@ -63,12 +60,20 @@ from daedal.compiler.graph.passes import (
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.graph.unfit import UnfitLayers
-from daedal.compiler.launch import CompiledLaunch
-from daedal.compiler.layer_code import LayerCode
+from daedal.compiler.layers.launch import CompiledLaunch
+from daedal.compiler.layers.layer_code import LayerCode
+from daedal.compiler.layers.program_builder import ProgramBuilder
+from daedal.compiler.layers.segment_store import SegmentStore
 from daedal.compiler.ops.accelerator.vector.rows import computes_rows
-from daedal.compiler.program_builder import ProgramBuilder
-from daedal.compiler.segment_store import SegmentStore
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
+from daedal.compiler.targets.borders import check_borders
+from daedal.compiler.targets.crossings import (
+    DEFAULT_HOST,
+    HostRates,
+    costly_islands,
+    narrow_entries,
+)
+from daedal.compiler.targets.fallback import Fallback
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.compiler.targets.target import get_target
 from daedal.compiler.targets.tools import Tools
@@ -155,7 +160,7 @@ def graph_passes(
 
 def lowering_passes(variant: Variant, *, on_host: Collection[str] = ()) -> list[GraphPass]:
     """The first passes, in order, each with its name in dumps: to integer operators on the model's
-    own tensors. Their result is the reference that layers are compared with (`daedal.check`).
+    own tensors. Their result is what layers are compared with (`daedal.integer_reference`).
 
     `on_host` are the quantized tensors that the host has to compute.
     """

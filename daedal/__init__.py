@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from daedal.api import compile, simulate
-    from daedal.checking import check_layers
-    from daedal.compiler.crossings import HostRates
+    from daedal.compiler.targets.crossings import HostRates
     from daedal.host_rates import load_host_rates
     from daedal.inspection import inspect
     from daedal.isa.variant import Variant, load_variant
+    from daedal.layer_check import check_layers
     from daedal.operator import build_operator
     from daedal.profiling import profile
     from daedal.quantization import quantize
@@ -34,11 +34,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "HostRates": "daedal.compiler.crossings",
+    "HostRates": "daedal.compiler.targets.crossings",
     "Variant": "daedal.isa.variant",
     "add_target": "daedal.targets",
     "build_operator": "daedal.operator",
-    "check_layers": "daedal.checking",
+    "check_layers": "daedal.layer_check",
     "compile": "daedal.api",
     "inspect": "daedal.inspection",
     "load_host_rates": "daedal.host_rates",

@@ -19,11 +19,11 @@ from daedal.artifact.artifact import Artifact
 from daedal.artifact.host_code import LEVEL_MACHINES
 from daedal.common.errors import UserError
 from daedal.compiler.artifact.host_code import best_levels
-from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.frontend.reader import Source
+from daedal.compiler.layers.segment_store import default_store
 from daedal.compiler.model import compile_for_cpu, compile_model, compile_part
-from daedal.compiler.segment_store import default_store
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
+from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.targets.names import CPU
 from daedal.devices import open_device
 from daedal.isa.profile import Profile

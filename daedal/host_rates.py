@@ -22,8 +22,8 @@ from onnx import TensorProto, helper, numpy_helper
 from daedal.common.errors import UserError
 from daedal.common.inputs import read_input
 from daedal.compiler.artifact.host_code import best_levels
-from daedal.compiler.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.model import compile_for_cpu
+from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.version import compiler_version
 from daedal.isa.tensor import TensorSpec, pack_tensor, unpack_tensor
 from daedal.native.caches.kept_files import KeptFiles

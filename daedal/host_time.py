@@ -12,7 +12,7 @@ import onnx
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.artifact.parts import HostPart
 from daedal.compiler.artifact.products import count_products
-from daedal.compiler.crossings import HostRates
+from daedal.compiler.targets.crossings import HostRates
 
 __all__ = ["CLOCK_HZ", "host_seconds", "items_of"]
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from daedal.common.errors import ProgramError, ScheduleError
 from daedal.compiler.codegen.instances import ROW_DIMS
+from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.link.constants import parameter_bytes, weight_bytes
-from daedal.compiler.program_builder import ProgramBuilder
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.expr import Buffer
 from daedal.devices import open_device

@@ -5,8 +5,8 @@ import onnx
 import pytest
 
 import daedal
-from daedal.check import compare_operators, integer_graph
 from daedal.compiler.graph import run
+from daedal.integer_reference import compare_operators, integer_graph
 from daedal.isa.assembly import disassemble
 from tests.support.rtl import rtl_device
 

@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper, parser
 
 from bench.zoo.builder import OPSET
-from daedal.compiler.onnxruntime_session import open_session
+from daedal.onnxruntime_session import open_session
 
 __all__ = ["run_float", "settle"]
 

@@ -33,9 +33,9 @@ from daedal.compiler.graph.ops.append import Q_APPEND
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.lowering.quantized_weights import find_weights, weight_axis
 from daedal.compiler.graph.passes.partition import Part as GraphPart
-from daedal.compiler.launch import CompiledLaunch
+from daedal.compiler.graph.states import BoundState
+from daedal.compiler.layers.launch import CompiledLaunch
 from daedal.compiler.pipeline import CompiledGraph
-from daedal.compiler.states import BoundState
 from daedal.isa.tensor import TensorSpec
 from daedal.native.cache import ObjectCache
 

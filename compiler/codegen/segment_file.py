@@ -1,4 +1,4 @@
-"""A `Segment` as bytes, and back: what `daedal.compiler.segment_store` keeps on disk.
+"""A `Segment` as bytes, and back: what `daedal.compiler.layers.segment_store` keeps on disk.
 
 The file holds JSON (names, and how long each table is) and tables of 64-bit integers, compressed
 (`codegen.packed_file`). What is equal in many instructions is written once: the names of fields,

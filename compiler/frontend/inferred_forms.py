@@ -16,7 +16,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from daedal.compiler.windows import window_reach
+from daedal.compiler.graph.window_extents import window_reach
 
 __all__ = ["FORM_OPSET", "inferred_form", "replace_misread"]
 

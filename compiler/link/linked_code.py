@@ -1,7 +1,7 @@
 """`LinkedCode`: all of a linked program but its constants, and `LinkedProgram`: with them.
 
 The code depends on the sizes of constants, not on their values, so networks that differ in weights
-only share it (`daedal.compiler.segment_store`).
+only share it (`daedal.compiler.layers.segment_store`).
 """
 
 from collections.abc import Mapping, Sequence

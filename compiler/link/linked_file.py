@@ -1,4 +1,4 @@
-"""`LinkedCode` as bytes, and back: what `daedal.compiler.segment_store` keeps on disk.
+"""`LinkedCode` as bytes, and back: what `daedal.compiler.layers.segment_store` keeps on disk.
 
 The file holds JSON (places, the report, and how long the rest is), the fields of all instructions
 as 64-bit integers, and the micro-op tables, compressed (`codegen.packed_file`). The names of fields

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from enum import Enum
 
 from daedal.compiler import te
+from daedal.compiler.graph.window_extents import output_extent, window_span
 from daedal.compiler.ops.requantize import Bounds, requantized_at
 from daedal.compiler.tir.expr import Expr
-from daedal.compiler.windows import output_extent, window_span
 
 __all__ = ["Gather", "conv2d"]
 

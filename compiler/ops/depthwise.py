@@ -6,8 +6,8 @@ Source: ONNX Conv (opset 11) with as many groups as channels.
 from collections.abc import Sequence
 
 from daedal.compiler import te
+from daedal.compiler.graph.window_extents import output_extent
 from daedal.compiler.ops.requantize import Bounds, requantized
-from daedal.compiler.windows import output_extent
 
 __all__ = ["depthwise_conv2d"]
 

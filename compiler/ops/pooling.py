@@ -6,10 +6,10 @@ Source: ONNX MaxPool (opset 12) and AveragePool (opset 19) for strides and pads.
 from collections.abc import Callable, Sequence
 
 from daedal.compiler import te
+from daedal.compiler.graph.window_extents import output_extent, window_span
 from daedal.compiler.ops.piecewise import piecewise
 from daedal.compiler.ops.requantize import Bounds, requantized, requantized_at
 from daedal.compiler.tir.expr import Expr, IntImm
-from daedal.compiler.windows import output_extent, window_span
 
 __all__ = ["avg_pool", "max_pool"]
 

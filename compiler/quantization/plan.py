@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import onnx
 
 from daedal.common.errors import ModelError
-from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.frontend.node import element_type_name
+from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.quantization.attentions import Attention, find_attentions
 from daedal.compiler.quantization.functions import find_functions
 from daedal.compiler.quantization.given import given_tensors

@@ -1,7 +1,7 @@
 """The variant's machine as a target."""
 
 from daedal.compiler.graph.passes.partition import Part
-from daedal.compiler.launch import CompiledLaunch, compile_launch
+from daedal.compiler.layers.launch import CompiledLaunch, compile_launch
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.compiler.targets.target import Target
 from daedal.compiler.targets.tools import Tools

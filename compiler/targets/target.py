@@ -15,7 +15,7 @@ from daedal.compiler.graph.ops.registry import get_op
 
 if TYPE_CHECKING:
     from daedal.compiler.graph.passes.partition import Part
-    from daedal.compiler.launch import CompiledLaunch
+    from daedal.compiler.layers.launch import CompiledLaunch
     from daedal.compiler.targets.tools import Tools
 
 __all__ = ["Target", "add_target", "get_target", "targets_of"]

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from daedal.compiler.dump import Dump
-from daedal.compiler.layer_code import LayerCode
-from daedal.compiler.program_builder import ProgramBuilder
+from daedal.compiler.layers.layer_code import LayerCode
+from daedal.compiler.layers.program_builder import ProgramBuilder
 
 __all__ = ["Tools"]
 

@@ -8,7 +8,7 @@ cost and by how many values of the knobs it covers; a share is drawn at random.
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.space import Space
+from daedal.compiler.ops.space import Space
 from daedal.compiler.tune.candidates import Rows, diverse
 from daedal.compiler.tune.cost_model import Analytic, CostModel
 from daedal.compiler.tune.search import NumberedSearch, StopRule

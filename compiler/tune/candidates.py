@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import ScheduleError
-from daedal.compiler.space import Config, Space
+from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.tune.cost_model import Columns, feature_columns
 
 __all__ = ["Candidates", "Rows", "diverse", "fastest_and_spread"]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import ToolError
-from daedal.compiler.space import Space, Table
+from daedal.compiler.ops.space import Space, Table
 
 __all__ = [
     "ESTIMATE",

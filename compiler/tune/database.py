@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from daedal.common.errors import TuningError
 from daedal.common.files import write_atomically
 from daedal.common.inputs import open_input
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.record import Record, kit_version
 from daedal.compiler.tune.sqlite_file import SqliteFile
 from daedal.compiler.tune.workload import Workload, parse_json

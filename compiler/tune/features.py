@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from daedal.compiler.space import Space, Table
+from daedal.compiler.ops.space import Space, Table
 from daedal.compiler.tune.cost_model import Columns, Reals
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.space import Space
+from daedal.compiler.ops.space import Space
 from daedal.compiler.tune.candidates import Rows
 from daedal.compiler.tune.search import NumberedSearch, StopRule
 

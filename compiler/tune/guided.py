@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from daedal.compiler.space import Space
+from daedal.compiler.ops.space import Space
 from daedal.compiler.tune.candidates import Rows, diverse, fastest_and_spread
 from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.search import NumberedSearch, StopRule

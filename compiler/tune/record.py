@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from daedal.common.errors import ScheduleError, TuningError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.workload import Workload, shown
 
 __all__ = ["UNVERIFIED", "Record", "kit_version"]

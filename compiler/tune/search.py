@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import TuningError
-from daedal.compiler.space import Config, Space
+from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.tune.candidates import Candidates, Rows
 
 __all__ = ["NumberedSearch", "Search", "SearchFactory", "StopRule"]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from daedal.common.errors import TuningError
-from daedal.compiler.space import Config, Space
+from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.tune.search import SearchFactory
 
 __all__ = ["Measure", "Trial", "Tuned", "tune"]

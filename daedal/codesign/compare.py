@@ -17,7 +17,7 @@ from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import Clock, clock_model
 from daedal.codesign.results.verify import implemented, require_implementation
 from daedal.common.errors import ExploreError, ModelError, ScheduleError, first_line
-from daedal.compiler.crossings import DEFAULT_HOST, HostRates
+from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.host_time import host_seconds, items_of
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.hw.synth.flow import PLACED, Implementation

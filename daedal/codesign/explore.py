@@ -29,7 +29,7 @@ from daedal.common.errors import (
     UserError,
     first_line,
 )
-from daedal.compiler.crossings import DEFAULT_HOST, HostRates
+from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.version import cycles_version, digest_of_sources
 from daedal.host_time import host_seconds
 from daedal.hw.synth.families import Target

@@ -13,7 +13,7 @@ from daedal.common.files import check_output_folder
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 if TYPE_CHECKING:
-    from daedal.compiler.space import Config
+    from daedal.compiler.ops.space import Config
     from daedal.isa.variant import Variant
 
 __all__ = ["compile_command"]

@@ -26,7 +26,7 @@ from daedal.reports.console import make_console, print_json, print_wide, show_pr
 if TYPE_CHECKING:
     from daedal.codesign.results.point_folder import PointFolder
     from daedal.codesign.results.verify import Verified
-    from daedal.compiler.crossings import HostRates
+    from daedal.compiler.targets.crossings import HostRates
     from daedal.tuning.pool import Pool
 
 __all__ = ["explore_command"]

@@ -25,8 +25,8 @@ from daedal.reports.console import make_console, print_json, print_tables, show_
 
 if TYPE_CHECKING:  # compiler and devices load slowly, and other commands need none
     from daedal.api import SimulationResult
-    from daedal.checking import LayerCheck
     from daedal.isa.protocols import Device
+    from daedal.layer_check import LayerCheck
 
 __all__ = ["run_command"]
 
@@ -85,9 +85,9 @@ def run_command(
     With --check, exit status 1 where a layer differs.
     """
     from daedal.api import code_trust, simulate
-    from daedal.checking import check_layers
     from daedal.devices import open_device, text_options
     from daedal.isa.memory_model import memory_model
+    from daedal.layer_check import check_layers
     from daedal.sim.rtl.run import WAVE_FILE
 
     check_outputs(output)

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from daedal.checking import CheckedTensor, LayerCheck
+from daedal.layer_check import CheckedTensor, LayerCheck
 from daedal.reports.tables import plain_table
 from daedal.tensor_difference import TensorDifference, ranges_text
 

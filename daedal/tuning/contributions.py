@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.space import Config, Space
+from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.tune.cost_model import Boosted
 
 __all__ = ["Contributions", "Schedules"]

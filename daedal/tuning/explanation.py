@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daedal.common.errors import TuningError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.profile import Profile
 from daedal.isa.registers import CLASSES, CycleClass
 from daedal.isa.table import Unit

@@ -12,10 +12,10 @@ from daedal.common.errors import DaedalError, DeviceError, VerificationError, fi
 from daedal.compiler.collection import without_collection
 from daedal.compiler.dump import Dump
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.launch import compile_launch
-from daedal.compiler.layer_code import LayerCode
-from daedal.compiler.program_builder import ProgramBuilder
-from daedal.compiler.space import Config
+from daedal.compiler.layers.launch import compile_launch
+from daedal.compiler.layers.layer_code import LayerCode
+from daedal.compiler.layers.program_builder import ProgramBuilder
+from daedal.compiler.ops.space import Config
 from daedal.devices import open_device
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile

@@ -19,9 +19,9 @@ from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.interpreter import run
 from daedal.compiler.graph.ops.integer import element_bits, is_wide
 from daedal.compiler.graph.portable import graph_from_json, graph_to_json
+from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.link.constants import map_bytes
 from daedal.compiler.tune.workload import Workload
-from daedal.compiler.workload import workload_of
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daedal.common.errors import TuningError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.variant import Variant

@@ -22,7 +22,7 @@ from distributed.security import Security
 
 from daedal.common.errors import DaedalError, TuningError, first_line
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.variant import Variant
 from daedal.native.python_child import SAFE_PATH, changed_environment
 from daedal.shielding import shielded

@@ -7,7 +7,7 @@ from multiprocessing.util import Finalize
 from typing import TypeVar
 
 from daedal.common.errors import TuningError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.tuning.layer_task import CYCLE_MODEL, RTL
 from daedal.tuning.pool_results import finished, hand_in
 from daedal.tuning.runner import Result

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.tuning.layer_runner import checked
 from daedal.tuning.layer_task import LayerTask
 from daedal.tuning.runner import Result, cycles_of

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from daedal.common.errors import TuningError
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.variant import Variant
 

@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 
 from daedal.common.errors import DaedalError, TuningError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.tuning.child_process import ChildDiedError, ChildProcess, ChildTimeoutError
 from daedal.tuning.runner import Failure, Result
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from daedal.common.errors import ModelError, TuningError
 from daedal.common.inputs import read_input
 from daedal.compiler.frontend.reader import MAX_MODEL_BYTES
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload

@@ -13,7 +13,7 @@ import numpy as np
 
 from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.compiler.space import Config, Space
+from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.tune.cost_model import Columns
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.features import shared_columns

@@ -17,11 +17,11 @@ from daedal.compiler.frontend.reader import Source, read_model, source_of
 from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.layers.segment_store import default_store
+from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.model import check_widths
+from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import CompiledGraph, compile_graph
-from daedal.compiler.segment_store import default_store
-from daedal.compiler.space import Config
-from daedal.compiler.workload import workload_of
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.variant import Variant

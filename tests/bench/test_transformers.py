@@ -10,7 +10,7 @@ from bench.transformer_cycles import exposed_cycles
 from bench.transformer_decode import DecodeRow
 from bench.transformer_models import what_is_missing
 from bench.transformers import ActivationRow, main
-from daedal.check import OperatorDifference
+from daedal.integer_reference import OperatorDifference
 
 ROW = ActivationRow(
     activation="SiLU",

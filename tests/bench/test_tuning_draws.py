@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.tuning_draws import LEAST_PROGRAMS, TEMPLATES, VARIANTS, Draws, main
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.tuning.layer_runner import LayerRunner
 from daedal.tuning.runner import Failure, Result
 

@@ -7,7 +7,7 @@ import pytest
 
 from bench.moves import MovePolicy, Moves, Outcome, Walk
 from bench.tuning_moves import MOST_TRIALS, Both, Run, figures_of, shares_of, summary
-from daedal.compiler.space import Space
+from daedal.compiler.ops.space import Space
 from daedal.compiler.tune.candidates import Candidates
 from daedal.isa.registers import CLASSES
 from daedal.isa.variant import load_variant

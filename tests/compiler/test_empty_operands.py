@@ -8,7 +8,7 @@ import pytest
 
 import daedal
 from daedal.compiler.frontend import load_onnx
-from daedal.compiler.onnxruntime_session import open_session
+from daedal.onnxruntime_session import open_session
 from tests.compiler.graph.qdq_models import QdqModel
 
 X = np.random.default_rng(1).normal(size=(1, 8, 4, 4)).astype(np.float32)

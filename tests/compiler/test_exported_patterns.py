@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 
 import daedal
-from daedal.check import compare_operators, integer_graph, run_onnxruntime
+from daedal.integer_reference import compare_operators, integer_graph, run_onnxruntime
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import Array, QdqModel
 

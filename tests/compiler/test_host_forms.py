@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 import daedal
 from daedal.common.errors import ModelError
-from daedal.compiler.onnxruntime_session import open_session
+from daedal.onnxruntime_session import open_session
 from tests.compiler.graph.qdq_models import QdqModel
 
 Maker = Callable[[QdqModel, str, np.random.Generator], str]

@@ -9,14 +9,14 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact
-from daedal.check import compare_operators, integer_graph
-from daedal.checking import check_layers
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import compile_graph
+from daedal.integer_reference import compare_operators, integer_graph
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
+from daedal.layer_check import check_layers
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
 

@@ -8,8 +8,8 @@ import onnx
 import pytest
 
 import daedal
-from daedal.check import run_onnxruntime
-from daedal.checking import check_layers
+from daedal.integer_reference import run_onnxruntime
+from daedal.layer_check import check_layers
 from tests.compiler.graph.qdq_models import QdqModel
 
 SIDE, WINDOW = 8, 4

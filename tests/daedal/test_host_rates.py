@@ -12,7 +12,7 @@ import daedal
 from daedal import host_rates
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import UserError
-from daedal.compiler.crossings import DEFAULT_HOST
+from daedal.compiler.targets.crossings import DEFAULT_HOST
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.command_line import Run, refuses
 

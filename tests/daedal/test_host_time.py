@@ -5,7 +5,7 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact
-from daedal.compiler.crossings import HostRates
+from daedal.compiler.targets.crossings import HostRates
 from daedal.host_time import host_seconds, items_of
 from tests.compiler.graph.qdq_models import QdqModel
 

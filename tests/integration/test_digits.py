@@ -9,8 +9,8 @@ import pytest
 import daedal
 from daedal.api import SimulationResult
 from daedal.artifact.artifact import Artifact, HostPart, Launch
-from daedal.check import integer_graph, integer_layers
 from daedal.compiler.graph import run_all
+from daedal.integer_reference import integer_graph, integer_layers
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 from daedal.isa.verifier import verify

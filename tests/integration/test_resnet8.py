@@ -8,7 +8,7 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact
-from daedal.check import integer_graph, integer_layers
+from daedal.integer_reference import integer_graph, integer_layers
 from daedal.isa.verifier import verify
 from daedal.sim.rtl.device import RtlDevice
 

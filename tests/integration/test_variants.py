@@ -12,9 +12,9 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact
-from daedal.check import integer_graph
 from daedal.compiler.graph import run_all
 from daedal.compiler.ops.requantize import Bounds
+from daedal.integer_reference import integer_graph
 from daedal.isa.numerics import integer_range, requantize
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify

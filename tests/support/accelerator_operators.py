@@ -7,6 +7,7 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
+from daedal.compiler.graph.window_extents import window_reach
 from daedal.compiler.ops.accelerator.conv.conv2d import schedule_conv2d
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
@@ -23,7 +24,6 @@ from daedal.compiler.ops.pooling import avg_pool, max_pool
 from daedal.compiler.ops.requantize import Bounds, requantize
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.windows import window_reach
 from daedal.isa.variant import Variant
 from tests.support.accelerator import (
     BOUNDS,

@@ -5,7 +5,7 @@ import os
 import signal
 from typing import Any
 
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.tuning import pool_worker
 from daedal.tuning.runner import Result
 from daedal.tuning.sandbox import Sandbox

@@ -12,14 +12,15 @@ from unittest import mock
 
 import numpy as np
 
-from daedal.compiler import layer_code, pipeline, te
+from daedal.compiler import pipeline, te
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.graph import run, run_all
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.layers import layer_code
 from daedal.compiler.ops.accelerator.lowering import lower_node
+from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import CompiledGraph
 from daedal.compiler.schedule import Schedule
-from daedal.compiler.space import Config
 from daedal.compiler.tir import interpreter
 from daedal.compiler.tir.printer import func_text
 from daedal.compiler.tir.stmt import PrimFunc

@@ -16,7 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from daedal.compiler.graph.ops.foreign import evaluate_onnx
-from daedal.compiler.onnxruntime_session import INTEGER_PRODUCTS, open_session
+from daedal.onnxruntime_session import INTEGER_PRODUCTS, open_session
 
 __all__ = ["Array", "Net", "Unsuitable", "Value", "on_grid"]
 

@@ -5,8 +5,8 @@ import numpy as np
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.lowering import space_of
+from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.pipeline import compile_graph
-from daedal.compiler.space import Config, Space
 from daedal.isa.variant import Variant
 from tests.compiler.graph.qdq_models import QdqModel
 

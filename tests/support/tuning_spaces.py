@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.space import Config, Space, Table
+from daedal.compiler.ops.space import Config, Space, Table
 from daedal.compiler.tune.workload import Workload
 
 __all__ = ["Rugged", "Small", "ToyRunner"]

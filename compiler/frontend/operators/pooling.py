@@ -6,7 +6,7 @@ from daedal.compiler.frontend.operators.maps import as_map, emit_on_map
 from daedal.compiler.frontend.operators.windows import resolve_pads, window_attribute
 from daedal.compiler.graph.graph import AttrValue
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.windows import pool_extent, window_span
+from daedal.compiler.graph.window_extents import pool_extent, window_span
 
 __all__ = [
     "import_average_pool",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from daedal.compiler.frontend.node import OnnxNode
-from daedal.compiler.windows import window_span
+from daedal.compiler.graph.window_extents import window_span
 
 __all__ = ["resolve_pads", "window_attribute"]
 

@@ -26,8 +26,8 @@ from daedal.compiler.graph.ops.registry import (
 from daedal.compiler.graph.ops.sub_kernels import SubKernel, sub_kernels, transposed_extents
 from daedal.compiler.graph.ops.windows import check_window, convolve
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.graph.window_extents import window_span
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.compiler.windows import window_span
 
 __all__ = ["CONV_TRANSPOSE2D", "Q_CONV_TRANSPOSE2D", "sub_kernels_of"]
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from daedal.compiler.windows import window_span
+from daedal.compiler.graph.window_extents import window_span
 
 __all__ = ["SubAxis", "SubKernel", "sub_kernels", "transposed_extents"]
 

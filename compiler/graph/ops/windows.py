@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.graph.ops.registry import require
-from daedal.compiler.windows import output_extent, window_reach
+from daedal.compiler.graph.window_extents import output_extent, window_reach
 
 __all__ = ["check_window", "convolve", "output_extents", "sliding_windows"]
 

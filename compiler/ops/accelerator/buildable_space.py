@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from daedal.compiler.codegen.accelerator import MAX_LAYER_INSTRUCTIONS
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, chosen
-from daedal.compiler.space import Column, Config, Space, Table
+from daedal.compiler.ops.space import Column, Config, Space, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import MAX_INSTRUCTIONS
 from daedal.isa.variant import Variant

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, chosen
+from daedal.compiler.ops.space import Column, Config, Space, Table
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Column, Config, Space, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 

@@ -37,7 +37,7 @@ from daedal.compiler.ops.accelerator.vector.builders import (
 from daedal.compiler.ops.accelerator.vector.row_builders import build_norm
 from daedal.compiler.ops.attention import attention_weights, weighted_mean
 from daedal.compiler.ops.matmul import matmul
-from daedal.compiler.space import Config, Space
+from daedal.compiler.ops.space import Config, Space
 from daedal.isa.variant import Variant
 
 __all__ = [

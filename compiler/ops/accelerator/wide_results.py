@@ -7,13 +7,13 @@ accumulators, and have the rows of these in memory, as wide operands have.
 import numpy as np
 
 from daedal.compiler.codegen.intrinsics import REQUANTIZE_WIDE
+from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.requantize import WIDE_DTYPE
 from daedal.compiler.schedule.edit import find_site
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.expr import Buffer, Cast
 from daedal.compiler.tir.stmt import BufferStore, PrimFunc
-from daedal.compiler.windows import Extent
 
 __all__ = ["narrow_vectors", "result_intrin", "result_rows", "result_scope", "stage_intrin"]
 

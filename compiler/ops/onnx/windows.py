@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from daedal.compiler import te
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.graph.window_extents import output_extent, pool_extent, window_reach
 from daedal.compiler.ops.onnx.operation import Operand, Operation
 from daedal.compiler.tir.expr import Axis, Expr, IntImm
-from daedal.compiler.windows import output_extent, pool_extent, window_reach
 
 __all__ = ["Window", "auto_pad", "padded_copy", "per_dimension", "taps_of", "window_of"]
 

@@ -9,9 +9,9 @@ import onnx
 from onnx import helper
 
 from daedal.common.onnx_evaluator import evaluator_of
-from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.frontend.attributes import is_default
 from daedal.compiler.frontend.upgrade import upgrade
+from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.rewrites.identities import drop_identities

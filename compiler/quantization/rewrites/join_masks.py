@@ -4,8 +4,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.frontend.attributes import attribute
+from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.quantization.rewrites.edges import Edges
 

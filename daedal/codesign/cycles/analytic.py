@@ -19,13 +19,13 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.layout.fold_padding import rows_for_classes
 from daedal.compiler.graph.passes.layout.rewrite_first_layer import rows_for_streams
 from daedal.compiler.graph.passes.partition import partition
+from daedal.compiler.layers.workload import layer_kinds
 from daedal.compiler.ops.accelerator.conv.layers import ConvLayers
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
+from daedal.compiler.ops.space import Space
 from daedal.compiler.pipeline import graph_passes
-from daedal.compiler.space import Space
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.compiler.workload import layer_kinds
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes
 from daedal.isa.variant import Variant

@@ -11,11 +11,11 @@ from daedal.codesign.cycles.work import Work
 from daedal.common.errors import ScheduleError, UserError
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.layers.workload import layer_kinds
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
+from daedal.compiler.ops.space import Space
 from daedal.compiler.pipeline import accelerator_graphs
-from daedal.compiler.space import Space
-from daedal.compiler.workload import layer_kinds
 from daedal.isa.variant import Variant
 
 __all__ = ["EstimatedWork"]

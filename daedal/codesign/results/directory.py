@@ -25,7 +25,7 @@ from daedal.codesign.search.objectives import Objective
 from daedal.codesign.search.variant_space import Point
 from daedal.common.errors import ExploreError, UserError
 from daedal.common.files import check_output_folder, make_folder, write_atomically
-from daedal.compiler.crossings import HostRates
+from daedal.compiler.targets.crossings import HostRates
 
 __all__ = ["Estimates", "Round", "SearchDirectory"]
 

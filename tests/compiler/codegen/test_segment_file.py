@@ -8,8 +8,8 @@ import pytest
 from daedal.common.errors import ArtifactError
 from daedal.compiler.codegen.segment import Instance, Segment
 from daedal.compiler.codegen.segment_file import segment_from, segment_to_bytes
+from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.link.ordering.order import by_need
-from daedal.compiler.program_builder import ProgramBuilder
 from tests.support.accelerator import micro_variant
 from tests.support.levels import Compiled
 from tests.support.operator_graphs.operators import OPERATORS

@@ -12,7 +12,7 @@ import daedal
 from daedal.common.errors import ModelWarning
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.frontend.tensor_types import tensor_types
-from daedal.compiler.onnxruntime_session import open_session
+from daedal.onnxruntime_session import open_session
 from daedal.runtime.host_code import HostProgram
 from tests.compiler.graph.qdq_models import QdqModel
 

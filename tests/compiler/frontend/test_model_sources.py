@@ -9,10 +9,10 @@ import onnx
 import pytest
 
 import daedal
-from daedal.check import integer_graph
-from daedal.checking import check_layers
 from daedal.common.errors import ModelError
+from daedal.integer_reference import integer_graph
 from daedal.isa.variant import load_variant
+from daedal.layer_check import check_layers
 from daedal.sim.functional.device import FunctionalDevice
 from tests.compiler.graph.qdq_models import QdqModel
 

@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
-from daedal.check import run_onnxruntime
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
+from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import QdqModel
 
 

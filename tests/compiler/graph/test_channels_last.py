@@ -8,7 +8,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from daedal.check import run_onnxruntime
 from daedal.compiler.graph import Graph, run
 from daedal.compiler.graph.passes import (
     eliminate_dead_code,
@@ -16,6 +15,7 @@ from daedal.compiler.graph.passes import (
     simplify_reshapes,
     simplify_transposes,
 )
+from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import QdqModel, lower
 
 FIRST, LAST = [0, 3, 1, 2], [0, 2, 3, 1]

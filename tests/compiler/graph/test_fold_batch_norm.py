@@ -7,11 +7,11 @@ import onnx
 import pytest
 
 import daedal
-from daedal.check import compare_operators, integer_graph, run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run, verify
 from daedal.compiler.graph.passes import fold_batch_norm, fold_constants
+from daedal.integer_reference import compare_operators, integer_graph, run_onnxruntime
 from tests.compiler.graph.qdq_models import Array, QdqModel
 
 VTA = daedal.load_variant("vta")

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import daedal
-from daedal.check import compare_operators, integer_graph
 from daedal.compiler.graph import run_all
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
+from daedal.integer_reference import compare_operators, integer_graph
 from tests.compiler.graph.qdq_models import QdqModel
 
 blocks = st.sampled_from([4, 8, 16])

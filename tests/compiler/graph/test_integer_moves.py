@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from daedal.check import run_onnxruntime
 from daedal.compiler.graph import run
+from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import QdqModel, lower
 
 Move = Callable[[QdqModel, str, str], str]

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import daedal
-from daedal.check import integer_graph
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run, run_all, verify
 from daedal.compiler.graph.passes import rewrite_first_layer
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.pipeline import graph_passes
+from daedal.integer_reference import integer_graph
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 

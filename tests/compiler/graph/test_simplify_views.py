@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from daedal.check import run_onnxruntime
 from daedal.compiler.graph import GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.passes import (
     align_matmul,
@@ -14,6 +13,7 @@ from daedal.compiler.graph.passes import (
     simplify_transposes,
     transposes_to_products,
 )
+from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import QdqModel, lower
 
 

@@ -9,7 +9,7 @@ from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator import buildable_space
 from daedal.compiler.ops.accelerator.lowering import buildable_space_of, lower_node
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.variant import load_variant
 from tests.support.blocked_layer import blocked_layers
 from tests.support.operator_graphs.operators import OPERATORS

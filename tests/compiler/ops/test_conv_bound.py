@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from daedal.compiler.lower_bound import Work
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace, columns_of_tiles
 from daedal.compiler.ops.accelerator.depthwise.bound import DepthwiseBound
 from daedal.compiler.ops.accelerator.depthwise.space import DepthwiseSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
-from daedal.compiler.space import Config
+from daedal.compiler.ops.lower_bound import Work
+from daedal.compiler.ops.space import Config
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.registers import CycleClass

@@ -6,8 +6,8 @@ import pytest
 
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.ops.accelerator.lowering import space_of
+from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import compile_graph
-from daedal.compiler.space import Config
 from daedal.isa.registers import CycleClass
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant

@@ -10,7 +10,7 @@ from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.layers import ORDERS
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.tuning.layer_runner import LayerRunner, build

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import daedal
-from daedal.check import integer_graph
 from daedal.compiler.graph import run_all
+from daedal.integer_reference import integer_graph
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 

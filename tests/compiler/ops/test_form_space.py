@@ -7,7 +7,7 @@ import pytest
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.ops.accelerator.form_space import FormSpace
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.memory_model import PRESETS
 from tests.support.tuning_spaces import Small
 

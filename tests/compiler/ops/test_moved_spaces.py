@@ -18,7 +18,7 @@ from daedal.compiler.ops.accelerator.conv.layers import ORDERS, ConvLayers
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
-from daedal.compiler.space import Config, Space, Table
+from daedal.compiler.ops.space import Config, Space, Table
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant
 from tests.daedal.tuning.test_templates import STREAM, TEMPLATES, VARIANTS, FewChannels

@@ -7,7 +7,7 @@ from daedal.common.errors import ScheduleError
 from daedal.compiler.ops.accelerator.conv.parts_space import MOST, PartsSpace
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 

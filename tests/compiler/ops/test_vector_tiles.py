@@ -9,7 +9,7 @@ import pytest
 from daedal.compiler.ops.accelerator.tiles.tile_space import TileSpace
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
 from daedal.compiler.ops.accelerator.vector.tile import accumulation
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant, load_variant

@@ -8,11 +8,11 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from daedal.check import run_onnxruntime
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.rewrites.centre_streams import centre_streams
 from daedal.compiler.quantization.rewrites.clean import clean
+from daedal.integer_reference import run_onnxruntime
 from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
 
 Stream = Callable[[FloatTransformer], str]

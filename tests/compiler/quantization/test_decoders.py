@@ -8,12 +8,12 @@ import pytest
 from onnx import numpy_helper
 
 from daedal.compiler.graph.passes.lowering import attention_rule
-from daedal.compiler.onnxruntime_session import open_session
 from daedal.compiler.quantization import masks
 from daedal.compiler.quantization.given import given_tensors, spread_given
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.rewrites.caches import ROWS, align_caches
 from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
+from daedal.onnxruntime_session import open_session
 from tests.support.decoders import SmallDecoder, feed_caches
 
 DECODER = SmallDecoder()

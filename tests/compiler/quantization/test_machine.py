@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 import daedal
-from daedal.check import integer_graph
 from daedal.compiler.graph import run_all
+from daedal.integer_reference import integer_graph
 from tests.compiler.quantization.float_networks import FloatNetwork
 
 VTA = daedal.load_variant("vta")

@@ -8,7 +8,6 @@ import onnx
 import pytest
 
 import daedal
-from daedal.check import compare_operators, integer_graph, run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.graph import run_all
 from daedal.compiler.graph.ops.registry import runs_on
@@ -22,6 +21,7 @@ from daedal.compiler.quantization.calibration.float_runner import (
 from daedal.compiler.quantization.calibration.samples import Samples
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.targets.names import ACCELERATOR
+from daedal.integer_reference import compare_operators, integer_graph, run_onnxruntime
 from tests.compiler.quantization.float_networks import (
     FloatNetwork,
     evaluate,

@@ -7,7 +7,6 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from daedal.check import run_onnxruntime
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.attentions import find_attentions
 from daedal.compiler.quantization.calibration.float_runner import make_runner
@@ -20,6 +19,7 @@ from daedal.compiler.quantization.rewrites.join_masks import join_masks
 from daedal.compiler.quantization.rewrites.normalize import normalize, normalize_views
 from daedal.compiler.quantization.rewrites.tokens import normalize_tokens
 from daedal.compiler.quantization.transformer import as_transformer
+from daedal.integer_reference import run_onnxruntime
 from tests.compiler.quantization.float_networks import FloatNetwork, evaluate, signal_to_noise_db
 from tests.compiler.quantization.float_transformers import (
     DEPTH,

@@ -8,7 +8,7 @@ import sqlite3
 import pytest
 
 from daedal.common.errors import TuningError, UserError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune import sqlite_file
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import UNVERIFIED, Record

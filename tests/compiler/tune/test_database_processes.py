@@ -11,7 +11,7 @@ from daedal.compiler.tune.database import Database
 
 WRITER = """
 import sys
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload

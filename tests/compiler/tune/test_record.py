@@ -8,7 +8,7 @@ import re
 import pytest
 
 from daedal.common.errors import TuningError, UserError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload, parse_json
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from daedal.common.errors import ScheduleError, TuningError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.annealing import Annealing
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.cost_model import Analytic, Boosted

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from daedal.common.errors import ScheduleError, TuningError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.annealing import Annealing
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.exhaustive import Exhaustive

@@ -8,7 +8,7 @@ import pytest
 from daedal import host_rates
 from daedal.codesign import explore as explore_module
 from daedal.codesign.search import evaluator, front_search
-from daedal.compiler.crossings import DEFAULT_HOST
+from daedal.compiler.targets.crossings import DEFAULT_HOST
 from daedal.sim.rtl import verilog
 from tests.support.command_line import Run
 from tests.support.exploring import CheapCycles, Counting, explored

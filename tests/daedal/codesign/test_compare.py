@@ -10,7 +10,7 @@ from daedal.codesign.cycles.counting import Network, count_network, count_networ
 from daedal.codesign.cycles.energy import switched_energy
 from daedal.codesign.hardware.area import area_model
 from daedal.common.errors import ExploreError
-from daedal.compiler.crossings import HostRates
+from daedal.compiler.targets.crossings import HostRates
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import load_variant
 from daedal.reports.comparison import comparison_lines

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.registers import CycleClass
 from daedal.isa.table import Unit

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from daedal.common.errors import TuningError
+from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.exhaustive import Exhaustive
 from daedal.compiler.tune.features import analytic, shared_columns
 from daedal.compiler.tune.surrogate import TRUST
-from daedal.compiler.workload import workload_of
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.experience import Experience

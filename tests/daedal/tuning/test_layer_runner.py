@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from daedal.common.errors import TuningError
+from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.compiler.workload import workload_of
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant

@@ -10,7 +10,7 @@ import pytest
 
 import daedal
 from daedal.common.errors import TuningError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.isa.variant import load_variant
 from daedal.tuning.network import NetworkTuning, tune_network

@@ -14,7 +14,7 @@ import pytest
 distributed = pytest.importorskip("distributed", reason="the extra `tune` is not installed")
 
 from daedal.common.errors import TuningError  # noqa: E402
-from daedal.compiler.space import Config  # noqa: E402
+from daedal.compiler.ops.space import Config  # noqa: E402
 from daedal.isa.variant import load_variant  # noqa: E402
 from daedal.tuning import pool as pool_module  # noqa: E402
 from daedal.tuning import pool_worker  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("distributed", reason="the extra `tune` is not installed")
 
 from daedal.common.errors import TuningError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.variant import load_variant
 from daedal.tuning import pool as pool_module
 from daedal.tuning.layer_task import LayerTask

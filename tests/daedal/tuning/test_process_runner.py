@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from daedal.common.errors import ToolError, TuningError
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.variant import load_variant
 from daedal.tuning import child_process
 from daedal.tuning.layer_runner import LayerRunner
@@ -143,7 +143,7 @@ def test_impossible_limits_are_refused() -> None:
 
 ORPHANING = """
 import sys, time
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.tuning.layer_task import RTL, LayerTask
 from daedal.tuning.sandbox import Sandbox
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from daedal.common.errors import TuningError
+from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload
-from daedal.compiler.workload import workload_of
 from daedal.isa.variant import load_variant
 from daedal.tuning import selection
 from daedal.tuning.selection import check_recorded, recorded_configs, select

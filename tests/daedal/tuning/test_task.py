@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.record import UNVERIFIED, Record

@@ -15,7 +15,7 @@ from daedal.common.errors import ScheduleError
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.compiler.space import Space, Table
+from daedal.compiler.ops.space import Space, Table
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.program import Program
 from daedal.isa.variant import Variant, load_variant

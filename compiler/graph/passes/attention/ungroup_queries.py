@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.attention import MATMULS, masks_of
 from daedal.compiler.graph.ops.matmul import Q_MATMUL

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE

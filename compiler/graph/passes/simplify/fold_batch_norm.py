@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from daedal.common.errors import ModelError
-from daedal.compiler.fixpoint import to_fixpoint
 from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.batch_norm import gain_and_offset
 from daedal.compiler.graph.ops.registry import number

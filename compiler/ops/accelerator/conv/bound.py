@@ -8,11 +8,11 @@ from math import prod
 
 import numpy as np
 
-from daedal.compiler.lower_bound import Work
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div, last_size
 from daedal.compiler.ops.accelerator.tiles.window_axis import by_pair
-from daedal.compiler.space import Table
+from daedal.compiler.ops.lower_bound import Work
+from daedal.compiler.ops.space import Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import Variant
 

@@ -21,8 +21,8 @@ from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTW
 from daedal.compiler.ops.conv2d import Gather, conv2d
 from daedal.compiler.ops.depthwise import depthwise_conv2d
 from daedal.compiler.ops.requantize import Bounds
+from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Config
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 

@@ -12,7 +12,7 @@ from daedal.compiler.ops.accelerator.conv.passes import ConvPasses, Pass, PassUn
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div, last_size
-from daedal.compiler.space import Table
+from daedal.compiler.ops.space import Table
 from daedal.isa.latencies import PATIENCE_CYCLES
 from daedal.isa.variant import Variant
 

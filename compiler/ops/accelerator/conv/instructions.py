@@ -11,12 +11,12 @@ from itertools import product
 
 import numpy as np
 
+from daedal.compiler.graph.window_extents import window_span
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.fold_limits import FoldLimits
 from daedal.compiler.ops.accelerator.tiles.padding_runs import Loads, PaddingRuns, sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div
-from daedal.compiler.space import Column, Table
-from daedal.compiler.windows import window_span
+from daedal.compiler.ops.space import Column, Table
 from daedal.isa.table import Opcode, instruction_layout
 from daedal.isa.variant import Variant
 

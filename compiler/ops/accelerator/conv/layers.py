@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost
 from daedal.compiler.ops.accelerator.conv.rules import ConvRules
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
@@ -18,8 +19,7 @@ from daedal.compiler.ops.accelerator.fused_tail import FusedTail
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, chosen
 from daedal.compiler.ops.conv2d import Gather
-from daedal.compiler.space import Column, Table
-from daedal.compiler.windows import Extent
+from daedal.compiler.ops.space import Column, Table
 from daedal.isa.variant import Variant
 
 __all__ = ["GATHERS", "ORDERS", "ConvLayers", "columns_of_tiles", "conv_knobs"]

@@ -18,8 +18,8 @@ from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace, decode
 from daedal.compiler.ops.conv2d import conv2d
 from daedal.compiler.ops.requantize import Bounds
+from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Config
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant

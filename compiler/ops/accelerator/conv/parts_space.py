@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
-from daedal.compiler.space import Column, Config, Space, Table
+from daedal.compiler.ops.space import Column, Config, Space, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 

@@ -7,11 +7,11 @@ themselves, one value for each tile: then the tiles are those of several convolu
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.wide_results import result_rows
-from daedal.compiler.space import Column, Table
-from daedal.compiler.windows import Extent
+from daedal.compiler.ops.space import Column, Table
 
 __all__ = ["ConvRules"]
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler import te
+from daedal.compiler.graph.window_extents import Extent, window_span
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
 from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, window_axes
 from daedal.compiler.ops.conv2d import Gather
-from daedal.compiler.windows import Extent, window_span
 
 __all__ = ["ConvShape"]
 

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import ScheduleError
-from daedal.compiler.lower_bound import least_cycles
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
 from daedal.compiler.ops.accelerator.conv.instructions import ConvInstructions
@@ -29,7 +28,8 @@ from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.tile_space import Mask, chosen
 from daedal.compiler.ops.conv2d import Gather
-from daedal.compiler.space import Column, Config, Space, Table
+from daedal.compiler.ops.lower_bound import least_cycles
+from daedal.compiler.ops.space import Column, Config, Space, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 

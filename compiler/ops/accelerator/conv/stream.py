@@ -11,8 +11,8 @@ from daedal.compiler.ops.accelerator.conv.stream_space import StreamSpace
 from daedal.compiler.ops.accelerator.fused_tail import cache_params, place_tail, tensorize_tail
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.wide_results import result_scope
+from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Config
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 

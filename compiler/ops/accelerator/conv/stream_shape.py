@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import overload
 
 from daedal.compiler import te
+from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
 from daedal.compiler.ops.conv2d_stream import StreamWindow
-from daedal.compiler.space import Column
-from daedal.compiler.windows import Extent
+from daedal.compiler.ops.space import Column
 
 __all__ = ["StreamShape"]
 

@@ -21,7 +21,7 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
     whole_rows_first,
 )
 from daedal.compiler.ops.accelerator.wide_results import result_rows
-from daedal.compiler.space import Column, Table
+from daedal.compiler.ops.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import Opcode, instruction_bytes
 from daedal.isa.variant import Variant

@@ -13,8 +13,8 @@ from daedal.compiler.ops.accelerator.conv.space import (
     useful_gathers,
 )
 from daedal.compiler.ops.conv2d import Gather
+from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Config
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.variant import Variant
 

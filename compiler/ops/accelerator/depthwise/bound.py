@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from daedal.compiler.lower_bound import Work
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div, last_size
 from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, by_pair
-from daedal.compiler.space import Column, Table
+from daedal.compiler.ops.lower_bound import Work
+from daedal.compiler.ops.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import Variant
 

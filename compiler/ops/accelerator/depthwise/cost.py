@@ -7,7 +7,7 @@ import numpy as np
 
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, ceil_div
-from daedal.compiler.space import Column, Table
+from daedal.compiler.ops.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes
 from daedal.isa.variant import Variant

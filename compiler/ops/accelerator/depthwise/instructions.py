@@ -12,7 +12,7 @@ from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.tiles.fold_limits import FoldLimits
 from daedal.compiler.ops.accelerator.tiles.padding_runs import PaddingRuns, sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div
-from daedal.compiler.space import Column, Table
+from daedal.compiler.ops.space import Column, Table
 from daedal.isa.table import Opcode, instruction_layout
 from daedal.isa.variant import Variant
 

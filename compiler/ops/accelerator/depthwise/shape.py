@@ -6,11 +6,11 @@ from typing import overload
 
 from daedal.compiler import te
 from daedal.compiler.codegen.vectors import group_pitch
+from daedal.compiler.graph.window_extents import Extent, window_span
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL, FusedTail
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div
 from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, window_axes
-from daedal.compiler.space import Column
-from daedal.compiler.windows import Extent, window_span
+from daedal.compiler.ops.space import Column
 
 __all__ = ["DepthwiseShape", "DepthwiseTile"]
 

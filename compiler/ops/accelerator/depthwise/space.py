@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from daedal.compiler.lower_bound import least_cycles
 from daedal.compiler.ops.accelerator.depthwise.bound import DepthwiseBound
 from daedal.compiler.ops.accelerator.depthwise.cost import DepthwiseCost
 from daedal.compiler.ops.accelerator.depthwise.instructions import DepthwiseInstructions
@@ -16,7 +15,8 @@ from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, Dept
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, TileSpace, chosen
 from daedal.compiler.ops.accelerator.wide_results import result_rows
-from daedal.compiler.space import Column, Config, Table
+from daedal.compiler.ops.lower_bound import least_cycles
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant

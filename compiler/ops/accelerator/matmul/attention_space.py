@@ -12,7 +12,7 @@ import numpy as np
 from daedal.compiler.ops.accelerator.matmul.space import MatmulSpace
 from daedal.compiler.ops.accelerator.tiles.capacity import tile_sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import Mask
-from daedal.compiler.space import Column, Table
+from daedal.compiler.ops.space import Column, Table
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc

@@ -24,9 +24,9 @@ from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
 )
 from daedal.compiler.ops.accelerator.vector.rows import tensorize_row_stage
 from daedal.compiler.ops.accelerator.wide_results import result_intrin, result_scope
+from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Config
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from daedal.compiler.lower_bound import Work, least_cycles
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.site_limits import SiteLimits
 from daedal.compiler.ops.accelerator.tiles.tile_space import (
@@ -21,7 +20,8 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
     whole_rows_first,
 )
 from daedal.compiler.ops.accelerator.wide_results import narrow_vectors, result_rows
-from daedal.compiler.space import Column, Table
+from daedal.compiler.ops.lower_bound import Work, least_cycles
+from daedal.compiler.ops.space import Column, Table
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpads

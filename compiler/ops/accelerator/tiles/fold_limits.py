@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from daedal.compiler.codegen.operations import fold_limits
-from daedal.compiler.space import Column
-from daedal.compiler.windows import Extent
+from daedal.compiler.graph.window_extents import Extent
+from daedal.compiler.ops.space import Column
 from daedal.isa.table import LOOPS, Opcode
 from daedal.isa.variant import Variant
 

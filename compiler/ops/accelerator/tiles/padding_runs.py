@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from daedal.compiler.graph.window_extents import Extent, window_span
 from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, by_pair
-from daedal.compiler.space import Column
-from daedal.compiler.windows import Extent, window_span
+from daedal.compiler.ops.space import Column
 
 __all__ = ["Loads", "PaddingRuns", "sizes"]
 

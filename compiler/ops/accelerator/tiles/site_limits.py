@@ -11,11 +11,11 @@ from math import prod
 
 import numpy as np
 
+from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.accelerator.tiles.fold_limits import FoldLimits
-from daedal.compiler.space import Column
+from daedal.compiler.ops.space import Column
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.windows import Extent
 from daedal.isa.table import Opcode, instruction_layout
 from daedal.isa.variant import Variant
 

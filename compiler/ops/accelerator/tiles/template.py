@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from daedal.common.errors import ScheduleError
+from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Config, Space
 
 __all__ = ["Template", "TileTemplate"]
 

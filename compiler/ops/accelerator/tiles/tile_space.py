@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import ScheduleError
-from daedal.compiler.space import Column, Config, Space, Table
-from daedal.compiler.windows import Extent
+from daedal.compiler.graph.window_extents import Extent
+from daedal.compiler.ops.space import Column, Config, Space, Table
 from daedal.isa.variant import Variant
 
 __all__ = ["Floats", "Mask", "TileSpace", "ceil_div", "chosen", "last_size", "whole_rows_first"]

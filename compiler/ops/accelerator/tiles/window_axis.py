@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.space import Column
+from daedal.compiler.ops.space import Column
 
 __all__ = ["WindowAxis", "by_pair", "window_axes"]
 

@@ -11,7 +11,7 @@ from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_builders import ELEMENTWISE
 from daedal.compiler.ops.accelerator.vector.vector import move_template
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 

@@ -26,8 +26,8 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import MAP_RANK
 from daedal.compiler.ops.accelerator.vector.tile import TILE_CYCLES, accumulation
 from daedal.compiler.ops.accelerator.vector.vector import tiled
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant

@@ -9,10 +9,10 @@ import numpy as np
 from daedal.compiler.codegen.padding import interiors
 from daedal.compiler.codegen.window_nests import operation_cycles
 from daedal.compiler.codegen.windows import Windows, is_neutral
+from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.accelerator.vector.tile import TileWork
-from daedal.compiler.space import Column, Table
+from daedal.compiler.ops.space import Column, Table
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.windows import Extent
 from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.table import AluOp
 from daedal.isa.variant import Variant

@@ -19,10 +19,10 @@ from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
 from daedal.compiler.ops.accelerator.vector.tile import TileWork, accumulation
 from daedal.compiler.ops.accelerator.wide_results import result_intrin, result_scope
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.compiler.schedule.edit import find_site
 from daedal.compiler.schedule.handles import BlockRef
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import PrimFunc

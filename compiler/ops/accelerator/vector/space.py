@@ -10,7 +10,6 @@ from math import prod
 import numpy as np
 
 from daedal.common.errors import ScheduleError
-from daedal.compiler.lower_bound import Work, least_cycles
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.site_limits import SiteLimits
 from daedal.compiler.ops.accelerator.tiles.tile_space import (
@@ -24,7 +23,8 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import check_parameters
 from daedal.compiler.ops.accelerator.vector.tile import TILE_CYCLES, Tile, TileWork
 from daedal.compiler.ops.accelerator.wide_results import narrow_vectors, result_rows
-from daedal.compiler.space import Column, Config, Table
+from daedal.compiler.ops.lower_bound import Work, least_cycles
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad

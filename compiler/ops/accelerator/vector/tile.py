@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from daedal.compiler.space import Column
-from daedal.compiler.windows import Extent
+from daedal.compiler.graph.window_extents import Extent
+from daedal.compiler.ops.space import Column
 from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.variant import Variant
 

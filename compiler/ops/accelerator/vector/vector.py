@@ -24,8 +24,8 @@ from daedal.compiler.ops.accelerator.vector.pool_cost import PoolCost
 from daedal.compiler.ops.accelerator.vector.space import VectorSpace
 from daedal.compiler.ops.accelerator.vector.tile import Tile, TileWork
 from daedal.compiler.ops.accelerator.wide_results import narrow_vectors, result_scope
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Column, Config, Table
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc, Region
 from daedal.isa.variant import Variant

@@ -136,7 +136,7 @@ def test_the_largest_share_that_leaves_enough_is_kept() -> None:
     programs = []
     for shares in ((1.0,), (1 / 2,), (1.0, 1 / 2)):
         with (
-            mock.patch("daedal.compiler.launch.has_states", return_value=True),
+            mock.patch("daedal.compiler.layers.launch.has_states", return_value=True),
             mock.patch.object(linker, "KEPT_SHARES", shares),
         ):
             programs.append(daedal.compile(DIGITS, "tiny", cache=False).program)
@@ -147,7 +147,7 @@ def test_the_largest_share_that_leaves_enough_is_kept() -> None:
 @pytest.fixture(scope="module")
 def digits() -> Artifact:
     """On `tiny`, as if it were launched again and again."""
-    with mock.patch("daedal.compiler.launch.has_states", return_value=True):
+    with mock.patch("daedal.compiler.layers.launch.has_states", return_value=True):
         return daedal.compile(DIGITS, "tiny", cache=False)
 
 

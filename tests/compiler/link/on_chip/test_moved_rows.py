@@ -5,7 +5,6 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Launch
-from daedal.checking import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.on_chip.kept_results import keep_results
 from daedal.compiler.link.on_chip.moved_rows import MOST_STORES
@@ -14,6 +13,7 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
+from daedal.layer_check import check_layers
 from tests.compiler.graph.qdq_models import QdqModel
 
 SMALL = load_variant("tiny").replace("small", gemm_reads_out=True)

@@ -9,7 +9,6 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact, Launch
-from daedal.checking import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.on_chip.forward_rows import forward_rows
 from daedal.compiler.link.on_chip.resident_rows import SHARE, resident_rows
@@ -19,6 +18,7 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
+from daedal.layer_check import check_layers
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
 

@@ -8,7 +8,6 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact, Launch
-from daedal.checking import check_layers
 from daedal.compiler.codegen.segment import (
     Segment,
     relabeled,
@@ -20,6 +19,7 @@ from daedal.compiler.link.ordering.interleave import SHORTEST_TILE, Stretch, str
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
+from daedal.layer_check import check_layers
 from daedal.runtime.layers import layer_tags
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from daedal.common.errors import ScheduleError
-from daedal.compiler import layer_code
 from daedal.compiler.codegen.segment import Instance, Segment
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.integer import has_wide_result
 from daedal.compiler.graph.ops.registry import get_op
-from daedal.compiler.immediates import with_placeholders
-from daedal.compiler.layer_code import LayerCode
+from daedal.compiler.layers import layer_code
+from daedal.compiler.layers.immediates import with_placeholders
+from daedal.compiler.layers.layer_code import LayerCode
+from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.link.ordering.order import by_need
 from daedal.compiler.ops.accelerator.lowering import lower_node
-from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.numerics import wide_bounds
 from daedal.isa.table import IMMEDIATE_BITS
 from tests.support.accelerator import micro_variant

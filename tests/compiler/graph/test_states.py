@@ -8,13 +8,13 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact
-from daedal.check import integer_graph
-from daedal.checking import check_layers
 from daedal.common.errors import ModelError, UserError
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run
-from daedal.compiler.states import bind_states, match_states
+from daedal.compiler.graph.states import bind_states, match_states
 from daedal.devices import open_device
+from daedal.integer_reference import integer_graph
 from daedal.isa.variant import load_variant
+from daedal.layer_check import check_layers
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor
 from daedal.runtime.generation import generate

@@ -8,11 +8,11 @@ from onnx import helper
 
 import daedal
 from daedal.artifact.artifact import Artifact, HostPart, Launch
-from daedal.check import integer_graph, run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import graph_passes
+from daedal.integer_reference import integer_graph, run_onnxruntime
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.host_code import check_host_code

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from daedal.common.errors import ScheduleError
-from daedal.compiler.space import Config, Space, Table
+from daedal.compiler.ops.space import Config, Space, Table
 
 
 class Rectangles(Space):

@@ -24,13 +24,13 @@ from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.unfit import UnfitLayers
-from daedal.compiler.layer_code import LayerCode
+from daedal.compiler.layers.layer_code import LayerCode
+from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.link import Alias, LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.constants import map_bytes, parameter_bytes, table_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.padding_macs import padding_macs
 from daedal.compiler.ops.accelerator.traffic import bytes_once
-from daedal.compiler.program_builder import ProgramBuilder
 from daedal.isa.program import Program
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant

@@ -5,7 +5,7 @@ from unittest import mock
 import numpy as np
 
 import daedal
-from daedal.compiler import layer_code
+from daedal.compiler.layers import layer_code
 from daedal.compiler.ops.accelerator.lowering import lower_node
 from tests.compiler.graph.qdq_models import QdqModel
 

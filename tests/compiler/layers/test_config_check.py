@@ -6,9 +6,9 @@ import pytest
 import daedal
 from daedal.common.errors import TuningError, UserError
 from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.layers.workload import workload_of
+from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import compile_graph
-from daedal.compiler.space import Config
-from daedal.compiler.workload import workload_of
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 

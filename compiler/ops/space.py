@@ -111,7 +111,7 @@ class Space(abc.ABC):
     def bound(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
         """Cycles that no program of each configuration can undercut, proved and not fitted.
 
-        See `daedal.compiler.lower_bound`. Where nothing is proved, 0.
+        See `daedal.compiler.ops.lower_bound`. Where nothing is proved, 0.
         """
         del memory
         return np.zeros(_length(table))

@@ -1,7 +1,7 @@
 """`ProgramBuilder`: schedules become segments, and segments become one linked program.
 
-Every program of the compiler is built here: those of networks (`daedal.compiler.layer_code` and
-`daedal.compiler.launch`) and those of single operators (`daedal.operator`).
+Every program of the compiler is built here: those of networks (`layer_code` and `launch`) and those
+of single operators (`daedal.operator`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, joined
 from daedal.compiler.link import Alias, LinkedCode, LinkedProgram, link, link_code
+from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.schedule import Schedule
-from daedal.compiler.space import Config
 from daedal.isa.program import Program
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant

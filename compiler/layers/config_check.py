@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from daedal.common.errors import UserError
+from daedal.compiler.layers.workload import workload_of
+from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import CompiledGraph
-from daedal.compiler.space import Config
-from daedal.compiler.workload import workload_of
 
 __all__ = ["check_configs"]
 

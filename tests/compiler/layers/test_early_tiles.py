@@ -8,12 +8,12 @@ import pytest
 
 import daedal
 from daedal.compiler.codegen.segment import Segment
-from daedal.compiler.early_tiles import early_tile
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
-from daedal.compiler.layer_code import LayerCode
+from daedal.compiler.layers.early_tiles import early_tile
+from daedal.compiler.layers.layer_code import LayerCode
 from daedal.compiler.ops.accelerator.lowering import any_space_of
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.variant import load_variant
 from tests.compiler.link.ordering.test_begin_early import normed_products
 

@@ -19,10 +19,10 @@ from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.reader import Source, read_model, source_of
 from daedal.compiler.graph import Graph, run_all
 from daedal.compiler.graph.ops.registry import runs_on
-from daedal.compiler.onnxruntime_session import open_session
 from daedal.compiler.pipeline import lowering_passes
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.variant import Variant
+from daedal.onnxruntime_session import open_session
 
 __all__ = [
     "OperatorDifference",

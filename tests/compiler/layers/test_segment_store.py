@@ -12,12 +12,13 @@ import onnx
 import pytest
 
 import daedal
-from daedal.compiler import layer_code, pipeline, program_builder, segment_store, version
+from daedal.compiler import pipeline, version
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.layers import layer_code, program_builder, segment_store
+from daedal.compiler.layers.program_builder import ProgramBuilder
+from daedal.compiler.layers.segment_store import SegmentStore, default_store
 from daedal.compiler.pipeline import compile_graph
-from daedal.compiler.program_builder import ProgramBuilder
-from daedal.compiler.segment_store import SegmentStore, default_store
 from daedal.isa.program import Program
 from daedal.isa.variant import load_variant
 

@@ -13,7 +13,7 @@ from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM
 from daedal.compiler.ops.accelerator.lowering import any_space_of
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 

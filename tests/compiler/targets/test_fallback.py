@@ -3,11 +3,11 @@
 import pytest
 
 from daedal.common.errors import ScheduleError
-from daedal.compiler.fallback import Fallback
 from daedal.compiler.graph import GraphBuilder, TensorType
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.unfit import UnfitLayers
+from daedal.compiler.targets.fallback import Fallback
 
 UNFIT = ScheduleError("it is too large")
 

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled
-from daedal.compiler.early_tiles import early_tile, leading_tile, work_in_front
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.immediates import patched, with_placeholders
+from daedal.compiler.layers.early_tiles import early_tile, leading_tile, work_in_front
+from daedal.compiler.layers.immediates import patched, with_placeholders
+from daedal.compiler.layers.matching_tiles import matching_tile
+from daedal.compiler.layers.program_builder import ProgramBuilder
+from daedal.compiler.layers.segment_store import SegmentStore
+from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.link import LinkedCode
 from daedal.compiler.link.ordering.order import by_need
-from daedal.compiler.matching_tiles import matching_tile
 from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
-from daedal.compiler.program_builder import ProgramBuilder
-from daedal.compiler.segment_store import SegmentStore
-from daedal.compiler.space import Config
-from daedal.compiler.workload import workload_of
+from daedal.compiler.ops.space import Config
 
 __all__ = ["LayerCode"]
 

@@ -27,7 +27,7 @@ from daedal.compiler.link.ordering.side_by_side import UnitCycles
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
-from daedal.compiler.space import Config
+from daedal.compiler.ops.space import Config
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode, LoadMemory, OutMemory, Unit
 from daedal.isa.variant import Variant

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daedal.compiler.fixpoint import to_fixpoint
+from daedal.compiler.graph.fixpoint import to_fixpoint
 
 
 def test_a_step_is_repeated_until_it_finds_nothing() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daedal.compiler.windows import output_extent, window_span
+from daedal.compiler.graph.window_extents import output_extent, window_span
 
 _SMALL = st.integers(1, 5)
 

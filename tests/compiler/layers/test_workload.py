@@ -6,9 +6,9 @@ import pytest
 
 from daedal.compiler.codegen.instruction_count import count_instructions
 from daedal.compiler.frontend import load_onnx
+from daedal.compiler.layers.workload import layer_kinds
 from daedal.compiler.ops.accelerator.lowering import lower_node
 from daedal.compiler.pipeline import accelerator_graphs
-from daedal.compiler.workload import layer_kinds
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from daedal.api import SimulationResult, code_trust
 from daedal.artifact.artifact import Artifact, Counterpart, Launch, Layer
-from daedal.check import integer_graph
 from daedal.common.errors import ArtifactError, ModelError
 from daedal.compiler.frontend.reader import Source
 from daedal.compiler.graph import Graph, TensorType, extract, run
 from daedal.devices import open_device
+from daedal.integer_reference import integer_graph
 from daedal.isa.protocols import Device
 from daedal.items import split_items
 from daedal.runtime.executor import Executor, RunResult

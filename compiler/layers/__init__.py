@@ -1,0 +1,1 @@
+"""The code of layers: programs of one part, and what they reuse."""

@@ -1,1 +1,0 @@
-../../daedal/checking.py

@@ -1,0 +1,1 @@
+../../daedal/integer_reference.py

@@ -1,0 +1,1 @@
+../../daedal/layer_check.py

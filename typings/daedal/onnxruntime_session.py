@@ -1,0 +1,1 @@
+../../daedal/onnxruntime_session.py
