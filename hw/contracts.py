@@ -10,11 +10,10 @@ from typing import Any
 
 from amaranth.hdl import Assert, Cat, Module, Signal, Value, ValueLike
 
-from daedal.hw.family import Platform, Portable
+from daedal.hw.family import GatheredContracts, Platform, Portable
 
 __all__ = [
     "ElaborationError",
-    "GatheredContracts",
     "at_most_one",
     "before",
     "checks_contracts",
@@ -36,13 +35,6 @@ def require_at_elaboration(holds: bool, rule: str) -> None:
     """
     if not holds:
         raise ElaborationError(rule)
-
-
-class GatheredContracts:
-    """A platform for proofs: each contract becomes a signal in `found`, by its rule, to stay 1."""
-
-    def __init__(self) -> None:
-        self.found: list[tuple[str, Signal]] = []
 
 
 def checks_contracts(platform: Platform) -> bool:

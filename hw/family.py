@@ -4,12 +4,11 @@ Amaranth's own simulator has the platform None instead.
 """
 
 import enum
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from daedal.hw.contracts import GatheredContracts
+from amaranth.hdl import Signal
 
-__all__ = ["Family", "Platform", "Portable"]
+__all__ = ["Family", "GatheredContracts", "Platform", "Portable"]
 
 
 class Family(enum.Enum):
@@ -27,5 +26,12 @@ class Portable(enum.Enum):
     ASSERTED = "asserted"
 
 
-Platform: TypeAlias = Union[Family, Portable, "GatheredContracts", None]
+class GatheredContracts:
+    """A platform for proofs: each contract becomes a signal in `found`, by its rule, to stay 1."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, Signal]] = []
+
+
+Platform: TypeAlias = Family | Portable | GatheredContracts | None
 """The argument of `elaborate`; None from Amaranth's own simulator."""

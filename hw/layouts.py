@@ -5,7 +5,7 @@ Input: a variant. Output: `data.Layout`s whose field positions equal `isa.table`
 
 from amaranth.lib import data
 
-from daedal.hw.bus.axi import MAX_BURST_BEATS
+from daedal.isa.latencies import MAX_BURST_BEATS
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import (
     BitField,

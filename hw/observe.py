@@ -17,7 +17,7 @@ from daedal.hw.memory.accumulator_bank import BANK_CYCLES
 from daedal.hw.memory.accumulators import bank_of
 from daedal.hw.memory.fill_row import acc_grain
 from daedal.hw.memory.scratchpad import WRITE_CYCLES, out_group, read_shape
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant

@@ -4,12 +4,11 @@
 both agree. docs/hardware.md describes what happens in those cycles.
 """
 
+from daedal.isa.table import instruction_bits
 from daedal.isa.variant import ArrayConfig, MultiplierStyle, Variant
 
 __all__ = [
     "ACC_READ_TO_WRITE_CYCLES",
-    "FETCH_FIFO_BURSTS",
-    "FETCH_FIFO_INSTRUCTIONS",
     "MARKS_IN_FLIGHT",
     "MARKS_PER_UNIT",
     "MARK_HEARD_CYCLES",
@@ -38,14 +37,16 @@ MAX_BURST_BEATS = 32
 """Longest burst that the machine issues."""
 
 PAGE_BYTES = 4096
-"""No burst crosses a multiple of this."""
+"""No burst crosses a multiple of this (IHI 0022, A3.4.1), and allocations are aligned to it."""
 
 READ_WORD_CYCLES = 5
 """From R to the reader: one register before the FIFO, four cycles through the FIFO."""
 
-FETCH_FIFO_BURSTS = 4
-FETCH_FIFO_INSTRUCTIONS = 32
-"""FETCH's FIFO holds at least this many bursts and this many instructions."""
+_FETCH_BURSTS = 4
+"""Minimum size of FETCH's FIFO in bursts: three cover 64 cycles of latency, one is being read."""
+
+_FETCH_INSTRUCTIONS = 32
+"""Minimum size of FETCH's FIFO in instructions: covers the time that memory serves LOAD."""
 
 PATIENCE_CYCLES = 4
 """Refused cycles after which a request for an accumulator bank takes a slot from GEMM."""
@@ -143,7 +144,9 @@ def alu_latency_cycles(variant: Variant) -> int:
     )
 
 
-def fifo_depth_words(variant: Variant, instruction_words: int) -> tuple[int, int]:
-    """Words that the FIFOs of the read master hold: FETCH's, LOAD's."""
-    fetch = max(FETCH_FIFO_BURSTS * MAX_BURST_BEATS, FETCH_FIFO_INSTRUCTIONS * instruction_words)
-    return fetch, max(2, variant.bus.read_bursts) * MAX_BURST_BEATS
+def fifo_depth_words(variant: Variant, reader: int) -> int:
+    """Words in the read master's FIFO of a reader: 0 is FETCH; LOAD's holds every open burst."""
+    if reader == 0:
+        words = _FETCH_INSTRUCTIONS * instruction_bits(variant) // variant.bus.data_bits
+        return max(_FETCH_BURSTS * MAX_BURST_BEATS, words)
+    return max(2, variant.bus.read_bursts) * MAX_BURST_BEATS

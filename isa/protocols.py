@@ -6,18 +6,16 @@ A driver written once (`runtime.driver`) runs on every one of them.
 from collections.abc import Sequence
 from typing import Protocol
 
+from daedal.isa.latencies import PAGE_BYTES
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.variant import Variant
 
-__all__ = ["PAGE_BYTES", "Device", "next_page"]
-
-PAGE_BYTES = 4096
-"""Alignment of every allocation."""
+__all__ = ["Device", "next_page"]
 
 
 def next_page(address: int) -> int:
-    """The first address at or after `address` at which a page begins."""
+    """The first address at or after `address` at which a page begins, as every allocation does."""
     return -(-address // PAGE_BYTES) * PAGE_BYTES
 
 

@@ -33,7 +33,7 @@ from daedal.hw.issue.sequencer import Sequencer
 from daedal.hw.memory.accumulators import ACC_READ_CYCLES, bank_of
 from daedal.hw.memory.scratchpad import read_shape
 from daedal.hw.memory.table_memory import LOOKUP_CYCLES
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.registers import ErrorCode

@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.alu.hardware_lane import EARLY_STAGE, LATE_STAGE, HardwareLane, Staged
 from daedal.hw.family import Platform
 from daedal.hw.parts.arithmetic import saturate
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.variant import Variant
 

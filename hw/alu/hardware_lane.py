@@ -11,7 +11,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from daedal.hw.family import Platform
 from daedal.hw.parts.arithmetic import round_up
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.multiplier import registered_product
 from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.alu_operations import AluOp

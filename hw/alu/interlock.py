@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import before, checks_contracts, contract
 from daedal.hw.family import Platform
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 
 __all__ = ["Interlock"]
 

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.alu.hardware_lane import EARLY_STAGE, HardwareLane
 from daedal.hw.family import Platform
 from daedal.hw.parts.arithmetic import adder_tree_latency, saturate
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.variant import Variant
 

@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.contracts import require_at_elaboration
 from daedal.hw.family import Platform
 from daedal.hw.parts.arithmetic import clamp, multiply_latency, multiply_wide, round_up, saturate
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.multiplier import Operand
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import IMMEDIATE_BITS

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.hw.family import Platform
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 from daedal.hw.primitives.block_ram import BlockRam
 
 __all__ = ["BANK_WORDS", "READ_LATENCY_CYCLES", "BlockMemory"]

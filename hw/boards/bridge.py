@@ -16,7 +16,7 @@ from daedal.hw.boards.frame_sender import answer_layout
 from daedal.hw.boards.memory_slave import host_access
 from daedal.hw.boards.register_master import register_access
 from daedal.hw.family import Platform
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
 from daedal.isa.variant import Variant
 

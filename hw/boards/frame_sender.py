@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.common.bridge import ANSWER_FIELDS, ANSWER_HEADER_BYTES, ANSWER_SYNC, CRC_BYTES
 from daedal.hw.family import Platform
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 
 __all__ = ["FrameSender", "answer_layout"]
 

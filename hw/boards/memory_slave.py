@@ -14,8 +14,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from daedal.hw.boards.block_memory import READ_LATENCY_CYCLES, BlockMemory
 from daedal.hw.bus.axi import address_channel, read_channel, response_channel, write_channel
 from daedal.hw.family import Platform
-from daedal.hw.parts.pipeline import register
 from daedal.hw.parts.skid import SkidBuffer
+from daedal.hw.pipeline import register
 from daedal.isa.variant import Variant
 
 __all__ = ["MemorySlave", "host_access"]

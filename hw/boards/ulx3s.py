@@ -15,7 +15,7 @@ from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.boards.shell import Shell
 from daedal.hw.emit import emit_component
 from daedal.hw.family import Family, Platform
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 
 __all__ = ["OSCILLATOR_HZ", "PACKAGE", "SPEED_GRADE", "TOP_MODULE", "Ulx3s", "constraints", "emit"]
 

@@ -15,8 +15,6 @@ from daedal.isa.variant import Variant
 
 __all__ = [
     "ID_BITS",
-    "MAX_BURST_BEATS",
-    "PAGE_BYTES",
     "address_channel",
     "axi4_lite_pins",
     "axi4_pins",
@@ -28,12 +26,6 @@ __all__ = [
 
 ID_BITS = 1
 """Two readers and two writers: reads 0 FETCH, 1 LOAD; writes 0 STORE, 1 marks."""
-
-MAX_BURST_BEATS = 32
-"""Longest burst that the machine asks for."""
-
-PAGE_BYTES = 4096
-"""No burst crosses a multiple of this (IHI 0022, A3.4.1)."""
 
 _INCR = 0b01
 _CACHE = 0b0011  # normal, non-cacheable, bufferable

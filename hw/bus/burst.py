@@ -8,11 +8,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from daedal.hw.bus.axi import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.hw.contracts import checks_contracts, contract
 from daedal.hw.family import Platform
 from daedal.hw.interfaces import read_request
 from daedal.hw.parts.skid import SkidBuffer
+from daedal.isa.latencies import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.variant import Variant
 
 __all__ = ["BurstSplitter", "burst_layout"]

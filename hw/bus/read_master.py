@@ -4,32 +4,18 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from daedal.hw.bus.axi import ID_BITS, MAX_BURST_BEATS, address_channel, read_channel
+from daedal.hw.bus.axi import ID_BITS, address_channel, read_channel
 from daedal.hw.bus.burst import BurstSplitter
 from daedal.hw.contracts import contract
 from daedal.hw.family import Platform
 from daedal.hw.interfaces import read_request, read_word
 from daedal.hw.parts.block_fifo import BlockFifo
-from daedal.hw.parts.pipeline import register
 from daedal.hw.parts.tally import Tally
-from daedal.isa.table import instruction_bits
+from daedal.hw.pipeline import register
+from daedal.isa.latencies import MAX_BURST_BEATS, fifo_depth_words
 from daedal.isa.variant import Variant
 
-__all__ = ["ReadMaster", "fifo_depth_words"]
-
-_FETCH_BURSTS = 4
-"""Minimum size of FETCH's FIFO in bursts: three cover 64 cycles of latency, one is being read."""
-
-_FETCH_INSTRUCTIONS = 32
-"""Minimum size of FETCH's FIFO in instructions: covers the time that memory serves LOAD."""
-
-
-def fifo_depth_words(variant: Variant, reader: int) -> int:
-    """Words in the FIFO of a reader: 0 is FETCH; the others hold every outstanding burst."""
-    if reader == 0:
-        words = _FETCH_INSTRUCTIONS * instruction_bits(variant) // variant.bus.data_bits
-        return max(_FETCH_BURSTS * MAX_BURST_BEATS, words)
-    return max(2, variant.bus.read_bursts) * MAX_BURST_BEATS
+__all__ = ["ReadMaster"]
 
 
 class ReadMaster(wiring.Component):

@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from daedal.hw.bus.axi import (
     ID_BITS,
-    MAX_BURST_BEATS,
     address_channel,
     response_channel,
     write_channel,
@@ -18,6 +17,7 @@ from daedal.hw.interfaces import read_request, write_response
 from daedal.hw.parts.skid import SkidBuffer
 from daedal.hw.parts.small_fifo import SmallFifo
 from daedal.hw.parts.tally import Tally
+from daedal.isa.latencies import MAX_BURST_BEATS
 from daedal.isa.variant import Variant
 
 __all__ = ["WriteMaster"]

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.contracts import contract
 from daedal.hw.family import Platform
 from daedal.hw.issue.tokens import CLASS_BITS, QUEUED_UNITS
-from daedal.hw.parts.pipeline import delay
+from daedal.hw.pipeline import delay
 from daedal.isa.registers import CLASSES, COUNTER_BITS
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant

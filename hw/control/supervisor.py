@@ -14,7 +14,7 @@ from daedal.hw.family import Platform
 from daedal.hw.interfaces import Activity, error_signature
 from daedal.hw.issue.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.hw.layouts import INDEX_BITS
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant

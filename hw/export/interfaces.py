@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from amaranth.hdl import Shape
 from amaranth.lib.wiring import Out
 
-from daedal.hw.bus.axi import ID_BITS, MAX_BURST_BEATS
+from daedal.hw.bus.axi import ID_BITS
 from daedal.hw.machine import CONTROL_PREFIX, MEMORY_PREFIX, machine_pins
+from daedal.isa.latencies import MAX_BURST_BEATS
 from daedal.isa.registers import CONTROL_ADDRESS_BITS
 from daedal.isa.variant import Variant
 

@@ -7,8 +7,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data
 
 from daedal.hw.bus import burst
-from daedal.hw.bus.axi import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.hw.formal.claims import Claims
+from daedal.isa.latencies import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.variant import Variant
 
 __all__ = ["BurstSplitting"]

@@ -5,8 +5,7 @@ from typing import Any
 
 from amaranth.hdl import ClockDomain, Elaboratable, Fragment, Module, Signal
 
-from daedal.hw.contracts import GatheredContracts
-from daedal.hw.family import Platform
+from daedal.hw.family import GatheredContracts, Platform
 
 __all__ = ["Claims", "Inside"]
 

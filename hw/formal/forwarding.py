@@ -11,7 +11,7 @@ from daedal.hw.formal.claims import Claims
 from daedal.hw.gemm import forwarding
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.memory.accumulators import ACC_READ_CYCLES
-from daedal.hw.parts.pipeline import delay
+from daedal.hw.pipeline import delay
 
 __all__ = ["INDUCTION_CYCLES", "Forwarding"]
 

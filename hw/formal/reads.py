@@ -7,9 +7,9 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from daedal.hw.bus import read_master
-from daedal.hw.bus.axi import MAX_BURST_BEATS
 from daedal.hw.bus.burst import burst_layout
 from daedal.hw.formal.claims import Claims, Inside
+from daedal.isa.latencies import MAX_BURST_BEATS
 from daedal.isa.variant import Variant
 
 __all__ = ["ReadCredit"]

@@ -13,7 +13,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from daedal.hw.contracts import at_most_one, contract, require_at_elaboration
 from daedal.hw.family import Platform
 from daedal.hw.memory.accumulators import ACC_READ_CYCLES
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.replicated import Replicated
 
 __all__ = ["AHEAD_CYCLES", "READ_TO_SUM_CYCLES", "READ_TO_WRITE_CYCLES", "accumulate"]

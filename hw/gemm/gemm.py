@@ -32,7 +32,7 @@ from daedal.hw.issue.sequencer import Sequencer
 from daedal.hw.layouts import retire_layout
 from daedal.hw.memory.accumulators import bank_of
 from daedal.hw.memory.scratchpad import read_signature
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.registers import ErrorCode

@@ -6,7 +6,7 @@ Input: two signed operands from registers. Output: their exact product.
 from amaranth.hdl import Cat, Module, Mux, Value, signed
 
 from daedal.hw.parts.arithmetic import adder_tree_latency
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 
 __all__ = ["multiply_in_luts", "multiply_in_luts_latency"]
 

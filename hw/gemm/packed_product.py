@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Module, Mux, Value
 
 from daedal.hw.family import Platform
 from daedal.hw.parts.arithmetic import adder_tree, adder_tree_latency
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.multiplier import Operand, registered_product
 
 __all__ = ["packed_products", "packed_products_latency"]

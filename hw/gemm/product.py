@@ -13,7 +13,7 @@ from daedal.hw.family import Platform
 from daedal.hw.gemm.lut_multiplier import multiply_in_luts, multiply_in_luts_latency
 from daedal.hw.gemm.packed_product import packed_products, packed_products_latency
 from daedal.hw.parts.arithmetic import adder_tree, adder_tree_latency
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 from daedal.hw.primitives.multiplier import Operand, registered_product
 from daedal.isa.variant import ArrayConfig, MultiplierStyle
 

@@ -7,13 +7,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from daedal.hw.bus.axi import MAX_BURST_BEATS
 from daedal.hw.contracts import contract
 from daedal.hw.family import Platform
 from daedal.hw.interfaces import error_signature, read_request, read_word
 from daedal.hw.issue.assembler import LENGTH_BITS, Assembler
 from daedal.hw.layouts import INDEX_BITS, entry_layout, word_address_bits
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
+from daedal.isa.latencies import MAX_BURST_BEATS
 from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import Unit, instruction_bits
 from daedal.isa.variant import Variant

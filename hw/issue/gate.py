@@ -12,8 +12,8 @@ from daedal.hw.family import Platform
 from daedal.hw.interfaces import Activity, error_signature
 from daedal.hw.issue.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.hw.layouts import INDEX_BITS, entry_layout, issue_layout
-from daedal.hw.parts.pipeline import register
 from daedal.hw.parts.small_fifo import SmallFifo
+from daedal.hw.pipeline import register
 from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import INSTRUCTIONS, Opcode
 from daedal.isa.variant import Variant

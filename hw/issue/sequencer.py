@@ -15,7 +15,7 @@ from daedal.hw.family import Platform
 from daedal.hw.interfaces import fill_signature
 from daedal.hw.layouts import instruction_struct, issue_layout, retire_layout
 from daedal.hw.memory.scratchpad import MicroOpMemory
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.table import (
     INSTRUCTIONS,

@@ -16,7 +16,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.contracts import at_most_one, contract
 from daedal.hw.family import Platform
 from daedal.hw.memory.row_memory import RowMemory
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 from daedal.hw.primitives.replicated import Replicated
 
 __all__ = ["BANK_CYCLES", "AccumulatorBank", "Writer"]

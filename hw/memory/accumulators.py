@@ -17,7 +17,7 @@ from daedal.hw.interfaces import accumulator_ports
 from daedal.hw.memory.accumulator_bank import BANK_CYCLES, AccumulatorBank, Writer
 from daedal.hw.memory.accumulator_contracts import check_accumulator_ports
 from daedal.hw.memory.fill_row import acc_grain, widen_fill
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.scratchpad import Memory, scratchpad

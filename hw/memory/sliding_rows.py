@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.family import Platform
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.memory.row_memory import RowMemory
-from daedal.hw.parts.pipeline import delay
+from daedal.hw.pipeline import delay
 
 __all__ = ["SlidingRows"]
 

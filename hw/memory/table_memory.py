@@ -12,7 +12,7 @@ from daedal.hw.family import Platform
 from daedal.hw.interfaces import fill_signature, lookup_signature
 from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.memory.scratchpad import collides_with, register_write
-from daedal.hw.parts.pipeline import delay, register
+from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.scratchpad import TABLE_ENTRIES, TABLE_ENTRY_BITS, Memory, scratchpad

@@ -1,1 +1,1 @@
-"""Small circuits that know nothing of the machine: queues, pipelines, counters, selectors."""
+"""Small circuits that know nothing of the machine: queues, counters, selectors."""

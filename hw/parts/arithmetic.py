@@ -6,7 +6,7 @@ Each function names its numpy twin; tests compare the two.
 from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, signed
 
 from daedal.hw.family import Platform
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 from daedal.hw.primitives.multiplier import Operand, registered_product
 
 __all__ = [

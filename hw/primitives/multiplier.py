@@ -15,7 +15,7 @@ from typing import Any
 from amaranth.hdl import ClockSignal, Const, Instance, Module, Signal, Value
 
 from daedal.hw.family import Family, Platform
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 
 __all__ = ["Operand", "registered_product"]
 

@@ -8,7 +8,7 @@ gets a copy for each reader, as cells by name, which no tool merges.
 from amaranth.hdl import ClockSignal, Const, Instance, Module, ResetSignal, Signal, Value
 
 from daedal.hw.family import Family, Platform
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 
 __all__ = ["Replicated"]
 

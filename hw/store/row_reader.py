@@ -10,9 +10,9 @@ from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.layouts import INDEX_BITS, row_bits
 from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.parts.countdown import Countdown
-from daedal.hw.parts.pipeline import delay, register
 from daedal.hw.parts.small_fifo import SmallFifo
 from daedal.hw.parts.tally import Tally
+from daedal.hw.pipeline import delay, register
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Opcode, OutMemory, instruction_layout
 from daedal.isa.variant import Variant

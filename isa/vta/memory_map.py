@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daedal.common.errors import ProgramError
-from daedal.isa.protocols import PAGE_BYTES, next_page
+from daedal.isa.latencies import PAGE_BYTES
+from daedal.isa.protocols import next_page
 from daedal.isa.table import BASES
 from daedal.isa.vta.dump import VtaSegment
 from daedal.isa.vta.operations import Move, Operation

@@ -122,7 +122,7 @@ def _plan(columns: Columns, bases: Sequence[int], timing: MemoryModel, with_mark
 def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, Any]:
     """Scalars of the plan that follow from the variant and the memory model."""
     words = instruction_bits(variant) // variant.bus.data_bits
-    fetch_fifo, load_fifo = fifo_depth_words(variant, words)
+    fetch_fifo, load_fifo = (fifo_depth_words(variant, reader) for reader in range(2))
     return {
         "instruction_words": words,
         "program_words": words * count,

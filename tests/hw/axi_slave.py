@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from daedal.hw.bus.axi import MAX_BURST_BEATS, PAGE_BYTES
+from daedal.isa.latencies import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.variant import Variant
 from tests.hw.stream_bench import plain
 

@@ -15,8 +15,9 @@ from daedal.hw.bus import burst
 from daedal.hw.bus.burst import BurstSplitter
 from daedal.hw.bus.read_master import ReadMaster
 from daedal.hw.bus.strided import StridedRequests
-from daedal.hw.contracts import GatheredContracts, stays_until_ready
+from daedal.hw.contracts import stays_until_ready
 from daedal.hw.emit import emit_component
+from daedal.hw.family import GatheredContracts
 from daedal.hw.issue import token_count, tokens
 from daedal.hw.issue.token_count import TokenCount
 from daedal.hw.load.fill_buffer import FillBuffer

@@ -36,7 +36,7 @@ from daedal.hw.memory import accumulators, scratchpad
 from daedal.hw.memory.accumulators import Accumulators
 from daedal.hw.parts import block_fifo
 from daedal.hw.parts.block_fifo import BlockFifo
-from daedal.hw.parts.pipeline import delay
+from daedal.hw.pipeline import delay
 from daedal.hw.store import row_reader
 from daedal.hw.store.row_reader import RowReader
 from daedal.isa.instruction import Instruction, encode

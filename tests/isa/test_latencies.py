@@ -8,7 +8,6 @@ from daedal.hw.alu import alu, result_writer
 from daedal.hw.alu.alu_lanes import AluLanes
 from daedal.hw.alu.lane_reductions import LaneReductions
 from daedal.hw.alu.requantize import Requantizer
-from daedal.hw.bus import axi, read_master
 from daedal.hw.control import marks, supervisor
 from daedal.hw.gemm import forwarding, gemm
 from daedal.hw.gemm.product import DotProducts
@@ -18,14 +17,11 @@ from daedal.hw.parts import block_fifo
 from daedal.hw.store import acknowledgements, row_reader
 from daedal.hw.store import store as hw_store
 from daedal.isa import latencies
-from daedal.isa.table import instruction_bits
 from daedal.isa.variant import MultiplierStyle, load_variant
 from tests.support.random_runs import every_variant
 
 
 def test_fixed_numbers() -> None:
-    assert latencies.MAX_BURST_BEATS == axi.MAX_BURST_BEATS
-    assert latencies.PAGE_BYTES == axi.PAGE_BYTES
     assert latencies.PATIENCE_CYCLES == accumulators.PATIENCE_CYCLES
     assert latencies.QUIET_CYCLES == supervisor.QUIET_CYCLES
     assert latencies.MARKS_PER_UNIT == marks.MARKS_PER_UNIT
@@ -83,8 +79,3 @@ def test_numbers_of_a_variant(name: str) -> None:
     assert alu.ordinary_latency(variant) == max(AluLanes.latency(), reductions)
     lookup = LOOKUP_CYCLES if variant.memory.tables else 0
     assert alu.requantize_latency(variant) == Requantizer.latency(variant) + lookup
-    words = instruction_bits(variant) // variant.bus.data_bits
-    assert latencies.fifo_depth_words(variant, words) == (
-        read_master.fifo_depth_words(variant, 0),
-        read_master.fifo_depth_words(variant, 1),
-    )

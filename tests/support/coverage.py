@@ -11,11 +11,11 @@ from itertools import combinations
 
 import numpy as np
 
-from daedal.hw.bus.axi import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.effects import effects, external
 from daedal.isa.instruction import Instruction, reads_destination, units_of
 from daedal.isa.lane import AMOUNT_BITS
+from daedal.isa.latencies import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.microcode import expand
 from daedal.isa.numerics import wrap
 from daedal.isa.program import Program

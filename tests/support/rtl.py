@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from daedal.isa.latencies import PAGE_BYTES
 from daedal.isa.memory_model import MemoryModel, memory_model
-from daedal.isa.protocols import PAGE_BYTES
 from daedal.isa.variant import Variant
 from daedal.native.caches.place import cache_folder
 from daedal.sim.functional.device import FunctionalDevice

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
-from daedal.hw.bus.read_master import ReadMaster, fifo_depth_words
+from daedal.hw.bus.read_master import ReadMaster
+from daedal.isa.latencies import fifo_depth_words
 from daedal.isa.variant import Variant, load_variant
 from tests.hw.axi_slave import AxiSlave
 from tests.hw.stream_bench import Bench, sink, source

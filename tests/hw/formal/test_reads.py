@@ -15,8 +15,10 @@ pytestmark = pytest.mark.formal
 TINY = load_variant("tiny")
 TWO_BURSTS = TINY.replace("two-bursts", read_bursts=2)
 
-DEPTH = "return max(_FETCH_BURSTS * MAX_BURST_BEATS, words)"
-ONE_BURST = "return MAX_BURST_BEATS"
+DEPTH = "import MAX_BURST_BEATS, fifo_depth_words\n"
+ONE_BURST = (
+    "import MAX_BURST_BEATS\ndef fifo_depth_words(variant, reader):\n    return MAX_BURST_BEATS\n"
+)
 """A FIFO so small that short runs overflow it."""
 
 

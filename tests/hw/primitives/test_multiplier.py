@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.alu.alu_lanes import AluLanes
 from daedal.hw.alu.requantize import Requantizer
 from daedal.hw.gemm.product import DotProducts
-from daedal.hw.parts.pipeline import register
+from daedal.hw.pipeline import register
 from daedal.hw.primitives.multiplier import Operand, registered_product
 from daedal.isa.variant import ArrayConfig, load_variant
 from tests.hw.primitives.ecp5_models import disagreements, inputs_of

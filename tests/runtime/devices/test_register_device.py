@@ -11,8 +11,9 @@ import daedal
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import ArtifactError, DeviceError, ProgramError, UserError
 from daedal.isa.assembly import assemble
+from daedal.isa.latencies import PAGE_BYTES
 from daedal.isa.program import Program
-from daedal.isa.protocols import PAGE_BYTES, Device
+from daedal.isa.protocols import Device
 from daedal.isa.registers import CLASSES, DRAIN_LIMIT_CYCLES, REGISTERS, CycleClass, ErrorCode
 from daedal.isa.run_registers import WATCHDOG_CYCLES, read_report
 from daedal.isa.table import Unit

@@ -13,7 +13,7 @@ import daedal
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import DeviceError, UserError
 from daedal.devices import device_names, open_device
-from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.latencies import PAGE_BYTES
 from daedal.isa.registers import ErrorCode
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant

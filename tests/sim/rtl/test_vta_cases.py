@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daedal.isa.protocols import PAGE_BYTES
+from daedal.isa.latencies import PAGE_BYTES
 from daedal.isa.registers import ErrorCode
 from daedal.isa.variant import load_variant
 from daedal.isa.vta.translate import Translation, translate
