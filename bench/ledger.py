@@ -29,7 +29,7 @@ from bench.ledger_models import MissingModel
 from bench.ledger_quotes import rewrite_quotes
 from bench.ledger_table import LEDGER, Moves, ledger_text, moves, read_ledger
 from daedal.common.files import write_atomically
-from daedal.hw.synth import page
+from daedal.hw.synth_pages import page
 
 __all__ = ["main"]
 

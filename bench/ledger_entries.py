@@ -18,7 +18,7 @@ from bench.ledger_machines import (
     WIDER_ATTENTION,
     machine,
 )
-from daedal.hw.synth.ledger_cycles import WORK
+from daedal.hw.synth_pages.ledger_cycles import WORK
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from bench.area_alternatives import ALTERNATIVES
 from bench.option_costs import ESTIMATED, OPTIONS, without
-from daedal.hw.synth.ledger_cycles import machine_name
+from daedal.hw.synth_pages.ledger_cycles import machine_name
 from daedal.isa.variant import Variant, load_variant
 
 __all__ = [

@@ -18,7 +18,7 @@ from bench.left_out import LeftOut
 from bench.synth_cycles import COMPILED_BY, COUNTED_BY, PACKAGES
 from bench.synth_record import synthesis_record
 from bench.transformer_models import MODELS, Transformer, what_is_missing
-from daedal.hw.synth.ledger_cycles import OPTIONS_NETWORK
+from daedal.hw.synth_pages.ledger_cycles import OPTIONS_NETWORK
 from daedal.isa.variant import Variant, load_variant
 
 __all__ = ["ESTIMATED", "OPTIONS", "estimated_options"]

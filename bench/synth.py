@@ -39,17 +39,17 @@ from bench.synth_record import forms_of, overfull, synthesis_record
 from daedal.common.errors import ToolError, UserError
 from daedal.common.files import write_atomically
 from daedal.hw.synth.families import DEVICES, Target
-from daedal.hw.synth.ledger_cycles import OPTIONS_NETWORK
-from daedal.hw.synth.page import PAGE_TARGETS
-from daedal.hw.synth.page_tables import (
+from daedal.hw.synth.tools import NEXTPNR
+from daedal.hw.synth_pages.ledger_cycles import OPTIONS_NETWORK
+from daedal.hw.synth_pages.page import PAGE_TARGETS
+from daedal.hw.synth_pages.stale import explained_anew
+from daedal.hw.synth_pages.tables import (
     alternatives_table,
     area_table,
     board_sentence,
     options_table,
     routed_table,
 )
-from daedal.hw.synth.stale import explained_anew
-from daedal.hw.synth.tools import NEXTPNR
 from daedal.isa.variant import Variant, load_variant, shipped_variants
 
 __all__ = ["BARS", "ON_BOARD", "main", "merged", "missed_of"]

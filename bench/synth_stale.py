@@ -22,8 +22,8 @@ from daedal.hw.boards import ulx3s
 from daedal.hw.boards.pll import pll_settings
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.synth.families import Family, Target
-from daedal.hw.synth.page_tables import form_of
-from daedal.hw.synth.stale import all_records, is_stale, stale_digest
+from daedal.hw.synth_pages.stale import all_records, is_stale, stale_digest
+from daedal.hw.synth_pages.tables import form_of
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.verilog import kept_board_verilog, kept_verilog

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.synth_record import synthesis_record
 from daedal.common.errors import UserError
-from daedal.hw.synth.page import PAGE_TARGETS
+from daedal.hw.synth_pages.page import PAGE_TARGETS
 from daedal.isa.table import instruction_bits
 from daedal.isa.variant import Variant
 from tests.support.random_runs import RandomRun, every_variant, run_random_programs

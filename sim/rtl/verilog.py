@@ -24,7 +24,7 @@ from daedal.native.caches.place import CACHES
 
 __all__ = ["EMITS_NOTHING", "kept_board_verilog", "kept_verilog"]
 
-EMITS_NOTHING = frozenset({"boards", "export", "formal", "synth"})
+EMITS_NOTHING = frozenset({"boards", "export", "formal", "synth", "synth_pages"})
 """Folders of `hw` without blocks of the machine: an edit there does not change its Verilog."""
 
 EMITS_NO_BOARD = EMITS_NOTHING - {"boards"}

@@ -13,7 +13,7 @@ from bench.synth import BARS, ON_BOARD, main, merged, missed_of
 from bench.unit_streams import unit_streams
 from daedal.common.errors import ToolError
 from daedal.hw.synth.families import Target
-from daedal.hw.synth.page import PAGE_TARGETS
+from daedal.hw.synth_pages.page import PAGE_TARGETS
 from daedal.isa.variant import Variant, load_variant, shipped_variants
 
 

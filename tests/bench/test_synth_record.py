@@ -7,9 +7,9 @@ import pytest
 from bench.synth_record import forms_of, overfull, record_of
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation
-from daedal.hw.synth.page_tables import form_of, report_of
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed
+from daedal.hw.synth_pages.tables import form_of, report_of
 from daedal.isa.variant import Variant, load_variant
 
 UNITS = {"wgt": {"DP16KD": 253}, "gemm": {"MULT18X18D": 160}}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from daedal.hw.synth.families import CellReport, Family
-from daedal.hw.synth.page_tables import form_of
 from daedal.hw.synth.shortfall import shortfalls
+from daedal.hw.synth_pages.tables import form_of
 from daedal.isa.variant import Variant, load_variant
 
 RECORDS: list[dict[str, Any]] = json.loads(

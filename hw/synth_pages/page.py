@@ -1,4 +1,4 @@
-"""The generated tables of docs/hardware.md: ``python -m daedal.hw.synth.page`` writes them.
+"""The generated tables of docs/hardware.md: ``python -m daedal.hw.synth_pages.page`` writes them.
 
 Input: docs/synthesis.json, written by `bench/synth.py`, the ledger of cycles, and
 docs/published.json, the published figures of others. Output: the generated part of the page. The
@@ -14,8 +14,9 @@ from typing import Any
 from daedal.common.files import write_atomically
 from daedal.common.markdown import markdown_table, with_section
 from daedal.hw.synth.families import DEVICES, Target
-from daedal.hw.synth.ledger_cycles import LEDGER, OPTIONS_NETWORK, with_ledger
-from daedal.hw.synth.page_tables import (
+from daedal.hw.synth_pages.ledger_cycles import LEDGER, OPTIONS_NETWORK, with_ledger
+from daedal.hw.synth_pages.stale import explanation
+from daedal.hw.synth_pages.tables import (
     alternatives_table,
     area_table,
     board_sentence,
@@ -25,7 +26,6 @@ from daedal.hw.synth.page_tables import (
     routed_sentence,
     routed_table,
 )
-from daedal.hw.synth.stale import explanation
 
 __all__ = [
     "PAGE_TARGETS",

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from daedal.hw.synth.figures import frames_per_second, gops_per_klut, peak_gops
-from daedal.hw.synth.page_tables import (
+from daedal.hw.synth_pages.figures import frames_per_second, gops_per_klut, peak_gops
+from daedal.hw.synth_pages.tables import (
     alternatives_table,
     area_table,
     best_record,

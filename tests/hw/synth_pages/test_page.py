@@ -10,15 +10,15 @@ from bench.synth_record import text_digest
 from bench.synth_stale import verilog_of
 from daedal.commands import synth
 from daedal.hw.synth.families import Family, Target
-from daedal.hw.synth.ledger_cycles import with_ledger
-from daedal.hw.synth.page import (
+from daedal.hw.synth_pages.ledger_cycles import with_ledger
+from daedal.hw.synth_pages.page import (
     PAGE_TARGETS,
     read_figures,
     synthesis_section,
     with_synthesis_section,
 )
-from daedal.hw.synth.page_tables import best_record, form_of, report_of, routed_sentence
-from daedal.hw.synth.stale import MARK, all_records, explanation, is_stale
+from daedal.hw.synth_pages.stale import MARK, all_records, explanation, is_stale
+from daedal.hw.synth_pages.tables import best_record, form_of, report_of, routed_sentence
 from daedal.isa.latencies import gemm_lead_cycles
 from daedal.isa.program import MAX_INSTRUCTIONS
 from daedal.isa.variant import load_variant, shipped_variants

@@ -8,7 +8,7 @@ from bench.synth import merged
 from bench.synth_record import text_digest
 from bench.synth_stale import marked_records
 from daedal.common.errors import ToolError
-from daedal.hw.synth.stale import MARK, all_records, explanation, is_stale, marked
+from daedal.hw.synth_pages.stale import MARK, all_records, explanation, is_stale, marked
 
 OLD = {"tiny": "module a;", "vta": "module b;", "board": "module c;"}
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from daedal.hw.synth.families import DEVICES, RESOURCES, CellReport, Family
-from daedal.hw.synth.figures import frames_per_second, gops_per_klut, peak_gops
-from daedal.hw.synth.stale import marked
+from daedal.hw.synth_pages.figures import frames_per_second, gops_per_klut, peak_gops
+from daedal.hw.synth_pages.stale import marked
 from daedal.isa.variant import Variant, load_variant
 
 __all__ = [
