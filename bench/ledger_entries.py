@@ -16,6 +16,7 @@ from bench.ledger_machines import (
     OPTIONS_OF_ATTENTION,
     OTHER_MULTIPLIERS,
     WIDER_ATTENTION,
+    WIDER_VTA,
     machine,
 )
 from daedal.hw.synth_pages.ledger_cycles import WORK
@@ -91,7 +92,7 @@ def _small() -> Iterator[Entry]:
 
 def _zoo() -> Iterator[Entry]:
     for name in QUOTED:
-        other = [*OTHER_MULTIPLIERS] if name == "resnet18" else []
+        other = [*OTHER_MULTIPLIERS, *WIDER_VTA] if name == "resnet18" else []
         for changed in ("vta", *QUOTED.get(name, ()), *other):
             slow = f"{name}.{changed}" not in QUICK
             count = partial(models.zoo_network, name)

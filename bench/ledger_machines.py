@@ -16,6 +16,7 @@ __all__ = [
     "OPTIONS_OF_ATTENTION",
     "OTHER_MULTIPLIERS",
     "WIDER_ATTENTION",
+    "WIDER_VTA",
     "machine",
 ]
 
@@ -44,11 +45,15 @@ _BUS: Changes = {"data_bits": 128}
 WIDER_ATTENTION = _named("attention", _LANES, _BUS, {**_LANES, **_BUS})
 """Those of docs/transformers.md."""
 
+WIDER_VTA = _named("vta", _BUS)
+"""A wider bus must not cost cycles."""
+
 _CHANGED = {
     **OTHER_MULTIPLIERS,
     **ALTERNATIVES_OF_VTA,
     **OPTIONS_OF_ATTENTION,
     **WIDER_ATTENTION,
+    **WIDER_VTA,
 }
 
 

@@ -138,8 +138,8 @@ class Program:
             "variant": dataclasses.asdict(self.variant),
             "fingerprint": self.variant.fingerprint,
             "region_bytes": dict(zip(BASES, self.region_bytes, strict=True)),
-            "inputs": [dataclasses.asdict(spec) for spec in self.inputs],
-            "outputs": [dataclasses.asdict(spec) for spec in self.outputs],
+            "inputs": [_spec_json(spec) for spec in self.inputs],
+            "outputs": [_spec_json(spec) for spec in self.outputs],
             "marks": {str(tag): name for tag, name in sorted(self.marks.items())},
             "setup": self.setup,
             "unread": sorted(self.unread.items()),
@@ -372,11 +372,23 @@ def tensor_specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
     return tuple(result)
 
 
+def _spec_json(spec: TensorSpec) -> dict[str, Any]:
+    """The manifest entry of a tensor; `tensor_specs` reads it. A stream without copies does not
+    name them."""
+    item = dataclasses.asdict(spec)
+    if spec.stream is not None and spec.stream.copies == 1:
+        del item["stream"]["copies"]
+    return item
+
+
 def _stream(item: Mapping[str, Any], spec: Mapping[str, int]) -> RowStream:
-    low = {"channels": 1, "group_rows": 1, "num_rows": 1, "pad_value": -MAX_MEMORY_BYTES}
+    low = dict.fromkeys(("channels", "copies", "group_rows", "num_rows"), 1)
+    low["pad_value"] = -MAX_MEMORY_BYTES
     stream = RowStream(
         **{key: whole(value, low.get(key, 0), MAX_MEMORY_BYTES) for key, value in item.items()}
     )
     if (stream.batch, stream.lanes) != (spec["batch"], spec["block"]):
         raise ValueError("a stream must have the batch and the lanes of its tensor")
+    if stream.lanes % stream.copies:
+        raise ValueError("copies of a stream must divide its lanes")
     return stream

@@ -17,10 +17,12 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class RowStream:
-    """Layout of a map (N, C, H, W) as (N/batch, groups, num_rows, batch, lanes).
+    """Layout of a map (N, C, H, W) as (N/batch, copies * groups, num_rows, batch, lanes).
 
     A group is `group_rows` rows of the image. Its stream is ordered by column, then by row of the
-    group, then by channel. Everything outside the image is `pad_value`.
+    group, then by channel. Everything outside the image is `pad_value`. All streams are stored
+    `copies` times, each copy from `lanes / copies` elements later on. So a row can begin at any
+    multiple of these, even where the bus reads whole rows only.
 
     Parameters
     ----------
@@ -31,6 +33,7 @@ class RowStream:
     pad_left : padding columns at the start of every stream.
     num_rows : scratchpad rows of a stream; columns beyond them are cut off.
     pad_value : the value of padding.
+    copies : divides `lanes`.
     """
 
     batch: int
@@ -41,17 +44,28 @@ class RowStream:
     pad_left: int
     num_rows: int
     pad_value: int
+    copies: int = 1
+
+    @property
+    def shift(self) -> int:
+        """Elements by which each copy begins later than the one before."""
+        return self.lanes // self.copies
 
     def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """(N/batch, groups, num_rows, batch, lanes) for a logical (N, C, H, W)."""
+        """(N/batch, copies * groups, num_rows, batch, lanes) for a logical (N, C, H, W)."""
         n, _, h, _ = shape
-        groups = -(-(self.pad_top + h) // self.group_rows)
+        groups = self.copies * self._groups(h)
         return (-(-n // self.batch), groups, self.num_rows, self.batch, self.lanes)
+
+    def _groups(self, height: int) -> int:
+        """Groups of one copy."""
+        return -(-(self.pad_top + height) // self.group_rows)
 
     def pack(self, array: Array) -> Array:
         """(N, C, H, W) to the physical shape."""
         n, c, h, w = array.shape
-        blocks, groups, num_rows, batch, lanes = self.physical_shape(array.shape)
+        blocks, _, num_rows, batch, lanes = self.physical_shape(array.shape)
+        groups, copies = self._groups(h), self.copies
         columns = self._columns
         full = np.full(
             (blocks * batch, groups * self.group_rows, columns, self.channels),
@@ -64,13 +78,21 @@ class RowStream:
         full[:n, self.pad_top : self.pad_top + h, left : left + width, :c] = image
         split = full.reshape(blocks * batch, groups, self.group_rows, columns, self.channels)
         streams = split.transpose(0, 1, 3, 2, 4).reshape(blocks, batch, groups, -1)
-        rows = streams[..., : num_rows * lanes].reshape(blocks, batch, groups, num_rows, lanes)
+        size = num_rows * lanes
+        last = (copies - 1) * self.shift + size
+        after = [(0, 0)] * 3 + [(0, max(0, last - streams.shape[-1]))]
+        filled = np.pad(streams, after, constant_values=self.pad_value)
+        begins = [copy * self.shift for copy in range(copies)]
+        held = np.concatenate([filled[..., begin : begin + size] for begin in begins], axis=2)
+        rows = held.reshape(blocks, batch, copies * groups, num_rows, lanes)
         return np.ascontiguousarray(rows.transpose(0, 2, 3, 1, 4))
 
     def unpack(self, array: Array, shape: tuple[int, ...]) -> Array:
         """Inverse of `pack` for maps of logical `shape`; columns that were cut off are padding."""
         n, c, h, w = shape
-        blocks, groups, num_rows, batch, lanes = array.shape
+        blocks, _, num_rows, batch, lanes = array.shape
+        groups = self._groups(h)
+        array = array[:, :groups]  # the first copy
         columns, left = self._columns, self.pad_left
         size = columns * self.group_rows * self.channels
         streams = np.full((blocks * batch, groups, size), self.pad_value, dtype=array.dtype)
@@ -91,8 +113,10 @@ class RowStream:
         Padding has coordinates outside the map.
         """
         place = np.unravel_index(index, self.physical_shape(shape))
-        block, group, row, image, lane = (int(k) for k in place)
-        pixel, channel = divmod(row * self.lanes + lane, self.channels)
+        block, stream, row, image, lane = (int(k) for k in place)
+        copy, group = divmod(stream, self._groups(shape[2]))
+        element = copy * self.shift + row * self.lanes + lane
+        pixel, channel = divmod(element, self.channels)
         column, line = divmod(pixel, self.group_rows)
         height = group * self.group_rows + line - self.pad_top
         return block * self.batch + image, channel, height, column - self.pad_left

@@ -2,9 +2,9 @@
 
 One product takes `lanes` elements of the stream of a group of rows (`daedal.isa.row_stream`), which
 hold several taps of the window. The window of the next output in a row begins `step` elements
-later; that of the output below begins in another group. A vector begins at a beat of the bus, but a
-window can begin between beats. Each distance from a beat to a window is a phase, with its own copy
-of the weights.
+later; that of the output below begins in another group. A vector begins at a beat of the bus, or of
+a copy of the stream, but a window can begin between beats. Each distance from a beat to a window is
+a phase, with its own copy of the weights.
 """
 
 import math
@@ -32,7 +32,8 @@ class RowStreamLayout(Layout):
 
     def __str__(self) -> str:
         stream = self.stream
-        return f"N{stream.group_rows}h{stream.channels}c{stream.batch}n{stream.lanes}s"
+        copies = f"{stream.copies}x" if stream.copies > 1 else ""
+        return f"N{copies}{stream.group_rows}h{stream.channels}c{stream.batch}n{stream.lanes}s"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class RowStreamWeightLayout(Layout):
     block : channels of a block of the output in memory.
     channels, group_rows : parameters of the stream that the window slides over.
     stride : columns from one window to the next.
-    beat : elements per beat; a vector begins at a multiple of it. It divides `lanes`.
+    beat : a vector begins at a multiple of so many elements. It divides `lanes`.
     kernel : (KH, KW).
     """
 

@@ -13,6 +13,7 @@ from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.layers.beside_tiles import tile_beside
 from daedal.compiler.layers.early_tiles import early_tile, leading_tile, work_in_front
 from daedal.compiler.layers.immediates import patched, with_placeholders
 from daedal.compiler.layers.matching_tiles import matching_tile
@@ -74,6 +75,7 @@ class LayerCode:
         if config is None and before:
             config = matching_tile(graph, general, before[-1], self._builder.variant)
             config = config or leading_tile(graph, general, before[-1], self._builder.variant)
+            config = config or tile_beside(graph, general, before[-1], self._builder.variant)
             config = config or self._early_tile(graph, general, kind, before)
         known = self._known.get((kind, config))
         if known is None:

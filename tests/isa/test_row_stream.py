@@ -35,6 +35,7 @@ def streams(draw: st.DrawFn) -> tuple[RowStream, tuple[int, int, int, int]]:
         pad_left=left,
         num_rows=-(-size // lanes) + draw(st.integers(0, 2)),
         pad_value=PAD,
+        copies=draw(st.sampled_from([1, 1, 2])),
     )
     return stream, shape
 
@@ -50,7 +51,7 @@ def test_every_element_is_where_its_position_says(item):
         place = stream.element_at(index, shape)
         inside = all(0 <= at < size for at, size in zip(place, shape, strict=True))
         assert value == (values[place] if inside else PAD)
-        seen += inside
+        seen += inside and index // packed[0].size * packed[0].size + _first(stream, shape) > index
     assert seen == values.size
     np.testing.assert_array_equal(stream.unpack(packed, shape), values)
 
@@ -70,6 +71,25 @@ def test_columns_that_no_window_reaches_are_cut_off():
     packed = stream.pack(image)
     assert packed.reshape(-1).tolist() == [9, 1, 2, 3]
     assert stream.unpack(packed, image.shape).reshape(-1).tolist() == [1, 2, 3, 9, 9]
+
+
+def _first(stream: RowStream, shape: tuple[int, int, int, int]) -> int:
+    """Elements of the first copy of a block."""
+    return int(np.prod(stream.physical_shape(shape)[1:])) // stream.copies
+
+
+def test_copies_begin_later():
+    stream = RowStream(1, 4, 1, 1, 0, 1, 2, 9, copies=2)
+    packed = stream.pack(np.array([[[[1, 2, 3, 4, 5]]]]))
+    assert packed.reshape(2, 8).tolist() == [[9, 1, 2, 3, 4, 5, 9, 9], [2, 3, 4, 5, 9, 9, 9, 9]]
+
+
+def test_copies_are_read_back():
+    spec = TensorSpec("x", 1, 0, (1, 3, 7, 7), 8, 1, 16, RowStream(1, 16, 3, 2, 1, 3, 4, 1, 2))
+    program = Program(
+        load_variant("vta"), (), region_bytes=(0, spec.size_bytes, 0, 0), inputs=(spec,)
+    )
+    assert Program.from_bytes(program.to_bytes()).inputs == (spec,)
 
 
 @pytest.mark.parametrize("bits", [4, 8, 16])

@@ -37,7 +37,7 @@ BOUNDS = Bounds(zero_point=1, low=-7, high=6)
 class StreamConvolution:
     """Logical shapes of a convolution, and how its input is held.
 
-    `shape` is (N, C, H, W); `channels` and `group_rows` are the stream's.
+    `shape` is (N, C, H, W); `channels`, `group_rows` and `copies` are the stream's.
     """
 
     shape: tuple[int, int, int, int]
@@ -47,6 +47,7 @@ class StreamConvolution:
     pads: tuple[int, int, int, int]
     channels: int
     group_rows: int
+    copies: int = 1
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -80,6 +81,7 @@ class StreamConvolution:
             self.pads[1],
             weights.stream_rows(self.extent[1]),
             PAD_VALUE,
+            self.copies,
         )
         return stream, weights
 
@@ -130,7 +132,7 @@ def stream_case(
     # Results spread over the bounds, whatever the widths of the operands.
     params[..., 2] += 4 + 2 * (array.input_bits - 8)
 
-    view_shape, view = stream_view(packed.shape, beat, variant)
+    view_shape, view = stream_view(packed.shape, beat, variant, conv.copies)
     window = StreamWindow(
         layout.step,
         beat,
@@ -163,15 +165,18 @@ def stream_case(
         inputs=[TensorSpec("x", 0, 0, conv.shape, bits, array.batch, array.block_in, stream)],
         outputs=[spec_of("y", y.shape, bits)],
     )
-    arrays = {"x": _planes(packed, view_shape, beat), "w": weights, "params": params}
+    arrays = {"x": _planes(packed, view_shape, beat, conv.copies), "w": weights, "params": params}
     expected = _reference(variant, conv, x, w, params)
     return StreamCase(variant, func, schedule.func, y, arrays, linked, x, expected)
 
 
-def _planes(packed: np.ndarray, shape: tuple[int, ...], beat: int) -> np.ndarray:
+def _planes(packed: np.ndarray, shape: tuple[int, ...], beat: int, copies: int) -> np.ndarray:
     """What the function reads: every plane `beat` elements later in the stream than the last."""
     blocks, planes, groups, rows, batch, lanes = shape
-    streams = packed.transpose(0, 3, 1, 2, 4).reshape(blocks, batch, groups, -1)
+    streams = packed.transpose(0, 3, 1, 2, 4).reshape(blocks, batch, copies * groups, -1)
+    if copies > 1:
+        held = streams[..., : rows * lanes].reshape(blocks, batch, planes, groups, rows, lanes)
+        return np.ascontiguousarray(held.transpose(0, 2, 3, 4, 1, 5))
     found = [
         streams[..., plane * beat : plane * beat + rows * lanes].reshape(
             blocks, batch, groups, rows, lanes

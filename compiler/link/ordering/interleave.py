@@ -29,7 +29,7 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["SHORTEST_TILE", "Stretch", "stretches"]
+__all__ = ["SHORTEST_TILE", "Stretch", "is_long", "stretches", "tile_rows"]
 
 LAG = 1
 """Tiles of the first layer between the last one that a tile of the second reads and this tile.
@@ -115,12 +115,12 @@ def stretches(
         alone = interleave and found and len(found[-1].layers) == 1
         if alone and not _multiplies(items):
             mixed = follow_tiles(last, items, kept, words, variant)
-            if mixed is None and _is_long(last) and _fit(last, items, half_rows):
+            if mixed is None and is_long(last) and _fit(last, items, half_rows):
                 mixed = _interleaved(last, items, words, kept)
         elif alone and _multiplies(last):
             mixed = _beside(last, items, words, kept, variant)
         elif interleave and early and found and not found[-1].multiplies:
-            behind = takewhile(_is_long, islice(layers, number, None))
+            behind = takewhile(is_long, islice(layers, number, None))
             begun = begin_early(found[-1].items, behind, kept, words, variant)
         if begun is not None:
             found[-1] = found[-1].with_early(begun)
@@ -141,11 +141,13 @@ def _fit(
     first: Sequence[SegmentInstruction], second: Sequence[SegmentInstruction], half_rows: int
 ) -> bool:
     """Whether a tile of each layer fits `half_rows` rows of accumulators at the same time."""
-    rows = [
-        max(sum(instance.rows for instance in _accumulators(tile)) for tile in tiles_of(items))
-        for items in (first, second)
-    ]
-    return sum(rows) <= half_rows
+    return tile_rows(first) + tile_rows(second) <= half_rows
+
+
+def tile_rows(items: Sequence[SegmentInstruction]) -> int:
+    """Rows of accumulators of a layer's largest tile."""
+    tiles = tiles_of(items)
+    return max(sum(instance.rows for instance in _accumulators(tile)) for tile in tiles)
 
 
 def _accumulators(tile: Sequence[SegmentInstruction]) -> set[Instance]:
@@ -166,7 +168,7 @@ def _multiplies(items: Sequence[SegmentInstruction]) -> bool:
     return any(item.unit is Unit.GEMM for item in items)
 
 
-def _is_long(items: Sequence[SegmentInstruction]) -> bool:
+def is_long(items: Sequence[SegmentInstruction]) -> bool:
     """Whether a layer's tiles have enough products to hide what another layer waits for."""
     products = sum(num_steps(item) for item in items if item.unit is Unit.GEMM)
     return products >= SHORTEST_TILE * len(tiles_of(items))

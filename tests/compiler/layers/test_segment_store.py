@@ -22,7 +22,7 @@ from daedal.compiler.pipeline import compile_graph
 from daedal.isa.program import Program
 from daedal.isa.variant import load_variant
 
-DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 TINY = load_variant("tiny")
 NO_CODE = Segment("layer", ())
 

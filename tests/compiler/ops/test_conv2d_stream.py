@@ -19,9 +19,16 @@ WIDE_OUT = micro_variant(
 NARROW_BUS = micro_variant(block_in=32, block_out=8, wgt_bytes=16384, depthwise_taps=0)
 
 
-def beat_of(variant: Variant) -> int:
+WIDE_BUS = load_variant("vta").replace("wide_bus", data_bits=128)
+
+
+def beat_of(variant: Variant, copies: int = 1) -> int:
+    """Elements at a multiple of which a row can begin: a bus word, or a part of a row."""
     array, beat = variant.array, variant.bus_bytes * 8 // variant.array.input_bits
-    return beat if array.batch == 1 and beat < array.block_in else array.block_in
+    if array.batch == 1 and beat < array.block_in:
+        assert copies == 1, "LOAD begins rows at bus words"
+        return beat
+    return array.block_in // copies
 
 
 @st.composite
@@ -42,19 +49,21 @@ def convolutions(draw: st.DrawFn) -> StreamConvolution:
         pads,
         channels + draw(st.integers(0, 1)),
         draw(st.sampled_from([rows for rows in (1, 2, 3) if strides[0] % rows == 0])),
+        draw(st.sampled_from([1, 1, 2, 4])),
     )
 
 
 @settings(max_examples=15)
 @given(
-    st.sampled_from([MICRO, TINY, WIDE_IN, WIDE_OUT, NARROW_BUS]),
+    st.sampled_from([MICRO, TINY, WIDE_IN, WIDE_OUT, NARROW_BUS, WIDE_BUS]),
     convolutions(),
     st.integers(0, 2**32 - 1),
 )
 def test_every_level(variant, conv, seed):
     rng = np.random.default_rng(seed)
+    assume(conv.copies == 1 or beat_of(variant) == variant.array.block_in)
     try:
-        case = stream_case(variant, rng, conv, beat_of(variant))
+        case = stream_case(variant, rng, conv, beat_of(variant, conv.copies))
     except ScheduleError as error:
         assume("must fit scratchpad 'inp'" not in str(error))
         raise
@@ -77,6 +86,12 @@ def test_every_level(variant, conv, seed):
 def test_every_variant(name, conv, rng):
     variant = load_variant(name)
     stream_case(variant, rng, conv, beat_of(variant)).check(interpret=False)
+
+
+@pytest.mark.parametrize("copies", [1, 2, 4])
+def test_copies_of_the_stream(copies, rng):
+    conv = StreamConvolution((1, 3, 29, 31), 20, (7, 7), (2, 2), (3, 3, 3, 3), 3, 2, copies)
+    stream_case(WIDE_BUS, rng, conv, beat_of(WIDE_BUS, copies)).check(interpret=False)
 
 
 def test_a_window_that_fits_nowhere_is_refused(rng):

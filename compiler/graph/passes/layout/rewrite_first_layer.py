@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from itertools import product
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
@@ -17,8 +18,13 @@ from daedal.isa.variant import Variant
 __all__ = ["rewrite_first_layer", "rows_for_streams"]
 
 HOST_GROWTH = (16, 12)
-"""What the host may write of an image, as a share of its size: replication is LOAD's work. Where
-no candidate keeps to it (the pads of small images weigh much), the smallest is the limit."""
+"""What the host may write of an image for each copy, as a share of its size. Where no candidate
+keeps to it (the pads of small images weigh much), the smallest is the limit."""
+
+COPIES = (1, 2, 4)
+
+COPIED_PER_CYCLE = 8
+"""Elements of further copies that the host writes in a cycle, as `HostRates` has it by default."""
 
 
 def rewrite_first_layer(graph: Graph, variant: Variant) -> Graph:
@@ -70,12 +76,14 @@ class _Candidate:
     weights: RowStreamWeightLayout
     products: int
     beats: int
-    image_elements: int
+    image_elements: int  # of one copy
 
     @property
     def cost(self) -> tuple[int, int, int]:
-        """Cycles, then weights, then instructions. An eighth of the overlap is assumed lost."""
+        """Cycles, then weights, then instructions. An eighth of the overlap is assumed lost. The
+        host's time for further copies counts, too."""
         cycles = max(self.products, self.beats) + min(self.products, self.beats) // 8
+        cycles += (self.stream.copies - 1) * self.image_elements // COPIED_PER_CYCLE
         return (cycles, self.weights.phases, self.weights.period)
 
 
@@ -128,7 +136,8 @@ def _layouts(
     down, stride = ints(node.attrs, "strides")
     kernel = graph.types[node.inputs[1]].shape[2:]
     *_, width, _, block = graph.types[node.output].physical_shape
-    for group_rows in (rows for rows in range(1, down + 1) if down % rows == 0):
+    heights = [rows for rows in range(1, down + 1) if down % rows == 0]
+    for (beat, copies), group_rows in product(_steps(variant), heights):
         for channels in range(image.shape[1], array.block_in + 1):
             weights = RowStreamWeightLayout(
                 block_out=array.block_out,
@@ -137,7 +146,7 @@ def _layouts(
                 channels=channels,
                 group_rows=group_rows,
                 stride=stride,
-                beat=_vector_step(variant),
+                beat=beat,
                 kernel=(kernel[0], kernel[1]),
             )
             stream = RowStream(
@@ -149,6 +158,7 @@ def _layouts(
                 pad_left=left,
                 num_rows=weights.stream_rows(width),
                 pad_value=whole(node.attrs, "pad_value"),
+                copies=copies,
             )
             yield stream, weights
 
@@ -170,20 +180,27 @@ def _candidate(
     out_vectors = out_blocks * block // weights.block_out
     vectors = blocks * out_vectors * height * width
     window = weights.groups * weights.vectors
-    loads = math.prod(held[:3]) * weights.lanes // weights.beat
+    planes = weights.lanes // weights.beat
+    loads = math.prod(held[:3]) * planes // stream.copies
     return _Candidate(
         stream,
         weights,
         products=vectors * window,
         beats=loads * inp + out_vectors * weights.phases * window * wgt + vectors * out,
-        image_elements=math.prod(held),
+        image_elements=math.prod(held) // stream.copies,
     )
 
 
-def _vector_step(variant: Variant) -> int:
-    """Granularity in elements at which LOAD can begin a row: a beat of the bus, or a whole row."""
-    array, beat = variant.array, variant.bus_bytes * 8 // variant.array.input_bits
-    return beat if array.batch == 1 and beat < array.block_in else array.block_in
+def _steps(variant: Variant) -> list[tuple[int, int]]:
+    """Elements at a multiple of which a row can begin, and the copies of the stream for that.
+
+    LOAD can begin a row at a bus word; where this is a whole row, in each copy elsewhere.
+    """
+    array, word = variant.array, variant.bus_bytes * 8 // variant.array.input_bits
+    if array.batch == 1 and word < array.block_in:
+        return [(word, 1)]
+    lanes = array.block_in
+    return [(lanes // copies, copies) for copies in COPIES if lanes % copies == 0]
 
 
 def rows_for_streams(graph: Graph, variant: Variant) -> list[tuple[int, int, int]]:

@@ -28,7 +28,7 @@ def stream_conv2d_template(
     source, weights = (graph.types[name] for name in node.inputs[:2])
     stream, layout = source.layout, weights.layout
     assert isinstance(stream, RowStreamLayout) and isinstance(layout, RowStreamWeightLayout)
-    shape, view = stream_view(source.physical_shape, layout.beat, variant)
+    shape, view = stream_view(source.physical_shape, layout.beat, variant, stream.stream.copies)
     operands = [
         te.placeholder(shape, source.dtype, "x"),
         te.placeholder(weights.physical_shape, weights.dtype, "w"),
@@ -63,19 +63,25 @@ def stream_conv2d_template(
 
 
 def stream_view(
-    shape: tuple[int, ...], beat: int, variant: Variant
+    shape: tuple[int, ...], beat: int, variant: Variant, copies: int = 1
 ) -> tuple[tuple[int, ...], MemoryView]:
-    """(NB, planes, groups, rows, batch, lanes) of a stream (NB, groups, num_rows, batch, lanes).
+    """(NB, planes, groups, rows, batch, lanes) of streams (NB, copies * groups, num_rows, ...).
 
-    Plane p begins p beats (of `beat` elements) later, so it has one row less than the stream.
+    Plane p begins p * `beat` elements later: at bus word p of the same stream, which has one row
+    less for it, or in copy p.
     """
-    blocks, groups, num_rows, batch, lanes = shape
-    planes = lanes // beat
+    blocks, streams, num_rows, batch, lanes = shape
+    planes, groups = lanes // beat, streams // copies
     pad = scratchpad(variant, Memory.INP)
     row = pad.row_beats(variant)
-    assert planes in (1, row), "a plane begins at a beat"
+    assert planes == copies if copies > 1 else planes in (1, row), "a plane begins at a bus word"
     view = MemoryView(
-        (groups * num_rows * row, 1, num_rows * row, row),
-        blocks * groups * num_rows * pad.row_bytes,
+        (
+            streams * num_rows * row,
+            1 if copies == 1 else groups * num_rows * row,
+            num_rows * row,
+            row,
+        ),
+        blocks * streams * num_rows * pad.row_bytes,
     )
     return (blocks, planes, groups, num_rows - (planes > 1), batch, lanes), view
