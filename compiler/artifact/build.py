@@ -19,7 +19,7 @@ from daedal.artifact.artifact import (
     Value,
 )
 from daedal.artifact.parts import Part
-from daedal.common.errors import UnsupportedError
+from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.artifact.bindings import Bindings
 from daedal.compiler.artifact.costs import weight_cost
 from daedal.compiler.artifact.host_code import compile_host_model
@@ -133,6 +133,12 @@ class _Build:
     def _target_part(self, part: GraphPart, code: bytes) -> TargetPart:
         """A part of a target that the kit does not have. It has the model's tensors as they are."""
         graph = part.graph
+        for name in (*graph.inputs, *graph.outputs):
+            if name not in self._cutter.producers and name not in self._cutter.inputs:
+                raise ModelError(
+                    f"a part of target {part.target!r} must exchange tensors of the model, and "
+                    f"{name!r} is none; let the target leave the node that computes it to others"
+                )
         return TargetPart(part.target, graph.inputs, graph.outputs, _host_nodes(graph), code)
 
     def _state_of(self, bound: BoundState) -> State:

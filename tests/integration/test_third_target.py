@@ -10,12 +10,12 @@ from rich.console import Console
 
 import daedal
 from daedal.artifact.artifact import Artifact, HostPart, Launch, TargetPart
-from daedal.common.errors import ArtifactError
+from daedal.common.errors import ArtifactError, ModelError
 from daedal.compiler.targets import target as targets
 from daedal.reports.inspection import inspection_json, print_inspection
 from daedal.runtime import target_parts
 from tests.compiler.graph.qdq_models import QdqModel
-from tests.support.third_target import NAME, NumpyPart, NumpyTarget, Own
+from tests.support.third_target import FUNCTIONS, NAME, NumpyPart, NumpyTarget, Own
 
 SHAPE = (1, 8, 6, 6)
 
@@ -93,3 +93,14 @@ def test_an_artifact_of_an_unknown_target(third: None, monkeypatch: pytest.Monke
     monkeypatch.setattr(target_parts, "_LOADERS", {})
     with pytest.raises(ArtifactError, match=r"not 'numpy'; make it known with `daedal.add_target`"):
         daedal.simulate(artifact, {"x": np.zeros(SHAPE, np.float32)})
+
+
+def test_a_tensor_that_the_model_does_not_have_is_refused(
+    third: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FUNCTIONS, "dequantize", np.multiply)
+    monkeypatch.setattr(
+        NumpyTarget, "lacks", lambda _self, _graph, node: "" if node.op == "dequantize" else "no"
+    )
+    with pytest.raises(ModelError, match="must exchange tensors of the model"):
+        daedal.compile(model(), "tiny")
