@@ -48,10 +48,10 @@ test: lint ## lint, then run the tests that are not slow
 
 # The slow tests fall into so many shards. TIMES="--cpu-times FILE" keeps what each test used;
 # `python -m tests.support.durations FILE` enters it into the table that balances them.
-SHARDS := 30
+SHARDS := 60
 TIMES ?=
 SHARD ?=
-test-full: lint ## run every test; SHARD=2/30: the second of 30 parts of the slow ones
+test-full: lint ## run every test; SHARD=2/60: the second of 60 parts of the slow ones
 	$(PYTEST) -p tests.support.cpu_budget $(if $(SHARD),--shard $(SHARD)) $(TIMES)
 
 test-shard-of-the-day: ## run one shard of the slow tests, another one each day

@@ -4,7 +4,7 @@
 that use more than `SLOW_S`. These are marked ``slow``, unless they are marked ``heavy``. It is less
 than the limit at which tests fail: a test in between does not fail on a busy machine.
 
-``--shard 2/30`` keeps the tests of the second of 30 parts, which take about the same time.
+``--shard 2/60`` keeps the tests of the second of 60 parts, which take about the same time.
 Tests of a file, or of an xdist group, share fixtures and stay together unless they exceed a part.
 
 ``python -m tests.support.durations TIMES`` updates the table from files that ``--cpu-times`` wrote.
