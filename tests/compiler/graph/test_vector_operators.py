@@ -135,6 +135,14 @@ def test_activations_by_table(data: st.DataObject, seed: int, op: str) -> None:
     compare(model, {"x": values.view(dtype)}, *lowered)
 
 
+def moved_by(op: str, model: onnx.ModelProto, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """What computes a move of a tensor of `shape`: one that moves nothing vanishes, and leaves a
+    change of scale at most."""
+    dims = model.graph.output[0].type.tensor_type.shape.dim
+    same = tuple(dim.dim_value for dim in dims) == shape
+    return ("reshape", "q_requantize") if same else (op,)
+
+
 @EXAMPLES
 @given(st.data(), seeds)
 def test_slice(data: st.DataObject, seed: int) -> None:
@@ -152,7 +160,7 @@ def test_slice(data: st.DataObject, seed: int) -> None:
     numbers = (begins, ends, list(range(1, rank)), steps)
     operands = [maker.constant(np.array(values, dtype=np.int64)) for values in numbers]
     model = result(data.draw, maker, maker.op("Slice", x, *operands))
-    compare(model, feed(model, rng), "q_slice")
+    compare(model, feed(model, rng), *moved_by("q_slice", model, shape))
 
 
 @EXAMPLES
@@ -171,7 +179,7 @@ def test_pad(data: st.DataObject, seed: int) -> None:
     if value is not None:
         operands.append(maker.constant(np.array(value, dtype=np.float32)))
     model = result(data.draw, maker, maker.op("Pad", x, *operands))
-    compare(model, feed(model, rng), "q_pad")
+    compare(model, feed(model, rng), *moved_by("q_pad", model, shape))
 
 
 @EXAMPLES
@@ -226,7 +234,7 @@ def test_resize(data: st.DataObject, seed: int, transform: str, rounding: str, s
         nearest_mode=rounding,
     )
     model = result(data.draw, maker, y)
-    compare(model, feed(model, rng), "q_resize")
+    compare(model, feed(model, rng), *moved_by("q_resize", model, shape))
 
 
 @pytest.mark.parametrize("factors", [(2, 1, 1, 1), (1, 2, 1, 1), (1, 2, 3, 1)])
