@@ -99,13 +99,10 @@ class AluOp(enum.IntEnum):
     @property
     def takes_x(self) -> bool:
         """Whether it has two operands x and y: the register form then reads ACC[dst]."""
-        return not self.over_lanes and bool(self.parts - {"y"} - _PURE)
+        return not self.over_lanes and bool(self.parts - {"y", "choose"})
 
     def check(self) -> None:
         """Raise ValueError for a formula that uses a part of the lane more often than it exists."""
         for part, settings in _ONE_OF_EACH:
             if sum(bool(self.parts & names) for names in settings) > 1:
                 raise ValueError(f"an ALU operation may use the {part} once, not as {self.name}")
-
-
-_PURE = frozenset({"choose", "negate", "invert", "both", "either", "differ"})

@@ -34,8 +34,8 @@ class Lane(Protocol[T]):
     """Operands and arithmetic of a lane.
 
     A lane has one adder (behind `total`, `difference` and `less`), one multiplier and one shifter:
-    an operation may use each of them once. The other parts are cheap and may be used any number of
-    times. Every result has the accumulator's width and wraps.
+    an operation may use each of them once, and `choose` any number of times. Every result has the
+    accumulator's width and wraps.
     """
 
     @property
@@ -69,21 +69,6 @@ class Lane(Protocol[T]):
 
     def choose(self, flag: T, yes: T, no: T) -> T:
         """`yes` where the flag is set, else `no`."""
-
-    def negate(self, value: T) -> T:
-        """``-value``."""
-
-    def invert(self, value: T) -> T:
-        """All bits of `value` inverted."""
-
-    def both(self, a: T, b: T) -> T:
-        """Bits set in `a` and in `b`."""
-
-    def either(self, a: T, b: T) -> T:
-        """Bits set in `a` or in `b`."""
-
-    def differ(self, a: T, b: T) -> T:
-        """Bits set in one of `a` and `b` only."""
 
 
 class NumpyLane:
@@ -132,26 +117,6 @@ class NumpyLane:
     def choose(self, flag: IntArray, yes: IntArray, no: IntArray) -> IntArray:
         """`yes` where the flag is set."""
         return np.where(flag != 0, yes, no)
-
-    def negate(self, value: IntArray) -> IntArray:
-        """``-value``."""
-        return wrap(-value, self._bits)
-
-    def invert(self, value: IntArray) -> IntArray:
-        """All bits inverted."""
-        return ~value
-
-    def both(self, a: IntArray, b: IntArray) -> IntArray:
-        """Bits set in both."""
-        return a & b
-
-    def either(self, a: IntArray, b: IntArray) -> IntArray:
-        """Bits set in one or both."""
-        return a | b
-
-    def differ(self, a: IntArray, b: IntArray) -> IntArray:
-        """Bits set in one only."""
-        return a ^ b
 
 
 def reduce_lanes(formula: Callable[[Lane[Any]], Any], values: IntArray, bits: int) -> IntArray:

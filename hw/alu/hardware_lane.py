@@ -187,26 +187,3 @@ class HardwareLane:
         """`yes` where the flag is set."""
         (chosen, a, b), stage = self._align((flag, yes, no))
         return Staged(Mux(chosen, a, b), stage)
-
-    def negate(self, value: Staged) -> Staged:
-        """``-value``."""
-        return Staged((-value.value)[: len(self._x)], value.stage)
-
-    def invert(self, value: Staged) -> Staged:
-        """All bits inverted."""
-        return Staged(~value.value, value.stage)
-
-    def both(self, a: Staged, b: Staged) -> Staged:
-        """Bits set in both."""
-        (first, second), stage = self._align((a, b))
-        return Staged(first & second, stage)
-
-    def either(self, a: Staged, b: Staged) -> Staged:
-        """Bits set in one or both."""
-        (first, second), stage = self._align((a, b))
-        return Staged(first | second, stage)
-
-    def differ(self, a: Staged, b: Staged) -> Staged:
-        """Bits set in one only."""
-        (first, second), stage = self._align((a, b))
-        return Staged(first ^ second, stage)

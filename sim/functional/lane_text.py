@@ -102,26 +102,6 @@ class TextLane:
         """`yes` where the flag is set."""
         return self._pick("ne", flag, "zeroinitializer", yes, no)
 
-    def negate(self, value: str) -> str:
-        """``-value``."""
-        return self.wrap(self._negated(value), self._bits)
-
-    def invert(self, value: str) -> str:
-        """All bits inverted."""
-        return self._op("xor", value, "splat (i64 -1)")
-
-    def both(self, a: str, b: str) -> str:
-        """Bits set in both."""
-        return self._op("and", a, b)
-
-    def either(self, a: str, b: str) -> str:
-        """Bits set in one or both."""
-        return self._op("or", a, b)
-
-    def differ(self, a: str, b: str) -> str:
-        """Bits set in one only."""
-        return self._op("xor", a, b)
-
     def _negated(self, value: str) -> str:
         return self._op("sub", "zeroinitializer", value)
 

@@ -17,8 +17,8 @@ from daedal.sim.rtl.toolchain import find_icarus
 ROOT = Path(__file__).resolve().parents[2]
 LAST = "    REQUANTIZE = 9,"
 ADDED = (
-    '    ABSDIFF = 13, "the distance of x and y", lambda lane: lane.choose(\n'
-    "        lane.less(), lane.negate(lane.difference()), lane.difference()\n"
+    '    REDUCE = 13, "x, less y unless x is smaller", lambda lane: lane.choose(\n'
+    "        lane.less(), lane.x, lane.difference()\n"
     "    )\n"
 )
 
@@ -109,16 +109,6 @@ def test_only_machines_with_lane_reductions_have_them() -> None:
     tiny = load_variant("tiny")
     with_them = set(AluOp.of(tiny.replace(lane_reductions=True)))
     assert with_them - set(AluOp.of(tiny)) == {AluOp.SUM_LANES, AluOp.MAX_LANES}
-
-
-def test_parts_beside_the_shared_ones() -> None:
-    x, y = np.array([12, -7]), np.array([10, 3])
-    lane = NumpyLane(x, y, 32)
-    np.testing.assert_array_equal(lane.both(x, y), [8, 1])
-    np.testing.assert_array_equal(lane.either(x, y), [14, -5])
-    np.testing.assert_array_equal(lane.differ(x, y), [6, -6])
-    np.testing.assert_array_equal(lane.invert(x), [-13, 6])
-    np.testing.assert_array_equal(lane.negate(np.array([-(1 << 31), 5])), [-(1 << 31), -5])
 
 
 def test_a_formula_that_uses_the_adder_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

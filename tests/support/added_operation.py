@@ -1,4 +1,4 @@
-"""Run by tests/isa/test_alu_operations.py in a source tree to which operation ABSDIFF was added.
+"""Run by tests/isa/test_alu_operations.py in a source tree to which operation REDUCE was added.
 
 Argument: a folder for simulator builds, or ``-`` where no simulator is to be built. Prints a line
 per level at which the operation was found to work.
@@ -24,7 +24,7 @@ from tests.support.random_programs import random_program
 from tests.support.rtl import expected_memories, placed
 
 TINY = load_variant("tiny")
-LINE = "ALU operation=ABSDIFF destination=ACC uop_end=1 extent0=1 extent1=1 extent2=1"
+LINE = "ALU operation=REDUCE destination=ACC uop_end=1 extent0=1 extent1=1 extent2=1"
 
 
 def operands(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -34,17 +34,17 @@ def operands(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     return np.where(rng.random(shape) < 0.2, rng.choice([low, high, 0, -1], shape), values)
 
 
-def distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """What ABSDIFF is to be."""
-    return wrap(np.abs(x - y), 32)
+def reduced(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """What REDUCE is to be."""
+    return wrap(np.where(x < y, x, x - y), 32)
 
 
 def check_isa() -> None:
     """Documentation, assembler, encoding and the functional simulator."""
-    assert f"| ABSDIFF | {int(AluOp['ABSDIFF'])} | the distance of x and y |" in isa_page(TINY)
+    assert f"| REDUCE | {int(AluOp['REDUCE'])} | x, less y unless x is smaller |" in isa_page(TINY)
     print("documentation")
     (instruction,) = assemble(LINE)
-    assert "operation=ABSDIFF" in disassemble([instruction])
+    assert "operation=REDUCE" in disassemble([instruction])
     assert decode(TINY, encode(TINY, instruction)) == instruction
     print("assembler")
     state = State(TINY)
@@ -53,7 +53,7 @@ def check_isa() -> None:
     # Micro-op 0 is all zeros, so the bases alone name the rows.
     nothing = np.zeros(0, np.uint8)
     execute(state, instruction.replace(dst_base=0, src_base=1), nothing, [0] * 4, [0] * 4)
-    np.testing.assert_array_equal(state.acc[0], distance(x, y))
+    np.testing.assert_array_equal(state.acc[0], reduced(x, y))
     print("functional")
 
 
@@ -70,7 +70,7 @@ def check_lanes() -> None:
 
     async def drive(ctx) -> None:
         # The operation comes a cycle before its operands.
-        ctx.set(lanes.operation, AluOp["ABSDIFF"])
+        ctx.set(lanes.operation, AluOp["REDUCE"])
         await ctx.tick()
         for cycle in range(200 + lanes.latency()):
             if cycle >= lanes.latency():
@@ -84,7 +84,7 @@ def check_lanes() -> None:
     simulator.add_clock(1e-6)
     simulator.add_testbench(drive)
     simulator.run()
-    np.testing.assert_array_equal(wrap(np.array(results), 32), distance(x, y))
+    np.testing.assert_array_equal(wrap(np.array(results), 32), reduced(x, y))
     print("gateware")
 
 
@@ -93,7 +93,7 @@ def check_rtl(cache_dir: Path) -> None:
 
     def uses(instruction: Instruction) -> bool:
         return (
-            instruction.opcode is Opcode.ALU and instruction.operation == AluOp["ABSDIFF"]
+            instruction.opcode is Opcode.ALU and instruction.operation == AluOp["REDUCE"]
         ) and instruction.destination == OutMemory.ACC
 
     cases = [random_program(TINY, seed, length=40) for seed in range(30)]
