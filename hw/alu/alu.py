@@ -7,14 +7,14 @@ of accumulator or output rows.
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from daedal.hw.alu.alu_lanes import AluLanes
-from daedal.hw.alu.alu_step import decode
 from daedal.hw.alu.hardware_lane import matches
 from daedal.hw.alu.interlock import Interlock
+from daedal.hw.alu.issue_point import IssuePoint
 from daedal.hw.alu.lane_reductions import LaneReductions
 from daedal.hw.alu.requantize import Requantizer
 from daedal.hw.alu.result_writer import QUEUE_CYCLES, ResultWriter, result_meta_layout
@@ -30,13 +30,12 @@ from daedal.hw.interfaces import (
     unit_signature,
 )
 from daedal.hw.issue.sequencer import Sequencer
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES, bank_of
+from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.memory.scratchpad import read_shape
 from daedal.hw.memory.table_memory import LOOKUP_CYCLES
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.replicated import Replicated
-from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import TABLE_ENTRY_BITS, Memory, scratchpad
 from daedal.isa.table import Opcode, OutMemory
 from daedal.isa.variant import Variant
@@ -121,7 +120,10 @@ class Alu(wiring.Component):
         _check_latencies(latency, depth)
         acc_bits = len(self.alu_read.payload)
         m.submodules.interlock = interlock = Interlock(row_bits=acc_bits, depth=depth)
-        start, group, step = self._issue(m, platform, sequencer, interlock)
+        point = IssuePoint(
+            m, platform, variant=variant, alu=self, sequencer=sequencer, interlock=interlock
+        )
+        start, group, step = point.start, point.group, point.step
         if checks_contracts(platform):
             needed = start.fire & step.work & step.requantize
             late = delay(m, needed, _PAR_LATE, name="needs_par", reset_less=False)
@@ -166,130 +168,6 @@ class Alu(wiring.Component):
         with m.Elif(~interlock.empty | self.retire.valid):
             m.d.comb += self.activity.eq(Activity.DRAIN)
         return m
-
-    def _issue(
-        self, m: Module, platform: Platform, sequencer: Sequencer, interlock: Interlock
-    ) -> tuple[Any, Signal, Any]:
-        """The issue point: reads rows, starts groups; return (start flags, group, step).
-
-        One group per cycle. The flag `waits`: there is a step at the issue point or before it.
-        """
-        variant = self._variant
-        start = Signal(
-            data.StructLayout(dict.fromkeys(("waits", "fire", "work", "final", "requantize"), 1)),
-            name="start",
-        )
-        group = Signal(result_meta_layout(variant)["group"].width)
-        # A step goes from `before` to the issue point, or to `parked` (a skid register) if that is
-        # occupied: the sequencer's ready is a register.
-        is_step, is_parked = Signal(), Signal()
-        parks = Signal()
-        moves = Replicated(m, platform, ~parks, name="moves")
-        comes, is_before, before = decode(
-            m, variant, sequencer.steps, interlock, moves.copy_for("decoder")
-        )
-        step = Signal.like(before, name="step", reset_less=True)
-        parked = Signal.like(before, name="parked", reset_less=True)
-        following = Signal.like(before, name="following")
-        follows, take, first = Signal(), Signal(), Signal()
-        # Rows that the step at the issue point still has to read. All inputs of the decision to
-        # start a group are registers: its outputs have long routes.
-        needs_src, needs_dst = Signal(), Signal()
-        one_bank = step.same_bank & needs_src
-        last_group = Signal()
-        groups = Signal.like(group, reset_less=True)
-        # A group starts if it may and neither its source nor its destination row is in a closed
-        # bank (`_starts`).
-        may_start_next, src_blocks_next, dst_blocks_next = Signal(), Signal(), Signal()
-        flags_next = Cat(may_start_next, src_blocks_next, dst_blocks_next)
-        flags = Replicated(m, platform, flags_next, name="may_start", reset_less=False)
-        may_start, src_blocks, dst_blocks = flags.copy_for("reads")
-        fires = Signal()  # `start.fire` for the issue point itself
-        m.d.comb += [
-            start.waits.eq(comes | is_before | is_parked | is_step),
-            start.work.eq(step.work),
-            start.requantize.eq(step.requantize),
-            start.final.eq(last_group),
-            self.alu_read.payload.eq(step.src),
-            self.alu_read.valid.eq(may_start & needs_src & ~src_blocks),
-            self.alu_read2.payload.eq(step.dst),
-            self.alu_read2.valid.eq(may_start & needs_dst & ~dst_blocks),
-            self.alu_wants.eq(Cat(needs_src, needs_dst)),
-            self.alu_waits[0].eq(may_start & src_blocks),
-            self.alu_waits[1].eq(may_start & dst_blocks & ~one_bank),
-            fires.eq(_starts(flags.copy_for("issue"))),
-            start.fire.eq(_starts(flags.copy_for("pipeline"))),
-            take.eq(~is_step | (fires & start.final)),
-            following.eq(Mux(is_parked, parked, before)),
-            follows.eq(is_parked | is_before),
-            parks.eq(~take & (is_parked | is_before)),
-            sequencer.steps.ready.eq(moves.copy_for("sequencer")),
-            interlock.parked.eq(is_parked),
-            interlock.next.eq(take),
-            interlock.enter.eq(_starts(flags.copy_for("interlock"))),
-            self.work.eq(start.fire & step.work & first),
-            first.eq(group == 0),
-        ]
-        needs_next = follows & following.reads_src, follows & following.reads_dst
-        shut_next = self._shut_out(following, *needs_next)
-        shut_still = self._shut_out(
-            step, needs_src & ~self.alu_read.valid, needs_dst & ~self.alu_read2.valid
-        )
-        m.d.comb += [
-            may_start_next.eq(Mux(take, follows, is_step) & ~interlock.stops),
-            src_blocks_next.eq(Mux(take, shut_next[0], shut_still[0])),
-            dst_blocks_next.eq(Mux(take, shut_next[1], shut_still[1])),
-        ]
-        with m.If(self.alu_read.valid):
-            m.d.sync += needs_src.eq(0)
-        with m.If(self.alu_read2.valid):
-            m.d.sync += needs_dst.eq(0)
-        with m.If(fires):
-            m.d.sync += [group.eq(group + 1), last_group.eq(group + 1 == groups)]
-        m.d.sync += is_parked.eq(parks)
-        with m.If(~is_parked):
-            m.d.sync += parked.eq(before)
-        with m.If(take):
-            last = self._last_group(following)
-            m.d.sync += [
-                is_step.eq(follows),
-                step.eq(following),
-                group.eq(0),
-                groups.eq(last),
-                last_group.eq(last == 0),
-                needs_src.eq(needs_next[0]),
-                needs_dst.eq(needs_next[1]),
-            ]
-        m.d.sync += [
-            self.error.valid.eq(start.fire & (step.illegal | step.beyond)),
-            self.error.code.eq(
-                Mux(step.illegal, ErrorCode.ILLEGAL_INSTRUCTION, ErrorCode.ROW_RANGE)
-            ),
-            self.error.index.eq(step.retire.index),
-        ]
-        return start, group, step
-
-    def _shut_out(self, step: Any, needs_src: Value, needs_dst: Value) -> tuple[Value, Value]:
-        """Whether the rows that a step still needs are blocked in the next cycle: (src, dst).
-
-        Two rows of one bank are read one after the other.
-        """
-        shut_src = needs_src & ~self._open(step.src)
-        shut_dst = needs_dst & (~self._open(step.dst) | (step.same_bank & needs_src))
-        return shut_src, shut_dst
-
-    def _open(self, row: Value) -> Value:
-        """Whether a row may be read in the next cycle."""
-        bits = scratchpad(self._variant, Memory.ACC).index_bits
-        return ~self.read_closed.bit_select(bank_of(self._variant, row[:bits]), 1)
-
-    def _last_group(self, step: Any) -> Value:
-        """Number of the last group of a step; a step without work has a single group."""
-        units = self._variant.units
-        ordinary, requantize = (
-            self._vector // lanes - 1 for lanes in (units.alu_lanes, units.requantize_lanes)
-        )
-        return Mux(step.work, Mux(step.requantize, requantize, ordinary), 0)
 
     def _lanes(
         self, m: Module, platform: Platform, start: Any, group: Value, step: Any, latency: int
@@ -478,8 +356,3 @@ def _check_latencies(latency: int, depth: int) -> None:
         "one group per cycle must pass: the ring must hold all between issue and write, and "
         "_RING_SPARE of at least two more",
     )
-
-
-def _starts(flags: Value) -> Value:
-    """Whether a group starts: it may, and neither of its rows is in a closed bank."""
-    return flags[0] & ~flags[1] & ~flags[2]
