@@ -68,17 +68,10 @@ class Forwarding(Claims):
         valid, row = self.free(1, "product"), self.free(row_bits, "row")
         restart = self.free(1, "restart")
         totals = [self.free(bits, f"total{k}") for k in range(self._elements)]
-        self._module.accumulate(
-            m,
-            self._gathered,
-            read=read,
-            write=write,
-            valid=valid,
-            row=row,
-            restart=restart,
-            totals=totals,
-            bits=bits,
+        accumulation = self._module.Accumulation(
+            m, self._gathered, read=read, write=write, bits=bits
         )
+        accumulation.add(valid=valid, row=row, restart=restart, totals=totals)
         ahead = forwarding.AHEAD_CYCLES
         to_sum = ahead + forwarding.READ_TO_SUM_CYCLES
         comes = [valid & (row == chosen)]

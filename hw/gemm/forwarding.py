@@ -1,7 +1,6 @@
 """GEMM's accumulation: read-modify-write of accumulator rows, with forwarding of sums in flight.
 
-Input: which rows are read, and the sums of the products. Output: the rows' new values. A plain
-function: its logic is added to GEMM's own module.
+Input: which rows are read, and the sums of the products. Output: the rows' new values.
 """
 
 from functools import reduce
@@ -16,10 +15,10 @@ from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.replicated import Replicated
 
-__all__ = ["AHEAD_CYCLES", "READ_TO_SUM_CYCLES", "READ_TO_WRITE_CYCLES", "accumulate"]
+__all__ = ["AHEAD_CYCLES", "READ_TO_SUM_CYCLES", "READ_TO_WRITE_CYCLES", "Accumulation"]
 
 READ_TO_SUM_CYCLES = ACC_READ_CYCLES + 2
-"""Latency from an accumulator read to the addition; see `accumulate`."""
+"""Latency from an accumulator read to the addition; see `Accumulation`."""
 READ_TO_WRITE_CYCLES = READ_TO_SUM_CYCLES
 """Latency from the read to the write of the row; its data, the result register, follows a cycle
 later."""
@@ -29,19 +28,8 @@ _SLICES = 4
 """Slices of a row; each has its own copy of the forwarding mux's select bits."""
 
 
-def accumulate(
-    m: Module,
-    platform: Platform,
-    *,
-    read: Any,
-    write: Any,
-    valid: Value,
-    row: Value,
-    restart: Value,
-    totals: list[Value],
-    bits: int,
-) -> None:
-    """Read, add, write.
+class Accumulation:
+    """Reads, adds and writes rows; the logic is added to GEMM's own module.
 
     With the read in cycle 0 and its data in cycle r (`ACC_READ_CYCLES`): 0 compare with the rows of
     the previous products; 1 choose the nearest match at distance 2 or more; r data arrives,
@@ -54,69 +42,102 @@ def accumulate(
     m : module to add to. platform : of the elaboration.
     read, write : GEMM's ports of the accumulators, `gemm_read` and `gemm_write` of
         `interfaces.accumulator_ports`.
-    valid, row : announce a read, `AHEAD_CYCLES` before it.
-    restart : in the cycle of the read, the product overwrites its row.
-    totals : signed addends, one per element of a row, `READ_TO_SUM_CYCLES` after the read.
     bits : width of an element.
     """
-    _check_latencies()
-    m.d.comb += [read.enable.eq(valid), read.row.eq(row)]
-    valid = register(m, valid, name="reads", reset_less=False)
-    row = register(m, row, name="read_row")
-    valids, rows = [valid], [row]
-    for age in range(1, READ_TO_WRITE_CYCLES + 1):
-        valids.append(register(m, valids[-1], name=f"write_valid_{age}", reset_less=False))
-        rows.append(register(m, rows[-1], name=f"write_row_{age}"))
 
-    match = Signal(READ_TO_WRITE_CYCLES, reset_less=True)
-    m.d.sync += match.eq(
-        Cat(valids[d] & (rows[d] == row) & ~restart for d in range(1, READ_TO_WRITE_CYCLES + 1))
-    )
-    nearest = Signal(READ_TO_WRITE_CYCLES, reset_less=True)
-    # Bit 0: the row from the RAM; bit d - 1: forward from the product at distance d.
-    fresh = register(m, restart, name="restart_match")
-    m.d.sync += nearest.eq(
-        Cat(
-            ~fresh & ~match[1:].any(),
-            *(match[d] & ~match[1:d].any() for d in range(1, READ_TO_WRITE_CYCLES)),
+    def __init__(self, m: Module, platform: Platform, *, read: Any, write: Any, bits: int) -> None:
+        _check_latencies()
+        self._m, self._platform = m, platform
+        self._read, self._write, self._bits = read, write, bits
+
+    def add(self, *, valid: Value, row: Value, restart: Value, totals: list[Value]) -> None:
+        """Add the sums of products; to be called once.
+
+        Parameters
+        ----------
+        valid, row : announce a read, `AHEAD_CYCLES` before it.
+        restart : in the cycle of the read, the product overwrites its row.
+        totals : signed addends, one per element of a row, `READ_TO_SUM_CYCLES` after the read.
+        """
+        m, write = self._m, self._write
+        valids, rows = self._announce(valid, row)
+        match, nearest = self._compare(valids, rows, restart)
+        result = Signal(len(write.data), name="result", reset_less=True)
+        operand = self._operand(match, nearest, result, min(len(totals), _SLICES))
+        m.d.sync += result.eq(
+            Cat(
+                (operand.word_select(k, self._bits).as_signed() + total)[: self._bits]
+                for k, total in enumerate(totals)
+            )
         )
-    )
-
-    width = len(write.data)
-    result = Signal(width, reset_less=True)
-    sources = [register(m, read.data, name="stored"), result]
-    for age in range(1, READ_TO_WRITE_CYCLES - 1):
-        sources.append(register(m, sources[-1], name=f"result_{age}"))
-    # AND-OR mux: all select bits are 0 where the product overwrites. Each slice of the elements has
-    # its own copy of them.
-    slices = min(len(totals), _SLICES)
-    choice_next = delay(m, nearest, ACC_READ_CYCLES - 2, name="choice")
-    contract(m, platform, at_most_one(nearest), "one source of a row must be chosen")
-    choice = Replicated(m, platform, choice_next, name="slice_choice")
-    again_next = delay(m, match[0], ACC_READ_CYCLES, name="again")
-    again = Replicated(m, platform, again_next, name="slice_again")
-    operands, addends = [], []
-    for number in range(slices):
-        chosen = [
-            Mux(choice.copy_for(number)[k], source.word_select(number, width // slices), 0)
-            for k, source in enumerate(sources)
+        m.d.comb += [
+            write.enable.eq(valids[-1 - AHEAD_CYCLES]),
+            write.row.eq(rows[-1 - AHEAD_CYCLES]),
+            write.data.eq(result),
         ]
-        operands.append(register(m, reduce(or_, chosen), name=f"operand_{number}"))
-        own_result = result.word_select(number, width // slices)
-        addends.append(Mux(again.copy_for(number), own_result, operands[number]))
-    addend = Signal(width)
-    m.d.comb += addend.eq(Cat(addends))
-    m.d.sync += result.eq(
-        Cat(
-            (addend.word_select(k, bits).as_signed() + total)[:bits]
-            for k, total in enumerate(totals)
+
+    def _announce(self, valid: Value, row: Value) -> tuple[list[Value], list[Value]]:
+        """Read a row; return (products, their rows), by their age since the read."""
+        m, read = self._m, self._read
+        m.d.comb += [read.enable.eq(valid), read.row.eq(row)]
+        valids: list[Value] = [register(m, valid, name="reads", reset_less=False)]
+        rows: list[Value] = [register(m, row, name="read_row")]
+        for age in range(1, READ_TO_WRITE_CYCLES + 1):
+            valids.append(register(m, valids[-1], name=f"write_valid_{age}", reset_less=False))
+            rows.append(register(m, rows[-1], name=f"write_row_{age}"))
+        return valids, rows
+
+    def _compare(
+        self, valids: list[Value], rows: list[Value], restart: Value
+    ) -> tuple[Value, Value]:
+        """Return (which previous products have this row, the nearest source of the row).
+
+        Bit d - 1 of the first is the product at distance d. Bit 0 of the second: the row from the
+        RAM; bit d - 1: forward from the product at distance d. No bit is set where the product
+        overwrites.
+        """
+        m, row = self._m, rows[0]
+        match = Signal(READ_TO_WRITE_CYCLES, reset_less=True)
+        m.d.sync += match.eq(
+            Cat(valids[d] & (rows[d] == row) & ~restart for d in range(1, READ_TO_WRITE_CYCLES + 1))
         )
-    )
-    m.d.comb += [
-        write.enable.eq(valids[-1 - AHEAD_CYCLES]),
-        write.row.eq(rows[-1 - AHEAD_CYCLES]),
-        write.data.eq(result),
-    ]
+        nearest = Signal(READ_TO_WRITE_CYCLES, reset_less=True)
+        fresh = register(m, restart, name="restart_match")
+        m.d.sync += nearest.eq(
+            Cat(
+                ~fresh & ~match[1:].any(),
+                *(match[d] & ~match[1:d].any() for d in range(1, READ_TO_WRITE_CYCLES)),
+            )
+        )
+        return match, nearest
+
+    def _operand(self, match: Value, nearest: Value, result: Signal, slices: int) -> Signal:
+        """The row as the previous product leaves it, `READ_TO_SUM_CYCLES` after its read.
+
+        An AND-OR mux: each slice of the elements has its own copy of the select bits.
+        """
+        m, platform = self._m, self._platform
+        sources: list[Value] = [register(m, self._read.data, name="stored"), result]
+        for age in range(1, READ_TO_WRITE_CYCLES - 1):
+            sources.append(register(m, sources[-1], name=f"result_{age}"))
+        choice_next = delay(m, nearest, ACC_READ_CYCLES - 2, name="choice")
+        contract(m, platform, at_most_one(nearest), "one source of a row must be chosen")
+        choice = Replicated(m, platform, choice_next, name="slice_choice")
+        again_next = delay(m, match[0], ACC_READ_CYCLES, name="again")
+        again = Replicated(m, platform, again_next, name="slice_again")
+        bits = len(result) // slices
+        operands, addends = [], []
+        for number in range(slices):
+            chosen = [
+                Mux(choice.copy_for(number)[k], source.word_select(number, bits), 0)
+                for k, source in enumerate(sources)
+            ]
+            operands.append(register(m, reduce(or_, chosen), name=f"operand_{number}"))
+            own_result = result.word_select(number, bits)
+            addends.append(Mux(again.copy_for(number), own_result, operands[number]))
+        addend = Signal(len(result))
+        m.d.comb += addend.eq(Cat(addends))
+        return addend
 
 
 def _check_latencies() -> None:

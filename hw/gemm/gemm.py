@@ -19,7 +19,7 @@ from daedal.hw.gemm.forwarding import (
     AHEAD_CYCLES,
     READ_TO_SUM_CYCLES,
     READ_TO_WRITE_CYCLES,
-    accumulate,
+    Accumulation,
 )
 from daedal.hw.gemm.product import DotProducts, tap_element
 from daedal.hw.interfaces import (
@@ -118,17 +118,11 @@ class Gemm(wiring.Component):
         reads = delay(m, issue, lead - AHEAD_CYCLES, name="valid", reset_less=False)
         row = delay(m, step.acc, lead - AHEAD_CYCLES, name="row")
         restart = delay(m, step.restart, lead, name="restart")
-        accumulate(
-            m,
-            platform,
-            read=self.gemm_read,
-            write=self.gemm_write,
-            valid=reads,
-            row=row,
-            restart=restart,
-            totals=totals,
-            bits=variant.array.accumulator_bits,
+        bits = variant.array.accumulator_bits
+        accumulation = Accumulation(
+            m, platform, read=self.gemm_read, write=self.gemm_write, bits=bits
         )
+        accumulation.add(valid=reads, row=row, restart=restart, totals=totals)
 
         leaving = [leave]
         for age in range(lead + READ_TO_WRITE_CYCLES + 1):
