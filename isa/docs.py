@@ -18,6 +18,7 @@ from daedal.isa.registers import (
     counter_offset,
 )
 from daedal.isa.scratchpad import (
+    SHIFT_BITS,
     TABLE_ENTRIES,
     TABLE_ENTRY_BITS,
     TABLE_ROWS,
@@ -154,7 +155,7 @@ def isa_page(variant: Variant) -> str:
         ),
         "A parameter element holds, from bit 0 up, the bias "
         f"({variant.array.accumulator_bits} bits, signed), the multiplier "
-        f"({variant.units.multiplier_bits} bits) and the shift (6 bits).\n",
+        f"({variant.units.multiplier_bits} bits) and the shift ({SHIFT_BITS} bits).\n",
         "## Common header\n",
     ]
     for number, (opcode, form) in enumerate(INSTRUCTIONS.items()):

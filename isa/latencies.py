@@ -4,11 +4,13 @@
 both agree. docs/hardware.md describes what happens in those cycles.
 """
 
+from daedal.isa.lane import FACTOR_BITS
 from daedal.isa.table import instruction_bits
 from daedal.isa.variant import ArrayConfig, MultiplierStyle, Variant
 
 __all__ = [
     "ACC_READ_TO_WRITE_CYCLES",
+    "LIMB_BITS",
     "MARKS_IN_FLIGHT",
     "MARKS_PER_UNIT",
     "MARK_HEARD_CYCLES",
@@ -24,6 +26,7 @@ __all__ = [
     "STORE_ROWS",
     "STORE_ROW_CYCLES",
     "STORE_WORDS",
+    "adder_tree_cycles",
     "alu_latency_cycles",
     "fifo_depth_words",
     "gemm_lead_cycles",
@@ -32,6 +35,9 @@ __all__ = [
 
 QUEUE_CYCLES = 2
 """From a queue's input to its output."""
+
+LIMB_BITS = FACTOR_BITS - 1
+"""Unsigned bits of an operand of a signed multiplier."""
 
 MAX_BURST_BEATS = 32
 """Longest burst that the machine issues."""
@@ -93,24 +99,23 @@ _REQUANTIZE_CYCLES = 6
 _LOOKUP_CYCLES = 3
 _REDUCTION_LEVEL_CYCLES = 2
 _REDUCTION_SATURATE_CYCLES = 1
-_LIMB_BITS = 17
 
 
-def _tree_cycles(terms: int) -> int:
+def adder_tree_cycles(num_terms: int) -> int:
     """Latency of a balanced tree of registered adders."""
-    return (terms - 1).bit_length()
+    return (num_terms - 1).bit_length()
 
 
 def _dot_cycles(array: ArrayConfig) -> int:
     """From operands in registers to their sums."""
-    tree = _tree_cycles(array.block_in)
+    tree = adder_tree_cycles(array.block_in)
     match array.style:
         case MultiplierStyle.DSP:
             return 2 + tree
         case MultiplierStyle.PACKED:
             return 4 + tree
         case MultiplierStyle.LUT:
-            return 1 + _tree_cycles(array.weight_bits) + tree
+            return 1 + adder_tree_cycles(array.weight_bits) + tree
 
 
 def gemm_lead_cycles(variant: Variant) -> int:
@@ -121,9 +126,9 @@ def gemm_lead_cycles(variant: Variant) -> int:
 
 def multiply_latency_cycles(a_bits: int, b_bits: int) -> int:
     """Latency of signed `a_bits` times unsigned `b_bits`, from limbs of 18 x 18 signed bits."""
-    a_limbs = max(1, -(-(a_bits - 1) // _LIMB_BITS))
-    b_limbs = -(-b_bits // _LIMB_BITS)
-    return 1 + _tree_cycles(a_limbs * b_limbs)
+    a_limbs = max(1, -(-(a_bits - 1) // LIMB_BITS))
+    b_limbs = -(-b_bits // LIMB_BITS)
+    return 1 + adder_tree_cycles(a_limbs * b_limbs)
 
 
 def alu_latency_cycles(variant: Variant) -> int:
@@ -137,7 +142,7 @@ def alu_latency_cycles(variant: Variant) -> int:
     look_up = _LOOKUP_CYCLES if variant.memory.tables else 0
     reduce = 0
     if variant.units.lane_reductions:
-        levels = _tree_cycles(variant.array.block_out)
+        levels = adder_tree_cycles(variant.array.block_out)
         reduce = levels * _REDUCTION_LEVEL_CYCLES + _REDUCTION_SATURATE_CYCLES
     return _ALU_OPERAND_CYCLES + max(
         _ALU_LANE_CYCLES, _REQUANTIZE_CYCLES + multiply + look_up, reduce

@@ -12,6 +12,7 @@ from daedal.common.errors import VariantError
 from daedal.isa.variant import Variant
 
 __all__ = [
+    "SHIFT_BITS",
     "TABLE_ENTRIES",
     "TABLE_ENTRY_BITS",
     "TABLE_ROWS",
@@ -24,6 +25,9 @@ __all__ = [
 
 UOP_BYTES = 8
 """Size of a micro-op in external memory; on chip only the bits used by its fields are stored."""
+
+SHIFT_BITS = 6
+"""Bits of the shift of a REQUANTIZE, 0 to 63."""
 
 TABLE_ENTRIES = 256
 """Entries of a table: one for each 8-bit result."""
@@ -101,7 +105,7 @@ class Scratchpad:
 
 def parameter_bits(variant: Variant) -> int:
     """Bits of one channel's parameters in memory: bias, multiplier and shift, rounded up."""
-    used = variant.array.accumulator_bits + variant.units.multiplier_bits + 6
+    used = variant.array.accumulator_bits + variant.units.multiplier_bits + SHIFT_BITS
     return 1 << (used - 1).bit_length()
 
 

@@ -18,7 +18,7 @@ from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.lane import NumpyLane, reduce_lanes
 from daedal.isa.microcode import Expansion, UopArray, expand
 from daedal.isa.numerics import IntArray, requantize, saturate, wide_bounds, wrap
-from daedal.isa.scratchpad import TABLE_ENTRIES, Memory, scratchpad, scratchpads
+from daedal.isa.scratchpad import SHIFT_BITS, TABLE_ENTRIES, Memory, scratchpad, scratchpads
 from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.transfer import Transfer, check_region, transfer
 from daedal.isa.variant import Variant
@@ -137,7 +137,7 @@ def _load(
         for name, offset, bits in (
             ("bias", 0, acc_bits),
             ("multiplier", acc_bits, m_bits),
-            ("shift", acc_bits + m_bits, 6),
+            ("shift", acc_bits + m_bits, SHIFT_BITS),
         ):
             column = ((entries >> offset) & ((1 << bits) - 1)).astype(np.int64)
             getattr(state.par, name)[move.rows] = wrap(column, bits) if name == "bias" else column

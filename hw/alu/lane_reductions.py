@@ -9,9 +9,10 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.alu.hardware_lane import EARLY_STAGE, HardwareLane
 from daedal.hw.family import Platform
-from daedal.hw.parts.arithmetic import adder_tree_latency, saturate
+from daedal.hw.parts.arithmetic import saturate
 from daedal.hw.pipeline import delay, register
 from daedal.isa.alu_operations import AluOp
+from daedal.isa.latencies import adder_tree_cycles
 from daedal.isa.variant import Variant
 
 __all__ = ["LaneReductions"]
@@ -54,7 +55,7 @@ class LaneReductions(wiring.Component):
     @staticmethod
     def latency(variant: Variant) -> int:
         """Latency in cycles from the elements to the result."""
-        return adder_tree_latency(variant.array.block_out) * _LEVEL_CYCLES + 1
+        return adder_tree_cycles(variant.array.block_out) * _LEVEL_CYCLES + 1
 
     def elaborate(self, platform: Platform) -> Module:
         m = Module()

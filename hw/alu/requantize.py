@@ -11,10 +11,11 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.contracts import require_at_elaboration
 from daedal.hw.family import Platform
-from daedal.hw.parts.arithmetic import clamp, multiply_latency, multiply_wide, round_up, saturate
+from daedal.hw.parts.arithmetic import clamp, multiply_wide, round_up, saturate
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.multiplier import Operand
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.latencies import multiply_latency_cycles
+from daedal.isa.scratchpad import SHIFT_BITS, Memory, scratchpad
 from daedal.isa.table import IMMEDIATE_BITS
 from daedal.isa.variant import Variant
 
@@ -31,9 +32,9 @@ every bound with any zero point, because outputs have at most 16 bits."""
 def parameter_layout(variant: Variant) -> data.StructLayout:
     """One channel's entry of a parameter row, from bit 0 on; the rest of the entry is unused."""
     bits = variant.array.accumulator_bits
-    used = {"bias": signed(bits), "multiplier": variant.units.multiplier_bits, "shift": 6}
-    spare = scratchpad(variant, Memory.PAR).element_bits - bits - used["multiplier"] - 6
-    return data.StructLayout({**used, "spare": spare})
+    used = {"bias": signed(bits), "multiplier": variant.units.multiplier_bits}
+    spare = scratchpad(variant, Memory.PAR).element_bits - bits - used["multiplier"] - SHIFT_BITS
+    return data.StructLayout({**used, "shift": SHIFT_BITS, "spare": spare})
 
 
 class Requantizer(wiring.Component):
@@ -67,8 +68,8 @@ class Requantizer(wiring.Component):
 
     @staticmethod
     def _multiply_latency(variant: Variant) -> int:
-        total = signed(variant.array.accumulator_bits + 1)
-        return multiply_latency(total, variant.units.multiplier_bits)
+        total_bits = variant.array.accumulator_bits + 1
+        return multiply_latency_cycles(total_bits, variant.units.multiplier_bits)
 
     @staticmethod
     def latency(variant: Variant) -> int:

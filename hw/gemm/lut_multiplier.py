@@ -5,15 +5,15 @@ Input: two signed operands from registers. Output: their exact product.
 
 from amaranth.hdl import Cat, Module, Mux, Value, signed
 
-from daedal.hw.parts.arithmetic import adder_tree_latency
 from daedal.hw.pipeline import register
+from daedal.isa.latencies import adder_tree_cycles
 
 __all__ = ["multiply_in_luts", "multiply_in_luts_latency"]
 
 
 def multiply_in_luts_latency(factor_bits: int) -> int:
     """Cycles of `multiply_in_luts` for a second operand of this many bits."""
-    return adder_tree_latency(factor_bits)
+    return adder_tree_cycles(factor_bits)
 
 
 def multiply_in_luts(m: Module, a: Value, b: Value, *, name: str) -> Value:

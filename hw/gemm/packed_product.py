@@ -7,14 +7,13 @@ products.
 from amaranth.hdl import Cat, Module, Mux, Value
 
 from daedal.hw.family import Platform
-from daedal.hw.parts.arithmetic import adder_tree, adder_tree_latency
+from daedal.hw.parts.arithmetic import adder_tree
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.multiplier import Operand, registered_product
+from daedal.isa.lane import FACTOR_BITS
+from daedal.isa.latencies import adder_tree_cycles
 
 __all__ = ["packed_products", "packed_products_latency"]
-
-_OPERAND_BITS = 18
-"""Width of the packed operand of a signed multiplier; ECP5 has 18 x 18 bits, 7-series 25 x 18."""
 
 _DIGIT_BITS = 2
 """Bits of a weight that select a multiple (0 to 3) of an activation. Only three times it needs an
@@ -23,7 +22,7 @@ adder, which all pairs share."""
 
 def packed_products_latency(num_terms: int) -> int:
     """Cycles of `packed_products`: product, overlap, tree, one sum."""
-    return 3 + adder_tree_latency(num_terms)
+    return 3 + adder_tree_cycles(num_terms)
 
 
 def packed_products(
@@ -56,7 +55,7 @@ def packed_products(
     """
     input_bits, weight_bits = len(inp[0].held), len(rows[0][0].held)
     # At least one bit of overlap; with exactly one, h is the sign of u * x.
-    k = min(_OPERAND_BITS - weight_bits, input_bits + weight_bits - 1)
+    k = min(FACTOR_BITS - weight_bits, input_bits + weight_bits - 1)
     assert k >= weight_bits and len(rows) % 2 == 0
     overlap = input_bits + weight_bits - k
     bias_bits = weight_bits - 1
@@ -86,7 +85,7 @@ def packed_products(
         lower = adder_tree(m, lowers, name=f"{name}_lower")
         unbiased = register(m, lower - (pair_sum << bias_bits), name=f"{name}_unbiased")
         rest = adder_tree(m, rests, name=f"{name}_rest")
-        sum_bits = input_bits + weight_bits + adder_tree_latency(len(inp))
+        sum_bits = input_bits + weight_bits + adder_tree_cycles(len(inp))
         for number, total in enumerate((unbiased + (rest << k), upper - rest)):
             exact = total[:sum_bits].as_signed()
             totals.append(register(m, exact, name=f"{name}_total{number}"))
@@ -112,7 +111,7 @@ def _own_sum(
         register(m, x.held - inp[i].held, name=f"{name}_excess{number}")
         for number, (i, x) in enumerate(own.items())
     ]
-    spare = adder_tree_latency(len(inp)) - adder_tree_latency(len(own)) - 1
+    spare = adder_tree_cycles(len(inp)) - adder_tree_cycles(len(own)) - 1
     assert spare >= 0, "the sum of what is replaced must not come after that of all"
     total = delay(m, adder_tree(m, excess, name=f"{name}_excess"), spare, name=f"{name}_excess")
     return register(m, common + total, name=f"{name}_inp_sum")

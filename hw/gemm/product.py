@@ -12,9 +12,10 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.family import Platform
 from daedal.hw.gemm.lut_multiplier import multiply_in_luts, multiply_in_luts_latency
 from daedal.hw.gemm.packed_product import packed_products, packed_products_latency
-from daedal.hw.parts.arithmetic import adder_tree, adder_tree_latency
+from daedal.hw.parts.arithmetic import adder_tree
 from daedal.hw.pipeline import register
 from daedal.hw.primitives.multiplier import Operand, registered_product
+from daedal.isa.latencies import adder_tree_cycles
 from daedal.isa.variant import ArrayConfig, MultiplierStyle
 
 __all__ = ["DotProducts", "tap_element"]
@@ -50,7 +51,7 @@ class DotProducts(wiring.Component):
 
     def __init__(self, *, array: ArrayConfig) -> None:
         self._array = array
-        sum_bits = array.input_bits + array.weight_bits + adder_tree_latency(array.block_in)
+        sum_bits = array.input_bits + array.weight_bits + adder_tree_cycles(array.block_in)
         super().__init__(
             {
                 "inp": In(max(1, array.depthwise_taps) * array.block_in * array.input_bits),
@@ -63,7 +64,7 @@ class DotProducts(wiring.Component):
     @staticmethod
     def latency(array: ArrayConfig) -> int:
         """Cycles from the operands to their sums."""
-        tree = adder_tree_latency(array.block_in)
+        tree = adder_tree_cycles(array.block_in)
         match array.style:
             case MultiplierStyle.DSP:
                 return 2 + tree

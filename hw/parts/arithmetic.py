@@ -3,25 +3,22 @@
 Each function names its numpy twin; tests compare the two.
 """
 
-from amaranth.hdl import Cat, Module, Mux, ShapeLike, Signal, Value, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 
+from daedal.hw.contracts import require_at_elaboration
 from daedal.hw.family import Platform
 from daedal.hw.pipeline import register
 from daedal.hw.primitives.multiplier import Operand, registered_product
+from daedal.isa.latencies import LIMB_BITS, adder_tree_cycles, multiply_latency_cycles
 
 __all__ = [
     "adder_tree",
-    "adder_tree_latency",
     "clamp",
     "less",
-    "multiply_latency",
     "multiply_wide",
     "round_up",
     "saturate",
 ]
-
-LIMB_BITS = 17
-"""Unsigned bits of an operand of an 18x18 signed multiplier, the widest on every supported FPGA."""
 
 
 def saturate(value: Value, bits: int) -> Value:
@@ -67,14 +64,12 @@ def round_up(floor: Value, guard: Value, sticky: Value) -> Value:
     return guard & (sticky | floor[0])
 
 
-def adder_tree_latency(num_terms: int) -> int:
-    """Latency of `adder_tree` in cycles."""
-    return (num_terms - 1).bit_length()
-
-
 def adder_tree(m: Module, terms: list[Value], *, name: str) -> Value:
-    """Sum of signed terms in a balanced tree, one registered addition per level."""
-    for level in range(adder_tree_latency(len(terms))):
+    """Sum of signed terms in a balanced tree, one registered addition per level.
+
+    Its latency is `isa.latencies.adder_tree_cycles`.
+    """
+    for level in range(adder_tree_cycles(len(terms))):
         sums = []
         for number in range(0, len(terms) - 1, 2):
             total = terms[number] + terms[number + 1]
@@ -99,12 +94,6 @@ def _limbs(value: Value) -> list[Value]:
     return limbs
 
 
-def multiply_latency(a_shape: ShapeLike, b_shape: ShapeLike) -> int:
-    """Latency of `multiply_wide` in cycles for operands of these shapes."""
-    partial = len(_limbs(Signal(a_shape))) * len(_limbs(Signal(b_shape)))
-    return 1 + adder_tree_latency(partial)
-
-
 def _operand_limbs(operand: Operand) -> list[Operand]:
     both = zip(_limbs(operand.value), _limbs(operand.held), strict=True)
     return [Operand(value, held) for value, held in both]
@@ -113,7 +102,8 @@ def _operand_limbs(operand: Operand) -> list[Operand]:
 def multiply_wide(m: Module, platform: Platform, a: Operand, b: Operand, *, name: str) -> Value:
     """Exact product of two operands wider than a multiplier: registered limb products, then sums.
 
-    The product comes `multiply_latency` cycles after the operands' registers.
+    `a` is signed, `b` unsigned. The product comes `isa.latencies.multiply_latency_cycles` after the
+    operands' registers.
     """
     partials = []
     for i, x in enumerate(_operand_limbs(a)):
@@ -121,6 +111,10 @@ def multiply_wide(m: Module, platform: Platform, a: Operand, b: Operand, *, name
             product = registered_product(m, platform, x, y, name=f"{name}_product{i}{j}")
             shift = LIMB_BITS * (i + j)
             partials.append(product if shift == 0 else product << shift)
+    require_at_elaboration(
+        1 + adder_tree_cycles(len(partials)) == multiply_latency_cycles(len(a.held), len(b.held)),
+        "a product must come when it is expected: multiply_latency_cycles must count its limbs",
+    )
     total = adder_tree(m, partials, name=f"{name}_sum")
     exact = Signal(signed(len(a.held) + len(b.held) + 1))
     m.d.comb += exact.eq(total)

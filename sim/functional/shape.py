@@ -3,14 +3,18 @@
 from typing import Any
 
 from daedal.isa.alu_operations import AluOp
-from daedal.isa.scratchpad import TABLE_ENTRIES, TABLE_ENTRY_BITS, TABLE_ROWS, Memory, scratchpads
+from daedal.isa.scratchpad import (
+    SHIFT_BITS,
+    TABLE_ENTRIES,
+    TABLE_ENTRY_BITS,
+    TABLE_ROWS,
+    Memory,
+    scratchpads,
+)
 from daedal.isa.table import GemmMode, Unit, micro_op_layout
 from daedal.isa.variant import Variant
 
 __all__ = ["Shape", "shape_of"]
-
-SHIFT_BITS = 6
-"""Bits of a requantization shift, 0 to 63; see `isa.scratchpad.parameter_bits`."""
 
 _MOST_LANES = 16
 """Largest number of elements per vector operation of the kernels: two vectors of 64-bit elements.

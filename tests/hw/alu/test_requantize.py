@@ -9,14 +9,13 @@ from amaranth.lib.wiring import In, Out
 from daedal.hw.alu.requantize import Requantizer
 from daedal.hw.parts.arithmetic import (
     adder_tree,
-    adder_tree_latency,
     clamp,
-    multiply_latency,
     multiply_wide,
     saturate,
 )
 from daedal.hw.primitives.multiplier import Operand
 from daedal.isa import numerics
+from daedal.isa.latencies import adder_tree_cycles, multiply_latency_cycles
 from daedal.isa.variant import Variant, load_variant
 from tests.hw.compute_bench import simulate
 
@@ -152,8 +151,8 @@ def test_helpers_are_numerics() -> None:
     """saturate, clamp, multiply_wide and adder_tree against their numpy twins."""
     rng = np.random.default_rng(3)
     dut = Helpers()
-    product_latency = multiply_latency(signed(49), 26)
-    total_latency = adder_tree_latency(5)
+    product_latency = multiply_latency_cycles(49, 26)
+    total_latency = adder_tree_cycles(5)
 
     async def run(ctx) -> None:
         for number in range(300):
