@@ -118,7 +118,7 @@ def pad_signature(variant: Variant) -> wiring.Signature:
 def scratchpad_read_signature(row_width: int, data_width: int) -> wiring.Signature:
     """Read port of a scratchpad: `data` follows `row` with a fixed latency.
 
-    The latency is two cycles; for OUT and the accumulators, `accumulators.ACC_READ_CYCLES`.
+    The latency is two cycles; for OUT and the accumulators, `isa.latencies.ACC_READ_CYCLES`.
     """
     return wiring.Signature({"enable": Out(1), "row": Out(row_width), "data": In(data_width)})
 
@@ -128,7 +128,7 @@ def lookup_signature(variant: Variant) -> wiring.Signature:
 
     With `enable`, `values` are the entries of `table` at the low 8 bits of `results`; otherwise
     they are `results`.
-    The latency is `table_memory.LOOKUP_CYCLES`.
+    The latency is `isa.latencies.LOOKUP_CYCLES`.
     """
     lanes = variant.units.requantize_lanes
     return wiring.Signature(

@@ -8,9 +8,8 @@ from daedal.hw.contracts import require_at_elaboration
 from daedal.hw.issue.gate import TOKEN_TO_ISSUE_CYCLES
 from daedal.hw.issue.sequencer import ISSUE_TO_MICRO_OP_CYCLES
 from daedal.hw.load.fill_buffer import FILL_TO_RETIRE_CYCLES
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.memory.scratchpad import WRITE_CYCLES
-from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
+from daedal.isa.latencies import ACC_READ_CYCLES, RAM_READ_CYCLES
 
 __all__ = ["check_latencies"]
 

@@ -13,11 +13,11 @@ from amaranth.lib import data
 from daedal.hw.contracts import require_at_elaboration
 from daedal.hw.issue.tokens import QUEUED_UNITS
 from daedal.hw.layouts import INDEX_BITS
-from daedal.hw.memory.accumulator_bank import BANK_CYCLES
 from daedal.hw.memory.accumulators import bank_of
 from daedal.hw.memory.fill_row import acc_grain
 from daedal.hw.memory.scratchpad import WRITE_CYCLES, out_group, read_shape
 from daedal.hw.pipeline import delay, register
+from daedal.isa.latencies import BANK_CYCLES
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant

@@ -1,7 +1,8 @@
-"""Latencies of each part of the machine, by name and by variant.
+"""Latencies and buffer depths of each part of the machine, by name and by variant.
 
-`hw/` builds exactly these and `sim/timing` uses them; `tests/isa/test_latencies.py` checks that
-both agree. docs/hardware.md describes what happens in those cycles.
+The one definition of each: `hw/` is built from them, and `sim/timing` counts with them. Where a
+latency follows from the stages of a block, `tests/isa/test_latencies.py` compares the two.
+docs/hardware.md describes what happens in those cycles.
 """
 
 from daedal.isa.lane import FACTOR_BITS
@@ -9,8 +10,15 @@ from daedal.isa.table import instruction_bits
 from daedal.isa.variant import ArrayConfig, MultiplierStyle, Variant
 
 __all__ = [
+    "ACC_READ_CYCLES",
+    "ACC_READ_TO_SUM_CYCLES",
     "ACC_READ_TO_WRITE_CYCLES",
+    "ALU_OPERAND_CYCLES",
+    "BANK_CYCLES",
+    "GEMM_AHEAD_CYCLES",
+    "GEMM_OPERAND_CYCLES",
     "LIMB_BITS",
+    "LOOKUP_CYCLES",
     "MARKS_IN_FLIGHT",
     "MARKS_PER_UNIT",
     "MARK_HEARD_CYCLES",
@@ -20,6 +28,7 @@ __all__ = [
     "QUEUE_CYCLES",
     "QUIET_CYCLES",
     "QUIET_SEEN_CYCLES",
+    "RAM_READ_CYCLES",
     "READ_WORD_CYCLES",
     "STORE_AHEAD",
     "STORE_REQUESTS_IN_MASTER",
@@ -45,7 +54,19 @@ MAX_BURST_BEATS = 32
 PAGE_BYTES = 4096
 """No burst crosses a multiple of this (IHI 0022, A3.4.1), and allocations are aligned to it."""
 
-READ_WORD_CYCLES = 5
+RAM_READ_CYCLES = 2
+"""From a row's number to the row in a block RAM: its own register and the output register."""
+
+BANK_CYCLES = 2
+"""Registers before the RAMs of scratchpads and banks of accumulators, for reads and writes."""
+
+ACC_READ_CYCLES = BANK_CYCLES + RAM_READ_CYCLES
+"""From an accepted read of an accumulator row to the row."""
+
+LOOKUP_CYCLES = RAM_READ_CYCLES + 1
+"""From a result to its entry of a table: the RAM and the select of an entry from a bus word."""
+
+READ_WORD_CYCLES = 1 + RAM_READ_CYCLES + 2
 """From R to the reader: one register before the FIFO, four cycles through the FIFO."""
 
 _FETCH_BURSTS = 4
@@ -57,13 +78,25 @@ _FETCH_INSTRUCTIONS = 32
 PATIENCE_CYCLES = 4
 """Refused cycles after which a request for an accumulator bank takes a slot from GEMM."""
 
-ACC_READ_TO_WRITE_CYCLES = 6
-"""From GEMM's read of an accumulator row to its write."""
+GEMM_OPERAND_CYCLES = RAM_READ_CYCLES + 1
+"""From the issue of a product to its operands: the block RAM, one register."""
+
+GEMM_AHEAD_CYCLES = 1
+"""GEMM announces its reads and writes of accumulator rows this many cycles early."""
+
+ACC_READ_TO_SUM_CYCLES = ACC_READ_CYCLES + 2
+"""From GEMM's read of an accumulator row to the addition: the read and two registers."""
+
+ACC_READ_TO_WRITE_CYCLES = ACC_READ_TO_SUM_CYCLES
+"""From that read to the write of the row; its data follows a cycle later."""
+
+ALU_OPERAND_CYCLES = ACC_READ_CYCLES + 2
+"""From the start of a group to its operands: the read, row register, lane register."""
 
 STORE_ROWS = 16
 """Rows that STORE buffers between a scratchpad's read port and the bus."""
 
-STORE_ROW_CYCLES = 6
+STORE_ROW_CYCLES = ACC_READ_CYCLES + 2
 """From a row's read to the head of that buffer."""
 
 STORE_WORDS = 2
@@ -76,7 +109,7 @@ STORE_REQUESTS_IN_MASTER = 4
 """Requests of STORE held in the write master beyond its open bursts."""
 
 MARKS_PER_UNIT = 4
-"""Mark records of one unit buffered on chip."""
+"""Mark records of one unit buffered on chip; with all in use, marked instructions wait."""
 
 MARKS_IN_FLIGHT = 4
 """Mark records whose writes may be unacknowledged at once."""
@@ -85,18 +118,14 @@ MARK_HEARD_CYCLES = 2
 """From a marked retirement to the recorder's arbitration among records."""
 
 QUIET_CYCLES = 4
-"""Cycles without any activity before FINISH ends the run."""
+"""Cycles without any activity before FINISH ends the run: longer than an instruction takes from one
+observed place to the next."""
 
 QUIET_SEEN_CYCLES = 1
 """From activity to the check for it, beyond a register."""
 
-_GEMM_OPERAND_CYCLES = 3
-_GEMM_READ_TO_SUM_CYCLES = 6
-_GEMM_AHEAD_CYCLES = 1
-_ALU_OPERAND_CYCLES = 6
 _ALU_LANE_CYCLES = 7
 _REQUANTIZE_CYCLES = 6
-_LOOKUP_CYCLES = 3
 _REDUCTION_LEVEL_CYCLES = 2
 _REDUCTION_SATURATE_CYCLES = 1
 
@@ -120,8 +149,8 @@ def _dot_cycles(array: ArrayConfig) -> int:
 
 def gemm_lead_cycles(variant: Variant) -> int:
     """From the issue of a product to the read of its accumulator row."""
-    latency = _GEMM_OPERAND_CYCLES + _dot_cycles(variant.array)
-    return max(_GEMM_AHEAD_CYCLES, latency - _GEMM_READ_TO_SUM_CYCLES)
+    latency = GEMM_OPERAND_CYCLES + _dot_cycles(variant.array)
+    return max(GEMM_AHEAD_CYCLES, latency - ACC_READ_TO_SUM_CYCLES)
 
 
 def multiply_latency_cycles(a_bits: int, b_bits: int) -> int:
@@ -139,12 +168,12 @@ def alu_latency_cycles(variant: Variant) -> int:
     multiply = multiply_latency_cycles(
         variant.array.accumulator_bits + 1, variant.units.multiplier_bits
     )
-    look_up = _LOOKUP_CYCLES if variant.memory.tables else 0
+    look_up = LOOKUP_CYCLES if variant.memory.tables else 0
     reduce = 0
     if variant.units.lane_reductions:
         levels = adder_tree_cycles(variant.array.block_out)
         reduce = levels * _REDUCTION_LEVEL_CYCLES + _REDUCTION_SATURATE_CYCLES
-    return _ALU_OPERAND_CYCLES + max(
+    return ALU_OPERAND_CYCLES + max(
         _ALU_LANE_CYCLES, _REQUANTIZE_CYCLES + multiply + look_up, reduce
     )
 

@@ -17,7 +17,7 @@ from daedal.hw.alu.interlock import Interlock
 from daedal.hw.alu.issue_point import IssuePoint
 from daedal.hw.alu.lane_reductions import LaneReductions
 from daedal.hw.alu.requantize import Requantizer
-from daedal.hw.alu.result_writer import QUEUE_CYCLES, ResultWriter, result_meta_layout
+from daedal.hw.alu.result_writer import ResultWriter, result_meta_layout
 from daedal.hw.contracts import checks_contracts, contract, require_at_elaboration
 from daedal.hw.family import Platform
 from daedal.hw.interfaces import (
@@ -30,12 +30,16 @@ from daedal.hw.interfaces import (
     unit_signature,
 )
 from daedal.hw.issue.sequencer import Sequencer
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.memory.scratchpad import read_shape
-from daedal.hw.memory.table_memory import LOOKUP_CYCLES
 from daedal.hw.pipeline import delay, register
-from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.replicated import Replicated
+from daedal.isa.latencies import (
+    ACC_READ_CYCLES,
+    ALU_OPERAND_CYCLES,
+    LOOKUP_CYCLES,
+    QUEUE_CYCLES,
+    RAM_READ_CYCLES,
+)
 from daedal.isa.scratchpad import TABLE_ENTRY_BITS, Memory, scratchpad
 from daedal.isa.table import Opcode, OutMemory
 from daedal.isa.variant import Variant
@@ -55,8 +59,6 @@ _CONTROLS = (
     "low",
     "high",
 )
-_TO_OPERANDS = ACC_READ_CYCLES + 2
-"""Latency from the start of a group to its operands: the read, row register, lane register."""
 _PAR_LATE = ACC_READ_CYCLES - 2
 """Latency from the start of a group to the read of its parameters."""
 _RING_SPARE = 3
@@ -114,7 +116,7 @@ class Alu(wiring.Component):
         )
         wiring.connect(m, wiring.flipped(self.issue), sequencer.issue)
         wiring.connect(m, wiring.flipped(self.fill), sequencer.fill)
-        latency = _TO_OPERANDS + max(ordinary_latency(variant), requantize_latency(variant))
+        latency = ALU_OPERAND_CYCLES + max(ordinary_latency(variant), requantize_latency(variant))
         # One place for every group between issue and write sustains one group per cycle.
         depth = latency + QUEUE_CYCLES + _RING_SPARE
         _check_latencies(latency, depth)
@@ -130,7 +132,7 @@ class Alu(wiring.Component):
             m.d.comb += self.needs_par.eq(late)
             if variant.memory.tables:
                 looks = start.fire & step.work & step.lookup
-                to_tables = _TO_OPERANDS + Requantizer.latency(variant)
+                to_tables = ALU_OPERAND_CYCLES + Requantizer.latency(variant)
                 late = delay(m, looks, to_tables, name="needs_tab", reset_less=False)
                 m.d.comb += self.needs_tab.eq(late)
 
@@ -222,7 +224,7 @@ class Alu(wiring.Component):
             m.d.comb += requantizer.wide.eq(register(m, control.wide, name="wide"))
         self._parameters(m, requantizer, step, group, number.copy_for("parameters"))
 
-        common = latency - _TO_OPERANDS
+        common = latency - ALU_OPERAND_CYCLES
         ordinary = delay(m, ordinary, common - ordinary_latency(variant), name="ordinary")
         finished, out_bits = requantizer.result, variant.result_bits
         if variant.memory.tables:
@@ -284,7 +286,7 @@ class Alu(wiring.Component):
 
     def _look_up(self, m: Module, results: Value, step: Any) -> Value:
         """Pass a group's results to the tables; return what comes back, for any operation."""
-        late = _TO_OPERANDS + Requantizer.latency(self._variant)
+        late = ALU_OPERAND_CYCLES + Requantizer.latency(self._variant)
         port = self.lookup
         m.d.comb += [
             port.enable.eq(delay(m, step.lookup, late, name="lookup")),
@@ -341,14 +343,14 @@ def requantize_latency(variant: Variant) -> int:
 def _check_latencies(latency: int, depth: int) -> None:
     """Check the latencies of paths that meet in the pipeline; `depth` is the ring's."""
     require_at_elaboration(
-        _TO_OPERANDS == ACC_READ_CYCLES + 2,
-        "a group's operands must be taken when its rows are there: _TO_OPERANDS must be "
+        ALU_OPERAND_CYCLES == ACC_READ_CYCLES + 2,
+        "a group's operands must be taken when its rows are there: ALU_OPERAND_CYCLES must be "
         "ACC_READ_CYCLES and two registers",
     )
     require_at_elaboration(
-        _PAR_LATE + RAM_READ_CYCLES + 2 == _TO_OPERANDS,
+        _PAR_LATE + RAM_READ_CYCLES + 2 == ALU_OPERAND_CYCLES,
         "a group's parameters must meet its operands: _PAR_LATE, RAM_READ_CYCLES and two registers "
-        "must be _TO_OPERANDS",
+        "must be ALU_OPERAND_CYCLES",
     )
     # A place is free two cycles after its group is written: `leave` and the count are registered.
     require_at_elaboration(

@@ -18,10 +18,7 @@ from daedal.hw.primitives.replicated import Replicated
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["QUEUE_CYCLES", "ResultWriter", "result_meta_layout"]
-
-QUEUE_CYCLES = 2
-"""Minimum latency from a result to its write."""
+__all__ = ["ResultWriter", "result_meta_layout"]
 
 
 def result_meta_layout(variant: Variant) -> data.StructLayout:

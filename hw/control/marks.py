@@ -16,16 +16,12 @@ from daedal.hw.issue.tokens import QUEUED_UNITS, retire_signature
 from daedal.hw.layouts import INDEX_BITS, word_address_bits
 from daedal.hw.parts.select import select_one
 from daedal.hw.parts.small_fifo import SmallFifo
+from daedal.isa.latencies import MARKS_IN_FLIGHT, MARKS_PER_UNIT
 from daedal.isa.registers import MARK_BYTES, ErrorCode
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["MARKS_PER_UNIT", "MarkRecorder"]
-
-MARKS_PER_UNIT = 4
-"""Records of one unit buffered on chip; with all in use, the gate stalls a marked instruction."""
-
-_IN_FLIGHT = 4
+__all__ = ["MarkRecorder"]
 
 
 def _snapshot_layout() -> data.StructLayout:
@@ -86,7 +82,7 @@ class MarkRecorder(wiring.Component):
         m.d.sync += self.enabled.eq(self.capacity.any())
         heard = Signal(len(QUEUED_UNITS))  # a marked instruction retired in the previous cycle
         queues = [self._collect(m, unit, heard[unit]) for unit in QUEUED_UNITS]
-        m.submodules.in_flight = in_flight = SmallFifo(width=2 + INDEX_BITS, depth=_IN_FLIGHT)
+        m.submodules.in_flight = in_flight = SmallFifo(width=2 + INDEX_BITS, depth=MARKS_IN_FLIGHT)
         self._send(m, platform, queues, in_flight)
         self._acknowledge(m, platform, in_flight)
         waiting = Cat(heard, (queue.r_rdy for queue in queues), in_flight.r_rdy)

@@ -15,15 +15,12 @@ from daedal.hw.interfaces import Activity, error_signature
 from daedal.hw.issue.tokens import CLASS_BITS, QUEUED_UNITS
 from daedal.hw.layouts import INDEX_BITS
 from daedal.hw.pipeline import delay, register
+from daedal.isa.latencies import QUIET_CYCLES
 from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["BLOCKED_CYCLES", "QUIET_CYCLES", "Supervisor"]
-
-QUIET_CYCLES = 4
-"""Cycles with nothing queued and nothing moving before FINISH ends the run: longer than an
-instruction takes from one observed place to the next."""
+__all__ = ["BLOCKED_CYCLES", "Supervisor"]
 
 BLOCKED_CYCLES = 32
 """Cycles in which everything waits before a run is declared deadlocked."""

@@ -5,7 +5,8 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Signal, Value
 
 from daedal.hw.formal.claims import Claims
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES, Accumulators, bank_of
+from daedal.hw.memory.accumulators import Accumulators, bank_of
+from daedal.isa.latencies import ACC_READ_CYCLES
 from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant
 

@@ -10,14 +10,17 @@ from amaranth.lib.wiring import Out
 from daedal.hw.formal.claims import Claims
 from daedal.hw.gemm import forwarding
 from daedal.hw.interfaces import scratchpad_read_signature
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.pipeline import delay
+from daedal.isa.latencies import (
+    ACC_READ_CYCLES,
+    ACC_READ_TO_SUM_CYCLES,
+    ACC_READ_TO_WRITE_CYCLES,
+    GEMM_AHEAD_CYCLES,
+)
 
 __all__ = ["INDUCTION_CYCLES", "Forwarding"]
 
-INDUCTION_CYCLES = (
-    forwarding.AHEAD_CYCLES + forwarding.READ_TO_SUM_CYCLES + forwarding.READ_TO_WRITE_CYCLES + 1
-)
+INDUCTION_CYCLES = GEMM_AHEAD_CYCLES + ACC_READ_TO_SUM_CYCLES + ACC_READ_TO_WRITE_CYCLES + 1
 """Cycles from the oldest product that a sum may depend on to that sum."""
 
 _SEEN = 2
@@ -72,8 +75,8 @@ class Forwarding(Claims):
             m, self._gathered, read=read, write=write, bits=bits
         )
         accumulation.add(valid=valid, row=row, restart=restart, totals=totals)
-        ahead = forwarding.AHEAD_CYCLES
-        to_sum = ahead + forwarding.READ_TO_SUM_CYCLES
+        ahead = GEMM_AHEAD_CYCLES
+        to_sum = ahead + ACC_READ_TO_SUM_CYCLES
         comes = [valid & (row == chosen)]
         for age in range(to_sum + 1):
             comes.append(Signal(name=f"came_{age}"))
@@ -93,7 +96,7 @@ class Forwarding(Claims):
         self.require(m, "writes_are_announced", announced == comes[to_sum - ahead])
         self.require(m, "reads_are_announced", (read.enable == valid) & (read.row == row))
         self.require(m, "the_memory_follows", stored == summed_before)
-        for distance in range(1, forwarding.READ_TO_WRITE_CYCLES + 2):
+        for distance in range(1, ACC_READ_TO_WRITE_CYCLES + 2):
             again = Signal(distance, name=f"row_{distance}_before")
             m.d.sync += again.eq((again << 1) | comes[to_sum])
             both = comes[to_sum] & ~overwrites & (again == 1 << (distance - 1))
@@ -107,6 +110,6 @@ class Forwarding(Claims):
         sees = read.enable & (read.row == chosen) & ~announced
         sees = delay(m, sees, _SEEN, name="sees", reset_less=False)
         answer = Mux(sees, stored, self.free(self._width, "other_answer"))
-        left = ACC_READ_CYCLES + forwarding.AHEAD_CYCLES - _SEEN
+        left = ACC_READ_CYCLES + GEMM_AHEAD_CYCLES - _SEEN
         m.d.comb += read.data.eq(delay(m, answer, left, name="answer"))
         return stored

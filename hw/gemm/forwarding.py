@@ -11,19 +11,17 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from daedal.hw.contracts import at_most_one, contract, require_at_elaboration
 from daedal.hw.family import Platform
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.replicated import Replicated
+from daedal.isa.latencies import (
+    ACC_READ_CYCLES,
+    ACC_READ_TO_SUM_CYCLES,
+    ACC_READ_TO_WRITE_CYCLES,
+    GEMM_AHEAD_CYCLES,
+)
 
-__all__ = ["AHEAD_CYCLES", "READ_TO_SUM_CYCLES", "READ_TO_WRITE_CYCLES", "Accumulation"]
+__all__ = ["Accumulation"]
 
-READ_TO_SUM_CYCLES = ACC_READ_CYCLES + 2
-"""Latency from an accumulator read to the addition; see `Accumulation`."""
-READ_TO_WRITE_CYCLES = READ_TO_SUM_CYCLES
-"""Latency from the read to the write of the row; its data, the result register, follows a cycle
-later."""
-AHEAD_CYCLES = 1
-"""GEMM announces its reads and writes this many cycles early."""
 _SLICES = 4
 """Slices of a row; each has its own copy of the forwarding mux's select bits."""
 
@@ -55,9 +53,9 @@ class Accumulation:
 
         Parameters
         ----------
-        valid, row : announce a read, `AHEAD_CYCLES` before it.
+        valid, row : announce a read, `GEMM_AHEAD_CYCLES` before it.
         restart : in the cycle of the read, the product overwrites its row.
-        totals : signed addends, one per element of a row, `READ_TO_SUM_CYCLES` after the read.
+        totals : signed addends, one per element of a row, `ACC_READ_TO_SUM_CYCLES` after the read.
         """
         m, write = self._m, self._write
         valids, rows = self._announce(valid, row)
@@ -71,8 +69,8 @@ class Accumulation:
             )
         )
         m.d.comb += [
-            write.enable.eq(valids[-1 - AHEAD_CYCLES]),
-            write.row.eq(rows[-1 - AHEAD_CYCLES]),
+            write.enable.eq(valids[-1 - GEMM_AHEAD_CYCLES]),
+            write.row.eq(rows[-1 - GEMM_AHEAD_CYCLES]),
             write.data.eq(result),
         ]
 
@@ -82,7 +80,7 @@ class Accumulation:
         m.d.comb += [read.enable.eq(valid), read.row.eq(row)]
         valids: list[Value] = [register(m, valid, name="reads", reset_less=False)]
         rows: list[Value] = [register(m, row, name="read_row")]
-        for age in range(1, READ_TO_WRITE_CYCLES + 1):
+        for age in range(1, ACC_READ_TO_WRITE_CYCLES + 1):
             valids.append(register(m, valids[-1], name=f"write_valid_{age}", reset_less=False))
             rows.append(register(m, rows[-1], name=f"write_row_{age}"))
         return valids, rows
@@ -97,28 +95,27 @@ class Accumulation:
         overwrites.
         """
         m, row = self._m, rows[0]
-        match = Signal(READ_TO_WRITE_CYCLES, reset_less=True)
-        m.d.sync += match.eq(
-            Cat(valids[d] & (rows[d] == row) & ~restart for d in range(1, READ_TO_WRITE_CYCLES + 1))
-        )
-        nearest = Signal(READ_TO_WRITE_CYCLES, reset_less=True)
+        distances = range(1, ACC_READ_TO_WRITE_CYCLES + 1)
+        match = Signal(len(distances), reset_less=True)
+        m.d.sync += match.eq(Cat(valids[d] & (rows[d] == row) & ~restart for d in distances))
+        nearest = Signal(ACC_READ_TO_WRITE_CYCLES, reset_less=True)
         fresh = register(m, restart, name="restart_match")
         m.d.sync += nearest.eq(
             Cat(
                 ~fresh & ~match[1:].any(),
-                *(match[d] & ~match[1:d].any() for d in range(1, READ_TO_WRITE_CYCLES)),
+                *(match[d] & ~match[1:d].any() for d in range(1, ACC_READ_TO_WRITE_CYCLES)),
             )
         )
         return match, nearest
 
     def _operand(self, match: Value, nearest: Value, result: Signal, slices: int) -> Signal:
-        """The row as the previous product leaves it, `READ_TO_SUM_CYCLES` after its read.
+        """The row as the previous product leaves it, `ACC_READ_TO_SUM_CYCLES` after its read.
 
         An AND-OR mux: each slice of the elements has its own copy of the select bits.
         """
         m, platform = self._m, self._platform
         sources: list[Value] = [register(m, self._read.data, name="stored"), result]
-        for age in range(1, READ_TO_WRITE_CYCLES - 1):
+        for age in range(1, ACC_READ_TO_WRITE_CYCLES - 1):
             sources.append(register(m, sources[-1], name=f"result_{age}"))
         choice_next = delay(m, nearest, ACC_READ_CYCLES - 2, name="choice")
         contract(m, platform, at_most_one(nearest), "one source of a row must be chosen")
@@ -143,12 +140,12 @@ class Accumulation:
 def _check_latencies() -> None:
     """Check that row, sum and write of a product meet at the addition."""
     require_at_elaboration(
-        READ_TO_SUM_CYCLES == ACC_READ_CYCLES + 2,
-        "a product must be added when its row is there: READ_TO_SUM_CYCLES must be "
+        ACC_READ_TO_SUM_CYCLES == ACC_READ_CYCLES + 2,
+        "a product must be added when its row is there: ACC_READ_TO_SUM_CYCLES must be "
         "ACC_READ_CYCLES and two registers",
     )
     require_at_elaboration(
-        READ_TO_WRITE_CYCLES == READ_TO_SUM_CYCLES,
-        "a row must be written when its sum is there: READ_TO_WRITE_CYCLES must be "
-        "READ_TO_SUM_CYCLES",
+        ACC_READ_TO_WRITE_CYCLES == ACC_READ_TO_SUM_CYCLES,
+        "a row must be written when its sum is there: ACC_READ_TO_WRITE_CYCLES must be "
+        "ACC_READ_TO_SUM_CYCLES",
     )

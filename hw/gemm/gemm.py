@@ -15,12 +15,7 @@ from amaranth.utils import ceil_log2
 
 from daedal.hw.contracts import before, checks_contracts, contract, require_at_elaboration
 from daedal.hw.family import Platform
-from daedal.hw.gemm.forwarding import (
-    AHEAD_CYCLES,
-    READ_TO_SUM_CYCLES,
-    READ_TO_WRITE_CYCLES,
-    Accumulation,
-)
+from daedal.hw.gemm.forwarding import Accumulation
 from daedal.hw.gemm.product import DotProducts, tap_element
 from daedal.hw.interfaces import (
     Activity,
@@ -33,17 +28,20 @@ from daedal.hw.layouts import retire_layout
 from daedal.hw.memory.accumulators import bank_of
 from daedal.hw.memory.scratchpad import read_signature
 from daedal.hw.pipeline import delay, register
-from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.replicated import Replicated
+from daedal.isa.latencies import (
+    ACC_READ_TO_SUM_CYCLES,
+    ACC_READ_TO_WRITE_CYCLES,
+    GEMM_AHEAD_CYCLES,
+    GEMM_OPERAND_CYCLES,
+    RAM_READ_CYCLES,
+)
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode, Opcode
 from daedal.isa.variant import Variant
 
 __all__ = ["Gemm"]
-
-_OPERANDS = 3
-"""Latency from the issue of a product to its operands: block RAM 2, one register."""
 
 
 class Gemm(wiring.Component):
@@ -114,9 +112,9 @@ class Gemm(wiring.Component):
         ]
         totals, latency = self._multiply(m, platform, inp, step.lane, step.depthwise, step.three)
 
-        lead = latency - READ_TO_SUM_CYCLES
-        reads = delay(m, issue, lead - AHEAD_CYCLES, name="valid", reset_less=False)
-        row = delay(m, step.acc, lead - AHEAD_CYCLES, name="row")
+        lead = latency - ACC_READ_TO_SUM_CYCLES
+        reads = delay(m, issue, lead - GEMM_AHEAD_CYCLES, name="valid", reset_less=False)
+        row = delay(m, step.acc, lead - GEMM_AHEAD_CYCLES, name="row")
         restart = delay(m, step.restart, lead, name="restart")
         bits = variant.array.accumulator_bits
         accumulation = Accumulation(
@@ -125,7 +123,7 @@ class Gemm(wiring.Component):
         accumulation.add(valid=reads, row=row, restart=restart, totals=totals)
 
         leaving = [leave]
-        for age in range(lead + READ_TO_WRITE_CYCLES + 1):
+        for age in range(lead + ACC_READ_TO_WRITE_CYCLES + 1):
             leaving.append(register(m, leaving[-1], name=f"leave_{age}", reset_less=False))
         m.d.comb += [
             self.retire.valid.eq(leaving[-1]),
@@ -273,11 +271,11 @@ class Gemm(wiring.Component):
         if num_taps:
             weights = self._placed(weights, vectors)
         require_at_elaboration(
-            _OPERANDS == RAM_READ_CYCLES + 1,
-            "a product must take its operands when its rows are there: _OPERANDS must be "
+            GEMM_OPERAND_CYCLES == RAM_READ_CYCLES + 1,
+            "a product must take its operands when its rows are there: GEMM_OPERAND_CYCLES must be "
             "RAM_READ_CYCLES and a register",
         )
-        latency = _OPERANDS
+        latency = GEMM_OPERAND_CYCLES
         totals: list[Value] = []
         for b in range(array.batch):
             dots = DotProducts(array=array)
@@ -292,7 +290,7 @@ class Gemm(wiring.Component):
             totals += [dots.total[o] for o in range(array.block_out)]
         latency += DotProducts.latency(array)
         # The latency of a small tree is shorter than that of an accumulator read: delay the sums.
-        spare = max(0, AHEAD_CYCLES + READ_TO_SUM_CYCLES - latency)
+        spare = max(0, GEMM_AHEAD_CYCLES + ACC_READ_TO_SUM_CYCLES - latency)
         totals = [delay(m, total, spare, name=f"total{k}") for k, total in enumerate(totals)]
         return totals, latency + spare
 

@@ -19,10 +19,7 @@ from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.pipeline import register
 from daedal.hw.primitives.replicated import Replicated
 
-__all__ = ["BANK_CYCLES", "AccumulatorBank", "Writer"]
-
-BANK_CYCLES = 2
-"""Registers before the RAM, for reads and for writes."""
+__all__ = ["AccumulatorBank", "Writer"]
 
 _SLICE_BITS = 128
 """Bits of a row that share one copy of the control registers: four 36-bit block RAMs."""

@@ -14,22 +14,16 @@ from amaranth.lib import wiring
 from daedal.hw.contracts import checks_contracts, require_at_elaboration
 from daedal.hw.family import Platform
 from daedal.hw.interfaces import accumulator_ports
-from daedal.hw.memory.accumulator_bank import BANK_CYCLES, AccumulatorBank, Writer
+from daedal.hw.memory.accumulator_bank import AccumulatorBank, Writer
 from daedal.hw.memory.accumulator_contracts import check_accumulator_ports
 from daedal.hw.memory.fill_row import acc_grain, widen_fill
 from daedal.hw.pipeline import delay, register
-from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.replicated import Replicated
+from daedal.isa.latencies import ACC_READ_CYCLES, BANK_CYCLES, PATIENCE_CYCLES, RAM_READ_CYCLES
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["ACC_READ_CYCLES", "PATIENCE_CYCLES", "Accumulators", "bank_of"]
-
-ACC_READ_CYCLES = BANK_CYCLES + RAM_READ_CYCLES
-"""Latency from an accepted read to its row: the bank's registers, the RAM's, its output's."""
-
-PATIENCE_CYCLES = 4
-"""A request that lost arbitration for this many cycles takes one slot of its bank from GEMM."""
+__all__ = ["Accumulators", "bank_of"]
 
 
 def bank_of(variant: Variant, row: Value) -> Value:

@@ -22,11 +22,11 @@ from daedal.hw.interfaces import (
     scratchpad_read_signature,
 )
 from daedal.hw.layouts import micro_op_struct
-from daedal.hw.memory.accumulator_bank import BANK_CYCLES
 from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.memory.sliding_rows import SlidingRows
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.block_ram import BlockRam
+from daedal.isa.latencies import BANK_CYCLES
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant

@@ -13,16 +13,13 @@ from daedal.hw.interfaces import fill_signature, lookup_signature
 from daedal.hw.memory.row_memory import RowMemory
 from daedal.hw.memory.scratchpad import collides_with, register_write
 from daedal.hw.pipeline import delay, register
-from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
 from daedal.hw.primitives.replicated import Replicated
+from daedal.isa.latencies import RAM_READ_CYCLES
 from daedal.isa.scratchpad import TABLE_ENTRIES, TABLE_ENTRY_BITS, Memory, scratchpad
 from daedal.isa.table import LoadMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["LOOKUP_CYCLES", "TableMemory"]
-
-LOOKUP_CYCLES = RAM_READ_CYCLES + 1
-"""Latency from a result to its entry: the RAM and the select of an entry from a bus word."""
+__all__ = ["TableMemory"]
 
 
 class TableMemory(wiring.Component):

@@ -11,7 +11,7 @@ from daedal.hw.contracts import contract, require_at_elaboration
 from daedal.hw.family import Platform
 from daedal.hw.parts.small_fifo import SmallFifo
 from daedal.hw.parts.tally import Tally
-from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
+from daedal.isa.latencies import RAM_READ_CYCLES
 
 __all__ = ["BlockFifo"]
 

@@ -19,10 +19,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.family import Family, Platform
 
-__all__ = ["RAM_READ_CYCLES", "BlockRam"]
-
-RAM_READ_CYCLES = 2
-"""Latency from a row's number to the row: the RAM's register and the output register."""
+__all__ = ["BlockRam"]
 
 _ADDRESS_BITS = 14
 _HALF_BITS = 18

@@ -13,12 +13,10 @@ from daedal.hw.contracts import contract
 from daedal.hw.family import Platform
 from daedal.hw.interfaces import read_request, write_response
 from daedal.hw.parts.queue import Queue
+from daedal.isa.latencies import STORE_REQUESTS_IN_MASTER
 from daedal.isa.variant import Variant
 
 __all__ = ["Acknowledgements"]
-
-_IN_MASTER = 4
-"""Requests that the write master may hold in addition to its outstanding bursts."""
 
 
 class Acknowledgements(wiring.Component):
@@ -63,7 +61,7 @@ class Acknowledgements(wiring.Component):
         m = Module()
         bursts = self._variant.bus.write_bursts
         # Including its output register, one place per unanswered request.
-        m.submodules.lasts = lasts = Queue(1, depth=bursts + _IN_MASTER - 1)
+        m.submodules.lasts = lasts = Queue(1, depth=bursts + STORE_REQUESTS_IN_MASTER - 1)
         m.d.comb += [
             self.request.valid.eq(self.i.valid & lasts.i.ready),
             self.request.payload.eq(self.i.payload.request),

@@ -8,11 +8,11 @@ from daedal.hw.contracts import contract, require_at_elaboration
 from daedal.hw.family import Platform
 from daedal.hw.interfaces import scratchpad_read_signature
 from daedal.hw.layouts import INDEX_BITS, row_bits
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.parts.countdown import Countdown
 from daedal.hw.parts.small_fifo import SmallFifo
 from daedal.hw.parts.tally import Tally
 from daedal.hw.pipeline import delay, register
+from daedal.isa.latencies import ACC_READ_CYCLES, STORE_ROWS, STORE_WORDS
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Opcode, OutMemory, instruction_layout
 from daedal.isa.variant import Variant
@@ -21,12 +21,6 @@ __all__ = ["RowReader", "store_job_layout"]
 
 _ROUND_TRIP_CYCLES = ACC_READ_CYCLES + 4
 """Cycles from a read until its place is free again: the row, a register, the queue, two more."""
-
-_ROWS = 16
-"""Rows buffered between a scratchpad's read port and the bus."""
-
-_WORDS = 2
-"""Words buffered between those rows and the write master."""
 
 
 def store_job_layout(variant: Variant) -> data.StructLayout:
@@ -96,14 +90,14 @@ class RowReader(wiring.Component):
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
         require_at_elaboration(
-            _ROWS >= _ROUND_TRIP_CYCLES,
-            "rows of one word must pass without a gap: _ROWS must cover _ROUND_TRIP_CYCLES of a "
-            "read",
+            STORE_ROWS >= _ROUND_TRIP_CYCLES,
+            "rows of one word must pass without a gap: STORE_ROWS must cover _ROUND_TRIP_CYCLES of "
+            "a read",
         )
         acc = scratchpad(self._variant, Memory.ACC)
         out = scratchpad(self._variant, Memory.OUT)
         row_layout = data.StructLayout({"from_acc": 1, "bits": acc.row_bits})
-        m.submodules.rows = rows = SmallFifo(width=row_layout.size, depth=_ROWS, trusts=True)
+        m.submodules.rows = rows = SmallFifo(width=row_layout.size, depth=STORE_ROWS, trusts=True)
         holds = Signal()  # `word` holds a word for the output.
         self._walk(m, rows, holds)
 
@@ -133,7 +127,7 @@ class RowReader(wiring.Component):
         cols = Countdown(len(job.cols), name="cols")
         lines = Countdown(len(job.rows), name="lines")
         blocks = Countdown(len(job.blocks), name="blocks")
-        m.submodules.places = places = Tally(most=_ROWS)
+        m.submodules.places = places = Tally(most=STORE_ROWS)
         beyond = Signal(reset_less=True)
         # A row of the accumulators is requested; it was granted in the previous cycle. OUT needs no
         # grant.
@@ -231,9 +225,9 @@ class RowReader(wiring.Component):
         word = Signal(width, reset_less=True)
         advance = Signal()
         # The master's `ready` is a long path: it ends in this FIFO.
-        m.submodules.output = output = SmallFifo(width=width, depth=_WORDS)
+        m.submodules.output = output = SmallFifo(width=width, depth=STORE_WORDS)
         # The words in the FIFO and the one in `word`.
-        m.submodules.kept = kept = Tally(most=_WORDS + 1)
+        m.submodules.kept = kept = Tally(most=STORE_WORDS + 1)
         m.d.comb += [
             kept.up.eq(advance & rows.r_rdy),
             kept.down.eq(self.data.valid & self.data.ready),

@@ -23,6 +23,7 @@ from daedal.hw.parts.holder import Holder
 from daedal.hw.parts.queue import Queue
 from daedal.hw.store.acknowledgements import Acknowledgements
 from daedal.hw.store.row_reader import RowReader, store_job_layout
+from daedal.isa.latencies import STORE_AHEAD
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import BASES, Opcode, OutMemory
@@ -30,9 +31,6 @@ from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 
 __all__ = ["Store"]
-
-_AHEAD = 4
-"""Instructions queued between the front end and the one whose rows are read."""
 
 
 class Store(wiring.Component):
@@ -88,7 +86,7 @@ class Store(wiring.Component):
         m = Module()
         variant = self._variant
         m.submodules.requests = requests = StridedRequests(variant=variant)
-        m.submodules.jobs = jobs = Queue(store_job_layout(variant), depth=_AHEAD)
+        m.submodules.jobs = jobs = Queue(store_job_layout(variant), depth=STORE_AHEAD)
         m.submodules.reader = reader = RowReader(variant=variant)
         waiting_layout = data.StructLayout({"retire": retire_layout(), "empty": 1})
         m.submodules.acknowledged = acknowledged = Acknowledgements(variant=variant)

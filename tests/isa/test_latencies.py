@@ -4,37 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from daedal.hw.alu import alu, result_writer
+from daedal.hw.alu import alu
 from daedal.hw.alu.alu_lanes import AluLanes
 from daedal.hw.alu.lane_reductions import LaneReductions
 from daedal.hw.alu.requantize import Requantizer
-from daedal.hw.control import marks, supervisor
-from daedal.hw.gemm import forwarding, gemm
 from daedal.hw.gemm.product import DotProducts
-from daedal.hw.memory import accumulators
-from daedal.hw.memory.table_memory import LOOKUP_CYCLES
 from daedal.hw.parts import block_fifo
-from daedal.hw.store import acknowledgements, row_reader
-from daedal.hw.store import store as hw_store
 from daedal.isa import latencies
 from daedal.isa.variant import MultiplierStyle, load_variant
 from tests.support.random_runs import every_variant
 
 
-def test_fixed_numbers() -> None:
-    assert latencies.PATIENCE_CYCLES == accumulators.PATIENCE_CYCLES
-    assert latencies.QUIET_CYCLES == supervisor.QUIET_CYCLES
-    assert latencies.MARKS_PER_UNIT == marks.MARKS_PER_UNIT
-    assert latencies.MARKS_IN_FLIGHT == marks._IN_FLIGHT
-    assert latencies.STORE_ROWS == row_reader._ROWS
-    assert latencies.STORE_WORDS == row_reader._WORDS
-    assert latencies.STORE_AHEAD == hw_store._AHEAD
-    assert latencies.STORE_REQUESTS_IN_MASTER == acknowledgements._IN_MASTER
-    assert latencies.ACC_READ_TO_WRITE_CYCLES == forwarding.READ_TO_WRITE_CYCLES
-    # A row into a register, and from there to its place among those.
-    assert latencies.STORE_ROW_CYCLES == accumulators.ACC_READ_CYCLES + 2
-    assert latencies.QUEUE_CYCLES == result_writer.QUEUE_CYCLES
-    # The register before the FIFO, and the FIFO's own four cycles.
+def test_the_bus_words_of_a_read_pass_one_register_and_the_fifo() -> None:
     assert latencies.READ_WORD_CYCLES == 1 + block_fifo._SKID
 
 
@@ -64,18 +45,18 @@ def test_reductions_lengthen_the_alu_where_their_tree_is_deep(block: int, latenc
     )
     assert latencies.alu_latency_cycles(variant) == latency
     slower = max(alu.ordinary_latency(variant), alu.requantize_latency(variant))
-    assert slower == latency - alu._TO_OPERANDS
+    assert slower == latency - latencies.ALU_OPERAND_CYCLES
 
 
 @pytest.mark.parametrize("name", sorted(every_variant()))
 def test_numbers_of_a_variant(name: str) -> None:
     variant = every_variant()[name]
-    latency = gemm._OPERANDS + DotProducts.latency(variant.array)
-    lead = max(forwarding.AHEAD_CYCLES, latency - forwarding.READ_TO_SUM_CYCLES)
+    latency = latencies.GEMM_OPERAND_CYCLES + DotProducts.latency(variant.array)
+    lead = max(latencies.GEMM_AHEAD_CYCLES, latency - latencies.ACC_READ_TO_SUM_CYCLES)
     assert latencies.gemm_lead_cycles(variant) == lead
     slower = max(alu.ordinary_latency(variant), alu.requantize_latency(variant))
-    assert latencies.alu_latency_cycles(variant) == alu._TO_OPERANDS + slower
+    assert latencies.alu_latency_cycles(variant) == latencies.ALU_OPERAND_CYCLES + slower
     reductions = LaneReductions.latency(variant) if variant.units.lane_reductions else 0
     assert alu.ordinary_latency(variant) == max(AluLanes.latency(), reductions)
-    lookup = LOOKUP_CYCLES if variant.memory.tables else 0
+    lookup = latencies.LOOKUP_CYCLES if variant.memory.tables else 0
     assert alu.requantize_latency(variant) == Requantizer.latency(variant) + lookup

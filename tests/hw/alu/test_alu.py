@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from daedal.hw.interfaces import Activity
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.isa.instruction import Instruction
+from daedal.isa.latencies import ACC_READ_CYCLES
 from daedal.isa.microcode import encode_uops
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad

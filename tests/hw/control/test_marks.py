@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from daedal.hw.control.marks import MARKS_PER_UNIT, MarkRecorder
+from daedal.hw.control.marks import MarkRecorder
+from daedal.isa.latencies import MARKS_PER_UNIT
 from daedal.isa.registers import MARK_FIELDS, MARK_WORDS, ErrorCode
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import pytest
 from amaranth.sim import Simulator
 
-from daedal.hw.control.supervisor import BLOCKED_CYCLES, QUIET_CYCLES, Supervisor
+from daedal.hw.control.supervisor import BLOCKED_CYCLES, Supervisor
 from daedal.hw.interfaces import Activity
+from daedal.isa.latencies import QUIET_CYCLES
 from daedal.isa.registers import CycleClass, ErrorCode
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant

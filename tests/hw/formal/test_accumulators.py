@@ -18,8 +18,8 @@ from tests.hw.formal.broken import broken_copy, first_quick
 
 pytestmark = pytest.mark.formal
 
-PATIENCE = f"PATIENCE_CYCLES = {accumulators.PATIENCE_CYCLES}"
-IMPATIENT = "PATIENCE_CYCLES = 2"
+PATIENCE = ", PATIENCE_CYCLES, RAM_READ_CYCLES\n"
+IMPATIENT = ", RAM_READ_CYCLES\nPATIENCE_CYCLES = 2\n"
 IMPATIENT_BOUND_CYCLES = 12
 BOUND_CYCLES = 40
 

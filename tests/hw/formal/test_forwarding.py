@@ -7,6 +7,7 @@ import pytest
 from daedal.hw.formal.forwarding import INDUCTION_CYCLES, Forwarding
 from daedal.hw.formal.prove import prove
 from daedal.hw.gemm import forwarding
+from daedal.isa.latencies import ACC_READ_TO_WRITE_CYCLES
 from tests.hw.formal.broken import broken_copy, first_quick
 
 pytestmark = pytest.mark.formal
@@ -20,7 +21,7 @@ DEPTH = 15
 def test_forwarding_is_proved() -> None:
     result = prove(Forwarding(), depth=DEPTH, steps=INDUCTION_CYCLES)
     assert result.proved, result
-    distances = range(1, forwarding.READ_TO_WRITE_CYCLES + 2)
+    distances = range(1, ACC_READ_TO_WRITE_CYCLES + 2)
     assert set(result.reached) == {f"takes_the_row_{distance}_later" for distance in distances}
 
 
@@ -38,8 +39,8 @@ def test_forwarding_of_wide_rows_is_proved() -> None:
         {
             "takes the farthest": ("~match[1:d].any()", "~match[d + 1 :].any()", SUMS),
             "does not reach the write of the same cycle": (
-                "for d in range(1, READ_TO_WRITE_CYCLES + 1)",
-                "for d in range(1, READ_TO_WRITE_CYCLES)",
+                "& ~restart for d in distances",
+                "& ~restart for d in distances[:-1]",
                 SUMS,
             ),
             "compares no rows": ("(rows[d] == row)", "1", SUMS),
@@ -71,12 +72,12 @@ def test_forwarding_of_wide_rows_is_proved() -> None:
                 "one_source_of_a_row_must_be_chosen",
             ),
             "writes too early": (
-                "write.enable.eq(valids[-1 - AHEAD_CYCLES])",
-                "write.enable.eq(valids[-2 - AHEAD_CYCLES])",
+                "write.enable.eq(valids[-1 - GEMM_AHEAD_CYCLES])",
+                "write.enable.eq(valids[-2 - GEMM_AHEAD_CYCLES])",
                 WRITES,
             ),
             "writes another row": (
-                "write.row.eq(rows[-1 - AHEAD_CYCLES])",
+                "write.row.eq(rows[-1 - GEMM_AHEAD_CYCLES])",
                 "write.row.eq(rows[-1])",
                 WRITES,
             ),

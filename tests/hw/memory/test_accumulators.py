@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES, PATIENCE_CYCLES, Accumulators
+from daedal.hw.memory.accumulators import Accumulators
+from daedal.isa.latencies import ACC_READ_CYCLES, PATIENCE_CYCLES
 from daedal.isa.numerics import wrap
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory

@@ -7,7 +7,6 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import Out
 
 from daedal.hw.family import Platform
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.memory.scratchpad import (
     WRITE_CYCLES,
     MicroOpMemory,
@@ -16,7 +15,7 @@ from daedal.hw.memory.scratchpad import (
     read_shape,
 )
 from daedal.hw.memory.sliding_rows import SlidingRows
-from daedal.hw.primitives.block_ram import RAM_READ_CYCLES
+from daedal.isa.latencies import ACC_READ_CYCLES, RAM_READ_CYCLES
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant, load_variant

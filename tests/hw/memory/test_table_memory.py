@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from daedal.hw.memory.scratchpad import WRITE_CYCLES
-from daedal.hw.memory.table_memory import LOOKUP_CYCLES, TableMemory
+from daedal.hw.memory.table_memory import TableMemory
+from daedal.isa.latencies import LOOKUP_CYCLES
 from daedal.isa.numerics import integer_range, wrap
 from daedal.isa.scratchpad import TABLE_ENTRIES, Memory, scratchpad
 from daedal.isa.table import LoadMemory

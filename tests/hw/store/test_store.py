@@ -11,10 +11,10 @@ from amaranth.lib.wiring import connect
 
 from daedal.hw.bus.write_master import WriteMaster
 from daedal.hw.interfaces import Activity
-from daedal.hw.memory.accumulators import ACC_READ_CYCLES
 from daedal.hw.store.store import Store
 from daedal.isa.elements import to_memory
 from daedal.isa.instruction import Instruction
+from daedal.isa.latencies import ACC_READ_CYCLES
 from daedal.isa.registers import ErrorCode
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.semantics import State, execute
