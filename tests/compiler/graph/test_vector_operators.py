@@ -1,11 +1,14 @@
 """Elementwise operators and moves, over random shapes, against onnxruntime: at most 1 apart."""
 
+import re
+
 import numpy as np
 import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph import Graph
 from daedal.compiler.graph.ops.integer_elementwise import Q_LEAKY_RELU, Q_MAX_REQUANTIZED
 from daedal.compiler.graph.types import TensorType
@@ -72,7 +75,12 @@ def test_constants(data: st.DataObject, seed: int) -> None:
     lowered = ["q_mul"] if op == "Mul" else ["q_add"]
     if op == "Mul" and form == "number" and np.float32(value) > 0:
         lowered = ["q_requantize", "reshape"]  # no other integers, perhaps of another scale
-    compare(model, feed(model, rng), *lowered)
+    try:
+        compare(model, feed(model, rng), *lowered)
+    except UnsupportedError as error:
+        # As in `compare_sum`: only where 15 bits of a factor may be too coarse.
+        (factors,) = re.findall(r"comparable, not (\S+) and (\S+), which", str(error))
+        assert op != "Mul" and max(map(float, factors)) > 64
 
 
 @EXAMPLES
