@@ -1,4 +1,4 @@
-"""`add_target`: another target beside the accelerator and the processor."""
+"""`add_target`: a target in addition to the accelerator and the processor."""
 
 from daedal.compiler.targets import target as targets
 from daedal.compiler.targets.target import Target

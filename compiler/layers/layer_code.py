@@ -7,15 +7,16 @@ from an earlier one only in names and immediates (`immediates`) reuses its segme
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.layers.beside_tiles import tile_beside
 from daedal.compiler.layers.early_tiles import early_tile, leading_tile, work_in_front
 from daedal.compiler.layers.immediates import patched, with_placeholders
+from daedal.compiler.layers.interleaved_tiles import interleaved_tile
 from daedal.compiler.layers.matching_tiles import matching_tile
 from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.layers.segment_store import SegmentStore
@@ -72,15 +73,12 @@ class LayerCode:
         general, patches = with_placeholders(node) if self._for_reuse else (node, {})
         kind = _kind(graph, general)
         config = self._config(graph, general)
-        if config is None and before:
-            config = matching_tile(graph, general, before[-1], self._builder.variant)
-            config = config or leading_tile(graph, general, before[-1], self._builder.variant)
-            config = config or tile_beside(graph, general, before[-1], self._builder.variant)
-            config = config or self._early_tile(graph, general, kind, before)
-        known = self._known.get((kind, config))
-        if known is None:
-            code = self._known[kind, config] = self._code(graph, general, kind, config)
-            return code.functions, patched(code.segment, patches)
+        own = None if config or not before else self._own_tile(graph, general, kind, before)
+        known = None
+        if own is not None:
+            with suppress(TuningError):  # else an estimate was wrong, and the usual tile is taken
+                known = self._built(graph, general, kind, own)
+        known = known or self._built(graph, general, kind, config)
         first = known.node
         segment = known.segment
         names = dict(zip((*first.inputs, first.output), (*node.inputs, node.output), strict=True))
@@ -106,6 +104,24 @@ class LayerCode:
         """The configuration that `node` was given."""
         configs = self._builder.configs
         return configs.get(workload_of(graph, node).key) if configs else None
+
+    def _built(self, graph: Graph, node: Node, kind: object, config: Config | None) -> _Code:
+        """`_code`, once for a kind and a configuration."""
+        if (kind, config) not in self._known:
+            self._known[kind, config] = self._code(graph, node, kind, config)
+        return self._known[kind, config]
+
+    def _own_tile(
+        self, graph: Graph, node: Node, kind: object, before: Sequence[Segment]
+    ) -> Config | None:
+        """The tile of `node` that goes with the layers `before`; None: its usual one."""
+        variant = self._builder.variant
+        return (
+            matching_tile(graph, node, before[-1], variant)
+            or leading_tile(graph, node, before[-1], variant)
+            or interleaved_tile(graph, node, before[-1], variant)
+            or self._early_tile(graph, node, kind, before)
+        )
 
     def _early_tile(
         self, graph: Graph, node: Node, kind: object, before: Sequence[Segment]

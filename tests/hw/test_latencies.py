@@ -332,7 +332,7 @@ def every_operation() -> None:
 
 
 def any_order() -> None:
-    test_gemm.test_any_order_of_rows("tiny", 0.0, 0.0)
+    test_gemm.test_any_order_of_rows("tiny", 0.0, 0.0, 12)
 
 
 WRONG: dict[str, tuple[ModuleType, str, int, Callable[[], None]]] = {

@@ -39,7 +39,8 @@ def values(shape: Sequence[int]) -> onnx.TensorProto:
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
 def test_one_element_is_a_condition(shape: tuple[int, ...]) -> None:
-    read_model(model([chosen()], values(shape)))
+    read = read_model(model([chosen()], values(shape)))
+    assert [node.op_type for node in read.graph.node] == ["If"]
 
 
 @pytest.mark.parametrize("shape", [(2,), (0,), (1, 3)])

@@ -1,10 +1,11 @@
-"""Tiles of pools that run beside the convolution before them."""
+"""Tiles of pools that the linker interleaves with the convolution before them."""
 
 import numpy as np
 import pytest
 
 import daedal
 from daedal.compiler.layers import layer_code
+from daedal.compiler.ops.space import Config
 from daedal.isa.variant import load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice
@@ -33,14 +34,26 @@ def cycles(model: bytes) -> int:
 def test_the_pool_costs_less_than_with_its_usual_tile(rng, monkeypatch: pytest.MonkeyPatch) -> None:
     model = pooled(rng)
     chosen = []
-    real = layer_code.tile_beside
+    real = layer_code.interleaved_tile
 
     def spy(*args):
         chosen.append(real(*args))
         return chosen[-1]
 
-    monkeypatch.setattr(layer_code, "tile_beside", spy)
-    beside = cycles(model)
+    monkeypatch.setattr(layer_code, "interleaved_tile", spy)
+    interleaved = cycles(model)
     assert [config for config in chosen if config is not None]
-    monkeypatch.setattr(layer_code, "tile_beside", lambda *_: None)
-    assert beside < 0.96 * cycles(model)
+    monkeypatch.setattr(layer_code, "interleaved_tile", lambda *_: None)
+    assert interleaved < 0.96 * cycles(model)
+
+
+@pytest.mark.heavy(4)
+def test_a_tile_that_does_not_build_is_not_taken(rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = pooled(rng)
+    monkeypatch.setattr(layer_code, "interleaved_tile", lambda *_: None)
+    usual = cycles(model)
+    wrong = Config.of(by_columns=0, blocks=64, height=28, width=28)
+    monkeypatch.setattr(
+        layer_code, "interleaved_tile", lambda graph, node, *_: wrong if "pool" in node.op else None
+    )
+    assert cycles(model) == usual

@@ -1,4 +1,4 @@
-"""`tile_beside`: a tile of a pool that leaves the accumulators room for the convolution before it.
+"""`interleaved_tile`: a tile of a pool that leaves room for the convolution before it.
 
 The linker interleaves a layer without products with the one before it, if a tile of each fits half
 of the accumulators (`daedal.compiler.link.ordering.interleave`). The pool then costs hardly
@@ -20,23 +20,23 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["tile_beside"]
+__all__ = ["interleaved_tile"]
 
 LEAST_GAIN = 0.02
 """Of the cycles of both layers one after the other."""
 
 SHORTEST_CYCLES = 256
-"""Of the ALU for a tile: a tile waits for about 200 cycles (`SHORTEST_TILE`), of which shorter ones
-have more."""
+"""Of the ALU for a tile. A tile waits about 200 cycles for a requantization and a STORE
+(`SHORTEST_TILE`); shorter tiles wait longer than they work."""
 
 _POOLS = ("q_avg_pool", "q_max_pool")
 
 
-def tile_beside(graph: Graph, node: Node, before: Segment, variant: Variant) -> Config | None:
-    """The tile with which the pool `node` and `before` take the fewest cycles side by side.
+def interleaved_tile(graph: Graph, node: Node, before: Segment, variant: Variant) -> Config | None:
+    """The tile with which the pool `node` and `before` take the fewest cycles when interleaved.
 
-    None where the linker can run the usual tile beside `before`, where nothing is gained, and where
-    `before` does not compute the pool's operand. Side by side, the busiest unit counts.
+    None where the linker can interleave the usual tile, where nothing is gained, and where `before`
+    does not compute the pool's operand. Of interleaved layers, the busiest unit counts.
     """
     if node.op not in _POOLS or not is_long(before.instructions):
         return None
