@@ -9,6 +9,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from daedal.native.cpu import Cpu, host_cpu
+from daedal.native.dot_pairs import with_dot_pairs
 
 __all__ = [
     "LoadedCode",
@@ -34,7 +35,7 @@ def _target_machine(cpu: Cpu) -> Any:
 
 
 def _parsed(text: str, cpu: Cpu) -> Any:
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(with_dot_pairs(text, cpu))
     module.triple = cpu.triple
     module.data_layout = str(_target_machine(cpu).target_data)
     module.verify()
@@ -72,6 +73,7 @@ def compile_vectors(text: str, cpu: Cpu | None = None) -> bytes:
     cpu = cpu or host_cpu()
     machine, module = _target_machine(cpu), _parsed(text, cpu)
     passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
     passes.add_new_gvn_pass()

@@ -14,16 +14,10 @@ from daedal.compiler import te
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.fusion import fuse
-from daedal.compiler.cpu.importer import (
-    Computed,
-    Interpreted,
-    Joined,
-    TensorProgram,
-    View,
-    import_model,
-)
+from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.cpu.memory import MemoryPlan
+from daedal.compiler.cpu.program import Computed, Interpreted, Joined, TensorProgram, View
 from daedal.compiler.graph.ops.foreign import names_read
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import Buffer

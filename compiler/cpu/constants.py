@@ -7,7 +7,7 @@ from typing import Any
 import numpy.typing as npt
 
 from daedal.compiler import te
-from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce, Var, as_expr
+from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load, Reduce, Var, as_expr
 from daedal.compiler.tir.visit import children, free_vars, loads, rebuilt, substitute
 
 __all__ = ["Constants"]
@@ -45,7 +45,7 @@ class Constants:
         if isinstance(formula, Reduce):
             return Reduce(formula.op, self.folded(formula.value), formula.axes)
         read = loads(formula)
-        if not read or isinstance(formula, Load):
+        if not read or isinstance(formula, Load) or _reads_pairs(formula):
             return formula
         axes = [axis for axis in free_vars(formula) if isinstance(axis, Axis)]
         known = all(load.buffer in self._values for load in read)
@@ -66,3 +66,8 @@ class Constants:
         made = te.placeholder(shape, formula.dtype, f"part{len(self.added)}")
         self.added[made] = self._values[made] = value
         return Load(made, tuple(axes))
+
+
+def _reads_pairs(formula: Expr) -> bool:
+    """Whether elements are read in pairs, which lie side by side as they are."""
+    return isinstance(formula, Call) and formula.name == "dot_pairs"

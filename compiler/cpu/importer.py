@@ -6,9 +6,8 @@ Nodes of constants are evaluated.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,93 +20,42 @@ from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
 from daedal.compiler.cpu.branches import branch_graph
 from daedal.compiler.cpu.expansion import expanded
+from daedal.compiler.cpu.integer_graph import integer_graph
+from daedal.compiler.cpu.integers import IntegerTensors, is_parameter
+from daedal.compiler.cpu.program import (
+    OWN,
+    STANDARD,
+    Computed,
+    Interpreted,
+    Joined,
+    TensorProgram,
+    View,
+)
 from daedal.compiler.cpu.types import Types
 from daedal.compiler.frontend.shapes import bind_shapes
+from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
+from daedal.compiler.graph.ops.onnx_form import OnnxForm
+from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.types import MAX_ELEMENTS
+from daedal.compiler.ops.integer.table import LOWERINGS
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.dtype import DTYPES
 from daedal.compiler.tir.visit import loads
 
-__all__ = ["Computed", "Interpreted", "Joined", "TensorProgram", "View", "import_model"]
+__all__ = ["import_model"]
 
 Array = npt.NDArray[Any]
 
 MAX_FOLDED_ELEMENTS = 1 << 24
 MAX_SELECTED = 8
 """Most operands of a Concat that is a formula, which chooses one for each element."""
-STANDARD = ("", "ai.onnx")
-"""Names of ONNX's standard domain."""
-OWN = "\0"
-"""Begins the names of tensors that the model does not have, and no model can."""
 _PARTS = ("steps", "tensors", "types", "constants")
 """What an import adds to."""
 _VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 """Operators that keep the order of the elements, with the operand first."""
-
-
-@dataclass(frozen=True)
-class Computed:
-    """A node as tensors, one per result."""
-
-    node: onnx.NodeProto
-    names: tuple[str, ...]
-    tensors: tuple[te.Tensor, ...]
-
-
-@dataclass(frozen=True)
-class View:
-    """A tensor with the elements of `source` in the same order."""
-
-    node: onnx.NodeProto
-    name: str
-    source: str
-
-
-@dataclass(frozen=True)
-class Joined:
-    """The tensors `sources` one after the other along `axis`."""
-
-    node: onnx.NodeProto
-    name: str
-    sources: tuple[str, ...]
-    axis: int
-
-
-@dataclass(frozen=True)
-class Interpreted:
-    """A node without a tensor expression, and why."""
-
-    node: onnx.NodeProto
-    reason: str
-
-
-@dataclass
-class TensorProgram:
-    """A model in tensor expressions.
-
-    Attributes
-    ----------
-    tensors : placeholder or computation of every tensor of static type, by name.
-    types : ONNX's shape and numpy's dtype of these.
-    opsets : versions of the operator sets by domain.
-    constants : values by name.
-    """
-
-    opsets: tuple[tuple[str, int], ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    steps: list[Computed | View | Joined | Interpreted] = field(default_factory=list)
-    tensors: dict[str, te.Tensor] = field(default_factory=dict)
-    types: dict[str, ResultType] = field(default_factory=dict)
-    constants: dict[str, Array] = field(default_factory=dict)
-
-    @property
-    def opset(self) -> int:
-        """Version of the standard operator set."""
-        return max((version for domain, version in self.opsets if domain in STANDARD), default=1)
 
 
 def import_model(
@@ -117,7 +65,15 @@ def import_model(
 
     Raises ModelError for a damaged model, and for shapes that contradict it.
     """
-    return _Importer(bind_shapes(model, shapes or {}, empty=True)).program
+    bound = bind_shapes(model, shapes or {}, empty=True)
+    importer = _Importer(bound)
+    graph = integer_graph(bound)
+    if graph is None:
+        importer.add(bound.graph.node)
+    else:
+        importer.add_graph(graph)
+        importer.add(importer.missing(bound.graph.node))
+    return importer.program
 
 
 def _is_kept(node: onnx.NodeProto) -> bool:
@@ -159,8 +115,50 @@ class _Importer:
             self._add_constant(item.name, _value(item))
         for name in self.program.inputs:
             self._add_placeholder(name, self._types.static(name))
-        for node in graph.node:
+
+    def add(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        """Add nodes of the model, in order."""
+        for node in nodes:
             self._add(node)
+
+    def add_graph(self, graph: Graph) -> None:
+        """Add a graph with integer operators; what else it has is written as ONNX."""
+        program = self.program
+        for (
+            name,
+            type_,
+        ) in graph.types.items():  # 8-bit tensors may have other types than the model's
+            self._types.set(name, ResultType(type_.shape, type_.dtype))
+        for name, value in graph.constants.items():
+            if name not in program.constants and not is_parameter(graph, name):
+                self._add_constant(name, value)
+        form = OnnxForm(graph, program.opset, lambda: f"{OWN}{self._next()}")
+        integers = IntegerTensors(program, self._next)
+        for node in graph.nodes:
+            if node.op in LOWERINGS:
+                integers.add(graph, node)
+                continue
+            write = get_op(node.op).onnx
+            assert write is not None, f"{node} has no form in ONNX"
+            write(form, node)
+            self._add_form(form)
+
+    def _add_form(self, form: OnnxForm) -> None:
+        """Add what was written since the last time."""
+        for name, value in form.constants.items():
+            self._add_constant(name, value)
+        self.add(form.nodes)
+        form.clear()
+
+    def missing(self, nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
+        """Those of `nodes` that the outputs need and that are not there yet, in order."""
+        wanted, found = set(self.program.outputs), list[onnx.NodeProto]()
+        for node in reversed(nodes):
+            known = self.program.types.keys() | self.program.constants.keys()
+            if any(name in wanted and name not in known for name in node.output):
+                found.append(node)
+                wanted.update(names_read(node))
+        return found[::-1]
 
     def _add(self, node: onnx.NodeProto) -> None:
         self._types.infer(node, self.program.constants)
@@ -241,7 +239,7 @@ class _Importer:
             return False
         if not self._add_placeholder(name, kind):
             return False
-        program.steps.append(View(node, name, node.input[0]))
+        program.steps.append(View(name, node.input[0]))
         return True
 
     def _joined(self, node: onnx.NodeProto) -> bool:
@@ -263,7 +261,7 @@ class _Importer:
             return False
         if not self._add_placeholder(name, kind):
             return False
-        program.steps.append(Joined(node, name, tuple(parts), axis % len(kind.shape)))
+        program.steps.append(Joined(name, tuple(parts), axis % len(kind.shape)))
         return True
 
     def _taken(self, node: onnx.NodeProto) -> bool:
@@ -312,7 +310,7 @@ class _Importer:
         for name, tensor, kind in zip(names, kept, filter(None, results), strict=True):
             program.tensors[name] = tensor
             program.types[name] = kind
-        program.steps.append(Computed(node, names, kept))
+        program.steps.append(Computed(names, kept))
 
     def _interpret(self, node: onnx.NodeProto, reason: str) -> None:
         for name in filter(None, node.output):

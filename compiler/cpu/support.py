@@ -13,7 +13,7 @@ from onnx.reference.ops._op_list import load_op
 
 from daedal.common.errors import ModelError
 from daedal.compiler.cpu.expansion import expanded
-from daedal.compiler.cpu.importer import STANDARD
+from daedal.compiler.cpu.program import STANDARD
 from daedal.compiler.ops.onnx.table import LOWERINGS
 
 __all__ = [

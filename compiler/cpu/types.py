@@ -52,11 +52,15 @@ class Types:
         """The type as ONNX writes it."""
         return self._protos.get(name)
 
+    def set(self, name: str, kind: ResultType) -> None:
+        """Record the type of a tensor."""
+        number = helper.np_dtype_to_tensor_dtype(np.dtype(kind.dtype))
+        self._protos[name] = helper.make_tensor_type_proto(number, kind.shape)
+        self._static[name] = kind
+
     def set_constant(self, name: str, value: npt.NDArray[Any]) -> None:
         """Record the type of a tensor whose value is known."""
-        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
-        self._protos[name] = helper.make_tensor_type_proto(kind, value.shape)
-        self._static[name] = ResultType(value.shape, value.dtype.name)
+        self.set(name, ResultType(value.shape, value.dtype.name))
 
     def infer(self, node: onnx.NodeProto, constants: Mapping[str, npt.NDArray[Any]]) -> None:
         """Infer the results of a node from what is known of its operands."""

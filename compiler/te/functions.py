@@ -25,11 +25,13 @@ __all__ = [
     "clip",
     "cos",
     "cosh",
+    "dot_pairs",
     "erf",
     "exp",
     "floor",
     "fmod",
     "log",
+    "nearest",
     "popcount",
     "pow",
     "requantize",
@@ -84,6 +86,14 @@ def shift_even(value: Expr, amount: ExprLike) -> Expr:
     return call("shift_even", (value, as_expr(amount, value.dtype)))
 
 
+def dot_pairs(a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> Expr:
+    """``a[0] * b[0] + a[1] * b[1]`` of int16 as int32, which wraps for four times -2**15 alone."""
+    args = (*a, *b)
+    if any(arg.dtype != "int16" for arg in args):
+        raise ExpressionError("pairs must be int16; convert them with astype")
+    return call("dot_pairs", args, "int32")
+
+
 def clip(value: Expr, low: ExprLike, high: ExprLike) -> Expr:
     """`value`, but at least `low` and at most `high`."""
     return minimum(maximum(value, low), high)
@@ -112,6 +122,11 @@ def bit_xor(a: Expr, b: ExprLike) -> Expr:
 def bit_not(value: Expr) -> Expr:
     """Every bit of an integer inverted."""
     return call("bit_not", (value,))
+
+
+def nearest(value: Expr) -> Expr:
+    """The int32 nearest to `value`, halves to even; `value` must lie within its range."""
+    return call("nearest", (value,), "int32")
 
 
 def popcount(value: Expr) -> Expr:

@@ -61,6 +61,11 @@ def _integer(name: str, function: Callable[..., Any], *parameters: str) -> Intri
     return Intrinsic(name, parameters, "integer", function)
 
 
+def _dot_pairs(a0: Any, a1: Any, b0: Any, b1: Any) -> npt.NDArray[np.int32]:
+    factors = [np.asarray(item).astype(np.int32) for item in (a0, a1, b0, b1)]
+    return np.asarray(factors[0] * factors[2] + factors[1] * factors[3])
+
+
 def _table(*entries: Intrinsic) -> dict[str, Intrinsic]:
     return {entry.name: entry for entry in entries}
 
@@ -76,6 +81,7 @@ INTRINSICS = _table(
     Intrinsic(
         "shift_right_even", ("value", "amount"), "integer", numerics.shift_right_even, uniform=False
     ),
+    Intrinsic("dot_pairs", ("a0", "a1", "b0", "b1"), "integer", _dot_pairs, uniform=False),
     _integer("shift_even", shift_right_by, "value", "amount"),
     Intrinsic("abs", ("value",), "number", np.abs),
     _integer("bit_and", np.bitwise_and, "a", "b"),
@@ -108,12 +114,15 @@ INTRINSICS = _table(
     _float("ceil", np.ceil),
     _float("trunc", np.trunc),
     _float("round", np.rint),
+    Intrinsic("nearest", ("value",), "float", lambda x: np.rint(x).astype(np.int32), uniform=False),
 )
 """Every intrinsic by name.
 
 `requantize`, `shift_right_even` and `shift_even` are the machine's own (`daedal.isa.numerics`,
-`daedal.compiler.integer.row_functions`), the last one for accumulators of 32 bits; `round` takes
-halves to even; `abs` of the smallest integer is itself; `fmod` has its dividend's sign, as C's.
+`daedal.compiler.integer.row_functions`), the last one for accumulators of 32 bits; `dot_pairs` is
+``a0 * b0 + a1 * b1`` of int16 as int32, which processors do in one instruction; `round` takes
+halves to even, and `nearest` gives that as an int32, which must hold it; `abs` of the smallest
+integer is itself; `fmod` has its dividend's sign, as C's.
 """
 
 

@@ -1,6 +1,6 @@
 """Affine forms of index expressions, their bounds, and a simplifier built on both."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler.tir.dtype import INDEX_DTYPE
@@ -8,7 +8,7 @@ from daedal.compiler.tir.expr import Binary, Cast, Expr, IntImm, Select, Var
 from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.visit import free_vars, rewrite
 
-__all__ = ["Linear", "bounds", "linear", "simplify"]
+__all__ = ["Linear", "bounds", "element_number", "linear", "simplify"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,17 @@ class Linear:
 def linear(expr: Expr) -> Linear:
     """The affine form of an integer expression; what is not affine in it becomes a term."""
     return _linear(expr)
+
+
+def element_number(indices: Sequence[Expr], shape: Sequence[int]) -> Linear:
+    """The number of an element of a buffer of `shape` whose elements lie in C order."""
+    total, step = Linear((), 0), 1
+    for index, extent in zip(reversed(indices), reversed(shape), strict=True):
+        form = linear(index)
+        scaled = tuple((term, factor * step) for term, factor in form.terms)
+        total = total + Linear(scaled, form.constant * step)
+        step *= extent
+    return total
 
 
 def bounds(expr: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:

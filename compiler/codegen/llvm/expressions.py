@@ -36,11 +36,20 @@ from daedal.compiler.tir.expr import (
     Select,
     Var,
 )
-from daedal.compiler.tir.linear import Linear, bounds, linear
+from daedal.compiler.tir.linear import Linear, bounds, element_number, linear
 from daedal.compiler.tir.visit import free_vars
+from daedal.native.dot_pairs import NAME as DOT_PAIRS
 from daedal.native.function_text import FunctionText
 
 __all__ = ["Expressions", "Lane", "Place"]
+
+
+def _follows(first: Load, second: Load) -> bool:
+    """Whether `second` reads the element after that of `first`."""
+    if first.buffer is not second.buffer:
+        return False
+    places = [element_number(load.indices, load.buffer.shape) for load in (first, second)]
+    return places[0].terms == places[1].terms and places[1].constant == places[0].constant + 1
 
 
 @dataclass(frozen=True)
@@ -124,6 +133,8 @@ class Expressions:
                 return converted(self.text, self.value(inner), dtype)
             case Load():
                 return self._load(expr)
+            case Call("dot_pairs", args):
+                return self._dot_pairs(args)
             case Call(name, args, dtype):
                 return called(self.text, name, self._alike(*args), dtype)
         raise AssertionError(f"no code for {expr!r}")
@@ -292,6 +303,43 @@ class Expressions:
             zero = "zeroinitializer" if lanes else "0"
             register = self.text.value(f"icmp ne {kind} {register}, {zero}")
         return Value(register, dtype, lanes)
+
+    def _dot_pairs(self, args: Sequence[Expr]) -> Value:
+        """``a0 * b0 + a1 * b1``; of lanes by the processor's own instruction."""
+        if not any(self.varies(arg) for arg in args):
+            values = [converted(self.text, self.value(arg), "int32") for arg in args]
+            products = [arithmetic(self.text, "*", *values[number::2]) for number in range(2)]
+            return arithmetic(self.text, "+", *products)
+        left, right = self._pair(*args[:2]), self._pair(*args[2:])
+        count = left.lanes // 2
+        call = f"call <{count} x i32> @{DOT_PAIRS}.v{count}({left}, {right})"
+        return Value(self.text.value(call), "int32", count)
+
+    def _pair(self, first: Expr, second: Expr) -> Value:
+        """Two int16 per lane, one after the other: loaded at once where they lie so."""
+        assert self.lane is not None
+        count = self.lane.count
+        loads = [item.value if isinstance(item, Cast) else item for item in (first, second)]
+        low, high = loads
+        if isinstance(low, Load) and isinstance(high, Load) and _follows(low, high):
+            place = self.place(low.buffer, low.indices)
+            if place.step in (0, 2):
+                number = 2 * count if place.step else 2
+                pair = self._read(low.buffer, self.address(low.buffer, place), number)
+                wide = converted(self.text, pair, "int16")
+                return wide if place.step else self._repeated(wide)
+        even, odd = (broadcast(self.text, self.value(item), count) for item in (first, second))
+        mask = ", ".join(f"i32 {lane}, i32 {count + lane}" for lane in range(count))
+        both = f"shufflevector {even}, {odd}, <{2 * count} x i32> <{mask}>"
+        return Value(self.text.value(both), "int16", 2 * count)
+
+    def _repeated(self, pair: Value) -> Value:
+        """The two int16 of `pair` in every lane."""
+        assert self.lane is not None
+        count = self.lane.count
+        joined = Value(self.text.value(f"bitcast {pair} to i32"), "int32")
+        wide = broadcast(self.text, joined, count)
+        return Value(self.text.value(f"bitcast {wide} to <{2 * count} x i16>"), "int16", 2 * count)
 
     def _check(self, index: Expr, extent: int) -> None:
         """Leave the function where an index is outside; a checked function has no lanes."""

@@ -52,7 +52,7 @@ _BITS = {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
 
 def is_lowered(name: str) -> bool:
     """Whether this back end has the intrinsic."""
-    known = _SAME_NAME | _LIBRARY | _BITS.keys() | _OWN.keys()
+    known = _SAME_NAME | _LIBRARY | _BITS.keys() | _OWN.keys() | {"dot_pairs"}
     return name in known
 
 
@@ -125,6 +125,13 @@ def _round(text: FunctionText, arguments: list[Value]) -> Value:
     return _llvm(text, "roundeven", arguments)
 
 
+def _nearest(text: FunctionText, arguments: list[Value]) -> Value:
+    value = arguments[0]
+    kind = llvm_type("int32", value.lanes)
+    name = f"llvm.lrint{suffix('int32', value.lanes)}{suffix(value.dtype, value.lanes)}"
+    return Value(text.value(f"call {kind} @{name}({value})"), "int32", value.lanes)
+
+
 def _rsqrt(text: FunctionText, arguments: list[Value]) -> Value:
     value = arguments[0]
     one = splat(constant(1.0, value.dtype), value.lanes)
@@ -156,6 +163,7 @@ _OWN: dict[str, Callable[[FunctionText, list[Value]], Value]] = {
     "abs": _abs,
     "bit_not": _bit_not,
     "fmod": _fmod,
+    "nearest": _nearest,
     "popcount": _popcount,
     "round": _round,
     "rsqrt": _rsqrt,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from daedal.compiler.graph.ops.onnx_form import simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -58,6 +59,7 @@ BATCH_NORM = register(
         {"epsilon": "float"},
         _infer,
         _evaluate,
+        onnx=simple("BatchNormalization", epsilon="epsilon"),
         doc="float batch norm at inference, channels on axis 1",
     )
 )

@@ -12,6 +12,7 @@ from daedal.compiler.graph.ops.integer import (
     requantize,
     result_type,
 )
+from daedal.compiler.graph.ops.onnx_form import simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -162,6 +163,7 @@ CONV_TRANSPOSE2D = register(
         _evaluate_conv_transpose,
         num_optional=1,
         op_class=OpClass.COMPLEX,
+        onnx=simple("ConvTranspose", **{name: name for name in _WINDOW}),
         doc="float transposed convolution, weights (I, O, KH, KW)",
     )
 )

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -96,6 +98,20 @@ def _evaluate_dense(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
 
 _WINDOW = {"strides": "ints", "pads": "ints", "dilations": "ints", "groups": "int"}
 
+
+def _write_dense(form: OnnxForm, node: Node) -> None:
+    x, weights, *bias = node.inputs
+    turned = bool(whole(node.attrs, "transposed"))
+    if form.graph.types[x].rank == 2:
+        form.write(node, "Gemm", transB=int(turned))
+        return
+    factor = form.add("Transpose", [weights], perm=[1, 0]) if turned else weights
+    if not bias:
+        form.write(node, "MatMul", [x, factor])
+        return
+    form.write(node, "Add", [form.add("MatMul", [x, factor]), *bias])
+
+
 CONV2D = register(
     OpDef(
         "conv2d",
@@ -105,6 +121,7 @@ CONV2D = register(
         _evaluate_conv2d,
         num_optional=1,
         op_class=OpClass.COMPLEX,
+        onnx=simple("Conv", strides="strides", pads="pads", dilations="dilations", groups="group"),
         doc="float convolution, weights (O, I/groups, KH, KW)",
     )
 )
@@ -118,6 +135,7 @@ DENSE = register(
         _evaluate_dense,
         num_optional=1,
         op_class=OpClass.COMPLEX,
+        onnx=_write_dense,
         doc="float dense layer, weights (O, K) where transposed is 1, else (K, O)",
     )
 )

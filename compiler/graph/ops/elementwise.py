@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -98,6 +100,26 @@ def _evaluate_log_softmax(
     return _log_softmax(arrays[0], ints(attrs, "axes")).astype(np.float32)
 
 
+def _write_clip(form: OnnxForm, node: Node) -> None:
+    bounds = [form.constant(node.attrs[name], "float32") for name in ("low", "high")]
+    form.write(node, "Clip", [*node.inputs, *bounds])
+
+
+def _write_softmax(form: OnnxForm, node: Node) -> None:
+    """The axes are the last ones: those that older opsets joined."""
+    op_type = "LogSoftmax" if node.op == "log_softmax" else "Softmax"
+    kind, axes = form.graph.types[node.output], ints(node.attrs, "axes")
+    if len(axes) == 1:
+        form.write(node, op_type, axis=axes[0])
+        return
+    rest = kind.shape[: kind.rank - len(axes)]
+    assert axes == tuple(range(len(rest), kind.rank)), f"{node} has axes {axes}"
+    flat = form.constant([*rest, -1], "int64")
+    joined = form.add("Reshape", [*node.inputs, flat])
+    done = form.add(op_type, [joined], axis=len(rest))
+    form.write(node, "Reshape", [done, form.constant(kind.shape, "int64")])
+
+
 ADD = register(
     OpDef(
         "add",
@@ -106,6 +128,7 @@ ADD = register(
         _infer_broadcast,
         _evaluate_add,
         op_class=OpClass.INJECTIVE,
+        onnx=simple("Add"),
         doc="a + b, broadcast",
     )
 )
@@ -117,6 +140,7 @@ SUB = register(
         _infer_broadcast,
         _evaluate_sub,
         op_class=OpClass.INJECTIVE,
+        onnx=simple("Sub"),
         doc="a - b, broadcast",
     )
 )
@@ -128,12 +152,20 @@ MUL = register(
         _infer_broadcast,
         _evaluate_mul,
         op_class=OpClass.INJECTIVE,
+        onnx=simple("Mul"),
         doc="a * b, broadcast",
     )
 )
 RELU = register(
     OpDef(
-        "relu", ("x",), {}, _infer_same, _evaluate_relu, op_class=OpClass.INJECTIVE, doc="max(x, 0)"
+        "relu",
+        ("x",),
+        {},
+        _infer_same,
+        _evaluate_relu,
+        op_class=OpClass.INJECTIVE,
+        onnx=simple("Relu"),
+        doc="max(x, 0)",
     )
 )
 LEAKY_RELU = register(
@@ -144,6 +176,7 @@ LEAKY_RELU = register(
         _infer_same,
         _evaluate_leaky_relu,
         op_class=OpClass.INJECTIVE,
+        onnx=simple("LeakyRelu", slope="alpha"),
         doc="x where it is positive, else slope * x",
     )
 )
@@ -155,6 +188,7 @@ CLIP = register(
         _infer_same,
         _evaluate_clip,
         op_class=OpClass.INJECTIVE,
+        onnx=_write_clip,
         doc=f"min(max(x, low), high); a missing bound is {-math.inf} or {math.inf}",
     )
 )
@@ -165,6 +199,7 @@ SOFTMAX = register(
         {"axes": "ints"},
         _infer_softmax,
         _evaluate_softmax,
+        onnx=_write_softmax,
         doc="softmax over all of `axes` together",
     )
 )
@@ -175,6 +210,7 @@ LOG_SOFTMAX = register(
         {"axes": "ints"},
         _infer_softmax,
         _evaluate_log_softmax,
+        onnx=_write_softmax,
         doc="logarithm of softmax over all of `axes` together",
     )
 )

@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 
 from daedal.common.onnx_evaluator import evaluator_of
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -72,6 +74,20 @@ def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
     return result
 
 
+def _write_itself(form: OnnxForm, node: Node) -> None:
+    """The whole node; its other outputs belong to nodes of their own, which write nothing more."""
+    proto = node.attrs["proto"]
+    assert isinstance(proto, bytes)
+    own = onnx.NodeProto.FromString(proto)
+    for name, given in zip(names_read(own), node.inputs, strict=True):
+        if name != given:
+            form.copy(onnx.helper.make_node("Identity", [given], [name]))
+    form.copy(own)
+    result = own.output[whole(node.attrs, "output")]
+    if result != node.output:
+        form.write(node, "Identity", [result])
+
+
 FOREIGN = register(
     OpDef(
         "onnx",
@@ -88,6 +104,7 @@ FOREIGN = register(
         _evaluate,
         num_optional=1,
         variadic=True,
+        onnx=_write_itself,
         doc="an ONNX node as it is: its output number `output`, `shape` of `dtype`",
     )
 )

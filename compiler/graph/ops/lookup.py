@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.integer import check_activation
+from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -63,6 +65,13 @@ def _evaluate_lookup(arrays: Sequence[Array], types: Sequence[TensorType], attrs
     return np.asarray(table[x.astype(np.int64) + TABLE_SIZE // 2])
 
 
+_ONNX = {"gelu": "Gelu", "hard_swish": "HardSwish", "sigmoid": "Sigmoid", "tanh": "Tanh"}
+
+
+def _write_activation(form: OnnxForm, node: Node) -> None:
+    form.write(node, _ONNX[text(node.attrs, "function")])
+
+
 ACTIVATION = register(
     OpDef(
         "activation",
@@ -71,6 +80,7 @@ ACTIVATION = register(
         _infer_activation,
         _evaluate_activation,
         op_class=OpClass.INJECTIVE,
+        onnx=_write_activation,
         doc=f"float activation `function`: {', '.join(ACTIVATIONS)}",
     )
 )

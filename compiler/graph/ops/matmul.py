@@ -12,6 +12,7 @@ from daedal.compiler.graph.ops.integer import (
     requantize,
     result_type,
 )
+from daedal.compiler.graph.ops.onnx_form import simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -145,6 +146,7 @@ MATMUL = register(
         _infer_matmul,
         _evaluate_matmul,
         op_class=OpClass.COMPLEX,
+        onnx=simple("MatMul"),
         doc="float product of two computed matrices, with batches",
     )
 )

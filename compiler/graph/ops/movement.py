@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -153,6 +155,30 @@ def _evaluate_resize(arrays: Sequence[Array], types: Sequence[TensorType], attrs
     return repeat(arrays[0], ints(attrs, "factors"))
 
 
+def _write_slice(form: OnnxForm, node: Node) -> None:
+    begins, ends, steps = (ints(node.attrs, name) for name in ("begins", "ends", "steps"))
+    parts = (begins, ends, range(len(begins)), steps)
+    given = [form.constant(list(part), "int64") for part in parts]
+    form.write(node, "Slice", [*node.inputs, *given])
+
+
+def _write_pad(form: OnnxForm, node: Node) -> None:
+    pads = form.constant(ints(node.attrs, "pads"), "int64")
+    form.write(node, "Pad", [node.inputs[0], pads, *node.inputs[1:]])
+
+
+def _write_resize(form: OnnxForm, node: Node) -> None:
+    factors = form.constant(ints(node.attrs, "factors"), "float32")
+    form.write(
+        node,
+        "Resize",
+        [*node.inputs, "", factors],
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+
+
 SLICE = register(
     OpDef(
         "slice",
@@ -161,6 +187,7 @@ SLICE = register(
         _infer_slice,
         _evaluate_slice,
         op_class=OpClass.INJECTIVE,
+        onnx=_write_slice,
         doc="x[begin:end:step] in every axis",
     )
 )
@@ -173,6 +200,7 @@ PAD = register(
         _evaluate_pad,
         num_optional=1,
         op_class=OpClass.INJECTIVE,
+        onnx=_write_pad,
         doc="x with `value` (0) around it; pads are those before every axis, then those after",
     )
 )
@@ -185,6 +213,7 @@ CONCAT = register(
         _evaluate_concat,
         variadic=True,
         op_class=OpClass.INJECTIVE,
+        onnx=simple("Concat", axis="axis"),
         doc="tensors one after the other along `axis`",
     )
 )
@@ -196,6 +225,7 @@ RESIZE = register(
         _infer_resize,
         _evaluate_resize,
         op_class=OpClass.INJECTIVE,
+        onnx=_write_resize,
         doc="nearest-neighbour enlargement: every element `factors` times along each axis",
     )
 )

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -51,6 +53,23 @@ def _evaluate_rms_norm(arrays: Sequence[Array], types: Sequence[TensorType], att
     return np.asarray(_divided(x, number(attrs, "epsilon")) * scale, dtype=np.float32)
 
 
+def _write_layer_norm(form: OnnxForm, node: Node) -> None:
+    form.write(node, "LayerNormalization", axis=-1, epsilon=number(node.attrs, "epsilon"))
+
+
+def _write_rms_norm(form: OnnxForm, node: Node) -> None:
+    """ONNX has the operator from opset 23 on; older ones write it out."""
+    x, scale = node.inputs
+    epsilon = number(node.attrs, "epsilon")
+    if form.opset >= 23:
+        form.write(node, "RMSNormalization", axis=-1, epsilon=epsilon)
+        return
+    squares = form.add("Mul", [x, x])
+    mean = form.add("ReduceMean", [squares, form.constant([-1], "int64")])
+    total = form.add("Add", [mean, form.constant(epsilon, "float32")])
+    form.write(node, "Mul", [form.add("Div", [x, form.add("Sqrt", [total])]), scale])
+
+
 LAYER_NORM = register(
     OpDef(
         "layer_norm",
@@ -59,6 +78,7 @@ LAYER_NORM = register(
         _infer,
         _evaluate_layer_norm,
         num_optional=1,
+        onnx=_write_layer_norm,
         doc="(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis",
     )
 )
@@ -69,6 +89,7 @@ RMS_NORM = register(
         {"epsilon": "float"},
         _infer,
         _evaluate_rms_norm,
+        onnx=_write_rms_norm,
         doc="x / sqrt(mean(x * x) + epsilon) * scale, over the last axis",
     )
 )

@@ -1,9 +1,12 @@
 """Float pooling over NCHW maps, as imported from MaxPool, AveragePool and GlobalAveragePool."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -77,6 +80,28 @@ def _evaluate_avg_pool(arrays: Sequence[Array], types: Sequence[TensorType], att
 
 _WINDOW = {"kernel": "ints", "strides": "ints", "pads": "ints"}
 
+
+def _write_avg_pool(form: OnnxForm, node: Node) -> None:
+    """Pads that do not count lie behind those that do: ONNX's ceil_mode."""
+    pads, counted = ints(node.attrs, "pads"), ints(node.attrs, "counted_pads")
+    attrs: dict[str, Any] = {
+        "kernel_shape": ints(node.attrs, "kernel"),
+        "strides": ints(node.attrs, "strides"),
+    }
+    if not any(counted):
+        form.write(node, "AveragePool", pads=pads, **attrs)
+        return
+    assert pads[:2] == counted[:2], f"{node} counts {counted} of {pads}"
+    form.write(
+        node,
+        "AveragePool",
+        pads=counted,
+        count_include_pad=1,
+        ceil_mode=int(pads != counted),
+        **attrs,
+    )
+
+
 MAX_POOL = register(
     OpDef(
         "max_pool",
@@ -85,6 +110,7 @@ MAX_POOL = register(
         _infer_pool,
         _evaluate_max_pool,
         op_class=OpClass.REDUCTION,
+        onnx=simple("MaxPool", kernel="kernel_shape", strides="strides", pads="pads"),
         doc="float maximum pool",
     )
 )
@@ -96,6 +122,7 @@ AVG_POOL = register(
         _infer_pool,
         _evaluate_avg_pool,
         op_class=OpClass.REDUCTION,
+        onnx=_write_avg_pool,
         doc="float average pool; global pooling has the map as its kernel; of the pads, "
         "counted_pads count as elements",
     )

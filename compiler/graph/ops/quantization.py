@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
@@ -104,6 +107,14 @@ def _evaluate_flip_sign(
     return (arrays[0].view(np.uint8) ^ np.uint8(0x80)).view(other)
 
 
+def _write_flip_sign(form: OnnxForm, node: Node) -> None:
+    result = np.dtype(form.graph.types[node.output].dtype)
+    wide = form.add("Cast", node.inputs, to=onnx.TensorProto.INT32)
+    step = form.constant(128 if result == np.uint8 else -128, "int32")
+    moved = form.add("Add", [wide, step])
+    form.write(node, "Cast", [moved], to=onnx.helper.np_dtype_to_tensor_dtype(result))
+
+
 _OPERANDS = ("x", "scale", "zero_point")
 
 QUANTIZE = register(
@@ -114,6 +125,7 @@ QUANTIZE = register(
         _infer_quantize,
         _evaluate_quantize,
         op_class=OpClass.INJECTIVE,
+        onnx=simple("QuantizeLinear", axis="axis"),
         doc="saturate(round(x / scale) + zero_point), in the zero point's type",
     )
 )
@@ -125,6 +137,7 @@ DEQUANTIZE = register(
         _infer_dequantize,
         _evaluate_dequantize,
         op_class=OpClass.INJECTIVE,
+        onnx=simple("DequantizeLinear", axis="axis"),
         doc="(x - zero_point) * scale",
     )
 )
@@ -136,6 +149,7 @@ FLIP_SIGN = register(
         _infer_flip_sign,
         _evaluate_flip_sign,
         op_class=OpClass.INJECTIVE,
+        onnx=_write_flip_sign,
         doc="uint8 to int8 by -128, int8 to uint8 by +128",
     )
 )

@@ -6,13 +6,16 @@ The evaluations define the graph language (`interpreter` runs them).
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy.typing as npt
 
 from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import CPU
+
+if TYPE_CHECKING:
+    from daedal.compiler.graph.ops.onnx_form import WriteOnnx
 
 __all__ = [
     "SAME_ORDER",
@@ -83,6 +86,7 @@ class OpDef:
     evaluate : result array from operand arrays (physical), their types and attributes.
     op_class : what it can be fused with.
     targets : names of the targets of the kit that run it, the preferred one first.
+    onnx : writes a node as ONNX; None: nothing in ONNX means the same.
     is_view : whether it takes no instruction because the result shares the operands' memory.
     doc : one line for listings.
     """
@@ -97,6 +101,7 @@ class OpDef:
     op_class: OpClass = OpClass.OPAQUE
     targets: tuple[str, ...] = (CPU,)
     is_view: bool = False
+    onnx: "WriteOnnx | None" = None
     doc: str = ""
 
     def check(self, operands: Sequence[TensorType], attrs: Attrs) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, require
 from daedal.compiler.graph.types import TensorType
 
@@ -40,6 +42,11 @@ def _evaluate_transpose(
     return np.ascontiguousarray(arrays[0].transpose(ints(attrs, "order")))
 
 
+def _write_reshape(form: OnnxForm, node: Node) -> None:
+    shape = form.constant(ints(node.attrs, "shape"), "int64")
+    form.write(node, "Reshape", [*node.inputs, shape])
+
+
 RESHAPE = register(
     OpDef(
         "reshape",
@@ -48,6 +55,7 @@ RESHAPE = register(
         _infer_reshape,
         _evaluate_reshape,
         op_class=OpClass.INJECTIVE,
+        onnx=_write_reshape,
         doc="row-major reshape; Flatten, Squeeze and Unsqueeze become this",
     )
 )
@@ -59,6 +67,7 @@ TRANSPOSE = register(
         _infer_transpose,
         _evaluate_transpose,
         op_class=OpClass.INJECTIVE,
+        onnx=simple("Transpose", order="perm"),
         doc="permute axes",
     )
 )

@@ -12,9 +12,9 @@ import itertools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load
-from daedal.compiler.tir.linear import Linear, linear
-from daedal.compiler.tir.visit import free_vars, loads
+from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load
+from daedal.compiler.tir.linear import Linear, element_number
+from daedal.compiler.tir.visit import free_vars, loads, walk
 
 __all__ = ["NARROW", "WIDEST", "Registers", "Tiles", "choose_lanes", "choose_tiles"]
 
@@ -75,10 +75,11 @@ def choose_tiles(
     """
     read = loads(value)
     places = {load: _place(load) for load in read}
+    paired = _paired(value)
     best: tuple[float, Tiles] | None = None
     for number, axis in enumerate(axes):
         packed = _packed(read, places, axis, constants)
-        if packed is None:
+        if packed is None or any(places[load].coefficient(axis) not in (0, 2) for load in paired):
             continue
         moving = [load for load in read if axis in _vars(places[load])]
         free = [
@@ -93,7 +94,7 @@ def choose_tiles(
             count = vectors * _product(extent for _, extent in rows)
             # Full lanes; enough sums at once to hide the latency of each.
             score = lanes / (one * vectors) * min(count, 12) + 0.01 * count
-            if any(places[load].coefficient(axis) == 2 for load in moving):
+            if any(places[load].coefficient(axis) == 2 for load in moving if load not in paired):
                 score *= 0.5
             if best is None or score > best[0]:
                 best = score, Tiles(number, lanes, rows, packed)
@@ -157,13 +158,17 @@ def _rows(axes: Sequence[Axis], free: Sequence[int], limit: int) -> tuple[tuple[
 
 def _place(load: Load) -> Linear:
     """The number of the element that `load` reads, as an affine form."""
-    total, step = Linear((), 0), 1
-    for index, extent in zip(reversed(load.indices), reversed(load.buffer.shape), strict=True):
-        form = linear(index)
-        scaled = tuple((term, factor * step) for term, factor in form.terms)
-        total = total + Linear(scaled, form.constant * step)
-        step *= extent
-    return total
+    return element_number(load.indices, load.buffer.shape)
+
+
+def _paired(value: Expr) -> frozenset[Load]:
+    """What is read two elements at a time."""
+    return frozenset(
+        load
+        for node in walk(value)
+        if isinstance(node, Call) and node.name == "dot_pairs"
+        for load in loads(node)
+    )
 
 
 def _vars(form: Linear) -> set[object]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from daedal.compiler import te
+from daedal.compiler.codegen.llvm.function import function_text
 from daedal.compiler.codegen.llvm.intrinsics import is_lowered
 from daedal.compiler.ops.cpu.schedule import schedule_map
 from daedal.compiler.schedule import Schedule
@@ -14,6 +15,8 @@ from daedal.compiler.tir.expr import Expr, eq, ne
 from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.intrinsics import INTRINSICS
 from daedal.compiler.tir.stmt import PrimFunc
+from daedal.native.codegen import assembly_text
+from daedal.native.levels import level_cpu
 from tests.support.machine_code import run_machine_code
 from tests.support.tensor_programs import inputs_of, matmul, stencil
 
@@ -106,7 +109,13 @@ def test_bools() -> None:
     check(func, values("bool"), values("bool", 6))
 
 
-@pytest.mark.parametrize("name", [name for name in INTRINSICS if is_lowered(name)])
+OWN_TYPES = ("dot_pairs", "nearest")
+"""Intrinsics whose arguments or results have one type, with tests of their own."""
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in INTRINSICS if is_lowered(name) and name not in OWN_TYPES]
+)
 def test_intrinsics(name: str) -> None:
     intrinsic = INTRINSICS[name]
     count = len(intrinsic.parameters)
@@ -120,6 +129,53 @@ def test_intrinsics(name: str) -> None:
         # The C library and numpy round some functions differently in the last place.
         rtol = {"float16": 2e-3, "float32": 4e-6, "float64": 1e-13}.get(dtype, 0.0)
         check(func, *(values(dtype, 5 + number) for number in range(count)), rtol=rtol)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nearest(dtype: str) -> None:
+    drawn = np.random.default_rng(6).normal(size=SHAPE).astype(dtype) * 1000
+    drawn[0, :4] = (0.5, 1.5, -2.5, 2.0**30)
+    check(mapped(te.nearest, dtype), drawn)
+
+
+def test_pairs() -> None:
+    """Elements that lie side by side, one pair for all lanes, and elements of four tensors."""
+    rng = np.random.default_rng(7)
+    x = te.placeholder((3, 8), "int16", "x0")
+    w = te.placeholder((4, 37, 2), "int8", "x1")
+    apart = te.placeholder((3, 37), "int16", "x2")
+
+    def sums(i: Expr, j: Expr) -> Expr:
+        pairs = (x[i, 4], x[i, 5]), (w[2, j, 0].astype("int16"), w[2, j, 1].astype("int16"))
+        others = (apart[i, j], x[i, 0]), (apart[2, j], apart[i, 36 - j])
+        return te.dot_pairs(*pairs) + te.dot_pairs(*others)
+
+    y = te.compute(SHAPE, sums, "y")
+    func = schedule_map(te.create_prim_func([x, w, apart], [y]), "y")
+    arrays = [
+        rng.integers(*limits(item.dtype), item.shape, dtype=item.dtype, endpoint=True)
+        for item in (x, w, apart)
+    ]
+    check(func, *arrays)
+
+
+PAIRS = {
+    "x86-64": "\tpmaddwd",
+    "x86-64-v3": "\tvpmaddwd\t(",
+    "x86-64-v4": "%zmm",
+    "aarch64": "\tsmlal",
+}
+"""What is among the instructions of a sum of pairs, by level."""
+
+
+@pytest.mark.parametrize("level", PAIRS)
+def test_pairs_are_one_instruction(level: str) -> None:
+    a, b = (te.placeholder((16, 2), "int16", f"x{number}") for number in range(2))
+    y = te.compute((16,), lambda i: te.dot_pairs((a[i, 0], a[i, 1]), (b[i, 0], b[i, 1])), "y")
+    text = function_text(schedule_map(te.create_prim_func([a, b], [y]), "y"), "tested")
+    assembly = assembly_text(text, level_cpu(level))
+    assert PAIRS[level] in assembly
+    assert level == "aarch64" or "pmulld" not in assembly
 
 
 @pytest.mark.parametrize("optimized", [False, True])

@@ -183,7 +183,19 @@ def test_every_intrinsic_has_a_function() -> None:
         assert callable(getattr(te, name)), name
         assert intrinsic.kind in ("integer", "float", "number")
     tested = {*REFERENCE, "bit_and", "bit_or", "bit_xor", "bit_not", "popcount"}
+    tested |= {"dot_pairs", "nearest"}
     assert tested | {"requantize", "shift_even", "shift_right_even"} == set(INTRINSICS)
+
+
+def test_nearest_takes_halves_to_even() -> None:
+    column = np.array([0.5, 1.5, -0.5, -2.5, 2.0**31 - 1, 0.4999999999], dtype=np.float64)
+    assert applied(te.nearest, column) == [0, 2, 0, -2, 2**31 - 1, 0]
+
+
+def test_pairs_are_multiplied_and_added_as_int32() -> None:
+    columns = [np.array(values, np.int16) for values in ((7, -32768), (2, 1), (3, -32768), (5, 9))]
+    found = applied(lambda a, b, c, d: te.dot_pairs((a, b), (c, d)), *columns)
+    assert found == [7 * 3 + 2 * 5, 2**30 + 9]
 
 
 def test_extremes_do_not_warn() -> None:

@@ -278,4 +278,5 @@ def _rescales(
 ) -> str:
     """One row of parameters for each operand, which brings it to the scale of `q`."""
     biases = np.array([-x.zero_point for x in operands])
-    return context.params(node, output, biases, np.array([x.scale / q.scale for x in operands]))
+    ratios = np.array([x.scale / q.scale for x in operands])
+    return context.params(node, output, biases, ratios, max(x.largest for x in operands))

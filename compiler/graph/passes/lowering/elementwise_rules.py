@@ -22,6 +22,9 @@ __all__ = [
     "lower_sub",
 ]
 
+LARGEST_PRODUCT = 255 * 255
+"""Of two 8-bit integers less their zero points."""
+
 
 def lower_dequantize(
     context: LoweringContext, node: Node, q: Quantization, output: str
@@ -73,7 +76,9 @@ def _lower_sum(
         )
     else:
         ratios = (a.scale / q.scale, b.scale / q.scale)
-        (factor_a, factor_b), shift = shared_factors(node, ratios, summed=True)
+        (factor_a, factor_b), shift = shared_factors(
+            node, ratios, summed=True, bits=context.factor_bits
+        )
         multiplier = 1
     factor_a, factor_b = sign_a * factor_a, sign_b * factor_b
     bias = -(factor_a * a.zero_point + factor_b * b.zero_point)
@@ -97,7 +102,7 @@ def lower_mul(context: LoweringContext, node: Node, q: Quantization, output: str
         return None
     a, b, _ = found
     ratios = np.array([a.scale * b.scale / q.scale])
-    params = context.params(node, output, np.zeros(1, dtype=np.int64), ratios)
+    params = context.params(node, output, np.zeros(1, dtype=np.int64), ratios, LARGEST_PRODUCT)
     attrs = {"zero_point_a": a.zero_point, "zero_point_b": b.zero_point, **q.attrs}
     return context.builder.add(
         "q_mul", [a.name, b.name, params], attrs, output=output, name=node.name
@@ -123,7 +128,9 @@ def lower_leaky_relu(
     assert isinstance(slope, float)
     ratio = x.scale / q.scale
     ratios = (ratio, ratio * abs(slope))
-    (positive, negative), shift = shared_factors(node, ratios, summed=False)
+    (positive, negative), shift = shared_factors(
+        node, ratios, summed=False, bits=context.factor_bits
+    )
     if (
         (q.zero_point, q.low, q.high) == (x.zero_point, -128, 127)
         and positive == 1 << shift

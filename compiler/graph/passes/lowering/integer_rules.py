@@ -7,7 +7,7 @@ from operator import mul
 
 import numpy as np
 
-from daedal.common.errors import ModelError
+from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.passes.lowering.attention_rule import lower_attention
@@ -198,12 +198,24 @@ def _layer_operands(
                 "quantize the model again"
             )
         biases = steps.astype(np.int64)
+        _check_biases(node, (real / product_scales - steps) * (product_scales / q.scale), context)
     totals = sums(weights.values.astype(np.int64))
     largest = int(np.abs(wide).sum(axis=1).max()) * 128
     check_sums(node, largest, context.accumulator_bits)
     ratios = np.tile(product_scales / q.scale, len(totals))
-    params = context.params(node, output, (biases - x.zero_point * totals).reshape(-1), ratios)
+    shifted = (biases - x.zero_point * totals).reshape(-1)
+    params = context.params(node, output, shifted, ratios, largest)
     return [x.name, _weight_constant(context, weights.name, weights.values), params]
+
+
+def _check_biases(node: Node, errors: Array, context: LoweringContext) -> None:
+    """Raise UnsupportedError where rounding a bias moves results by too much."""
+    worst = float(np.abs(errors).max())
+    if worst > context.bias_error:
+        raise UnsupportedError(
+            "biases must be multiples of the scales of map and weights together, not off by "
+            f"{worst:.3g} units of the result ({node}); quantize the biases"
+        )
 
 
 def _weight_constant(context: LoweringContext, name: str, values: Array) -> str:

@@ -4,7 +4,9 @@ This is the only pass that may change results. With the same inputs, each operat
 onnxruntime by at most one unit in the last place of its output. Every later pass is exact.
 """
 
-from collections.abc import Collection
+import math
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 import numpy as np
 
@@ -13,8 +15,12 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.lowering.function_rule import lower_function
 from daedal.compiler.graph.passes.lowering.integer_rules import RULES
-from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
-from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
+from daedal.compiler.graph.passes.lowering.requantization import (
+    FACTOR_BITS,
+    Quantization,
+    QuantizedTensor,
+)
 from daedal.compiler.graph.unfit import UnfitLayers
 
 __all__ = ["lower_qdq"]
@@ -29,6 +35,10 @@ def lower_qdq(
     tables: bool = False,
     wide: bool = False,
     rows: bool = False,
+    factor_bits: int = FACTOR_BITS,
+    product_bits: int | None = None,
+    bias_error: float = math.inf,
+    rules: Mapping[str, Rule] = RULES,
 ) -> Graph:
     """Replace float operators between `dequantize` and `quantize` by integer operators.
 
@@ -49,6 +59,10 @@ def lower_qdq(
     wide : whether the variant has results of 16 bits; without them, the host computes such tensors
         and what reads them.
     rows : whether the variant computes softmax and norms.
+    factor_bits : magnitude bits of the factors of a sum.
+    product_bits : which a sum times its multiplier may have; None: any.
+    bias_error : units of a result by which rounding a bias may move it; others stay floats.
+    rules : of the float operators that become integer ones.
 
     Before::
 
@@ -77,9 +91,19 @@ def lower_qdq(
             "--target cpu"
         )
     try:
-        return _Lowering(
-            graph, multiplier_bits, accumulator_bits, on_host, tables, wide, rows
-        ).run()
+        context = partial(
+            LoweringContext,
+            graph,
+            multiplier_bits=multiplier_bits,
+            accumulator_bits=accumulator_bits,
+            rules=rules,
+            factor_bits=factor_bits,
+            product_bits=product_bits,
+            bias_error=bias_error,
+            function_rule=lower_function if tables else None,
+            rows=rows,
+        )
+        return _Lowering(graph, on_host, wide, context).run()
     except RecursionError as error:
         # The rules follow chains of reshapes and pools recursively; real chains are short.
         raise ModelError(
@@ -94,12 +118,9 @@ class _Lowering:
     def __init__(
         self,
         graph: Graph,
-        multiplier_bits: int,
-        accumulator_bits: int,
         on_host: Collection[str],
-        tables: bool,
         wide: bool,
-        rows: bool,
+        context: Callable[..., LoweringContext],
     ) -> None:
         self._graph = graph
         self._wide = wide
@@ -108,16 +129,7 @@ class _Lowering:
         self._builder = GraphBuilder(graph.name, graph)
         self._integer_names: dict[str, str] = {}
         self._unfit: dict[str, UserError] = {}
-        self._context = LoweringContext(
-            graph,
-            self._builder,
-            multiplier_bits,
-            accumulator_bits,
-            self._view,
-            RULES,
-            lower_function if tables else None,
-            rows,
-        )
+        self._context = context(builder=self._builder, view=self._view)
 
     def run(self) -> Graph:
         self._builder.copy_inputs()

@@ -4,6 +4,7 @@ A rule computes a float tensor, quantized as requested, with integer operators, 
 of the result. None means that the tensor cannot be computed from integers.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,6 +14,7 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import IDENTITY
 from daedal.compiler.graph.passes.lowering.requantization import (
+    FACTOR_BITS,
     Quantization,
     QuantizedTensor,
     make_params,
@@ -29,6 +31,8 @@ _WIDE_RESULTS = frozenset(
 """Operators that can have wide results; of products of two tensors that are not constant, only
 those of matrices."""
 
+LARGEST_ACCUMULATOR = 1 << 31
+
 ON_GRID = ("max_pool", "pad", "relu", "reshape", "resize", "slice", "transpose")
 """Operators whose result holds only values of their operand, or a real 0, which every quantization
 has: pads of another value are not among them."""
@@ -42,7 +46,10 @@ class LoweringContext:
     ----------
     graph : the graph that is lowered.
     builder : the one that is built.
-    multiplier_bits, accumulator_bits : widths of the variant.
+    multiplier_bits, accumulator_bits : widths of the target.
+    factor_bits : magnitude bits of the factors of a sum.
+    product_bits : which a sum times its multiplier may have; None: any.
+    bias_error : units of a result by which rounding a bias may move it.
     view : the integer tensor that a float tensor is directly dequantized from, else None.
     rules : the rule of each float operator.
     function_rule : computes functions of one quantized tensor, before any other rule; None if the
@@ -57,13 +64,27 @@ class LoweringContext:
     accumulator_bits: int
     view: Callable[[str], QuantizedTensor | None]
     rules: Mapping[str, "Rule"]
+    factor_bits: int = FACTOR_BITS
+    product_bits: int | None = None
+    bias_error: float = math.inf
     function_rule: "FunctionRule | None" = None
     rows: bool = False
     resolved: dict[str, QuantizedTensor | None] = field(default_factory=dict)
 
-    def params(self, node: Node, output: str, biases: Array, ratios: Array) -> str:
-        """Define the parameter constant of an integer operator."""
-        values = make_params(node, biases, ratios, self.multiplier_bits, self.accumulator_bits)
+    def params(
+        self,
+        node: Node,
+        output: str,
+        biases: Array,
+        ratios: Array,
+        largest: int = LARGEST_ACCUMULATOR,
+    ) -> str:
+        """Define the parameter constant of an integer operator, whose sums reach `largest`."""
+        bits = self.multiplier_bits
+        if self.product_bits is not None:
+            total = largest + int(np.abs(biases).max())
+            bits = min(bits, self.product_bits - total.bit_length())
+        values = make_params(node, biases, ratios, bits, self.accumulator_bits)
         return self.define_params(output, values)
 
     def define_params(self, output: str, rows: Array) -> str:
@@ -80,7 +101,7 @@ class LoweringContext:
         if (x.scale, x.zero_point) == (q.scale, q.zero_point):
             return self.define_params(output, IDENTITY), replace(q, zero_point=0)
         biases, ratios = np.array([-x.zero_point]), np.array([x.scale / q.scale])
-        return self.params(node, output, biases, ratios), q
+        return self.params(node, output, biases, ratios, x.largest), q
 
     def lower(self, tensor: str, q: Quantization, output: str) -> str | None:
         """Compute the float `tensor`, quantized as `q`, as the integer tensor `output`.

@@ -41,7 +41,7 @@ def lower_avg_pool(
     divisors = tuple(sorted({row * column for row in set(rows) for column in set(columns)}))
     biases = np.full(len(divisors), -kernel[0] * kernel[1] * x.zero_point)
     ratios = x.scale / q.scale / np.array(divisors, dtype=np.float64)
-    params = context.params(node, output, biases, ratios)
+    params = context.params(node, output, biases, ratios, kernel[0] * kernel[1] * x.largest)
     attrs = {
         "kernel": kernel,
         "strides": node.attrs["strides"],

@@ -136,11 +136,11 @@ def make_params(
 
 
 def shared_factors(
-    node: Node, ratios: Sequence[float], *, summed: bool
+    node: Node, ratios: Sequence[float], *, summed: bool, bits: int = FACTOR_BITS
 ) -> tuple[tuple[int, ...], int]:
     """Integers `f` and one shift `s` with ``ratio ~ f * 2**-s`` for every one of `ratios`.
 
-    The largest keeps all of its `FACTOR_BITS` bits; powers of two in common are left out, which
+    The largest keeps all of its `bits`; powers of two in common are left out, which
     changes no result: factors of 1 multiply nothing.
 
     Raises
@@ -150,7 +150,7 @@ def shared_factors(
         or if `summed` the sum of all, could be off by more than a step of the result.
     """
     try:
-        _, shift = numerics.quantize_multiplier(max(ratios), FACTOR_BITS)
+        _, shift = numerics.quantize_multiplier(max(ratios), bits)
     except ValueError as error:
         raise UnsupportedError(f"{error} ({node}); quantize the model again") from error
     factors = [round(float(np.ldexp(ratio, shift))) for ratio in ratios]

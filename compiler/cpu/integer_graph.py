@@ -1,0 +1,91 @@
+"""`integer_graph`: a quantized model as a graph with integer operators, for processors.
+
+The same pass lowers quantized operators for the accelerator (`lower_qdq`); here it has multipliers
+of more bits, as many as float64 is exact for. An operator that processors have no integer code for
+stays between its dequantize and its quantize, in floating point.
+"""
+
+import onnx
+
+from daedal.common.errors import UserError
+from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.passes import (
+    eliminate_common_subexpressions,
+    eliminate_dead_code,
+    fold_batch_norm,
+    fold_bias,
+    fold_constants,
+    lower_qdq,
+    simplify_reshapes,
+)
+from daedal.compiler.graph.passes.lowering.integer_rules import RULES
+from daedal.compiler.graph.unfit import UnfitLayers
+from daedal.compiler.ops.integer.requantize import FACTOR_BITS, MULTIPLIER_BITS, PRODUCT_BITS
+from daedal.compiler.ops.integer.table import LOWERINGS, lacks
+from daedal.compiler.targets.fallback import Fallback
+
+__all__ = ["integer_graph"]
+
+OLDEST_OPSET = 21
+"""In which the forms of ONNX that other nodes are written in are defined."""
+BIAS_ERROR = 2.0**-10
+"""Units of a result: a tie that moves by less is rare."""
+
+IN_FLOAT = frozenset(
+    (*("activation", "conv_transpose2d", "layer_norm", "matmul", "rms_norm", "softmax"),)
+)
+"""Operators that processors compute as floats."""
+
+
+def integer_graph(model: onnx.ModelProto) -> Graph | None:
+    """The graph of a checked model; None where it has no integer operator.
+
+    Tensors whose types or shapes a graph does not have are outside it (`Graph.outside`).
+    """
+    opset = max((item.version for item in model.opset_import if item.domain == ""), default=1)
+    quantizes = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
+    if not quantizes or opset < OLDEST_OPSET:
+        return None
+    try:
+        graph = _lowered(load_onnx(model))
+    except UserError:  # what the graph refuses is lowered, or interpreted, node by node
+        return None
+    return graph if any(node.op in LOWERINGS for node in graph.nodes) else None
+
+
+def _lowered(graph: Graph) -> Graph:
+    """Raises UserError where a node can run neither as integers nor as ONNX."""
+    for run in (fold_constants, simplify_reshapes, eliminate_dead_code, fold_bias, fold_batch_norm):
+        graph = run(graph)
+    fallback = Fallback(graph)
+    while True:
+        try:
+            lowered = lower_qdq(
+                graph,
+                multiplier_bits=MULTIPLIER_BITS,
+                factor_bits=FACTOR_BITS,
+                product_bits=PRODUCT_BITS,
+                bias_error=BIAS_ERROR,
+                rules={op: rule for op, rule in RULES.items() if op not in IN_FLOAT},
+                on_host=fallback.reasons,
+            )
+            lowered = eliminate_common_subexpressions(eliminate_dead_code(lowered))
+            _check(lowered)
+            return lowered
+        except UnfitLayers as unfit:
+            fallback.add([unfit], unfit.graph)
+
+
+def _check(graph: Graph) -> None:
+    """Raise UnfitLayers for all nodes that do not run."""
+    errors = {
+        node.output: UserError(reason) for node in graph.nodes if (reason := _lacks(graph, node))
+    }
+    if errors:
+        raise UnfitLayers(graph, errors)
+
+
+def _lacks(graph: Graph, node: Node) -> str:
+    return "" if get_op(node.op).onnx is not None else lacks(graph, node)

@@ -1,0 +1,100 @@
+"""`IntegerTensors`: integer operators of the graph become tensor expressions of a program."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from daedal.compiler import te
+from daedal.compiler.codegen.llvm.support import check_code
+from daedal.compiler.cpu.program import OWN, Computed, TensorProgram, View
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
+from daedal.compiler.ops.integer.maps import Map, from_plain, is_map, to_plain
+from daedal.compiler.ops.integer.operation import IntegerOperation
+from daedal.compiler.ops.integer.table import LOWERINGS
+from daedal.compiler.ops.onnx.operation import ResultType, buffer_shape
+from daedal.compiler.te.lower import topological
+from daedal.compiler.tir.expr import Expr
+
+__all__ = ["IntegerTensors", "is_parameter"]
+
+
+def is_parameter(graph: Graph, name: str) -> bool:
+    """Whether a constant has parameters of integer operators, which have it in their formulas."""
+    return graph.types[name].dtype == PARAMETER_DTYPE and all(
+        node.op in LOWERINGS for node in graph.users[name]
+    )
+
+
+class IntegerTensors:
+    """The tensors that integer operators read and write (`compiler.ops.integer.operation`).
+
+    A map has its channels last as long as only integer operators read it; its elements in the order
+    of its axes are a tensor of their own, which is computed where something reads it.
+
+    Parameters
+    ----------
+    program : what is added to.
+    number : gives a number that no other tensor has.
+    """
+
+    def __init__(self, program: TensorProgram, number: Callable[[], int]) -> None:
+        self._program = program
+        self._number = number
+        self._maps: dict[str, Map] = {}
+
+    def add(self, graph: Graph, node: Node) -> None:
+        """Add an integer node of a graph."""
+        name, kind = node.output, graph.types[node.output]
+        tensor = LOWERINGS[node.op].lower(IntegerOperation(graph, node, self))
+        if is_map(kind):
+            self._maps[name] = Map(tensor, kind.shape)
+            tensor = to_plain(self._maps[name], self.compute)
+        for item in topological([tensor], self._program.tensors.values()):
+            check_code(item)
+        self._define(name, tensor, kind.shape)
+
+    def plain(self, name: str) -> te.Tensor:
+        """See `Tensors.plain`."""
+        return self._program.tensors[name]
+
+    def map(self, name: str) -> Map:
+        """See `Tensors.map`."""
+        if name not in self._maps:
+            shape = self._program.types[name].shape
+            self._maps[name] = from_plain(self.plain(name), shape, self.compute)
+        return self._maps[name]
+
+    def has_map(self, name: str) -> bool:
+        """See `Tensors.has_map`."""
+        return name in self._maps
+
+    def viewed(self, tensor: te.Tensor, shape: Sequence[int]) -> te.Tensor:
+        """See `Tensors.viewed`."""
+        source, name = f"{OWN}{self._number()}", f"{OWN}{self._number()}"
+        self._define(source, tensor, tensor.shape)
+        view = te.placeholder(tuple(shape), tensor.dtype, f"p{self._number()}")
+        self._program.tensors[name] = view
+        self._program.types[name] = ResultType(tuple(shape), tensor.dtype)
+        self._program.steps.append(View(name, source))
+        return view
+
+    def table(self, value: Array) -> te.Tensor:
+        """See `Tensors.table`."""
+        array = np.ascontiguousarray(value)
+        name = f"{OWN}{self._number()}"
+        tensor = te.placeholder(array.shape, array.dtype.name, f"p{self._number()}")
+        self._program.tensors[name] = tensor
+        self._program.types[name] = ResultType(array.shape, array.dtype.name)
+        self._program.constants[name] = array
+        return tensor
+
+    def compute(self, shape: Sequence[int], formula: Callable[..., Expr]) -> te.Tensor:
+        """See `Tensors.compute`."""
+        return te.compute(buffer_shape(shape), formula, f"q{self._number()}")
+
+    def _define(self, name: str, tensor: te.Tensor, shape: Sequence[int]) -> None:
+        kind = ResultType(tuple(shape), tensor.dtype)
+        self._program.tensors[name] = tensor
+        self._program.types[name] = kind
+        self._program.steps.append(Computed((name,), (tensor,)))

@@ -1,0 +1,78 @@
+"""`TensorProgram`: a model in tensor expressions, as `compiler.cpu.importer` makes it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+import onnx
+
+from daedal.compiler import te
+from daedal.compiler.ops.onnx.operation import ResultType
+
+__all__ = ["OWN", "STANDARD", "Computed", "Interpreted", "Joined", "TensorProgram", "View"]
+
+Array = npt.NDArray[Any]
+
+STANDARD = ("", "ai.onnx")
+"""Names of ONNX's standard domain."""
+OWN = "\0"
+"""Begins the names of tensors that the model does not have, and no model can."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A node as tensors, one per result."""
+
+    names: tuple[str, ...]
+    tensors: tuple[te.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor with the elements of `source` in the same order."""
+
+    name: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The tensors `sources` one after the other along `axis`."""
+
+    name: str
+    sources: tuple[str, ...]
+    axis: int
+
+
+@dataclass(frozen=True)
+class Interpreted:
+    """A node without a tensor expression, and why."""
+
+    node: onnx.NodeProto
+    reason: str
+
+
+@dataclass
+class TensorProgram:
+    """A model in tensor expressions.
+
+    Attributes
+    ----------
+    tensors : placeholder or computation of every tensor of static type, by name.
+    types : ONNX's shape and numpy's dtype of these.
+    opsets : versions of the operator sets by domain.
+    constants : values by name.
+    """
+
+    opsets: tuple[tuple[str, int], ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    steps: list[Computed | View | Joined | Interpreted] = field(default_factory=list)
+    tensors: dict[str, te.Tensor] = field(default_factory=dict)
+    types: dict[str, ResultType] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def opset(self) -> int:
+        """Version of the standard operator set."""
+        return max((version for domain, version in self.opsets if domain in STANDARD), default=1)

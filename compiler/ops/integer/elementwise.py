@@ -1,0 +1,94 @@
+"""Sums, products and changes of scale, element by element."""
+
+from collections.abc import Callable, Sequence
+
+from daedal.compiler import te
+from daedal.compiler.ops.integer.operation import IntegerLowering, IntegerOperation
+from daedal.compiler.ops.integer.requantize import Requantization, by_number
+from daedal.compiler.tir.expr import Expr, FloatImm, IntImm
+
+__all__ = ["LOWERINGS"]
+
+
+def _computed(
+    operation: IntegerOperation, element: Callable[[list[te.Tensor], Sequence[Expr]], Expr]
+) -> te.Tensor:
+    """The tensor of `element`, of the operands as they lie in memory, at each place."""
+    count = len(operation.node.inputs) - 1
+    operands = [operation.tensor(index) for index in range(count)]
+    return operation.compute(operands[0].shape, lambda *i: element(operands, i))
+
+
+def _read(operand: te.Tensor, i: Sequence[Expr]) -> Expr:
+    """An element as int32; extents of 1 are repeated."""
+    places = (
+        IntImm(0) if extent == 1 else index for index, extent in zip(i, operand.shape, strict=True)
+    )
+    return operand[tuple(places)].astype("int32")
+
+
+def _finish(operation: IntegerOperation) -> Callable[[Expr], Expr]:
+    finish = Requantization(operation, operation.constant(-1))
+    return lambda acc: finish(acc, by_number)
+
+
+def _lower_add(operation: IntegerOperation) -> te.Tensor:
+    finish = _finish(operation)
+    factors = [operation.whole(f"multiplier_{role}") for role in "ab"]
+
+    def element(operands: list[te.Tensor], i: Sequence[Expr]) -> Expr:
+        a, b = (
+            _read(item, i).astype("float64") * float(by)
+            for item, by in zip(operands, factors, strict=True)
+        )
+        return finish(a + b)
+
+    return _computed(operation, element)
+
+
+def _lower_mul(operation: IntegerOperation) -> te.Tensor:
+    finish = _finish(operation)
+    zeros = [operation.whole(f"zero_point_{role}") for role in "ab"]
+
+    def element(operands: list[te.Tensor], i: Sequence[Expr]) -> Expr:
+        a, b = (_read(item, i) - zero for item, zero in zip(operands, zeros, strict=True))
+        return finish(a * b)
+
+    return _computed(operation, element)
+
+
+def _lower_leaky_relu(operation: IntegerOperation) -> te.Tensor:
+    finish, zero = _finish(operation), operation.whole("zero_point_x")
+    factors = [operation.whole(f"multiplier_{sign}") for sign in ("negative", "positive")]
+
+    def element(operands: list[te.Tensor], i: Sequence[Expr]) -> Expr:
+        centred = _read(operands[0], i) - zero
+        factor = te.select(centred < 0, *(FloatImm(float(by), "float64") for by in factors))
+        return finish(centred.astype("float64") * factor)
+
+    return _computed(operation, element)
+
+
+def _lower_requantize(operation: IntegerOperation) -> te.Tensor:
+    finish = _finish(operation)
+    return _computed(operation, lambda operands, i: finish(_read(operands[0], i)))
+
+
+def _lower_max_requantized(operation: IntegerOperation) -> te.Tensor:
+    finish = _finish(operation)
+
+    def element(operands: list[te.Tensor], i: Sequence[Expr]) -> Expr:
+        (x,) = operands
+        return te.maximum(x[tuple(i)], finish(_read(x, i)))
+
+    return _computed(operation, element)
+
+
+LOWERINGS = {
+    "q_add": IntegerLowering(_lower_add),
+    "q_leaky_relu": IntegerLowering(_lower_leaky_relu),
+    "q_max_requantized": IntegerLowering(_lower_max_requantized),
+    "q_mul": IntegerLowering(_lower_mul),
+    "q_requantize": IntegerLowering(_lower_requantize),
+}
+"""By operator."""

@@ -1,0 +1,65 @@
+"""Maps with their channels last, in blocks of lanes: (N, H, W, C / 16, 16).
+
+The last block is filled up with channels that mean nothing: weights there are 0, and nothing else
+mixes channels.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from daedal.compiler import te
+from daedal.compiler.graph.types import TensorType
+from daedal.compiler.tir.expr import Expr
+
+__all__ = ["LANES", "Map", "blocks", "from_plain", "is_map", "map_shape", "to_plain"]
+
+LANES = 16
+"""Channels of a block: two vectors of AVX2's, one of AVX-512's."""
+
+MAP_RANK = 4
+
+
+def blocks(channels: int) -> int:
+    """Blocks that hold so many channels."""
+    return -(-channels // LANES)
+
+
+def map_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape in memory of a map (N, C, H, W)."""
+    images, channels, *extents = shape
+    return (images, *extents, blocks(channels), LANES)
+
+
+def is_map(kind: TensorType) -> bool:
+    """Whether a tensor of this type has its channels last in memory."""
+    return kind.rank == MAP_RANK and kind.dtype == "int8"
+
+
+@dataclass(frozen=True)
+class Map:
+    """A map in memory, and its logical shape (N, C, H, W)."""
+
+    tensor: te.Tensor
+    shape: tuple[int, ...]
+
+
+Compute = Callable[[Sequence[int], Callable[..., Expr]], te.Tensor]
+
+
+def to_plain(source: Map, compute: Compute) -> te.Tensor:
+    """The elements of a map as (N, C, H, W)."""
+
+    def formula(n: Expr, c: Expr, h: Expr, w: Expr) -> Expr:
+        return source.tensor[n, h, w, c // LANES, c % LANES]
+
+    return compute(source.shape, formula)
+
+
+def from_plain(tensor: te.Tensor, shape: Sequence[int], compute: Compute) -> Map:
+    """The map of a tensor (N, C, H, W); its last block is filled up with zeros."""
+    read = tensor if shape[1] % LANES == 0 else tensor.padded(0)
+
+    def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        return read[n, block * LANES + lane, h, w]
+
+    return Map(compute(map_shape(shape), formula), tuple(shape))

@@ -1,0 +1,102 @@
+"""Parts, joins, pads and enlargements of maps, each with a change of scale."""
+
+from daedal.compiler import te
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.ops.integer.maps import LANES, map_shape
+from daedal.compiler.ops.integer.operation import IntegerLowering, IntegerOperation
+from daedal.compiler.ops.integer.requantize import Requantization, by_number
+from daedal.compiler.tir.expr import Expr
+
+__all__ = ["LOWERINGS"]
+
+MAX_JOINED = 8
+"""Maps among which a formula chooses for each element."""
+
+
+def _lower_slice(operation: IntegerOperation) -> te.Tensor:
+    x, finish = operation.map(0).tensor, Requantization(operation, operation.constant(1))
+    begins, steps = operation.ints("begins"), operation.ints("steps")
+    whole = begins[1] % LANES == 0 and steps[1] == 1
+
+    def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        places = [begins[2] + h * steps[2], begins[3] + w * steps[3]]
+        if whole:
+            return finish(
+                x[n, *places, block + begins[1] // LANES, lane].astype("int32"), by_number
+            )
+        channel = begins[1] + (block * LANES + lane) * steps[1]
+        element = x.padded(0)[n, *places, channel // LANES, channel % LANES]
+        return finish(element.astype("int32"), by_number)
+
+    return operation.compute(map_shape(operation.kind.shape), formula)
+
+
+def _lower_pad(operation: IntegerOperation) -> te.Tensor:
+    x = operation.map(0).tensor.padded(operation.whole("pad_value"))
+    finish = Requantization(operation, operation.constant(1))
+    _, _, top, left, *_ = operation.ints("pads")
+
+    def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        return finish(x[n, h - top, w - left, block, lane].astype("int32"), by_number)
+
+    return operation.compute(map_shape(operation.kind.shape), formula)
+
+
+def _pad_lacks(graph: Graph, node: Node) -> str:
+    pads = node.attrs["pads"]
+    assert isinstance(pads, tuple)
+    count = len(pads) // 2
+    moves = [pads[axis] for axis in (0, 1, count, count + 1)]
+    return "pads must lie around height and width" if any(moves) else ""
+
+
+def _lower_resize(operation: IntegerOperation) -> te.Tensor:
+    x, finish = operation.map(0).tensor, Requantization(operation, operation.constant(1))
+    _, _, rows, columns = operation.ints("factors")
+
+    def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        return finish(x[n, h // rows, w // columns, block, lane].astype("int32"), by_number)
+
+    return operation.compute(map_shape(operation.kind.shape), formula)
+
+
+def _lower_concat(operation: IntegerOperation) -> te.Tensor:
+    rows, taken = operation.constant(-1), operation.ints("channels")
+    whole = all(channels % LANES == 0 for channels in taken[:-1])
+    begins = [sum(taken[:number]) for number in range(len(taken))]
+    parts = [
+        (operation.map(number).tensor, Requantization(operation, rows[number : number + 1]), begin)
+        for number, begin in enumerate(begins)
+    ]
+
+    def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        def element(x: te.Tensor, finish: Requantization, begin: int) -> Expr:
+            if whole:
+                read = x.padded(0)[n, h, w, block - begin // LANES, lane]
+            else:
+                channel = block * LANES + lane - begin
+                read = x.padded(0)[n, h, w, channel // LANES, channel % LANES]
+            return finish(read.astype("int32"), by_number)
+
+        value = element(*parts[0])
+        for part in parts[1:]:
+            begin = part[-1]
+            behind = block >= begin // LANES if whole else block * LANES + lane >= begin
+            value = te.select(behind, element(*part), value)
+        return value
+
+    return operation.compute(map_shape(operation.kind.shape), formula)
+
+
+def _concat_lacks(graph: Graph, node: Node) -> str:
+    count = len(node.inputs) - 1
+    return "" if count <= MAX_JOINED else f"a join must have at most {MAX_JOINED} maps, not {count}"
+
+
+LOWERINGS = {
+    "q_concat": IntegerLowering(_lower_concat, _concat_lacks),
+    "q_pad": IntegerLowering(_lower_pad, _pad_lacks),
+    "q_resize": IntegerLowering(_lower_resize),
+    "q_slice": IntegerLowering(_lower_slice),
+}
+"""By operator."""

@@ -1,0 +1,112 @@
+"""`IntegerOperation`: an integer node with all that its tensor expressions depend on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from daedal.compiler import te
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.types import TensorType
+from daedal.compiler.ops.integer.maps import LANES, Map, is_map
+from daedal.compiler.tir.expr import Expr
+
+__all__ = ["IntegerLowering", "IntegerOperation", "Tensors"]
+
+
+class Tensors(Protocol):
+    """The tensors of a network so far."""
+
+    def plain(self, name: str) -> te.Tensor:
+        """A tensor whose elements lie in the order of its axes."""
+
+    def map(self, name: str) -> Map:
+        """A map with its channels last."""
+
+    def has_map(self, name: str) -> bool:
+        """Whether a map lies so already."""
+
+    def viewed(self, tensor: te.Tensor, shape: Sequence[int]) -> te.Tensor:
+        """The elements of `tensor`, which is in memory from now on, in another shape."""
+
+    def table(self, value: Array) -> te.Tensor:
+        """An input that holds a constant."""
+
+    def compute(self, shape: Sequence[int], formula: Callable[..., Expr]) -> te.Tensor:
+        """`te.compute` with a name that no other tensor has."""
+
+
+@dataclass(frozen=True)
+class IntegerOperation:
+    """A node, and the graph and the tensors around it."""
+
+    graph: Graph
+    node: Node
+    tensors: Tensors
+
+    @property
+    def kind(self) -> TensorType:
+        """The type of the result."""
+        return self.graph.types[self.node.output]
+
+    def type(self, index: int) -> TensorType:
+        """The type of operand number `index`."""
+        return self.graph.types[self.node.inputs[index]]
+
+    def constant(self, index: int) -> Array:
+        """The value of operand number `index`."""
+        return self.graph.constant(self.node.inputs[index])
+
+    def whole(self, name: str) -> int:
+        """An attribute that is a number."""
+        value = self.node.attrs[name]
+        assert isinstance(value, int)
+        return value
+
+    def ints(self, name: str) -> tuple[int, ...]:
+        """An attribute that has several numbers."""
+        value = self.node.attrs[name]
+        assert isinstance(value, tuple)
+        return value
+
+    def map(self, index: int) -> Map:
+        """Operand number `index`, a map."""
+        return self.tensors.map(self.node.inputs[index])
+
+    def has_map(self, index: int) -> bool:
+        """Whether operand number `index` has its channels last already."""
+        return self.tensors.has_map(self.node.inputs[index])
+
+    def tensor(self, index: int) -> te.Tensor:
+        """Operand number `index`, as a map if the result is one."""
+        name = self.node.inputs[index]
+        return self.tensors.map(name).tensor if is_map(self.kind) else self.tensors.plain(name)
+
+    def plain(self, index: int) -> te.Tensor:
+        """Operand number `index` in the order of its axes."""
+        return self.tensors.plain(self.node.inputs[index])
+
+    def compute(self, shape: Sequence[int], formula: Callable[..., Expr]) -> te.Tensor:
+        """A tensor of this node."""
+        return self.tensors.compute(shape, formula)
+
+    def per_lane(self, values: Array, blocks: int, dtype: str) -> te.Tensor:
+        """A constant with a value per channel in the lanes of `blocks` blocks, 0 behind them."""
+        lanes = np.zeros(blocks * LANES, dtype)
+        lanes[: len(values)] = values
+        return self.tensors.table(lanes.reshape(blocks, LANES))
+
+
+@dataclass(frozen=True)
+class IntegerLowering:
+    """How processors compute an operator.
+
+    Attributes
+    ----------
+    lower : the result, a map (N, H, W, blocks, lanes) if its type has four dimensions, else plain.
+    lacks : why a node of the operator cannot be computed, a clause; empty where it can.
+    """
+
+    lower: Callable[[IntegerOperation], te.Tensor]
+    lacks: Callable[[Graph, Node], str] = lambda _graph, _node: ""

@@ -1,0 +1,66 @@
+"""Pools: the largest or the sum of a window, each channel for itself."""
+
+import numpy as np
+
+from daedal.compiler import te
+from daedal.compiler.graph.graph import Array
+from daedal.compiler.graph.ops.integer_pooling import divisor_indices
+from daedal.compiler.ops.integer.maps import map_shape
+from daedal.compiler.ops.integer.operation import IntegerLowering, IntegerOperation
+from daedal.compiler.ops.integer.requantize import Read, Requantization, by_number
+from daedal.compiler.ops.integer.windows import padded_map, places
+from daedal.compiler.ops.onnx.windows import taps_of
+from daedal.compiler.tir.expr import Expr
+
+__all__ = ["LOWERINGS"]
+
+
+def _lower_max_pool(operation: IntegerOperation) -> te.Tensor:
+    source = padded_map(operation)
+    taps, axes = taps_of(operation.ints("kernel"))
+    shape = map_shape(operation.kind.shape)
+
+    def largest(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        row, column = places(operation, (h, w), taps)
+        return te.max(source[n, row, column, block, lane], axes)
+
+    found = operation.compute(shape, largest)
+    finish = Requantization(operation, operation.constant(1))
+    return operation.compute(shape, lambda *i: finish(found[i].astype("int32"), by_number))
+
+
+def _lower_avg_pool(operation: IntegerOperation) -> te.Tensor:
+    source = padded_map(operation)
+    taps, axes = taps_of(operation.ints("kernel"))
+    shape = map_shape(operation.kind.shape)
+
+    def sums(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        row, column = places(operation, (h, w), taps)
+        return te.sum(source[n, row, column, block, lane].astype("int32"), axes)
+
+    total = operation.compute(shape, sums)
+    finish = Requantization(operation, operation.constant(1))
+    rows = divisor_indices(operation.node.attrs)
+
+    def average(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        return finish(total[n, h, w, block, lane], _by_place(operation, rows, h, w))
+
+    return operation.compute(shape, average)
+
+
+def _by_place(operation: IntegerOperation, rows: Array, h: Expr, w: Expr) -> Read:
+    """The values of the row of parameters that each window has."""
+
+    def read(values: Array) -> Expr:
+        if len(values) == 1:
+            return by_number(values)
+        return operation.tensors.table(np.ascontiguousarray(values[rows]))[h, w]
+
+    return read
+
+
+LOWERINGS = {
+    "q_avg_pool": IntegerLowering(_lower_avg_pool),
+    "q_max_pool": IntegerLowering(_lower_max_pool),
+}
+"""By operator."""

@@ -1,0 +1,86 @@
+"""REQUANTIZE on processors: float64 gives every bit of it.
+
+``clip(rhe((acc + bias) * multiplier * 2**-shift) + zero_point, low, high)``: a float64 holds the
+product of a sum and a multiplier of `PRODUCT_BITS` together, and a power of two changes none of
+its bits.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from daedal.compiler import te
+from daedal.compiler.graph.graph import Array
+from daedal.compiler.ops.integer.maps import blocks
+from daedal.compiler.ops.integer.operation import IntegerOperation
+from daedal.compiler.tir.expr import Expr, FloatImm
+
+__all__ = [
+    "FACTOR_BITS",
+    "MULTIPLIER_BITS",
+    "PRODUCT_BITS",
+    "Read",
+    "Requantization",
+    "by_channel",
+    "by_number",
+]
+
+PRODUCT_BITS = 53
+MULTIPLIER_BITS = 30
+FACTOR_BITS = 24
+"""Magnitude bits of the factors of a sum: with 8-bit integers, sums stay below `PRODUCT_BITS`."""
+
+LARGEST_RATIO = 0.25
+"""Up to which a sum of 33 bits becomes an int32."""
+
+Read = Callable[[Array], Expr]
+"""The value of a parameter for an element of the result, of all values of that parameter."""
+
+
+class Requantization:
+    """How an operator finishes its sums.
+
+    Parameters
+    ----------
+    rows : [bias, multiplier, shift] each, (rows, 3).
+    """
+
+    def __init__(self, operation: IntegerOperation, rows: Array) -> None:
+        self._biases = rows[:, 0].astype(np.float64)
+        self._ratios = np.ldexp(rows[:, 1].astype(np.float64), -rows[:, 2])
+        self._zero = operation.whole("zero_point")
+        self._low, self._high = operation.whole("low"), operation.whole("high")
+
+    def __call__(self, acc: Expr, read: Read) -> Expr:
+        """The int8 of `acc`, an int32 or a whole float64."""
+        if acc.dtype == "int32" and not self._biases.any() and np.all(self._ratios == 1):
+            whole = acc + self._zero if self._zero else acc
+            return te.clip(whole, self._low, self._high).astype("int8")
+        total = acc if acc.dtype == "float64" else acc.astype("float64")
+        if self._biases.any():
+            total = total + read(self._biases)
+        scaled = total * read(self._ratios)
+        low, high = self._low - self._zero, self._high - self._zero
+        if self._ratios.max() > LARGEST_RATIO:
+            scaled = te.clip(scaled, float(low), float(high))
+        return (te.clip(te.nearest(scaled), low, high) + self._zero).astype("int8")
+
+
+def by_number(values: Array) -> Expr:
+    """The one value of a parameter that has no others."""
+    (value,) = values
+    return FloatImm(float(value), "float64")
+
+
+def by_channel(operation: IntegerOperation, block: Expr, lane: Expr) -> Read:
+    """The values of the channel `lane` of a block."""
+    known: dict[int, te.Tensor] = {}
+
+    def read(values: Array) -> Expr:
+        if len(values) == 1:
+            return by_number(values)
+        if id(values) not in known:
+            known[id(values)] = operation.per_lane(values, blocks(len(values)), "float64")
+        return known[id(values)][block, lane]
+
+    return read

@@ -1,0 +1,37 @@
+"""What windows slide over: padded copies of maps."""
+
+from collections.abc import Sequence
+
+from daedal.compiler import te
+from daedal.compiler.ops.integer.operation import IntegerOperation
+from daedal.compiler.tir.expr import Expr
+
+__all__ = ["padded_map", "places"]
+
+
+def padded_map(operation: IntegerOperation, dtype: str = "int8") -> te.Tensor:
+    """The first operand, a map, with its pads around it, as `dtype`."""
+    x, pads = operation.map(0).tensor, operation.ints("pads")
+    top, left, bottom, right = pads
+    if not any(pads) and dtype == x.dtype:
+        return x
+    images, height, width, *rest = x.shape
+    read = x.padded(operation.whole("pad_value")) if any(pads) else x
+
+    def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        return read[n, h - top, w - left, block, lane].astype(dtype)
+
+    shape = (images, top + height + bottom, left + width + right, *rest)
+    return operation.compute(shape, formula)
+
+
+def places(
+    operation: IntegerOperation, positions: Sequence[Expr], taps: Sequence[Expr]
+) -> list[Expr]:
+    """Row and column of the padded map that the taps of the windows at `positions` read."""
+    strides = operation.ints("strides")
+    dilations = operation.ints("dilations") if "dilations" in operation.node.attrs else (1, 1)
+    return [
+        place * stride + tap * dilation
+        for place, stride, tap, dilation in zip(positions, strides, taps, dilations, strict=True)
+    ]

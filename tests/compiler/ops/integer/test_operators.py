@@ -1,0 +1,214 @@
+"""Integer operators on processors: machine code against the graph's interpreter, byte for byte."""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+
+from daedal.compiler.cpu.build import build_host_code
+from daedal.compiler.cpu.integer_graph import integer_graph
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.interpreter import run
+from daedal.compiler.ops.integer.table import LOWERINGS
+from daedal.runtime.host_code import HostProgram
+from tests.compiler.graph.qdq_models import QdqModel
+
+Build = Callable[[QdqModel, np.random.Generator, str], str]
+"""Adds an operator that reads a dequantized tensor; the name of its result."""
+
+
+def quantized_model(
+    shape: tuple[int, ...], build: Build, *, seed: int = 0, dtype: str = "int8"
+) -> onnx.ModelProto:
+    """A model with one operator between quantized tensors; its result is quantized."""
+    rng = np.random.default_rng(seed)
+    maker = QdqModel(opset=21)
+    offset = 128 if dtype == "uint8" else 0
+    x = maker.requantized(maker.input("x", shape), 0.05, 3 + offset, dtype)
+    maker.quantize(build(maker, rng, x), 0.07, offset - 5, dtype, "y")
+    return maker.model("y", dtype=dtype)
+
+
+def check(model: onnx.ModelProto, op: str) -> Graph:
+    """Compile and run: operator `op` is computed as integers, and as the interpreter does."""
+    graph = integer_graph(model)
+    assert graph is not None
+    assert op in {node.op for node in graph.nodes}
+    program = HostProgram(build_host_code(model))
+    for seed, spread in enumerate((1.0, 3.0, 100.0)):
+        rng = np.random.default_rng(seed)
+        feeds = {
+            name: (rng.normal(size=graph.types[name].shape) * spread).astype(np.float32)
+            for name in graph.inputs
+        }
+        wanted, found = run(graph, feeds), program.run(feeds)
+        for name, array in wanted.items():
+            assert found[name].dtype == array.dtype
+            np.testing.assert_array_equal(found[name], array)
+    return graph
+
+
+def conv(
+    outs: int,
+    ins: int,
+    kernel: tuple[int, int],
+    *,
+    bias: bool = True,
+    **attrs: object,
+) -> Build:
+    def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+        weights = rng.integers(-128, 128, (outs, ins, *kernel)).astype(np.int8)
+        scales = rng.uniform(0.001, 0.01, outs).astype(np.float32)
+        operands = [x, maker.weights(weights, scales)]
+        if bias:
+            steps = rng.integers(-3000, 3000, outs)
+            operands.append(maker.bias(steps, scales * np.float32(0.05)))
+        return maker.op("Conv", *operands, **attrs)
+
+    return build
+
+
+def dense(outs: int, ins: int) -> Build:
+    def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+        weights = rng.integers(-128, 128, (outs, ins)).astype(np.int8)
+        return maker.op("Gemm", x, maker.weights(weights, 0.004), transB=1)
+
+    return build
+
+
+def unary(op_type: str, **attrs: object) -> Build:
+    return lambda maker, _rng, x: maker.op(op_type, x, **attrs)
+
+
+def with_itself(op_type: str, other_scale: float = 0.02) -> Build:
+    """Of a tensor and another quantization of it."""
+
+    def build(maker: QdqModel, _rng: np.random.Generator, x: str) -> str:
+        return maker.op(op_type, x, maker.requantized(x, other_scale, -9))
+
+    return build
+
+
+def gated(maker: QdqModel, _rng: np.random.Generator, x: str) -> str:
+    """A map times one number per channel."""
+    mean = maker.requantized(maker.op("GlobalAveragePool", x), 0.01, 4)
+    return maker.op("Mul", x, mean)
+
+
+def joined(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+    parts = [x]
+    for number, outs in enumerate((16, 5)):
+        part = conv(outs, 32, (1, 1))(maker, rng, x)
+        parts.append(maker.requantized(part, 0.03 + 0.01 * number, number))
+    return maker.op("Concat", *parts, axis=1)
+
+
+def joined_within_blocks(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+    other = maker.requantized(conv(7, 5, (1, 1))(maker, rng, x), 0.03, 2)
+    return maker.op("Concat", x, other, x, axis=1)
+
+
+def sliced(begins: list[int], ends: list[int], axes: list[int], steps: list[int]) -> Build:
+    def build(maker: QdqModel, _rng: np.random.Generator, x: str) -> str:
+        given = [maker.constant(np.array(part)) for part in (begins, ends, axes, steps)]
+        return maker.op("Slice", x, *given)
+
+    return build
+
+
+def padded(maker: QdqModel, _rng: np.random.Generator, x: str) -> str:
+    return maker.op("Pad", x, maker.constant(np.array([0, 0, 1, 2, 0, 0, 3, 0])))
+
+
+def enlarged(maker: QdqModel, _rng: np.random.Generator, x: str) -> str:
+    scales = maker.constant(np.array([1, 1, 2, 3], np.float32))
+    attrs = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return maker.op("Resize", x, "", scales, mode="nearest", **attrs)
+
+
+CASES: dict[str, tuple[str, tuple[int, ...], Build]] = {
+    "stem": ("q_conv2d", (1, 3, 11, 9), conv(16, 3, (7, 7), strides=[2, 2], pads=[3] * 4)),
+    "3x3": ("q_conv2d", (1, 16, 7, 7), conv(33, 16, (3, 3), pads=[1] * 4)),
+    "1x1": ("q_conv2d", (2, 40, 5, 6), conv(17, 40, (1, 1), bias=False)),
+    "dilated": ("q_conv2d", (1, 5, 9, 9), conv(4, 5, (3, 2), dilations=[2, 3])),
+    "1x1 apart": ("q_conv2d", (1, 32, 8, 8), conv(16, 32, (1, 1), strides=[2, 2])),
+    "per channel": ("q_conv2d", (1, 20, 7, 9), conv(20, 1, (3, 3), group=20, pads=[1] * 4)),
+    "per channel apart": ("q_conv2d", (1, 32, 9, 8), conv(32, 1, (5, 3), group=32, strides=[2, 1])),
+    "dense": ("q_dense", (3, 30), dense(21, 30)),
+    "dense of odd depth": ("q_dense", (1, 7), dense(16, 7)),
+    "sum": ("q_add", (1, 20, 5, 3), with_itself("Add")),
+    "sum of rows": ("q_add", (4, 37), with_itself("Add")),
+    "difference": ("q_add", (1, 8, 5, 3), with_itself("Sub", 0.3)),
+    "product": ("q_mul", (1, 20, 5, 3), with_itself("Mul")),
+    "product with channels": ("q_mul", (1, 20, 5, 3), gated),
+    "leaky": ("q_leaky_relu", (1, 20, 5, 3), unary("LeakyRelu", alpha=0.1)),
+    "bound": ("q_requantize", (1, 20, 5, 3), unary("Relu")),
+    "largest": ("q_max_pool", (1, 20, 9, 8), unary("MaxPool", kernel_shape=[3, 2], pads=[1] * 4)),
+    "average": ("q_avg_pool", (1, 20, 9, 8), unary("GlobalAveragePool")),
+    "averages": (
+        "q_avg_pool",
+        (1, 20, 9, 8),
+        unary("AveragePool", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+    ),
+    "join of blocks": ("q_concat", (1, 32, 4, 5), joined),
+    "join within blocks": ("q_concat", (1, 5, 4, 3), joined_within_blocks),
+    "part": ("q_slice", (1, 40, 9, 8), sliced([16, 2], [40, 9], [1, 2], [1, 3])),
+    "part of blocks": ("q_slice", (1, 40, 3, 3), sliced([3], [38], [1], [2])),
+    "pad": ("q_pad", (1, 20, 4, 3), padded),
+    "enlargement": ("q_resize", (1, 20, 4, 3), enlarged),
+}
+"""Operator, shape of the input, and what is built, by name."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_the_interpreter(name: str) -> None:
+    op, shape, build = CASES[name]
+    check(quantized_model(shape, build, seed=len(name)), op)
+
+
+def test_unsigned_tensors() -> None:
+    model = quantized_model((1, 3, 6, 5), conv(8, 3, (3, 3), pads=[1] * 4), dtype="uint8")
+    check(model, "q_conv2d")
+
+
+def test_every_operator_has_a_case() -> None:
+    assert {op for op, _, _ in CASES.values()} | {"q_max_requantized"} == set(LOWERINGS)
+
+
+def test_the_larger_of_a_map_and_its_requantization() -> None:
+    """A leaky ReLU between equal quantizations."""
+    maker = QdqModel(opset=21)
+    x = maker.requantized(maker.input("x", (1, 20, 5, 3)), 0.05, 3)
+    maker.quantize(maker.op("LeakyRelu", x, alpha=0.1), 0.05, 3, output="y")
+    check(maker.model("y", dtype="int8"), "q_max_requantized")
+
+
+def test_what_has_no_integer_code_stays_float() -> None:
+    """A grouped convolution between two that have it."""
+
+    def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+        first = maker.requantized(conv(8, 8, (1, 1))(maker, rng, x), 0.04, 1)
+        middle = conv(8, 2, (3, 3), bias=False, group=4)(maker, rng, first)
+        last = maker.requantized(middle, 0.06, -2)
+        return conv(4, 8, (1, 1), bias=False)(maker, rng, last)
+
+    graph = integer_graph(quantized_model((1, 8, 6, 6), build))
+    assert graph is not None
+    ops = [node.op for node in graph.nodes]
+    assert ops.count("q_conv2d") == 2 and ops.count("conv2d") == 1
+
+
+def test_a_bias_that_is_no_multiple_of_the_products_scale_stays_float() -> None:
+    def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+        weights = rng.integers(-9, 9, (4, 3, 1, 1)).astype(np.int8)
+        bias = maker.constant(np.array([0.0, 0.2501, 0.5, 0.1], np.float32))
+        return maker.op("Conv", x, maker.weights(weights, 0.5), bias)
+
+    assert integer_graph(quantized_model((1, 3, 4, 4), build)) is None
+
+
+def test_models_without_quantized_operators_have_no_integer_graph() -> None:
+    maker = QdqModel(opset=21)
+    maker.op("Relu", maker.input("x", (1, 4)), output="y")
+    assert integer_graph(maker.model("y")) is None
