@@ -41,7 +41,7 @@ from bench.transformer_cycles import cycle_rows, show_cycles
 from bench.transformer_decode import decode_row, show_decode
 from bench.transformer_models import MODELS, what_is_missing
 from daedal.artifact.artifact import Artifact
-from daedal.integer_reference import OperatorDifference, compare_operators, integer_graph
+from daedal.integer_reference import OperatorDifference, compare_operators, processor_graph
 from daedal.isa.variant import Variant, load_variant
 from daedal.layer_check import check_layers
 
@@ -120,7 +120,7 @@ def measure(activation: str, plain: Variant, tables: Variant, baseline: int) -> 
     found, expected = (
         daedal.simulate(after, inputs, device=name) for name in ("rtl", "functional")
     )
-    graph = integer_graph(model, tables)
+    graph = processor_graph(model, tables)
     return ActivationRow(
         activation=activation,
         launches_before=len(before.launches),

@@ -27,8 +27,8 @@ from daedal.onnxruntime_session import open_session
 __all__ = [
     "OperatorDifference",
     "compare_operators",
-    "integer_graph",
     "integer_layers",
+    "processor_graph",
     "run_onnxruntime",
 ]
 
@@ -50,7 +50,7 @@ class OperatorDifference:
     largest: int
 
 
-def integer_graph(model: Source, variant: Variant, on_host: Collection[str] = ()) -> Graph:
+def processor_graph(model: Source, variant: Variant, on_host: Collection[str] = ()) -> Graph:
     """The reference graph for `variant`, with all quantized tensors of the model. Later passes only
     choose layouts, and views that move no data.
 

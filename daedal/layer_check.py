@@ -18,7 +18,7 @@ from daedal.common.errors import ArtifactError, ModelError
 from daedal.compiler.frontend.reader import Source
 from daedal.compiler.graph import Graph, TensorType, extract, run
 from daedal.devices import open_device
-from daedal.integer_reference import integer_graph
+from daedal.integer_reference import processor_graph
 from daedal.isa.protocols import Device
 from daedal.items import split_items
 from daedal.runtime.executor import Executor, RunResult
@@ -116,7 +116,7 @@ def check_layers(
         Where the machine fails.
     """
     reference = _Reference(
-        integer_graph(model, artifact.variant, artifact.host_quantized), artifact
+        processor_graph(model, artifact.variant, artifact.host_quantized), artifact
     )
     kept = _with_layers(artifact)
     opened = open_device(device, artifact.variant, **options) if isinstance(device, str) else device

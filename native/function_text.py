@@ -1,6 +1,11 @@
 """Writes one function of LLVM IR text: registers and blocks, without unreachable code."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 __all__ = ["FunctionText"]
+
+_Lines = list["str | _Lines"]
 
 
 class FunctionText:
@@ -12,7 +17,7 @@ class FunctionText:
 
     def __init__(self) -> None:
         self._entry: list[str] = []
-        self._lines: list[str] = []
+        self._lines: _Lines = []
         self._registers = 0
         self._labels = 0
         self._targets: set[str] = set()
@@ -40,6 +45,19 @@ class FunctionText:
     def fill(self, place: int, text: str) -> None:
         """Write the line that `reserve` left out."""
         self._lines[place] = "  " + text
+
+    def place(self) -> _Lines:
+        """A place for lines that are written later, `at` it."""
+        lines: _Lines = []
+        self._lines.append(lines)
+        return lines
+
+    @contextmanager
+    def at(self, place: _Lines) -> Iterator[None]:
+        """Write there: values alone, no blocks."""
+        before, self._lines = self._lines, place
+        yield
+        self._lines = before
 
     def line(self, text: str) -> None:
         """One instruction without a result."""
@@ -81,7 +99,7 @@ class FunctionText:
 
     def body(self) -> str:
         """All of it."""
-        return "\n".join(["entry:", *("  " + line for line in self._entry), *self._lines])
+        return "\n".join(["entry:", *("  " + line for line in self._entry), *_flat(self._lines)])
 
     def _register(self) -> str:
         self._registers += 1
@@ -92,3 +110,11 @@ class FunctionText:
             self._lines.append("  " + text)
             self._targets.update(targets)
         self.reachable = False
+
+
+def _flat(lines: _Lines) -> Iterator[str]:
+    for item in lines:
+        if isinstance(item, str):
+            yield item
+        else:
+            yield from _flat(item)

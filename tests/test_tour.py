@@ -6,7 +6,7 @@ import pytest
 
 import daedal
 from daedal.compiler.graph import run
-from daedal.integer_reference import compare_operators, integer_graph
+from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.assembly import disassemble
 from tests.support.rtl import rtl_device
 
@@ -38,7 +38,7 @@ def test_tour() -> None:
 
     # Between the quantized tensors the model becomes integer operators. An interpreter of that
     # graph is the reference; onnxruntime's rounding is at most one unit away from it.
-    graph = integer_graph(MODEL.SerializeToString(), tiny)
+    graph = processor_graph(MODEL.SerializeToString(), tiny)
     reference = run(graph, {"x": X})["y"]
     assert all(item.largest <= 1 for item in compare_operators(MODEL, graph, {"x": X}))
 

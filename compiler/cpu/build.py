@@ -180,7 +180,9 @@ class _Builder:
         free = [
             source
             for source in kernel.sources
-            if source in self.constants and math.prod(source.shape) > 1
+            if source in self.constants
+            and source not in self.program.laid_out
+            and math.prod(source.shape) > 1
         ]
         function = self.functions.of(kernel, free)
         moved = dict(function.moved)

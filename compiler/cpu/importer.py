@@ -20,8 +20,8 @@ from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
 from daedal.compiler.cpu.branches import branch_graph
 from daedal.compiler.cpu.expansion import expanded
-from daedal.compiler.cpu.integer_graph import integer_graph
-from daedal.compiler.cpu.integers import IntegerTensors, is_parameter
+from daedal.compiler.cpu.graph import processor_graph
+from daedal.compiler.cpu.graph_tensors import GraphTensors, is_parameter
 from daedal.compiler.cpu.program import (
     OWN,
     STANDARD,
@@ -38,7 +38,6 @@ from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
 from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.types import MAX_ELEMENTS
-from daedal.compiler.ops.integer.table import LOWERINGS
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
 from daedal.compiler.te.lower import topological
@@ -67,7 +66,7 @@ def import_model(
     """
     bound = bind_shapes(model, shapes or {}, empty=True)
     importer = _Importer(bound)
-    graph = integer_graph(bound)
+    graph = processor_graph(bound)
     if graph is None:
         importer.add(bound.graph.node)
     else:
@@ -122,21 +121,17 @@ class _Importer:
             self._add(node)
 
     def add_graph(self, graph: Graph) -> None:
-        """Add a graph with integer operators; what else it has is written as ONNX."""
+        """Add a graph; operators without tensor expressions of their own are written as ONNX."""
         program = self.program
-        for (
-            name,
-            type_,
-        ) in graph.types.items():  # 8-bit tensors may have other types than the model's
-            self._types.set(name, ResultType(type_.shape, type_.dtype))
+        for name, kind in graph.types.items():  # 8-bit tensors may have others than the model's
+            self._types.set(name, ResultType(kind.shape, kind.dtype))
         for name, value in graph.constants.items():
             if name not in program.constants and not is_parameter(graph, name):
                 self._add_constant(name, value)
         form = OnnxForm(graph, program.opset, lambda: f"{OWN}{self._next()}")
-        integers = IntegerTensors(program, self._next)
+        tensors = GraphTensors(program, self._next)
         for node in graph.nodes:
-            if node.op in LOWERINGS:
-                integers.add(graph, node)
+            if tensors.add(graph, node):
                 continue
             write = get_op(node.op).onnx
             assert write is not None, f"{node} has no form in ONNX"

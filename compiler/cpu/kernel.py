@@ -5,11 +5,12 @@ it element by element. Kernels of equal structure have equal texts, so they are 
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
+from daedal.compiler.ops.cpu.overlap import Overlap
 from daedal.compiler.ops.cpu.reuse import (
     WIDEST,
     Registers,
@@ -100,11 +101,32 @@ def kernel_function(
             if tensor in tiles.packed
         )
         formula, inputs = _packed(formula, inputs, moved)
-        reduction, result = _tile_last(reduction, formula, result, tiles)
+        return _tiled(reduction, formula, inputs, result, tiles, moved)
     func = te.create_prim_func(inputs, [result], "kernel")
     return ScheduledKernel(
-        schedule_reduction(func, reduction.name, result.name, tiles), moved, tiles is not None
+        schedule_reduction(func, reduction.name, result.name, None), moved, tiled=False
     )
+
+
+def _tiled(
+    reduction: te.Tensor,
+    formula: Reduce,
+    inputs: tuple[te.Tensor, ...],
+    result: te.Tensor,
+    tiles: Tiles,
+    moved: tuple[tuple[te.Tensor, int], ...],
+) -> ScheduledKernel:
+    """A reduction in register tiles, which overlap where they do not divide its axes."""
+    overlap, shape = Overlap(tiles, reduction.axes), result.shape
+    if overlap:
+        split = overlap.applied(replace(reduction, value=formula), {})
+        result = overlap.applied(result, {reduction: split})
+        assert isinstance(split.value, Reduce)
+        reduction, formula = split, split.value
+    own, result = _tile_last(reduction, formula, result, overlap.tiles)
+    func = te.create_prim_func(inputs, [result], "kernel")
+    func = schedule_reduction(func, own.name, result.name, overlap.tiles)
+    return ScheduledKernel(overlap.placed(func, shape) if overlap else func, moved)
 
 
 def _partial_sums(

@@ -62,6 +62,7 @@ class TensorProgram:
     types : ONNX's shape and numpy's dtype of these.
     opsets : versions of the operator sets by domain.
     constants : values by name.
+    laid_out : constants that lie in memory as kernels read them.
     """
 
     opsets: tuple[tuple[str, int], ...]
@@ -71,6 +72,7 @@ class TensorProgram:
     tensors: dict[str, te.Tensor] = field(default_factory=dict)
     types: dict[str, ResultType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
+    laid_out: set[te.Tensor] = field(default_factory=set)
 
     @property
     def opset(self) -> int:

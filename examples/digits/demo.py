@@ -27,7 +27,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.common.errors import DaedalError
 from daedal.compiler.graph import run_all
 from daedal.devices import open_device
-from daedal.integer_reference import compare_operators, integer_graph, integer_layers
+from daedal.integer_reference import compare_operators, integer_layers, processor_graph
 from daedal.isa.profile import Profile
 from daedal.reports.console import make_console, show_progress
 from daedal.reports.run import layers_table
@@ -63,7 +63,7 @@ def _demo(out: Console, report: Report) -> list[str]:
     """Print everything; what did not hold."""
     images, labels = demo_images(NUM_IMAGES)
     model, variant = onnx.load(MODEL), daedal.load_variant(VARIANT)
-    reference = integer_graph(MODEL, variant)
+    reference = processor_graph(MODEL, variant)
     layers = [target for _, _, target in integer_layers(reference)]
     network = daedal.compile(MODEL, variant, report=report)
     # Inside one program, tensors share memory as soon as they are dead. A second program that

@@ -8,7 +8,7 @@ import pytest
 from onnx import helper
 
 import daedal
-from daedal.integer_reference import compare_operators, integer_graph, run_onnxruntime
+from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import Array, QdqModel
 
@@ -247,7 +247,7 @@ def test_a_pattern_runs_in_one_launch(name: str, rng: np.random.Generator) -> No
     assert left <= {"Transpose"}
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     feeds = {"x": rng.normal(size=shape).astype(np.float32) * 2}
-    graph = integer_graph(data, VTA)
+    graph = processor_graph(data, VTA)
     assert max(item.largest for item in compare_operators(model, graph, feeds)) <= 1
     (found,) = daedal.simulate(artifact, feeds).outputs.values()
     (expected,) = run_onnxruntime(model, feeds)

@@ -8,7 +8,7 @@ import pytest
 import daedal
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.link.ordering import side_by_side
-from daedal.integer_reference import compare_operators, integer_graph
+from daedal.integer_reference import compare_operators, processor_graph
 from daedal.layer_check import check_layers
 from tests.support.heads import Heads, attention_layer
 
@@ -26,7 +26,7 @@ def check(heads: Heads, variant: str, rng: np.random.Generator) -> Artifact:
     x = {"x": rng.normal(size=(1, heads.tokens, heads.depth)).astype(np.float32)}
     found = check_layers(artifact, data, x)
     assert found.passed, (found.first_difference, found.overwritten)
-    graph = integer_graph(data, artifact.launches[0].program.variant)
+    graph = processor_graph(data, artifact.launches[0].program.variant)
     assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
     return artifact
 

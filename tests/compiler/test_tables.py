@@ -8,7 +8,7 @@ import daedal
 from bench.activation_network import activation_network, samples_for
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import compile_graph
-from daedal.integer_reference import compare_operators, integer_graph
+from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.table import AluOp, Opcode
 from daedal.isa.variant import Variant, load_variant
 from daedal.layer_check import check_layers
@@ -29,7 +29,7 @@ def test_three_stages_in_one_launch(activation: str) -> None:
     (launch,) = artifact.launches
     operators = [layer.op for layer in launch.layers]
     assert sum("lookup" in name for name in operators) == 10 and "q_requantize" not in operators
-    graph, inputs = integer_graph(model, TABLES), {"x": samples_for(2, 1)}
+    graph, inputs = processor_graph(model, TABLES), {"x": samples_for(2, 1)}
     differences = compare_operators(onnx.load_from_string(model), graph, inputs)
     assert len(differences) > 20 and max(item.largest for item in differences) <= 1
     check = check_layers(artifact, model, inputs)
@@ -69,7 +69,7 @@ def test_machine_and_integer_reference(tables: int, dtype: str, rng: np.random.G
     operators = [layer.op for layer in compiled.launch.layers]
     assert sum("lookup" in name for name in operators) == 5
     check_compiled(compiled, rng)
-    graph = integer_graph(model.SerializeToString(), variant)
+    graph = processor_graph(model.SerializeToString(), variant)
     values = {"x": rng.integers(0, 256, (1, 20, 9, 7)).astype(np.uint8).view(dtype)}
     assert max(item.largest for item in compare_operators(model, graph, values)) <= 1
 
@@ -109,7 +109,7 @@ def test_tokens(rng: np.random.Generator) -> None:
     (launch,) = artifact.launches
     assert [layer.op for layer in launch.layers] == ["q_conv2d_lookup", "q_conv2d"]
     assert check_layers(artifact, model, {"x": samples[:1]}).passed
-    graph = integer_graph(model, TABLES)
+    graph = processor_graph(model, TABLES)
     found = compare_operators(onnx.load_from_string(model), graph, {"x": samples[:1]})
     assert max(item.largest for item in found) <= 1
 

@@ -18,7 +18,7 @@ from daedal.compiler.graph import run, run_all
 from daedal.compiler.ops.lookup import lookup
 from daedal.compiler.pipeline import compile_graph, graph_passes
 from daedal.compiler.tir import interpreter
-from daedal.integer_reference import compare_operators, integer_graph, run_onnxruntime
+from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.variant import Variant, load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
@@ -150,7 +150,7 @@ def test_matrices(rng: np.random.Generator) -> None:
         "q_concat",
         "q_conv2d_leaky_relu",
     ]
-    graph = integer_graph(model.SerializeToString(), vta)
+    graph = processor_graph(model.SerializeToString(), vta)
     inputs = {name: rng.integers(-128, 128, (2, 21)).astype(np.int8) for name in graph.inputs}
     differences = compare_operators(model, graph, inputs)
     assert len(differences) == 5 and all(item.largest <= 1 for item in differences)
@@ -182,7 +182,7 @@ def test_a_channel_shuffle(pooled: bool, rng: np.random.Generator) -> None:
     artifact = daedal.compile(model, "vta")
     feeds = {"x": rng.normal(size=(1, 24, 6, 5)).astype(np.float32)}
     (found,) = daedal.simulate(artifact, feeds).outputs.values()
-    (expected,) = run(integer_graph(model, load_variant("vta")), feeds).values()
+    (expected,) = run(processor_graph(model, load_variant("vta")), feeds).values()
     np.testing.assert_array_equal(found, expected)
 
 

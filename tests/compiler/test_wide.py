@@ -12,7 +12,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import compile_graph
-from daedal.integer_reference import compare_operators, integer_graph
+from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
@@ -82,7 +82,7 @@ def test_a_residual_stream(name: str, channels: int, rng: np.random.Generator) -
     inputs = {"x": rng.integers(-128, 128, (3, 24)).astype(np.int8)}
     found = check_layers(artifact, data, inputs)
     assert found.passed and len(found.tensors) == len(operators)
-    differences = compare_operators(model, integer_graph(data, variant), inputs)
+    differences = compare_operators(model, processor_graph(data, variant), inputs)
     assert len(differences) == 8 and max(item.largest for item in differences) <= 1
 
 
@@ -136,7 +136,7 @@ def test_sums_and_changes_of_scale(
     (layer,) = compiled.launch.layers
     assert layer.op == ("q_add" if op else "q_requantize")
     check_compiled(compiled, rng)
-    graph = integer_graph(data, variant)
+    graph = processor_graph(data, variant)
     inputs = {}
     for name in graph.inputs:
         limits = np.iinfo(graph.types[name].dtype)
@@ -166,7 +166,7 @@ def test_products_of_maps(rng: np.random.Generator) -> None:
     model = maker.model("y", dtype="int16")
     data = model.SerializeToString()
     inputs = {"x": rng.integers(-128, 128, (1, 20, 9, 6)).astype(np.int8)}
-    differences = compare_operators(model, integer_graph(data, wide("vta")), inputs)
+    differences = compare_operators(model, processor_graph(data, wide("vta")), inputs)
     assert len(differences) == 3 and max(item.largest for item in differences) <= 1
     for fuse, name in product((False, True), ("vta", "tiny", "ecp5")):
         compiled = compile_graph(load_onnx(data), wide(name), fuse=fuse, host=None)
@@ -187,7 +187,7 @@ def test_products_of_two_tensors(rows: int, columns: int, rng: np.random.Generat
     compiled = compile_graph(load_onnx(model.SerializeToString()), wide("vta"), host=None)
     assert [layer.op for layer in compiled.launch.layers][-1] == "q_matmul"
     check_compiled(compiled, rng)
-    graph = integer_graph(model.SerializeToString(), wide("vta"))
+    graph = processor_graph(model.SerializeToString(), wide("vta"))
     inputs = {
         name: rng.integers(-128, 128, graph.types[name].shape).astype(np.int8)
         for name in graph.inputs
@@ -269,5 +269,5 @@ def test_tokens(rng: np.random.Generator) -> None:
     inputs = {"x": rng.integers(-128, 128, (1, 10, 24)).astype(np.int8)}
     found = check_layers(artifact, data, inputs)
     assert found.passed and found.result.outputs["y"].dtype == np.int16
-    graph = integer_graph(data, wide("attention"))
+    graph = processor_graph(data, wide("attention"))
     assert max(item.largest for item in compare_operators(model, graph, inputs)) <= 1

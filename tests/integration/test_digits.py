@@ -10,7 +10,7 @@ import daedal
 from daedal.api import SimulationResult
 from daedal.artifact.artifact import Artifact, HostPart, Launch
 from daedal.compiler.graph import run_all
-from daedal.integer_reference import integer_graph, integer_layers
+from daedal.integer_reference import integer_layers, processor_graph
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 from daedal.isa.verifier import verify
@@ -24,7 +24,7 @@ MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qd
 @cache
 def layers(variant: Variant) -> list[str]:
     """Every tensor that the accelerator computes."""
-    return [target for _, _, target in integer_layers(integer_graph(MODEL, variant))]
+    return [target for _, _, target in integer_layers(processor_graph(MODEL, variant))]
 
 
 @cache
@@ -35,7 +35,7 @@ def compiled(variant: Variant, keep_layers: bool) -> Artifact:
 
 def assert_reference(result: SimulationResult, variant: Variant, num_images: int) -> None:
     """Every tensor that left the accelerator equals the integer graph's."""
-    graph = integer_graph(MODEL, variant)
+    graph = processor_graph(MODEL, variant)
     images, _ = demo_images(num_images)
     expected = [run_all(graph, {"input": image[None]}) for image in images]
     for name, found in result.tensors.items():

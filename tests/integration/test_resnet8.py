@@ -8,7 +8,7 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact
-from daedal.integer_reference import integer_graph, integer_layers
+from daedal.integer_reference import integer_layers, processor_graph
 from daedal.isa.verifier import verify
 from daedal.sim.rtl.device import RtlDevice
 
@@ -33,7 +33,7 @@ def images(folder: Path) -> np.ndarray:
 def compiled(folder: Path, keep_layers: bool) -> Artifact:
     """The network, or a program of it in which every layer is an output."""
     path = folder / "model_qdq.onnx"
-    layers = [target for _, _, target in integer_layers(integer_graph(path, VTA))]
+    layers = [target for _, _, target in integer_layers(processor_graph(path, VTA))]
     return daedal.compile(path, VTA, to_tensors=layers if keep_layers else ())
 
 

@@ -11,7 +11,7 @@ import pytest
 import daedal
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.graph import Graph, extract, run
-from daedal.integer_reference import compare_operators, integer_graph, integer_layers
+from daedal.integer_reference import compare_operators, integer_layers, processor_graph
 from daedal.isa.verifier import verify
 from daedal.reports.artifact import share_of_macs
 from tests.support.shared_models import MODELS, SharedModel
@@ -30,7 +30,7 @@ each_model = pytest.mark.parametrize(
 
 @cache
 def reference(path: Path) -> Graph:
-    return integer_graph(path, VTA)
+    return processor_graph(path, VTA)
 
 
 @cache

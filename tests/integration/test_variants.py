@@ -14,7 +14,7 @@ import daedal
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.graph import run_all
 from daedal.compiler.ops.requantize import Bounds
-from daedal.integer_reference import integer_graph
+from daedal.integer_reference import processor_graph
 from daedal.isa.numerics import integer_range, requantize
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
@@ -48,7 +48,7 @@ def test_digits(name: str) -> None:
     verify(digits(name).program)
     images, labels = demo_images(6)
     result = daedal.simulate(digits(name), {"input": images})
-    graph = integer_graph(MODEL, every_variant()[name])
+    graph = processor_graph(MODEL, every_variant()[name])
     expected = [run_all(graph, {"input": image[None]})[OUTPUT] for image in images]
     found = result.tensors[OUTPUT]
     np.testing.assert_array_equal(found, np.stack(expected).reshape(found.shape))

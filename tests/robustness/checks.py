@@ -13,7 +13,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.common.errors import DaedalError
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.graph import run
-from daedal.integer_reference import integer_graph
+from daedal.integer_reference import processor_graph
 from daedal.isa.assembly import disassemble
 from daedal.runtime import bounded_loop
 from daedal.runtime.executor import Executor
@@ -61,7 +61,7 @@ def check_model(case: Case) -> None:
     if inputs is None:
         return
     found = executor.run(inputs).outputs
-    graph = integer_graph(case.data, artifact.variant, artifact.host_quantized)
+    graph = processor_graph(case.data, artifact.variant, artifact.host_quantized)
     expected = run(graph, inputs)
     assert list(found) == list(dict.fromkeys(value.name for value in artifact.outputs))
     for name in found.keys() & expected.keys():  # some are outside the graph, some inside it only

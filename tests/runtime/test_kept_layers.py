@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import daedal
 from daedal.artifact.artifact import Artifact, Binding, Launch, Layer, Result
 from daedal.compiler.graph import run_all
-from daedal.integer_reference import integer_graph
+from daedal.integer_reference import processor_graph
 from daedal.isa.program import Program
 from daedal.isa.table import BASES, Opcode
 from daedal.isa.tensor import TensorSpec
@@ -84,7 +84,7 @@ def test_layers_of_a_network(name: str) -> None:
     for output, array in plain.outputs.items():
         np.testing.assert_array_equal(found.outputs[output], array)
     assert set(found.tensors) == {layer.output for layer in launch.layers}
-    graph = integer_graph(DIGITS, variant)
+    graph = processor_graph(DIGITS, variant)
     for k, image in enumerate(images):
         values = run_all(graph, {"input": image[None]})
         for output, array in found.tensors.items():

@@ -4,8 +4,10 @@ Indices are 64-bit integers. An address is split into a part that changes and a 
 unrolled copies share the first.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from daedal.compiler.codegen.llvm.intrinsics import called
 from daedal.compiler.codegen.llvm.scalars import (
@@ -37,7 +39,7 @@ from daedal.compiler.tir.expr import (
     Var,
 )
 from daedal.compiler.tir.linear import Linear, bounds, element_number, linear
-from daedal.compiler.tir.visit import free_vars
+from daedal.compiler.tir.visit import free_vars, walk
 from daedal.native.dot_pairs import NAME as DOT_PAIRS
 from daedal.native.function_text import FunctionText
 
@@ -85,6 +87,9 @@ class Expressions:
     lane : the vectorized loop around, if there is one.
     contract : whether products and sums of floats may be fused.
     checked : whether an index that is outside its buffer jumps to the label `failure`.
+    levels : how many loops are around the body of a variable's loop, that included.
+    places : where values are computed once for the whole function, for an iteration of the
+        outermost loop, of the one in it, and so on.
     """
 
     text: FunctionText
@@ -95,6 +100,8 @@ class Expressions:
     contract: bool = False
     checked: bool = False
     failure: str = ""
+    levels: dict[Var, int] = field(default_factory=dict)
+    places: list[Any] = field(default_factory=list)
 
     def scalar(self, expr: Expr) -> Value:
         """The value of an expression that is the same in all lanes."""
@@ -155,6 +162,7 @@ class Expressions:
         step, scattered = 0, False
         number = total.constant
         parts: list[tuple[Value, int]] = []
+        terms: list[tuple[Expr, int]] = []
         for term, factor in total.terms:
             if self.lane is not None and term is self.lane.var:
                 step += factor
@@ -170,13 +178,37 @@ class Expressions:
                 number += known * factor
                 continue
             scattered = scattered or self.varies(term)
-            parts.append((self.index(term), factor))
+            terms.append((term, factor))
         if not scattered:
-            return Place(self._sum(parts, 0), number, step)
+            return Place(self._offset(parts, terms), number, step)
+        parts += [(self.index(term), factor) for term, factor in terms]
         assert self.lane is not None
         if step:
             parts.append((self._numbers("int64"), step))
         return Place(self._sum(parts, self.lane.count), number, None)
+
+    def _offset(self, parts: list[tuple[Value, int]], terms: list[tuple[Expr, int]]) -> str:
+        """The sum of both, each term computed in the outermost loop that it does not change in."""
+        total = "0"
+        by_level = sorted(terms, key=lambda item: self._level(item[0]))
+        for level, group in itertools.groupby(by_level, key=lambda item: self._level(item[0])):
+            if level == len(self.places):
+                parts += [(self.index(term), factor) for term, factor in group]
+                continue
+            with self.text.at(self.places[level]):
+                values = [(self.index(term), factor) for term, factor in group]
+                known = [] if total == "0" else [(Value(total, "int64"), 1)]
+                total = self._sum([*known, *values], 0)
+        known = [] if total == "0" else [(Value(total, "int64"), 1)]
+        return self._sum([*known, *parts], 0)
+
+    def _level(self, term: Expr) -> int:
+        """The number of the place where a term of an index can be computed."""
+        inner = len(self.places)
+        if self.checked or any(isinstance(node, Load) for node in walk(term)):
+            return inner
+        found = [self.levels.get(var, 0) for var in free_vars(term)]
+        return min(max(found, default=0), inner)
 
     def index(self, expr: Expr) -> Value:
         """An index expression as a 64-bit integer."""

@@ -113,6 +113,7 @@ class _Writer:
 
     def written(self) -> str:
         """The body of the function."""
+        self._at.places.append(self._text.place())
         body = self._func.body
         if isinstance(body, For) and body.kind == "parallel":
             self._loop(body, "%begin", "%end")
@@ -158,17 +159,20 @@ class _Writer:
         self._at.values[loop.var] = var
         self._at.extents[loop.var] = loop.extent
         slot = text.reserve()
+        self._at.places.append(text.place())
+        self._at.levels[loop.var] = len(self._at.places) - 1
         if body is None:
             self._write(loop.body)
         else:
             body()
+        self._at.places.pop()
         text.line(f"{following} = add nuw nsw i64 {var}, 1")
         going_on = text.value(f"icmp ult i64 {following}, {end}")
         latch = text.block
         text.fill(slot, f"{var} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]")
         text.branch(going_on, head, after)
         text.start(after)
-        del self._at.values[loop.var]
+        del self._at.values[loop.var], self._at.levels[loop.var]
 
     def _unrolled(self, loop: For) -> None:
         self._at.extents[loop.var] = loop.extent

@@ -9,7 +9,8 @@ Multiplication", ACM TOMS 34(3), 2008.
 """
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+import math
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load
@@ -20,20 +21,26 @@ __all__ = ["NARROW", "WIDEST", "Registers", "Tiles", "choose_lanes", "choose_til
 
 MIN_LANES = 4
 """Fewer lanes are not worth a vector."""
+LATENCY = 4
+"""Cycles from one sum to the next into the same register."""
+OVERHEAD = 1.0
+"""Cycles of a step of the loop beside loads and products."""
+PER_CYCLE = 2
+"""Loads, and products, of a cycle."""
 
 
 @dataclass(frozen=True)
 class Registers:
-    """The vector registers of a processor: the size of each, and how many hold accumulators."""
+    """The vector registers of a processor: the size of each, and how many there are."""
 
     vector_bytes: int
-    accumulators: int
+    count: int
 
 
-WIDEST = Registers(64, 28)
-"""AVX-512: 32 registers."""
-NARROW = Registers(32, 12)
-"""AVX2: 16 registers; what others have is split or joined by LLVM."""
+WIDEST = Registers(64, 32)
+"""AVX-512."""
+NARROW = Registers(32, 16)
+"""AVX2; what others have is split or joined by LLVM."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +52,15 @@ class Tiles:
     lanes : extent along the axis `vector`.
     rows : position and extent of each further axis of the tile, outermost first.
     packed : the constants to lay out with the vector's axis innermost.
+    outer : the order of all axes outside the tile: first those along which the vector's operand
+        moves, so that what it holds is read again for all others.
     """
 
     vector: int
     lanes: int
     rows: tuple[tuple[int, int], ...] = ()
     packed: tuple[Buffer, ...] = ()
+    outer: tuple[int, ...] = ()
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -88,17 +98,32 @@ def choose_tiles(
             if other != number and not any(axes[other] in _vars(places[item]) for item in moving)
         ]
         one = registers.vector_bytes // element_bytes
+        strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in paired)
+        held = [other for other in range(len(axes)) if other not in free]
         for lanes in _lane_counts(axis.extent, one):
             vectors = -(-lanes // one)
-            rows = _rows(axes, free, registers.accumulators // vectors)
-            count = vectors * _product(extent for _, extent in rows)
-            # Full lanes; enough sums at once to hide the latency of each.
-            score = lanes / (one * vectors) * min(count, 12) + 0.01 * count
-            if any(places[load].coefficient(axis) == 2 for load in moving if load not in paired):
-                score *= 0.5
-            if best is None or score > best[0]:
-                best = score, Tiles(number, lanes, rows, packed)
+            for rows in _rows(axes, free, (registers.count - 1 - vectors) // vectors):
+                tiles = Tiles(number, lanes, rows, packed, (*held, *free))
+                cost = _cost(tiles, axes, vectors) * (2 if strided else 1)
+                if best is None or cost < best[0]:
+                    best = cost, tiles
     return None if best is None else best[1]
+
+
+def _cost(tiles: Tiles, axes: Sequence[Axis], vectors: int) -> float:
+    """Cycles of a step of the reduction for each result, of those that are computed once.
+
+    A step loads each row's element and each vector, and adds a product to each accumulator. Loads
+    count as if nothing ran beside them: in measurements, products wait for most of them.
+    """
+    rows = math.prod(extent for _, extent in tiles.rows)
+    products = rows * vectors
+    cycles = max((products + rows + vectors) / PER_CYCLE, LATENCY) + OVERHEAD
+    computed = 1.0
+    for axis, extent in (*tiles.rows, (tiles.vector, tiles.lanes)):
+        whole = axes[axis].extent
+        computed *= -(-whole // extent) * extent / whole
+    return cycles * computed / (rows * tiles.lanes)
 
 
 def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> int:
@@ -119,9 +144,10 @@ def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> in
 
 
 def _lane_counts(extent: int, one: int) -> list[int]:
-    """Lanes that divide `extent`: at most one vector, or two whole ones."""
-    found = [number for number in _divisors(extent, one) if number >= MIN_LANES][-1:]
-    return found + [2 * one] * (extent % (2 * one) == 0)
+    """Lanes of one vector, two or four whole ones; part of one where the extent is smaller."""
+    if extent < one:
+        return [number for number in _divisors(extent, one) if number >= MIN_LANES][-1:]
+    return [count * one for count in (1, 2, 4) if count * one <= extent]
 
 
 def _divisors(extent: int, limit: int) -> list[int]:
@@ -129,31 +155,20 @@ def _divisors(extent: int, limit: int) -> list[int]:
     return [number for number in range(1, min(extent, limit) + 1) if extent % number == 0]
 
 
-def _product(numbers: Iterable[int]) -> int:
-    result = 1
-    for number in numbers:
-        result *= number
-    return result
-
-
-def _rows(axes: Sequence[Axis], free: Sequence[int], limit: int) -> tuple[tuple[int, int], ...]:
-    """Up to two axes of `free` and extents that divide theirs, whose product is the largest.
-
-    Among equal ones the last axes, whose elements lie next to each other.
-    """
-    options = [[(axis, extent) for extent in _divisors(axes[axis].extent, limit)] for axis in free]
-    best: tuple[tuple[int, int], ...] = ()
-    count = 1
-    for one in reversed(options):
-        for choice in one:
-            if choice[1] > count:
-                best, count = (choice,), choice[1]
-    for first, second in itertools.combinations(options, 2):
-        for pair in itertools.product(first, second):
-            total = pair[0][1] * pair[1][1]
-            if count < total <= limit:
-                best, count = pair, total
-    return tuple(choice for choice in best if choice[1] > 1)
+def _rows(
+    axes: Sequence[Axis], free: Sequence[int], limit: int
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Rows of tiles: none, of one axis of `free`, the last one first, or of two, which divide
+    theirs."""
+    yield ()
+    for axis in reversed(free):
+        for size in range(2, min(axes[axis].extent, limit) + 1):
+            yield ((axis, size),)
+    sizes = {axis: _divisors(axes[axis].extent, limit)[1:] for axis in free}
+    for pair in itertools.combinations(free, 2):
+        for first, second in itertools.product(*(sizes[axis] for axis in pair)):
+            if first * second <= limit:
+                yield ((pair[0], first), (pair[1], second))
 
 
 def _place(load: Load) -> Linear:

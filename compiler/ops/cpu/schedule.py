@@ -38,8 +38,9 @@ def schedule_reduction(
     for axis, extent in [] if tiles is None else [*tiles.rows, (tiles.vector, tiles.lanes)]:
         outer[axis], own = schedule.split(outer[axis], [None, extent])
         inner.append(own)
-    if inner:
-        schedule.reorder(*outer, *inner)
+    if tiles is not None:
+        schedule.reorder(*(outer[axis] for axis in tiles.outer), *inner)
+        outer = [outer[axis] for axis in tiles.outer]
     schedule.set_scope(source, 0, "local")
     schedule.compute_at(source, outer[-1])
     below = schedule.get_loops(source)[rank:]

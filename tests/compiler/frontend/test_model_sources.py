@@ -10,7 +10,7 @@ import pytest
 
 import daedal
 from daedal.common.errors import ModelError
-from daedal.integer_reference import integer_graph
+from daedal.integer_reference import processor_graph
 from daedal.isa.variant import load_variant
 from daedal.layer_check import check_layers
 from daedal.sim.functional.device import FunctionalDevice
@@ -30,7 +30,7 @@ def network() -> onnx.ModelProto:
 TAKEN: dict[str, Callable[[Any], object]] = {
     "compile": lambda model: daedal.compile(model, TINY, host=None),
     "compile for processors": lambda model: daedal.compile(model, target="cpu", cpu_levels=()),
-    "integer_graph": lambda model: integer_graph(model, TINY),
+    "processor_graph": lambda model: processor_graph(model, TINY),
     "quantize": lambda model: daedal.quantize(model, {"x": np.ones((2, 8, 4, 4), np.float32)}),
 }
 

@@ -17,7 +17,7 @@ from daedal.compiler.frontend.host_model import host_model
 from daedal.compiler.frontend.qoperators import EXPANSIONS, expand_qoperators
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.graph import run
-from daedal.integer_reference import compare_operators, integer_graph, run_onnxruntime
+from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.variant import load_variant
 from daedal.onnxruntime_session import integer_products
 from daedal.runtime.host import HostModel
@@ -224,7 +224,7 @@ def test_extreme_products_are_summed_exactly(kind: str, weight: int) -> None:
     exact = feeds[x].reshape(-1, EXTREME_DEPTH).astype(int) @ weights.astype(int)
     assert (np.abs(saturated[:, ::2]) < 0.51 * np.abs(exact[:, ::2])).all(), "the case has teeth"
     (reals,) = run_onnxruntime(read_model(data), feeds)
-    (graph_result,) = run(integer_graph(data, VTA), feeds).values()
+    (graph_result,) = run(processor_graph(data, VTA), feeds).values()
     (machine,) = daedal.simulate(daedal.compile(data, "vta"), feeds).outputs.values()
     for found in (reals, graph_result, machine):
         np.testing.assert_array_equal(found.reshape(-1, 16), expected)
@@ -326,7 +326,7 @@ def test_networks_of_onnxruntimes_quantizer(
     model = quantize_with_onnxruntime(network, tmp_path, samples, "QOperator", **options)
     assert {node.op_type for node in model.graph.node} >= {"QLinearConv", "QLinearAdd", "QGemm"}
     data = model.SerializeToString()
-    graph = integer_graph(data, VTA)
+    graph = processor_graph(data, VTA)
     differences = compare_operators(model, graph, feeds)
     assert len(differences) >= 11
     assert max(item.largest for item in differences) <= 1, differences
@@ -345,7 +345,7 @@ def test_both_formats_give_one_result(rng: np.random.Generator, tmp_path: Path) 
     results = []
     for form in ("QOperator", "QDQ"):
         model = quantize_with_onnxruntime(network, tmp_path, samples, form, **options)
-        (result,) = run(integer_graph(model.SerializeToString(), VTA), feeds).values()
+        (result,) = run(processor_graph(model.SerializeToString(), VTA), feeds).values()
         results.append(result)
     np.testing.assert_array_equal(*results)
 
@@ -364,7 +364,7 @@ def test_a_trained_network(kind: str, shared: Path, tmp_path: Path) -> None:
     )
     artifact = daedal.compile(model.SerializeToString(), "vta")
     assert len(artifact.launches) == 1
-    graph = integer_graph(model.SerializeToString(), VTA)
+    graph = processor_graph(model.SerializeToString(), VTA)
     assert max(item.largest for item in compare_operators(model, graph, feeds[0])) <= 1
     agree, reals = 0, read_model(model.SerializeToString())
     for feed in feeds[20:]:

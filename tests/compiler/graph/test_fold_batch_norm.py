@@ -11,7 +11,7 @@ from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run, verify
 from daedal.compiler.graph.passes import fold_batch_norm, fold_constants
-from daedal.integer_reference import compare_operators, integer_graph, run_onnxruntime
+from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from tests.compiler.graph.qdq_models import Array, QdqModel
 
 VTA = daedal.load_variant("vta")
@@ -59,7 +59,7 @@ def add_layer(maker: QdqModel, kind: str, values: Array | None = None) -> str:
 
 def check(model: onnx.ModelProto, rng: np.random.Generator, num_layers: int = 1) -> Graph:
     """All on the accelerator, and at most 1 from onnxruntime; the integer graph."""
-    graph = integer_graph(model.SerializeToString(), VTA)
+    graph = processor_graph(model.SerializeToString(), VTA)
     verify(graph)
     assert not any(node.op in ("batch_norm", "quantize") for node in graph.nodes), str(graph)
     x = rng.integers(-128, 128, graph.types["x"].shape).astype(np.int8)
@@ -105,7 +105,7 @@ def test_one_after_a_dequantize_becomes_depthwise(rng: np.random.Generator) -> N
     x = maker.op("MaxPool", x, kernel_shape=[2, 2])
     maker.quantize(add_norm(maker, x, *drawn(rng)), 0.04, -3, output="y")
     model = maker.model("y", dtype="int8")
-    graph = integer_graph(model.SerializeToString(), VTA)
+    graph = processor_graph(model.SerializeToString(), VTA)
     assert [node.op for node in graph.nodes] == ["q_max_pool", "q_conv2d"]
     assert graph.nodes[1].attrs["groups"] == CHANNELS
     x_q = rng.integers(-128, 128, graph.types["x"].shape).astype(np.int8)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import daedal
 from daedal.compiler.graph import run_all
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
-from daedal.integer_reference import compare_operators, integer_graph
+from daedal.integer_reference import compare_operators, processor_graph
 from tests.compiler.graph.qdq_models import QdqModel
 
 blocks = st.sampled_from([4, 8, 16])
@@ -75,7 +75,7 @@ def test_the_program_gives_the_reference(variant, groups, ins, outs, seed):
     proto = model.model(model.nodes[-1].output[0])
     artifact = daedal.compile(proto.SerializeToString(), variant)
     x = {"x": rng.uniform(-2.6, 2.6, shape).astype(np.float32)}
-    graph = integer_graph(proto.SerializeToString(), artifact.program.variant)
+    graph = processor_graph(proto.SerializeToString(), artifact.program.variant)
     expected = run_all(graph, x)["y_q"]
     found = daedal.simulate(artifact, x).tensors["y_q"].reshape(expected.shape)
     np.testing.assert_array_equal(found, expected)

@@ -11,7 +11,7 @@ from daedal.compiler.graph import Graph, run, run_all, verify
 from daedal.compiler.graph.passes import rewrite_first_layer
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.pipeline import graph_passes
-from daedal.integer_reference import integer_graph
+from daedal.integer_reference import processor_graph
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 
@@ -74,7 +74,7 @@ def test_cycles_of_resnet18s_first_layer(rng):
     artifact = daedal.compile(model, "vta")
     x = rng.uniform(-2.6, 2.6, (1, 3, 224, 224)).astype(np.float32)
     result = daedal.simulate(artifact, {"x": x}, device="timing")
-    expected = run_all(integer_graph(model, artifact.program.variant), {"x": x})["y_q"]
+    expected = run_all(processor_graph(model, artifact.program.variant), {"x": x})["y_q"]
     np.testing.assert_array_equal(result.tensors["y_q"].reshape(expected.shape), expected)
     assert result.profiles[0].cycles < 1.02 * 602_112
 
@@ -112,7 +112,7 @@ def test_the_program_computes_the_same_bytes(variant, rng):
     assert [node.op for node in artifact.host_nodes][1] == "permute and pad"
     assert artifact.program.inputs[0].stream is not None
     x = rng.uniform(-2.6, 2.6, shape).astype(np.float32)
-    expected = run_all(integer_graph(model, artifact.program.variant), {"x": x})["y_q"]
+    expected = run_all(processor_graph(model, artifact.program.variant), {"x": x})["y_q"]
     found = daedal.simulate(artifact, {"x": x}).tensors["y_q"]
     np.testing.assert_array_equal(found.reshape(expected.shape), expected)
     assert len(np.unique(found)) > 50

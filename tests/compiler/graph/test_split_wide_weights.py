@@ -7,7 +7,7 @@ from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run, verify
 from daedal.compiler.graph.passes import split_wide_weights
 from daedal.compiler.pipeline import compile_graph
-from daedal.integer_reference import compare_operators, integer_graph
+from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
@@ -37,7 +37,7 @@ def test_convolutions_with_wide_weights(
 ) -> None:
     """As onnxruntime, after the split as before, and on the machine."""
     model = convolution(rng, groups, zero_point).model("y", dtype="int8")
-    graph = integer_graph(model.SerializeToString(), VTA)
+    graph = processor_graph(model.SerializeToString(), VTA)
     assert any(kind.dtype == "int16" for kind in graph.types.values())
     inputs = {"x": rng.integers(-128, 128, (1, 20, 6, 5)).astype(np.int8)}
     (difference,) = compare_operators(model, graph, inputs)
@@ -66,7 +66,7 @@ def test_only_channels_with_weights_beyond_int8_are_repeated(
         weights = maker.op("DequantizeLinear", maker.constant(values), scale, zero)
         maker.quantize(maker.op("Conv", x, weights), 0.9, 5, output=output)
     model = maker.model("y", "z", dtype="int8")
-    graph = integer_graph(model.SerializeToString(), VTA)
+    graph = processor_graph(model.SerializeToString(), VTA)
     feeds = {"x": rng.integers(-128, 128, (1, inputs, 6, 5)).astype(np.int8)}
     split = split_wide_weights(graph, block=VTA.block)
     verify(split)
@@ -90,6 +90,6 @@ def test_a_dense_layer_over_a_map(rng: np.random.Generator) -> None:
     compiled = compile_graph(load_onnx(model.SerializeToString()), VTA)
     assert [layer.op for layer in compiled.launch.layers] == ["q_conv2d"] * 3
     check_compiled(compiled, rng)
-    graph = integer_graph(model.SerializeToString(), VTA)
+    graph = processor_graph(model.SerializeToString(), VTA)
     inputs = {"x": rng.integers(-128, 128, (1, 20, 6, 5)).astype(np.int8)}
     assert max(item.largest for item in compare_operators(model, graph, inputs)) <= 1

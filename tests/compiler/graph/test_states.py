@@ -12,7 +12,7 @@ from daedal.common.errors import ModelError, UserError
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run
 from daedal.compiler.graph.states import bind_states, match_states
 from daedal.devices import open_device
-from daedal.integer_reference import integer_graph
+from daedal.integer_reference import processor_graph
 from daedal.isa.variant import load_variant
 from daedal.layer_check import check_layers
 from daedal.runtime.decoder import Decoder
@@ -51,7 +51,7 @@ def test_logits_are_those_of_the_reference(decoder: SmallDecoder, rng: np.random
     assert [item.name for item in artifact.outputs] == ["logits"]
     assert {state.name for state in artifact.states} == set(decoder.caches)
     tokens = rng.integers(0, decoder.vocabulary, decoder.rows).tolist()
-    reference = integer_graph(quantized(decoder), VARIANT)
+    reference = processor_graph(quantized(decoder), VARIANT)
     runs = feed_caches(decoder, lambda feeds: run(reference, feeds), tokens)
     expected = [item["logits"].reshape(-1) for item in runs]
     executor = Executor(artifact, open_device("functional", VARIANT))

@@ -12,7 +12,7 @@ from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run, run_all
 from daedal.compiler.graph.ops.sub_kernels import sub_kernels, transposed_extents
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
-from daedal.integer_reference import compare_operators, integer_graph, run_onnxruntime
+from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.verifier import verify
 from tests.compiler.graph.qdq_models import QdqModel
 
@@ -132,7 +132,7 @@ def test_programs(variant, geometry, ins, outs, bias, zero_point, seed):
     artifact = daedal.compile(model.SerializeToString(), variant)
     verify(artifact.program)
     x = {"x": rng.uniform(-2.6, 2.6, shape).astype(np.float32)}
-    graph = integer_graph(model.SerializeToString(), artifact.program.variant)
+    graph = processor_graph(model.SerializeToString(), artifact.program.variant)
     assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
     expected = run_all(graph, x)["y_q"]
     found = daedal.simulate(artifact, x).tensors["y_q"].reshape(expected.shape)

@@ -5,7 +5,7 @@ import pytest
 
 import daedal
 from daedal.compiler.graph import run_all
-from daedal.integer_reference import integer_graph
+from daedal.integer_reference import processor_graph
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 
@@ -23,7 +23,7 @@ def test_classifiers_run_at_the_rate_of_the_bus(variant, inputs, share, rng):
     artifact = daedal.compile(proto, variant)
     feeds = {"x": rng.uniform(-2.6, 2.6, (1, inputs)).astype(np.float32)}
     result = daedal.simulate(artifact, feeds, device="timing")
-    expected = run_all(integer_graph(proto, load_variant(variant)), feeds)["y_q"]
+    expected = run_all(processor_graph(proto, load_variant(variant)), feeds)["y_q"]
     np.testing.assert_array_equal(result.tensors["y_q"].reshape(expected.shape), expected)
     bound = artifact.layers[0].bytes_once / artifact.program.variant.bus_bytes
     assert result.profiles[0].cycles <= bound / share

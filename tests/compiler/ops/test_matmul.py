@@ -19,7 +19,7 @@ from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.matmul.matmul import matmul_template
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.tir import interpreter
-from daedal.integer_reference import compare_operators, integer_graph, run_onnxruntime
+from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.numerics import requantize
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
@@ -203,7 +203,7 @@ def test_models_against_onnxruntime(variant, batch, transposed, dtype, zero_poin
         for item in model.graph.input
     }
     x = {name: value.astype(np.float32) for name, value in x.items()}
-    graph = integer_graph(model.SerializeToString(), artifact.program.variant)
+    graph = processor_graph(model.SerializeToString(), artifact.program.variant)
     assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
     (output,) = graph.outputs
     found = daedal.simulate(artifact, x).outputs[output]
@@ -243,7 +243,7 @@ def test_scores_of_attention_need_no_transpose(size, rng):
     artifact = daedal.compile(model.SerializeToString(), "vta")
     assert [layer.op for layer in artifact.layers] == ["q_conv2d", "q_conv2d", "q_matmul"]
     x = {"x": rng.uniform(-2.5, 2.5, (1, 32, *size)).astype(np.float32)}
-    graph = integer_graph(model.SerializeToString(), artifact.program.variant)
+    graph = processor_graph(model.SerializeToString(), artifact.program.variant)
     assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
     (output,) = graph.outputs
     found = daedal.simulate(artifact, x).outputs[output]
@@ -258,7 +258,7 @@ def test_values_are_transposed_by_a_product(size, rng):
     assert [layer.op for layer in artifact.layers].count("q_matmul") == 3
     verify(artifact.program)
     x = {"x": rng.uniform(-2.5, 2.5, (1, 32, *size)).astype(np.float32)}
-    graph = integer_graph(model.SerializeToString(), artifact.program.variant)
+    graph = processor_graph(model.SerializeToString(), artifact.program.variant)
     assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
     (output,) = graph.outputs
     found = daedal.simulate(artifact, x).outputs[output]
@@ -298,7 +298,7 @@ def test_partial_blocks(sizes, zero_points, rng):
         "a": rng.uniform(-2, 2, (2, sizes[0], sizes[2])).astype(np.float32),
         "b": rng.uniform(-2, 2, (2, sizes[1], sizes[2])).astype(np.float32),
     }
-    graph = integer_graph(model.SerializeToString(), artifact.program.variant)
+    graph = processor_graph(model.SerializeToString(), artifact.program.variant)
     assert all(item.largest <= 1 for item in compare_operators(model, graph, x))
     (output,) = graph.outputs
     found = daedal.simulate(artifact, x).outputs[output]
@@ -334,7 +334,7 @@ def test_batches_that_broadcast(variant, batches, rng):
     # On `vta`, others fill up the blocks.
     assert [layer.op for layer in artifact.layers].count("q_matmul") == 1
     x = {name: rng.uniform(-2, 2, shape).astype(np.float32) for name, shape in shapes.items()}
-    graph = integer_graph(data, artifact.program.variant)
+    graph = processor_graph(data, artifact.program.variant)
     (output,) = graph.outputs
     expected = run_all(graph, x)[output]
     (real,) = run_onnxruntime(data, x)
@@ -355,7 +355,7 @@ def rows_case(variant, sizes, zero_points, rng):
         for item in onnx.load_from_string(model).graph.input
     }
     x = {name: value.astype(np.float32) for name, value in x.items()}
-    graph = integer_graph(model, artifact.program.variant)
+    graph = processor_graph(model, artifact.program.variant)
     assert all(
         item.largest <= 1 for item in compare_operators(onnx.load_from_string(model), graph, x)
     )

@@ -8,7 +8,7 @@ import pytest
 
 import daedal
 from daedal.compiler.graph import run_all
-from daedal.integer_reference import integer_graph
+from daedal.integer_reference import processor_graph
 from tests.compiler.quantization.float_networks import FloatNetwork
 
 VTA = daedal.load_variant("vta")
@@ -74,6 +74,6 @@ def test_a_block_is_one_launch(
     on_host = {item.op for item in artifact.placements if item.where == "host"}
     assert on_host <= {"QuantizeLinear", "DequantizeLinear"}
     found = daedal.simulate(artifact, {"x": images[:2]}).outputs[output]
-    graph = integer_graph(quantized, VTA)
+    graph = processor_graph(quantized, VTA)
     expected = [run_all(graph, {"x": image[None]})[output] for image in images[:2]]
     np.testing.assert_array_equal(found.reshape(2, -1), np.reshape(expected, (2, -1)))

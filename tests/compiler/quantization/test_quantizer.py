@@ -21,7 +21,7 @@ from daedal.compiler.quantization.calibration.float_runner import (
 from daedal.compiler.quantization.calibration.samples import Samples
 from daedal.compiler.quantization.network import Array, Network
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.integer_reference import compare_operators, integer_graph, run_onnxruntime
+from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from tests.compiler.quantization.float_networks import (
     FloatNetwork,
     evaluate,
@@ -111,7 +111,7 @@ def test_all_between_input_and_output_is_computed_from_integers(
 ) -> None:
     samples = rng.normal(0, 1, (8, *SHAPE[1:])).astype(np.float32)
     quantized = quantize_model(build(FloatNetwork(rng)).SerializeToString(), samples)
-    graph = integer_graph(quantized.SerializeToString(), VTA)
+    graph = processor_graph(quantized.SerializeToString(), VTA)
     assert {node.op for node in graph.nodes if not runs_on(node.op, ACCELERATOR)} <= HOST
     found = compare_operators(quantized, graph, {"x": samples[:1]})
     assert max(item.largest for item in found) <= 1, found
@@ -135,7 +135,7 @@ def test_the_machine_gives_what_the_integers_are(rng: np.random.Generator) -> No
     images = rng.normal(0, 1, (4, *SHAPE[1:])).astype(np.float32)
     quantized = daedal.quantize(plain(FloatNetwork(rng)).SerializeToString(), images)
     outputs = daedal.simulate(daedal.compile(quantized, VTA), {"x": images[:1]}).outputs
-    expected = run_all(integer_graph(quantized, VTA), {"x": images[:1]})["y"]
+    expected = run_all(processor_graph(quantized, VTA), {"x": images[:1]})["y"]
     # Softmax is in float on the host, by another implementation.
     np.testing.assert_allclose(outputs["y"].reshape(expected.shape), expected, rtol=1e-6)
 
@@ -148,7 +148,7 @@ def test_channel_shuffles_move_integers(rng: np.random.Generator) -> None:
     x = net.op("Transpose", net.op("Reshape", x, wide), perm=[0, 2, 1, 3, 4])
     model = net.model(net.conv(net.op("Reshape", x, flat), 12, 6, 1, group=3))
     samples = rng.normal(0, 1, (4, *SHAPE[1:])).astype(np.float32)
-    graph = integer_graph(daedal.quantize(model.SerializeToString(), samples), VTA)
+    graph = processor_graph(daedal.quantize(model.SerializeToString(), samples), VTA)
     assert [node.op for node in graph.nodes if node.op not in HOST] == [
         "q_conv2d",
         "transpose",

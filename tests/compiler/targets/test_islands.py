@@ -12,7 +12,7 @@ from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import graph_passes
-from daedal.integer_reference import integer_graph, run_onnxruntime
+from daedal.integer_reference import processor_graph, run_onnxruntime
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.host_code import check_host_code
@@ -207,7 +207,7 @@ def test_an_island_that_is_not_worth_the_way_is_left_to_the_host(rng: np.random.
     slow = daedal.HostRates(launch_cycles=500, macs_per_cycle=1)
     assert len(daedal.compile(data, "tiny", host=slow).launches) == 2
     # The reference knows what the host computes.
-    graph = integer_graph(data, load_variant("tiny"), artifact.host_quantized)
+    graph = processor_graph(data, load_variant("tiny"), artifact.host_quantized)
     inputs = {"x": rng.normal(size=SHAPE).astype(np.float32)}
     (found,) = daedal.simulate(artifact, inputs).outputs.values()
     (expected,) = run(graph, inputs).values()

@@ -1,4 +1,4 @@
-"""`IntegerTensors`: integer operators of the graph become tensor expressions of a program."""
+"""`GraphTensors`: operators of the graph become tensor expressions of a program."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,30 +6,30 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
-from daedal.compiler.cpu.program import OWN, Computed, TensorProgram, View
+from daedal.compiler.cpu.program import OWN, Computed, Joined, TensorProgram, View
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
-from daedal.compiler.ops.integer.maps import Map, from_plain, is_map, to_plain
-from daedal.compiler.ops.integer.operation import IntegerOperation
-from daedal.compiler.ops.integer.table import LOWERINGS
+from daedal.compiler.ops.graph.maps import Map, from_plain, is_map, to_plain
+from daedal.compiler.ops.graph.operation import GraphOperation
+from daedal.compiler.ops.graph.table import LOWERINGS
 from daedal.compiler.ops.onnx.operation import ResultType, buffer_shape
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import Expr
 
-__all__ = ["IntegerTensors", "is_parameter"]
+__all__ = ["GraphTensors", "is_parameter"]
 
 
 def is_parameter(graph: Graph, name: str) -> bool:
     """Whether a constant has parameters of integer operators, which have it in their formulas."""
     return graph.types[name].dtype == PARAMETER_DTYPE and all(
-        node.op in LOWERINGS for node in graph.users[name]
+        node.op.startswith("q_") for node in graph.users[name]
     )
 
 
-class IntegerTensors:
-    """The tensors that integer operators read and write (`compiler.ops.integer.operation`).
+class GraphTensors:
+    """The tensors that operators of the graph read and write (`compiler.ops.graph.operation`).
 
-    A map has its channels last as long as only integer operators read it; its elements in the order
+    A map has its channels last as long as only such operators read it; its elements in the order
     of its axes are a tensor of their own, which is computed where something reads it.
 
     Parameters
@@ -43,16 +43,21 @@ class IntegerTensors:
         self._number = number
         self._maps: dict[str, Map] = {}
 
-    def add(self, graph: Graph, node: Node) -> None:
-        """Add an integer node of a graph."""
+    def add(self, graph: Graph, node: Node) -> bool:
+        """Add a node of a graph; returns whether it has such tensor expressions."""
+        lowering = LOWERINGS.get(node.op)
+        operation = GraphOperation(graph, node, self)
+        if lowering is None or not lowering.suits(operation):
+            return False
         name, kind = node.output, graph.types[node.output]
-        tensor = LOWERINGS[node.op].lower(IntegerOperation(graph, node, self))
+        tensor = lowering.lower(operation)
         if is_map(kind):
             self._maps[name] = Map(tensor, kind.shape)
             tensor = to_plain(self._maps[name], self.compute)
         for item in topological([tensor], self._program.tensors.values()):
             check_code(item)
         self._define(name, tensor, kind.shape)
+        return True
 
     def plain(self, name: str) -> te.Tensor:
         """See `Tensors.plain`."""
@@ -68,6 +73,23 @@ class IntegerTensors:
     def has_map(self, name: str) -> bool:
         """See `Tensors.has_map`."""
         return name in self._maps
+
+    def joined(self, tensors: Sequence[te.Tensor], axis: int) -> te.Tensor:
+        """See `Tensors.joined`."""
+        names = [f"{OWN}{self._number()}" for _ in tensors]
+        for name, tensor in zip(names, tensors, strict=True):
+            self._define(name, tensor, tensor.shape)
+        first = tensors[0]
+        total = sum(tensor.shape[axis] for tensor in tensors)
+        shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
+        name, result = (
+            f"{OWN}{self._number()}",
+            te.placeholder(shape, first.dtype, f"p{self._number()}"),
+        )
+        self._program.tensors[name] = result
+        self._program.types[name] = ResultType(shape, first.dtype)
+        self._program.steps.append(Joined(name, tuple(names), axis))
+        return result
 
     def viewed(self, tensor: te.Tensor, shape: Sequence[int]) -> te.Tensor:
         """See `Tensors.viewed`."""
@@ -87,6 +109,7 @@ class IntegerTensors:
         self._program.tensors[name] = tensor
         self._program.types[name] = ResultType(array.shape, array.dtype.name)
         self._program.constants[name] = array
+        self._program.laid_out.add(tensor)
         return tensor
 
     def compute(self, shape: Sequence[int], formula: Callable[..., Expr]) -> te.Tensor:

@@ -2,9 +2,9 @@
 
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.ops.integer.maps import LANES, map_shape
-from daedal.compiler.ops.integer.operation import IntegerLowering, IntegerOperation
-from daedal.compiler.ops.integer.requantize import Requantization, by_number
+from daedal.compiler.ops.graph.maps import LANES, map_shape
+from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
+from daedal.compiler.ops.graph.requantize import Requantization, by_number
 from daedal.compiler.tir.expr import Expr
 
 __all__ = ["LOWERINGS"]
@@ -13,7 +13,7 @@ MAX_JOINED = 8
 """Maps among which a formula chooses for each element."""
 
 
-def _lower_slice(operation: IntegerOperation) -> te.Tensor:
+def _lower_slice(operation: GraphOperation) -> te.Tensor:
     x, finish = operation.map(0).tensor, Requantization(operation, operation.constant(1))
     begins, steps = operation.ints("begins"), operation.ints("steps")
     whole = begins[1] % LANES == 0 and steps[1] == 1
@@ -31,7 +31,7 @@ def _lower_slice(operation: IntegerOperation) -> te.Tensor:
     return operation.compute(map_shape(operation.kind.shape), formula)
 
 
-def _lower_pad(operation: IntegerOperation) -> te.Tensor:
+def _lower_pad(operation: GraphOperation) -> te.Tensor:
     x = operation.map(0).tensor.padded(operation.whole("pad_value"))
     finish = Requantization(operation, operation.constant(1))
     _, _, top, left, *_ = operation.ints("pads")
@@ -50,7 +50,7 @@ def _pad_lacks(graph: Graph, node: Node) -> str:
     return "pads must lie around height and width" if any(moves) else ""
 
 
-def _lower_resize(operation: IntegerOperation) -> te.Tensor:
+def _lower_resize(operation: GraphOperation) -> te.Tensor:
     x, finish = operation.map(0).tensor, Requantization(operation, operation.constant(1))
     _, _, rows, columns = operation.ints("factors")
 
@@ -60,7 +60,7 @@ def _lower_resize(operation: IntegerOperation) -> te.Tensor:
     return operation.compute(map_shape(operation.kind.shape), formula)
 
 
-def _lower_concat(operation: IntegerOperation) -> te.Tensor:
+def _lower_concat(operation: GraphOperation) -> te.Tensor:
     rows, taken = operation.constant(-1), operation.ints("channels")
     whole = all(channels % LANES == 0 for channels in taken[:-1])
     begins = [sum(taken[:number]) for number in range(len(taken))]
@@ -94,9 +94,9 @@ def _concat_lacks(graph: Graph, node: Node) -> str:
 
 
 LOWERINGS = {
-    "q_concat": IntegerLowering(_lower_concat, _concat_lacks),
-    "q_pad": IntegerLowering(_lower_pad, _pad_lacks),
-    "q_resize": IntegerLowering(_lower_resize),
-    "q_slice": IntegerLowering(_lower_slice),
+    "q_concat": GraphLowering(_lower_concat, _concat_lacks),
+    "q_pad": GraphLowering(_lower_pad, _pad_lacks),
+    "q_resize": GraphLowering(_lower_resize),
+    "q_slice": GraphLowering(_lower_slice),
 }
 """By operator."""

@@ -1,16 +1,29 @@
-"""The table of integer operators that processors compute."""
+"""The table of the graph's operators that processors compute from the graph."""
 
 from collections.abc import Mapping
 
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.ops.integer import convolution, elementwise, movement, pooling
-from daedal.compiler.ops.integer.operation import IntegerLowering
+from daedal.compiler.ops.graph import (
+    convolution,
+    elementwise,
+    integer_convolution,
+    integer_elementwise,
+    integer_movement,
+    integer_pooling,
+    movement,
+    pooling,
+)
+from daedal.compiler.ops.graph.operation import GraphLowering
 
 __all__ = ["LOWERINGS", "lacks"]
 
-LOWERINGS: Mapping[str, IntegerLowering] = {
+LOWERINGS: Mapping[str, GraphLowering] = {
     **convolution.LOWERINGS,
     **elementwise.LOWERINGS,
+    **integer_convolution.LOWERINGS,
+    **integer_elementwise.LOWERINGS,
+    **integer_movement.LOWERINGS,
+    **integer_pooling.LOWERINGS,
     **movement.LOWERINGS,
     **pooling.LOWERINGS,
 }

@@ -1,4 +1,4 @@
-"""`IntegerOperation`: an integer node with all that its tensor expressions depend on."""
+"""`GraphOperation`: a node of the graph with all that its tensor expressions depend on."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.ops.integer.maps import LANES, Map, is_map
+from daedal.compiler.ops.graph.maps import LANES, Map, is_map
 from daedal.compiler.tir.expr import Expr
 
-__all__ = ["IntegerLowering", "IntegerOperation", "Tensors"]
+__all__ = ["GraphLowering", "GraphOperation", "Tensors"]
 
 
 class Tensors(Protocol):
@@ -33,12 +33,15 @@ class Tensors(Protocol):
     def table(self, value: Array) -> te.Tensor:
         """An input that holds a constant."""
 
+    def joined(self, tensors: Sequence[te.Tensor], axis: int) -> te.Tensor:
+        """`tensors`, which are in memory from now on, one after the other along `axis`."""
+
     def compute(self, shape: Sequence[int], formula: Callable[..., Expr]) -> te.Tensor:
         """`te.compute` with a name that no other tensor has."""
 
 
 @dataclass(frozen=True)
-class IntegerOperation:
+class GraphOperation:
     """A node, and the graph and the tensors around it."""
 
     graph: Graph
@@ -99,14 +102,16 @@ class IntegerOperation:
 
 
 @dataclass(frozen=True)
-class IntegerLowering:
+class GraphLowering:
     """How processors compute an operator.
 
     Attributes
     ----------
     lower : the result, a map (N, H, W, blocks, lanes) if its type has four dimensions, else plain.
-    lacks : why a node of the operator cannot be computed, a clause; empty where it can.
+    lacks : why an integer node cannot be computed, a clause; empty where it can.
+    suits : whether a float node is computed so; else it is written as ONNX.
     """
 
-    lower: Callable[[IntegerOperation], te.Tensor]
+    lower: Callable[[GraphOperation], te.Tensor]
     lacks: Callable[[Graph, Node], str] = lambda _graph, _node: ""
+    suits: Callable[[GraphOperation], bool] = lambda _operation: True

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Sequence
 
 from daedal.compiler import te
-from daedal.compiler.ops.integer.operation import IntegerLowering, IntegerOperation
-from daedal.compiler.ops.integer.requantize import Requantization, by_number
+from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
+from daedal.compiler.ops.graph.requantize import Requantization, by_number
 from daedal.compiler.tir.expr import Expr, FloatImm, IntImm
 
 __all__ = ["LOWERINGS"]
 
 
 def _computed(
-    operation: IntegerOperation, element: Callable[[list[te.Tensor], Sequence[Expr]], Expr]
+    operation: GraphOperation, element: Callable[[list[te.Tensor], Sequence[Expr]], Expr]
 ) -> te.Tensor:
     """The tensor of `element`, of the operands as they lie in memory, at each place."""
     count = len(operation.node.inputs) - 1
@@ -27,12 +27,12 @@ def _read(operand: te.Tensor, i: Sequence[Expr]) -> Expr:
     return operand[tuple(places)].astype("int32")
 
 
-def _finish(operation: IntegerOperation) -> Callable[[Expr], Expr]:
+def _finish(operation: GraphOperation) -> Callable[[Expr], Expr]:
     finish = Requantization(operation, operation.constant(-1))
     return lambda acc: finish(acc, by_number)
 
 
-def _lower_add(operation: IntegerOperation) -> te.Tensor:
+def _lower_add(operation: GraphOperation) -> te.Tensor:
     finish = _finish(operation)
     factors = [operation.whole(f"multiplier_{role}") for role in "ab"]
 
@@ -46,7 +46,7 @@ def _lower_add(operation: IntegerOperation) -> te.Tensor:
     return _computed(operation, element)
 
 
-def _lower_mul(operation: IntegerOperation) -> te.Tensor:
+def _lower_mul(operation: GraphOperation) -> te.Tensor:
     finish = _finish(operation)
     zeros = [operation.whole(f"zero_point_{role}") for role in "ab"]
 
@@ -57,7 +57,7 @@ def _lower_mul(operation: IntegerOperation) -> te.Tensor:
     return _computed(operation, element)
 
 
-def _lower_leaky_relu(operation: IntegerOperation) -> te.Tensor:
+def _lower_leaky_relu(operation: GraphOperation) -> te.Tensor:
     finish, zero = _finish(operation), operation.whole("zero_point_x")
     factors = [operation.whole(f"multiplier_{sign}") for sign in ("negative", "positive")]
 
@@ -69,12 +69,12 @@ def _lower_leaky_relu(operation: IntegerOperation) -> te.Tensor:
     return _computed(operation, element)
 
 
-def _lower_requantize(operation: IntegerOperation) -> te.Tensor:
+def _lower_requantize(operation: GraphOperation) -> te.Tensor:
     finish = _finish(operation)
     return _computed(operation, lambda operands, i: finish(_read(operands[0], i)))
 
 
-def _lower_max_requantized(operation: IntegerOperation) -> te.Tensor:
+def _lower_max_requantized(operation: GraphOperation) -> te.Tensor:
     finish = _finish(operation)
 
     def element(operands: list[te.Tensor], i: Sequence[Expr]) -> Expr:
@@ -85,10 +85,10 @@ def _lower_max_requantized(operation: IntegerOperation) -> te.Tensor:
 
 
 LOWERINGS = {
-    "q_add": IntegerLowering(_lower_add),
-    "q_leaky_relu": IntegerLowering(_lower_leaky_relu),
-    "q_max_requantized": IntegerLowering(_lower_max_requantized),
-    "q_mul": IntegerLowering(_lower_mul),
-    "q_requantize": IntegerLowering(_lower_requantize),
+    "q_add": GraphLowering(_lower_add),
+    "q_leaky_relu": GraphLowering(_lower_leaky_relu),
+    "q_max_requantized": GraphLowering(_lower_max_requantized),
+    "q_mul": GraphLowering(_lower_mul),
+    "q_requantize": GraphLowering(_lower_requantize),
 }
 """By operator."""

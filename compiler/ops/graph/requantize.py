@@ -11,8 +11,8 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
-from daedal.compiler.ops.integer.maps import blocks
-from daedal.compiler.ops.integer.operation import IntegerOperation
+from daedal.compiler.ops.graph.maps import blocks
+from daedal.compiler.ops.graph.operation import GraphOperation
 from daedal.compiler.tir.expr import Expr, FloatImm
 
 __all__ = [
@@ -45,7 +45,7 @@ class Requantization:
     rows : [bias, multiplier, shift] each, (rows, 3).
     """
 
-    def __init__(self, operation: IntegerOperation, rows: Array) -> None:
+    def __init__(self, operation: GraphOperation, rows: Array) -> None:
         self._biases = rows[:, 0].astype(np.float64)
         self._ratios = np.ldexp(rows[:, 1].astype(np.float64), -rows[:, 2])
         self._zero = operation.whole("zero_point")
@@ -72,7 +72,7 @@ def by_number(values: Array) -> Expr:
     return FloatImm(float(value), "float64")
 
 
-def by_channel(operation: IntegerOperation, block: Expr, lane: Expr) -> Read:
+def by_channel(operation: GraphOperation, block: Expr, lane: Expr) -> Read:
     """The values of the channel `lane` of a block."""
     known: dict[int, te.Tensor] = {}
 

@@ -5,18 +5,18 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
-from daedal.compiler.ops.integer.maps import map_shape
-from daedal.compiler.ops.integer.operation import IntegerLowering, IntegerOperation
-from daedal.compiler.ops.integer.requantize import Read, Requantization, by_number
-from daedal.compiler.ops.integer.windows import padded_map, places
+from daedal.compiler.ops.graph.maps import map_shape
+from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
+from daedal.compiler.ops.graph.requantize import Read, Requantization, by_number
+from daedal.compiler.ops.graph.windows import padded_map, places
 from daedal.compiler.ops.onnx.windows import taps_of
 from daedal.compiler.tir.expr import Expr
 
 __all__ = ["LOWERINGS"]
 
 
-def _lower_max_pool(operation: IntegerOperation) -> te.Tensor:
-    source = padded_map(operation)
+def _lower_max_pool(operation: GraphOperation) -> te.Tensor:
+    source = padded_map(operation, value=operation.whole("pad_value"))
     taps, axes = taps_of(operation.ints("kernel"))
     shape = map_shape(operation.kind.shape)
 
@@ -29,8 +29,8 @@ def _lower_max_pool(operation: IntegerOperation) -> te.Tensor:
     return operation.compute(shape, lambda *i: finish(found[i].astype("int32"), by_number))
 
 
-def _lower_avg_pool(operation: IntegerOperation) -> te.Tensor:
-    source = padded_map(operation)
+def _lower_avg_pool(operation: GraphOperation) -> te.Tensor:
+    source = padded_map(operation, value=operation.whole("pad_value"))
     taps, axes = taps_of(operation.ints("kernel"))
     shape = map_shape(operation.kind.shape)
 
@@ -48,7 +48,7 @@ def _lower_avg_pool(operation: IntegerOperation) -> te.Tensor:
     return operation.compute(shape, average)
 
 
-def _by_place(operation: IntegerOperation, rows: Array, h: Expr, w: Expr) -> Read:
+def _by_place(operation: GraphOperation, rows: Array, h: Expr, w: Expr) -> Read:
     """The values of the row of parameters that each window has."""
 
     def read(values: Array) -> Expr:
@@ -60,7 +60,7 @@ def _by_place(operation: IntegerOperation, rows: Array, h: Expr, w: Expr) -> Rea
 
 
 LOWERINGS = {
-    "q_avg_pool": IntegerLowering(_lower_avg_pool),
-    "q_max_pool": IntegerLowering(_lower_max_pool),
+    "q_avg_pool": GraphLowering(_lower_avg_pool),
+    "q_max_pool": GraphLowering(_lower_max_pool),
 }
 """By operator."""

@@ -32,7 +32,7 @@ def map_shape(shape: Sequence[int]) -> tuple[int, ...]:
 
 def is_map(kind: TensorType) -> bool:
     """Whether a tensor of this type has its channels last in memory."""
-    return kind.rank == MAP_RANK and kind.dtype == "int8"
+    return kind.rank == MAP_RANK and kind.dtype in ("int8", "float32")
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import whole
-from daedal.compiler.ops.integer.maps import LANES, blocks, map_shape
-from daedal.compiler.ops.integer.operation import IntegerLowering, IntegerOperation
-from daedal.compiler.ops.integer.requantize import Requantization, by_channel
-from daedal.compiler.ops.integer.windows import padded_map, places
+from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
+from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
+from daedal.compiler.ops.graph.requantize import Requantization, by_channel
+from daedal.compiler.ops.graph.windows import padded_map, places
 from daedal.compiler.ops.onnx.windows import taps_of
 from daedal.compiler.tir.expr import Expr
 
@@ -23,7 +23,7 @@ __all__ = ["LOWERINGS"]
 PAIR = 2
 
 
-def _lower_conv2d(operation: IntegerOperation) -> te.Tensor:
+def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     if operation.whole("groups") > 1:
         return _depthwise(operation)
     weights = operation.constant(1)
@@ -46,10 +46,10 @@ def _lower_conv2d(operation: IntegerOperation) -> te.Tensor:
     return _finished(operation, map_shape(operation.kind.shape), products)
 
 
-def _depthwise(operation: IntegerOperation) -> te.Tensor:
+def _depthwise(operation: GraphOperation) -> te.Tensor:
     weights = operation.constant(1)
     channels, _, *kernel = weights.shape
-    source = padded_map(operation)
+    source = padded_map(operation, value=operation.whole("pad_value"))
     packed = np.zeros((*kernel, blocks(channels) * LANES), np.int8)
     packed[..., :channels] = np.moveaxis(weights[:, 0], 0, -1)
     table = operation.tensors.table(packed.reshape(*kernel, -1, LANES))
@@ -64,7 +64,7 @@ def _depthwise(operation: IntegerOperation) -> te.Tensor:
 
 
 def _finished(
-    operation: IntegerOperation, shape: tuple[int, ...], products: Callable[..., Expr]
+    operation: GraphOperation, shape: tuple[int, ...], products: Callable[..., Expr]
 ) -> te.Tensor:
     sums = operation.compute(shape, products)
     finish = Requantization(operation, operation.constant(2))
@@ -75,10 +75,10 @@ def _finished(
     return operation.compute(shape, formula)
 
 
-def _pairs_of_channels(operation: IntegerOperation) -> te.Tensor:
+def _pairs_of_channels(operation: GraphOperation) -> te.Tensor:
     """The padded map as int16 (N, H, W, C), with an even number of channels."""
     if operation.has_map(0):
-        padded = padded_map(operation, "int16")
+        padded = padded_map(operation, "int16", operation.whole("pad_value"))
         images, height, width, count, _ = padded.shape
         return operation.tensors.viewed(padded, (images, height, width, count * LANES))
     images, channels, height, width = operation.type(0).shape
@@ -99,7 +99,7 @@ def _packed(weights: Array) -> Array:
     return np.ascontiguousarray(np.moveaxis(split, (1, 2, 3), (-2, -3, -1)))
 
 
-def _lower_dense(operation: IntegerOperation) -> te.Tensor:
+def _lower_dense(operation: GraphOperation) -> te.Tensor:
     x, weights = operation.plain(0), operation.constant(1)
     outs, depth = weights.shape
     pairs = -(-depth // PAIR)
@@ -134,7 +134,7 @@ def _dense_lacks(graph: Graph, node: Node) -> str:
 
 
 LOWERINGS = {
-    "q_conv2d": IntegerLowering(_lower_conv2d, _conv2d_lacks),
-    "q_dense": IntegerLowering(_lower_dense, _dense_lacks),
+    "q_conv2d": GraphLowering(_lower_conv2d, _conv2d_lacks),
+    "q_dense": GraphLowering(_lower_dense, _dense_lacks),
 }
 """By operator."""

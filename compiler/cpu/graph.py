@@ -1,4 +1,4 @@
-"""`integer_graph`: a quantized model as a graph with integer operators, for processors.
+"""`processor_graph`: a model as a graph, whose quantized operators are integer ones.
 
 The same pass lowers quantized operators for the accelerator (`lower_qdq`); here it has multipliers
 of more bits, as many as float64 is exact for. An operator that processors have no integer code for
@@ -22,14 +22,16 @@ from daedal.compiler.graph.passes import (
 )
 from daedal.compiler.graph.passes.lowering.integer_rules import RULES
 from daedal.compiler.graph.unfit import UnfitLayers
-from daedal.compiler.ops.integer.requantize import FACTOR_BITS, MULTIPLIER_BITS, PRODUCT_BITS
-from daedal.compiler.ops.integer.table import LOWERINGS, lacks
+from daedal.compiler.ops.graph.requantize import FACTOR_BITS, MULTIPLIER_BITS, PRODUCT_BITS
+from daedal.compiler.ops.graph.table import LOWERINGS, lacks
 from daedal.compiler.targets.fallback import Fallback
 
-__all__ = ["integer_graph"]
+__all__ = ["processor_graph"]
 
 OLDEST_OPSET = 21
 """In which the forms of ONNX that other nodes are written in are defined."""
+GAINING = ("Conv", "QuantizeLinear")
+"""Operators that gain from being in the graph: models without one are lowered node by node."""
 BIAS_ERROR = 2.0**-10
 """Units of a result: a tie that moves by less is rare."""
 
@@ -39,26 +41,32 @@ IN_FLOAT = frozenset(
 """Operators that processors compute as floats."""
 
 
-def integer_graph(model: onnx.ModelProto) -> Graph | None:
-    """The graph of a checked model; None where it has no integer operator.
+def processor_graph(model: onnx.ModelProto) -> Graph | None:
+    """The graph of a checked model; None where it has no operator that gains from it.
 
     Tensors whose types or shapes a graph does not have are outside it (`Graph.outside`).
     """
     opset = max((item.version for item in model.opset_import if item.domain == ""), default=1)
-    quantizes = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
-    if not quantizes or opset < OLDEST_OPSET:
+    gains = any(node.op_type in GAINING for node in model.graph.node)
+    if not gains or opset < OLDEST_OPSET:
         return None
     try:
         graph = _lowered(load_onnx(model))
     except UserError:  # what the graph refuses is lowered, or interpreted, node by node
         return None
-    return graph if any(node.op in LOWERINGS for node in graph.nodes) else None
+    return graph if any(_gains(node) for node in graph.nodes) else None
+
+
+def _gains(node: Node) -> bool:
+    return node.op == "conv2d" or (node.op in LOWERINGS and get_op(node.op).onnx is None)
 
 
 def _lowered(graph: Graph) -> Graph:
     """Raises UserError where a node can run neither as integers nor as ONNX."""
     for run in (fold_constants, simplify_reshapes, eliminate_dead_code, fold_bias, fold_batch_norm):
         graph = run(graph)
+    if not any(node.op == "quantize" for node in graph.nodes):
+        return _simplified(graph)
     fallback = Fallback(graph)
     while True:
         try:
@@ -71,11 +79,15 @@ def _lowered(graph: Graph) -> Graph:
                 rules={op: rule for op, rule in RULES.items() if op not in IN_FLOAT},
                 on_host=fallback.reasons,
             )
-            lowered = eliminate_common_subexpressions(eliminate_dead_code(lowered))
             _check(lowered)
-            return lowered
+            return _simplified(lowered)
         except UnfitLayers as unfit:
             fallback.add([unfit], unfit.graph)
+
+
+def _simplified(graph: Graph) -> Graph:
+    folded = fold_constants(eliminate_dead_code(graph), keep_quantized=False)
+    return eliminate_common_subexpressions(eliminate_dead_code(folded))
 
 
 def _check(graph: Graph) -> None:

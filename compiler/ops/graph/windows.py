@@ -3,20 +3,23 @@
 from collections.abc import Sequence
 
 from daedal.compiler import te
-from daedal.compiler.ops.integer.operation import IntegerOperation
+from daedal.compiler.ops.graph.operation import GraphOperation
 from daedal.compiler.tir.expr import Expr
 
 __all__ = ["padded_map", "places"]
 
 
-def padded_map(operation: IntegerOperation, dtype: str = "int8") -> te.Tensor:
-    """The first operand, a map, with its pads around it, as `dtype`."""
+def padded_map(
+    operation: GraphOperation, dtype: str | None = None, value: int | float = 0
+) -> te.Tensor:
+    """The first operand, a map, with pads of `value` around it, as `dtype`, by default its own."""
     x, pads = operation.map(0).tensor, operation.ints("pads")
+    dtype = dtype or x.dtype
     top, left, bottom, right = pads
     if not any(pads) and dtype == x.dtype:
         return x
     images, height, width, *rest = x.shape
-    read = x.padded(operation.whole("pad_value")) if any(pads) else x
+    read = x.padded(value) if any(pads) else x
 
     def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         return read[n, h - top, w - left, block, lane].astype(dtype)
@@ -26,7 +29,7 @@ def padded_map(operation: IntegerOperation, dtype: str = "int8") -> te.Tensor:
 
 
 def places(
-    operation: IntegerOperation, positions: Sequence[Expr], taps: Sequence[Expr]
+    operation: GraphOperation, positions: Sequence[Expr], taps: Sequence[Expr]
 ) -> list[Expr]:
     """Row and column of the padded map that the taps of the windows at `positions` read."""
     strides = operation.ints("strides")

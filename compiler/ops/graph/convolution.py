@@ -1,0 +1,102 @@
+"""Convolutions of floats on maps with their channels last: a vector holds the channels of a result,
+and each element of the map is repeated in its lanes."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from daedal.compiler import te
+from daedal.compiler.graph.graph import Array
+from daedal.compiler.graph.ops.registry import whole
+from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
+from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
+from daedal.compiler.ops.graph.windows import padded_map, places
+from daedal.compiler.ops.onnx.windows import taps_of
+from daedal.compiler.tir.expr import Expr
+
+__all__ = ["LOWERINGS"]
+
+
+def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
+    weights, groups = operation.constant(1), operation.whole("groups")
+    if groups > 1 and weights.shape[1] == 1 and weights.shape[0] == groups:
+        return _depthwise(operation)
+    outs, ins, *kernel = weights.shape
+    source = _channels(operation)
+    packed = operation.tensors.table(_packed(weights))
+    taps, axes = taps_of((*kernel, ins))
+    per_group = outs // groups // LANES
+
+    def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        row, column = places(operation, (h, w), taps[:2])
+        channel = taps[2] if groups == 1 else block // per_group * ins + taps[2]
+        return te.sum(source(n, row, column, channel) * packed[block, *taps, lane], axes)
+
+    return _with_bias(operation, products)
+
+
+def _depthwise(operation: GraphOperation) -> te.Tensor:
+    weights = operation.constant(1)
+    channels, _, *kernel = weights.shape
+    source = padded_map(operation)
+    packed = np.zeros((*kernel, blocks(channels) * LANES), weights.dtype)
+    packed[..., :channels] = np.moveaxis(weights[:, 0], 0, -1)
+    table = operation.tensors.table(packed.reshape(*kernel, -1, LANES))
+    taps, axes = taps_of(kernel)
+
+    def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        row, column = places(operation, (h, w), taps)
+        return te.sum(source[n, row, column, block, lane] * table[*taps, block, lane], axes)
+
+    return _with_bias(operation, products)
+
+
+def _with_bias(operation: GraphOperation, products: Callable[..., Expr]) -> te.Tensor:
+    shape = map_shape(operation.kind.shape)
+    sums = operation.compute(shape, products)
+    if len(operation.node.inputs) < 3:
+        return sums
+    bias = operation.per_lane(operation.constant(2), shape[-2], "float32")
+    return operation.compute(shape, lambda *i: sums[i] + bias[i[-2], i[-1]])
+
+
+def _channels(operation: GraphOperation) -> Callable[[Expr, Expr, Expr, Expr], Expr]:
+    """Reads the padded map at an image, a row, a column and a channel. A map that has its channels
+    first stays as it is: each of its elements is read alone."""
+    if operation.has_map(0):
+        padded = padded_map(operation)
+        images, height, width, count, _ = padded.shape
+        flat = operation.tensors.viewed(padded, (images, height, width, count * LANES))
+        return lambda n, h, w, c: flat[n, h, w, c]
+    x, (top, left, bottom, right) = operation.plain(0), operation.ints("pads")
+    if not any((top, left, bottom, right)):
+        return lambda n, h, w, c: x[n, c, h, w]
+    images, channels, height, width = operation.type(0).shape
+    read = x.padded(0)
+    copy = operation.compute(
+        (images, channels, top + height + bottom, left + width + right),
+        lambda n, c, h, w: read[n, c, h - top, w - left],
+    )
+    return lambda n, h, w, c: copy[n, c, h, w]
+
+
+def _packed(weights: Array) -> Array:
+    """Weights (O, I, ...) as (blocks of O, ..., I, lanes)."""
+    outs = len(weights)
+    full = np.zeros((blocks(outs) * LANES, *weights.shape[1:]), weights.dtype)
+    full[:outs] = weights
+    split = full.reshape(-1, LANES, *weights.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(split, (1, 2), (-1, -2)))
+
+
+def _suits_conv2d(operation: GraphOperation) -> bool:
+    """With constant weights, and groups whose results fill blocks or that have one channel."""
+    if not all(operation.graph.is_constant(name) for name in operation.node.inputs[1:]):
+        return False
+    groups = whole(operation.node.attrs, "groups")
+    outs, ins = operation.type(1).shape[:2]
+    return groups == 1 or (ins == 1 and outs == groups) or outs // groups % LANES == 0
+
+
+LOWERINGS = {"conv2d": GraphLowering(_lower_conv2d, suits=_suits_conv2d)}
+"""By operator."""
