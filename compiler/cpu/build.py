@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 
@@ -15,7 +14,7 @@ from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.fusion import fuse
 from daedal.compiler.cpu.importer import import_model
-from daedal.compiler.cpu.kernel import Kernel
+from daedal.compiler.cpu.kernel import Kernel, Moved
 from daedal.compiler.cpu.memory import MemoryPlan
 from daedal.compiler.cpu.program import Computed, Interpreted, Joined, TensorProgram, View
 from daedal.compiler.graph.ops.foreign import names_read
@@ -87,7 +86,7 @@ class _Builder:
         self.numbers: dict[te.Tensor, int] = {}
         self.names: dict[str, int] = {}
         self._asked = {*program.inputs, *program.outputs}
-        self._moved_constants: dict[tuple[Buffer, int], int] = {}
+        self._moved_constants: dict[tuple[Buffer, Moved], int] = {}
         self._steps: list[Step] = []
 
     def code(self, levels: Sequence[str]) -> HostCode:
@@ -208,11 +207,11 @@ class _Builder:
         self.plan.read(self.numbers[tensor], time)
         return self.numbers[tensor]
 
-    def _moved_constant(self, tensor: te.Tensor, dimension: int) -> int:
-        key = tensor, dimension
+    def _moved_constant(self, tensor: te.Tensor, how: Moved) -> int:
+        key = tensor, how
         if key not in self._moved_constants:
             value = self.constants[tensor].reshape(tensor.shape)
-            self._moved_constants[key] = self.plan.add_constant(np.moveaxis(value, dimension, -1))
+            self._moved_constants[key] = self.plan.add_constant(how.applied(value))
         return self._moved_constants[key]
 
     def _buffer(self, name: str) -> int:

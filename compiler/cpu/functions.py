@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
-from daedal.compiler.cpu.kernel import Kernel, kernel_function
+from daedal.compiler.cpu.kernel import Kernel, Moved, kernel_function
 from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST
 from daedal.compiler.tir.expr import Buffer, Reduce
 from daedal.native.cache import ObjectCache
@@ -23,14 +23,13 @@ class Function:
 
     Attributes
     ----------
-    moved : of constants that it reads in another layout, the number of the input and the dimension
-        that comes last.
+    moved : of constants that it reads in another layout, the number of the input and the layout.
     iterations : of its parallel loop.
     nanoseconds : a guess of one thread's time within a factor of a few: it decides on threads.
     """
 
     symbol: str
-    moved: tuple[tuple[int, int], ...]
+    moved: tuple[tuple[int, Moved], ...]
     iterations: int
     nanoseconds: int
 
@@ -77,9 +76,7 @@ class Functions:
         text = function_text(scheduled.func, "SYMBOL", checked=self._checked)
         symbol = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         self._texts[symbol] = text.replace("@SYMBOL", f"@{symbol}"), scheduled.tiled
-        moved = tuple(
-            (kernel.inputs.index(tensor), dimension) for tensor, dimension in scheduled.moved
-        )
+        moved = tuple((kernel.inputs.index(tensor), how) for tensor, how in scheduled.moved)
         time = _nanoseconds(kernel, tiled=scheduled.tiled)
         return Function(symbol, moved, parallel_extent(scheduled.func), time)
 

@@ -6,10 +6,14 @@ it element by element. Kernels of equal structure have equal texts, so they are 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
+from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.cpu.overlap import Overlap
 from daedal.compiler.ops.cpu.reuse import (
     WIDEST,
@@ -27,9 +31,9 @@ from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.compiler.tir.visit import loads, rewrite, substitute
 
-__all__ = ["Kernel", "ScheduledKernel", "kernel_function"]
+__all__ = ["Kernel", "Moved", "ScheduledKernel", "kernel_function"]
 
-_Item = TypeVar("_Item")
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -57,15 +61,46 @@ class Kernel:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """Another layout of a constant: `dimension` comes last.
+
+    With `lanes`, in blocks: the number of the block comes first, the place in it last.
+    """
+
+    dimension: int
+    lanes: int = 0
+
+    def applied(self, value: Array) -> Array:
+        """The constant in this layout."""
+        if not self.lanes:
+            return np.ascontiguousarray(np.moveaxis(value, self.dimension, -1))
+        first = np.moveaxis(value, self.dimension, 0)
+        blocks = first.reshape(-1, self.lanes, *first.shape[1:])
+        return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of a constant of `shape`."""
+        rest = (*shape[: self.dimension], *shape[self.dimension + 1 :])
+        extent = shape[self.dimension]
+        return (extent // self.lanes, *rest, self.lanes) if self.lanes else (*rest, extent)
+
+    def indices(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Where the element at `indices` lies."""
+        rest = (*indices[: self.dimension], *indices[self.dimension + 1 :])
+        own = indices[self.dimension]
+        return (own // self.lanes, *rest, own % self.lanes) if self.lanes else (*rest, own)
+
+
+@dataclass(frozen=True)
 class ScheduledKernel:
     """The loop IR of a kernel, and the operands that must be laid out anew.
 
-    `moved` has, for each constant that the schedule reads in another layout, the dimension that
-    comes last there; `tiled` says whether a reduction keeps its accumulators in registers.
+    `moved` has the constants that the schedule reads in another layout; `tiled` says whether a
+    reduction keeps its accumulators in registers.
     """
 
     func: PrimFunc
-    moved: tuple[tuple[te.Tensor, int], ...] = ()
+    moved: tuple[tuple[te.Tensor, Moved], ...] = ()
     tiled: bool = True
 
 
@@ -79,10 +114,11 @@ def kernel_function(
     constants : inputs whose layout is free.
     registers : of the processor.
     """
-    if kernel.reduction is None:
-        func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
-        return ScheduledKernel(schedule_map(func, kernel.result.name))
-    reduction = kernel.reduction
+    result, reduction = merged(kernel.result, kernel.reduction)
+    kernel = replace(kernel, result=result, reduction=reduction)
+    if reduction is None:
+        func = te.create_prim_func(kernel.inputs, [result], "kernel")
+        return ScheduledKernel(schedule_map(func, result.name))
     formula = reduction.value
     assert isinstance(formula, Reduce)
     bytes_each = ELEMENT_BYTES[reduction.dtype]
@@ -91,12 +127,13 @@ def kernel_function(
         lanes = choose_lanes(formula.value, formula.axes, bytes_each)
         if lanes > 1:
             return _partial_sums(kernel, reduction, formula, lanes)
-    moved: tuple[tuple[te.Tensor, int], ...] = ()
-    inputs, result = kernel.inputs, kernel.result
+    moved: tuple[tuple[te.Tensor, Moved], ...] = ()
+    inputs = kernel.inputs
     if tiles is not None:
         axis = reduction.axes[tiles.vector]
+        lanes = tiles.lanes if axis.extent % tiles.lanes == 0 else 0
         moved = tuple(
-            (tensor, _dimension(formula.value, tensor, axis))
+            (tensor, Moved(_dimension(formula.value, tensor, axis), lanes))
             for tensor in inputs
             if tensor in tiles.packed
         )
@@ -114,7 +151,7 @@ def _tiled(
     inputs: tuple[te.Tensor, ...],
     result: te.Tensor,
     tiles: Tiles,
-    moved: tuple[tuple[te.Tensor, int], ...],
+    moved: tuple[tuple[te.Tensor, Moved], ...],
 ) -> ScheduledKernel:
     """A reduction in register tiles, which overlap where they do not divide its axes."""
     overlap, shape = Overlap(tiles, reduction.axes), result.shape
@@ -181,27 +218,23 @@ def _dimension(value: Expr, tensor: te.Tensor, axis: Axis) -> int:
 
 
 def _packed(
-    formula: Reduce, inputs: Sequence[te.Tensor], moved: Sequence[tuple[te.Tensor, int]]
+    formula: Reduce, inputs: Sequence[te.Tensor], moved: Sequence[tuple[te.Tensor, Moved]]
 ) -> tuple[Reduce, tuple[te.Tensor, ...]]:
-    """The formula and the inputs with a dimension of some tensors moved to the end."""
-    new: dict[Buffer, tuple[te.Tensor, int]] = {}
-    for tensor, last in moved:
-        shape = _moved_last(tensor.shape, last)
-        new[tensor] = te.placeholder(shape, tensor.dtype, tensor.name), last
+    """The formula and the inputs with some constants in another layout."""
+    new: dict[Buffer, tuple[te.Tensor, Moved]] = {}
+    for tensor, how in moved:
+        shape = how.shape(tensor.shape)
+        new[tensor] = te.placeholder(shape, tensor.dtype, tensor.name), how
 
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, Load) and node.buffer in new:
-            tensor, last = new[node.buffer]
-            return Load(tensor, _moved_last(node.indices, last), node.pad_value)
+            tensor, how = new[node.buffer]
+            return Load(tensor, how.indices(node.indices), node.pad_value)
         return None
 
     packed = rewrite(formula, visit)
     assert isinstance(packed, Reduce)
     return packed, tuple(new[item][0] if item in new else item for item in inputs)
-
-
-def _moved_last(items: tuple[_Item, ...], last: int) -> tuple[_Item, ...]:
-    return (*items[:last], *items[last + 1 :], items[last])
 
 
 def _tile_last(

@@ -75,7 +75,7 @@ def element_number(indices: Sequence[Expr], shape: Sequence[int]) -> Linear:
         scaled = tuple((term, factor * step) for term, factor in form.terms)
         total = total + Linear(scaled, form.constant * step)
         step *= extent
-    return total
+    return _rejoined(total)
 
 
 def bounds(expr: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:

@@ -38,7 +38,7 @@ from daedal.compiler.tir.expr import (
     Select,
     Var,
 )
-from daedal.compiler.tir.linear import Linear, bounds, element_number, linear
+from daedal.compiler.tir.linear import bounds, element_number
 from daedal.compiler.tir.visit import free_vars, walk
 from daedal.native.dot_pairs import NAME as DOT_PAIRS
 from daedal.native.function_text import FunctionText
@@ -151,14 +151,7 @@ class Expressions:
         if self.checked:
             for index, extent in zip(indices, buffer.shape, strict=True):
                 self._check(index, extent)
-        total, stride = Linear((), 0), 1
-        for index, extent in zip(reversed(indices), reversed(buffer.shape), strict=True):
-            form = linear(index)
-            total = total + Linear(
-                tuple((term, factor * stride) for term, factor in form.terms),
-                form.constant * stride,
-            )
-            stride *= extent
+        total = element_number(indices, buffer.shape)
         step, scattered = 0, False
         number = total.constant
         parts: list[tuple[Value, int]] = []

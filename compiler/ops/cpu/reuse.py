@@ -21,6 +21,8 @@ __all__ = ["NARROW", "WIDEST", "Registers", "Tiles", "choose_lanes", "choose_til
 
 MIN_LANES = 4
 """Fewer lanes are not worth a vector."""
+VECTORS = (1, 2, 4)
+"""Along the lanes of a tile. LLVM keeps values of other counts on the stack."""
 LATENCY = 4
 """Cycles from one sum to the next into the same register."""
 OVERHEAD = 1.0
@@ -51,7 +53,8 @@ class Tiles:
     ----------
     lanes : extent along the axis `vector`.
     rows : position and extent of each further axis of the tile, outermost first.
-    packed : the constants to lay out with the vector's axis innermost.
+    packed : the constants to lay out with the vector's axis innermost: in blocks of the lanes where
+        these divide it, each with all that is read for its lanes.
     outer : the order of all axes outside the tile: first those along which the vector's operand
         moves, so that what it holds is read again for all others.
     """
@@ -100,7 +103,7 @@ def choose_tiles(
         one = registers.vector_bytes // element_bytes
         strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in paired)
         held = [other for other in range(len(axes)) if other not in free]
-        for lanes in _lane_counts(axis.extent, one):
+        for lanes in _lane_counts(axis.extent, one, whole=bool(packed)):
             vectors = -(-lanes // one)
             for rows in _rows(axes, free, (registers.count - 1 - vectors) // vectors):
                 tiles = Tiles(number, lanes, rows, packed, (*held, *free))
@@ -143,11 +146,13 @@ def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> in
     return lanes if moves and lanes >= MIN_LANES else 1
 
 
-def _lane_counts(extent: int, one: int) -> list[int]:
-    """Lanes of one vector, two or four whole ones; part of one where the extent is smaller."""
+def _lane_counts(extent: int, one: int, *, whole: bool) -> list[int]:
+    """Lanes of one to four vectors; part of one where the extent is smaller. With `whole`, those
+    that divide the extent, if there are such."""
     if extent < one:
         return [number for number in _divisors(extent, one) if number >= MIN_LANES][-1:]
-    return [count * one for count in (1, 2, 4) if count * one <= extent]
+    found = [count * one for count in VECTORS if count * one <= extent]
+    return [lanes for lanes in found if whole and extent % lanes == 0] or found
 
 
 def _divisors(extent: int, limit: int) -> list[int]:
@@ -200,10 +205,10 @@ def _packed(
         if any(term is not axis and axis in free_vars(term) for term, _ in form.terms):
             return None
         step = form.coefficient(axis)
-        if step not in (0, 1, 2):
-            if load.buffer not in constants or not _is_index(load, axis):
-                return None
+        if load.buffer in constants and _is_index(load, axis) and len(load.buffer.shape) > 1:
             packed.append(load.buffer)
+        elif step not in (0, 1, 2):
+            return None
         moves = moves or step != 0
     return tuple(packed) if moves else None
 

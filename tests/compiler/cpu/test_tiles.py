@@ -1,0 +1,120 @@
+"""Register tiles: those that do not divide their axes, axes that become one, packed constants."""
+
+import numpy as np
+import pytest
+
+from daedal.compiler import te
+from daedal.compiler.cpu.kernel import Kernel, kernel_function
+from daedal.compiler.ops.cpu.merge import merged
+from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers, Tiles, choose_tiles
+from daedal.compiler.tir.expr import Expr, Reduce
+from tests.support.machine_code import run_machine_code
+
+
+def product(rows: int, columns: int, depth: int) -> Kernel:
+    """A matrix product and a sum with a row of numbers."""
+    a = te.placeholder((rows, depth), "float32", "x0")
+    b = te.placeholder((depth, columns), "float32", "x1")
+    c = te.placeholder((columns,), "float32", "x2")
+    k = te.reduce_axis(depth, "k")
+    sums = te.compute((rows, columns), lambda i, j: te.sum(a[i, k] * b[k, j], k), "r")
+    result = te.compute((rows, columns), lambda i, j: sums[i, j] + c[j], "y")
+    return Kernel((a, b, c), result, sums, (a, b, c))
+
+
+def tiles_of(kernel: Kernel, registers: Registers) -> Tiles | None:
+    assert kernel.reduction is not None
+    formula = kernel.reduction.value
+    assert isinstance(formula, Reduce)
+    return choose_tiles(formula.value, kernel.reduction.axes, 4, (), registers)
+
+
+@pytest.mark.parametrize("registers", [NARROW, WIDEST], ids=["AVX2", "AVX-512"])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(7, 61), (13, 8), (1, 19), (197, 40), (2, 3), (5, 33), (12, 64)]
+)
+def test_all_shapes_have_the_right_sums(rows: int, columns: int, registers: Registers) -> None:
+    kernel = product(rows, columns, 11)
+    func = kernel_function(kernel, (), registers).func
+    rng = np.random.default_rng(rows)
+    arrays = {
+        item.name: rng.integers(-9, 9, item.shape).astype(np.float32) for item in kernel.inputs
+    }
+    found = run_machine_code(func, arrays)["y"].reshape(rows, columns)
+    np.testing.assert_array_equal(found, arrays["x0"] @ arrays["x1"] + arrays["x2"])
+
+
+@pytest.mark.parametrize("registers", [NARROW, WIDEST], ids=["AVX2", "AVX-512"])
+def test_odd_shapes_keep_full_vectors(registers: Registers) -> None:
+    """509 is prime: without tiles that overlap, it would have one lane, and one row."""
+    tiles = tiles_of(product(509, 509, 509), registers)
+    assert tiles is not None
+    assert tiles.lanes % (registers.vector_bytes // 4) == 0
+    (row,) = tiles.rows
+    assert row[1] >= 4 and tiles.outer == (1, 0)
+
+
+def test_accumulators_fit_the_registers() -> None:
+    for registers in (NARROW, WIDEST):
+        for rows in (1, 4, 7, 30, 56, 197):
+            tiles = tiles_of(product(rows, 64, 16), registers)
+            assert tiles is not None
+            vectors = tiles.lanes * 4 // registers.vector_bytes
+            count = np.prod([extent for _, extent in tiles.rows], dtype=int)
+            assert count * vectors + vectors < registers.count
+
+
+def convolution(kernel: int) -> Kernel:
+    """Of a map (1, 7, 9, 4) with its channels last, and a sum with a number for each channel."""
+    x = te.placeholder((1, 6 + kernel, 8 + kernel, 4), "float32", "x0")
+    w = te.placeholder((kernel, kernel, 4, 8), "float32", "x1")
+    b = te.placeholder((8,), "float32", "x2")
+    taps = [te.reduce_axis(extent, f"k{n}") for n, extent in enumerate((kernel, kernel, 4))]
+
+    def formula(n: Expr, i: Expr, j: Expr, c: Expr) -> Expr:
+        read = x[n, i + taps[0], j + taps[1], taps[2]]
+        return te.sum(read * w[*taps, c], taps)
+
+    sums = te.compute((1, 7, 9, 8), formula, "r")
+    result = te.compute((1, 7, 9, 8), lambda *i: sums[i] + b[i[-1]], "y")
+    return Kernel((x, w, b), result, sums, (x, w, b))
+
+
+@pytest.mark.parametrize(("kernel", "axes"), [(1, 2), (3, 3)])
+def test_axes_that_follow_each_other_become_one(kernel: int, axes: int) -> None:
+    """Of a 1x1 convolution rows and columns; of a larger one the single image and its rows."""
+    made = convolution(kernel)
+    result, reduction = merged(made.result, made.reduction)
+    assert reduction is not None
+    assert len(result.axes) == len(reduction.axes) == axes
+    func = kernel_function(made, (), NARROW).func
+    rng = np.random.default_rng(kernel)
+    x, w, b = (rng.integers(-9, 9, item.shape).astype(np.float32) for item in made.inputs)
+    found = run_machine_code(func, {"x0": x, "x1": w, "x2": b})["y"]
+    windows = np.lib.stride_tricks.sliding_window_view(x, (kernel, kernel), axis=(1, 2))
+    wanted = np.einsum("nijcuv,uvcd->nijd", windows, w) + b
+    np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+def test_axes_with_pads_or_conditions_stay() -> None:
+    x = te.placeholder((4, 6), "float32", "x0")
+    padded = te.compute((4, 6), lambda i, j: x.padded(0.0)[i, j - 1], "y")
+    chosen = te.compute((4, 6), lambda i, j: te.select(j < 3, x[i, j], 0.0), "y")
+    turned = te.compute((6, 4), lambda i, j: x[j, i], "y")
+    for tensor in (padded, chosen, turned):
+        assert len(merged(tensor, None)[0].axes) == 2
+    plain = te.compute((4, 6), lambda i, j: x[i, j] * 2.0, "y")
+    assert len(merged(plain, None)[0].axes) == 1
+
+
+def test_packed_constants_lie_in_blocks_of_lanes() -> None:
+    kernel = product(5, 48, 7)
+    scheduled = kernel_function(kernel, (kernel.inputs[1],), NARROW)
+    ((tensor, how),) = scheduled.moved
+    assert tensor is kernel.inputs[1] and how.lanes in (8, 16)
+    rng = np.random.default_rng(1)
+    x, w, b = (rng.integers(-9, 9, item.shape).astype(np.float32) for item in kernel.inputs)
+    packed = how.applied(w)
+    assert packed.shape == (48 // how.lanes, 7, how.lanes)
+    found = run_machine_code(scheduled.func, {"x0": x, "x1": packed, "x2": b})["y"]
+    np.testing.assert_array_equal(found, x @ w + b)
