@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from daedal.artifact.host_code import CodeCall, HostCode, InterpretedNode, Join, Step
 from daedal.common.errors import ArtifactError, ModelError, first_line
+from daedal.native.call_table import CallTable
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import level_to_run
 from daedal.runtime.host import Arrays, converted
@@ -70,7 +71,7 @@ class HostProgram:
         self._memory[: len(code.constants)] = np.frombuffer(code.constants, np.uint8)
         symbols = list(dict.fromkeys(call.symbol for call in code.calls))
         self._library = _loaded(code.objects[level], symbols)
-        self._steps = [_ready(step, self) for step in code.steps]
+        self._steps = _ready(code.steps, self)
 
     def array(self, number: int) -> npt.NDArray[Any]:
         """The tensor in a buffer, in place."""
@@ -123,10 +124,27 @@ class HostProgram:
         }
 
 
-def _ready(step: Step, program: HostProgram) -> "_Call | _Joined | _Interpreted":
-    if isinstance(step, CodeCall):
-        return _Call(step, program)
-    return _Joined(step, program) if isinstance(step, Join) else _Interpreted(step, program)
+def _ready(
+    steps: Sequence[Step], program: HostProgram
+) -> "list[_Calls | _Split | _Joined | _Interpreted]":
+    """What runs the steps; calls that no other step parts run together."""
+    found: list[_Calls | _Split | _Joined | _Interpreted] = []
+    calls: list[_Call] = []
+    for step in steps:
+        call = _Call(step, program) if isinstance(step, CodeCall) else None
+        if call is not None and len(call.ranges) == 1:
+            calls.append(call)
+            continue
+        if calls:
+            found.append(_Calls(calls))
+            calls = []
+        if call is not None:
+            found.append(_Split(call))
+        elif isinstance(step, Join):
+            found.append(_Joined(step, program))
+        elif isinstance(step, InterpretedNode):
+            found.append(_Interpreted(step, program))
+    return [*found, _Calls(calls)] if calls else found
 
 
 def _loaded(objects: Sequence[bytes], symbols: Sequence[str]) -> LoadedLibrary:
@@ -140,37 +158,59 @@ def _loaded(objects: Sequence[bytes], symbols: Sequence[str]) -> LoadedLibrary:
 
 
 class _Call:
-    """One call of a function, split among threads where that pays."""
+    """A call of a function."""
 
     def __init__(self, call: CodeCall, program: HostProgram) -> None:
-        self._function = program.function(call.symbol)
+        self.function = program.function(call.symbol)
         self._addresses = (ctypes.c_void_p * len(call.buffers))(
             *(program.array(number).ctypes.data for number in call.buffers)
         )
+        self.buffers = ctypes.addressof(self._addresses)
         pieces = min(_count(), call.iterations) if call.work >= PARALLEL_WORK else 1
         ends = [call.iterations * piece // pieces for piece in range(pieces + 1)]
-        self._ranges = list(itertools.pairwise(ends))
-        self._what = call.symbol
+        self.ranges = list(itertools.pairwise(ends))
+        self.symbol = call.symbol
+
+    @property
+    def row(self) -> tuple[int, int, int, int]:
+        """The call as a row of a `CallTable`."""
+        address = ctypes.cast(self.function, ctypes.c_void_p).value
+        assert address is not None
+        return (address, self.buffers, *self.ranges[0])
+
+
+class _Split:
+    """A call that is split among threads."""
+
+    def __init__(self, call: _Call) -> None:
+        self._call = call
 
     def run(self, _values: Arrays) -> None:
-        address = ctypes.addressof(self._addresses)
-        if len(self._ranges) == 1:
-            self._check(self._function(address, *self._ranges[0]))
-            return
-        others = [
-            _threads().submit(self._function, address, begin, end)
-            for begin, end in self._ranges[1:]
-        ]
-        self._check(self._function(address, *self._ranges[0]))
-        for other in others:
-            self._check(other.result())
+        function, buffers = self._call.function, self._call.buffers
+        first, *rest = self._call.ranges
+        others = [_threads().submit(function, buffers, begin, end) for begin, end in rest]
+        for status in (function(buffers, *first), *(other.result() for other in others)):
+            _check(status, self._call.symbol)
 
-    def _check(self, status: int) -> None:
-        if status:
-            raise ModelError(
-                f"compiled code must stay inside its tensors, and {self._what} did not; report "
-                "this defect"
-            )
+
+class _Calls:
+    """Calls of one thread, one after the other."""
+
+    def __init__(self, calls: Sequence[_Call]) -> None:
+        self._calls = calls
+        self._table = CallTable([call.row for call in calls])
+
+    def run(self, _values: Arrays) -> None:
+        failed = self._table.run()
+        if failed is not None:
+            _check(1, self._calls[failed].symbol)
+
+
+def _check(status: int, symbol: str) -> None:
+    if status:
+        raise ModelError(
+            f"compiled code must stay inside its tensors, and {symbol} did not; report this defect"
+        )
 
 
 class _Joined:

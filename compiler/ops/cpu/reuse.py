@@ -23,6 +23,9 @@ MIN_LANES = 4
 """Fewer lanes are not worth a vector."""
 VECTORS = (1, 2, 4)
 """Along the lanes of a tile. LLVM keeps values of other counts on the stack."""
+SPARE, PAIRED_SPARE = 1, 4
+"""Registers for what is neither an accumulator nor a vector: an element in all lanes, and for pairs
+products that are not added yet."""
 LATENCY = 4
 """Cycles from one sum to the next into the same register."""
 OVERHEAD = 1.0
@@ -102,10 +105,11 @@ def choose_tiles(
         ]
         one = registers.vector_bytes // element_bytes
         strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in paired)
+        spare = PAIRED_SPARE if paired else SPARE
         held = [other for other in range(len(axes)) if other not in free]
         for lanes in _lane_counts(axis.extent, one, whole=bool(packed)):
             vectors = -(-lanes // one)
-            for rows in _rows(axes, free, (registers.count - 1 - vectors) // vectors):
+            for rows in _rows(axes, free, (registers.count - spare - vectors) // vectors):
                 tiles = Tiles(number, lanes, rows, packed, (*held, *free))
                 cost = _cost(tiles, axes, vectors) * (2 if strided else 1)
                 if best is None or cost < best[0]:
