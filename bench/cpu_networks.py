@@ -137,7 +137,7 @@ def float_row(name: str, model: bytes) -> FloatRow:
     seconds = time.perf_counter() - began
     (part,) = artifact.parts
     assert isinstance(part, HostPart) and part.code is not None
-    feeds = _feeds(onnx.ModelProto.FromString(model))
+    feeds = model_feeds(onnx.ModelProto.FromString(model))
     program = HostProgram(part.code)
     proto = onnx.ModelProto.FromString(model)
     session = open_session(proto, fast=True)
@@ -184,7 +184,7 @@ def is_quantized(model: onnx.ModelProto) -> bool:
     return any(node.op_type == "QuantizeLinear" for node in model.graph.node)
 
 
-def _feeds(model: onnx.ModelProto) -> Feeds:
+def model_feeds(model: onnx.ModelProto) -> Feeds:
     """Seeded inputs: floats around 0, integers from 0 to 7."""
     rng = np.random.default_rng(2)
     given = {item.name for item in model.graph.initializer}

@@ -1,13 +1,15 @@
-"""Axes of which every operand and the result have the elements one after the other become one.
+"""The axes of a kernel as its operands lie in memory.
 
-A 1x1 convolution walks over rows and columns of a map; over its pixels it has fewer tiles that are
-not full. An elementwise operator has one long loop of vectors instead of short ones.
+Axes of which every operand and the result have the elements one after the other become one: a 1x1
+convolution walks over rows and columns of a map; over its pixels it has fewer tiles that are not
+full. An axis of which formulas read ``i // k`` and ``i % k`` becomes two: within a group, all
+channels of a grouped convolution read the same elements.
 """
 
 from daedal.compiler import te
-from daedal.compiler.tir.expr import Axis, Expr, IntImm, Load, Var
-from daedal.compiler.tir.linear import element_number
-from daedal.compiler.tir.visit import children, free_vars, rewrite, substitute
+from daedal.compiler.tir.expr import Axis, Binary, Expr, IntImm, Load, Var
+from daedal.compiler.tir.linear import element_number, simplify
+from daedal.compiler.tir.visit import children, free_vars, rewrite, substitute, walk
 
 __all__ = ["merged"]
 
@@ -17,6 +19,14 @@ def merged(result: te.Tensor, reduction: te.Tensor | None) -> tuple[te.Tensor, t
 
     The elements lie in memory as before.
     """
+    for position in reversed(range(len(result.axes))):
+        tensors = [result] if reduction is None else [result, reduction]
+        digits = {size for tensor in tensors for size in _digits(tensor, position)}
+        if len(digits) == 1:
+            (size,) = digits
+            parted = None if reduction is None else _parted(reduction, position, size, None, None)
+            result = _parted(result, position, size, reduction, parted)
+            reduction = parted
     for position in reversed(range(len(result.axes) - 1)):
         tensors = [result] if reduction is None else [result, reduction]
         if all(_follow(tensor, position, reduction) for tensor in tensors):
@@ -64,13 +74,57 @@ def _joined(
     elif outer.extent == 1:
         values = {outer: IntImm(0), inner: axis}
 
-    def visit(node: Expr) -> Expr | None:
-        if isinstance(node, Load) and reduction is not None and node.buffer is reduction:
-            assert joined is not None
-            return Load(joined, axes)
-        return None
-
     assert tensor.value is not None
-    value = substitute(rewrite(tensor.value, visit), values)
+    value = substitute(_reading(tensor.value, reduction, joined, axes), values)
     shape = tuple(item.extent for item in axes)
     return te.Tensor(tensor.name, shape, tensor.dtype, "global", axes, value)
+
+
+def _digits(tensor: te.Tensor, position: int) -> set[int]:
+    """By what a formula divides an axis, as far as it divides its extent."""
+    axis = tensor.axes[position]
+    assert tensor.value is not None
+    return {
+        node.b.value
+        for node in walk(tensor.value)
+        if isinstance(node, Binary) and node.op in ("//", "%") and node.a is axis
+        if isinstance(node.b, IntImm) and 1 < node.b.value < axis.extent
+        if axis.extent % node.b.value == 0
+    }
+
+
+def _parted(
+    tensor: te.Tensor,
+    position: int,
+    size: int,
+    reduction: te.Tensor | None,
+    parted: te.Tensor | None,
+) -> te.Tensor:
+    """`tensor` with two axes instead of one, the inner one of `size`; it reads `parted` instead of
+    `reduction`."""
+    axis = tensor.axes[position]
+    outer = Axis(f"{axis.name}_outer", extent=axis.extent // size)
+    inner = Axis(f"{axis.name}_inner", extent=size)
+    axes = (*tensor.axes[:position], outer, inner, *tensor.axes[position + 1 :])
+    assert tensor.value is not None
+    value = substitute(
+        _reading(tensor.value, reduction, parted, axes), {axis: outer * size + inner}
+    )
+    extents: dict[Var, int] = {item: item.extent for item in axes}
+    shape = tuple(item.extent for item in axes)
+    simple = simplify(value, extents)
+    return te.Tensor(tensor.name, shape, tensor.dtype, "global", axes, simple)
+
+
+def _reading(
+    value: Expr, old: te.Tensor | None, new: te.Tensor | None, axes: tuple[Axis, ...]
+) -> Expr:
+    """A formula that reads `new` at `axes` instead of `old`."""
+
+    def visit(node: Expr) -> Expr | None:
+        if isinstance(node, Load) and old is not None and node.buffer is old:
+            assert new is not None
+            return Load(new, axes)
+        return None
+
+    return rewrite(value, visit)

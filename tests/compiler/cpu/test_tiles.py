@@ -1,5 +1,7 @@
 """Register tiles: those that do not divide their axes, axes that become one, packed constants."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,23 @@ def test_packed_constants_lie_in_blocks_of_lanes() -> None:
     assert packed.shape == (48 // how.lanes, 7, how.lanes)
     found = run_machine_code(scheduled.func, {"x0": x, "x1": packed, "x2": b})["y"]
     np.testing.assert_array_equal(found, x @ w + b)
+
+
+def test_an_axis_that_is_divided_becomes_two() -> None:
+    """A grouped product: within a group, rows of a tile read the same elements."""
+    x = te.placeholder((6, 40), "float32", "x0")
+    w = te.placeholder((8, 3), "float32", "x1")
+    k = te.reduce_axis(3, "k")
+    formula = lambda c, p: te.sum(x[c // 4 * 3 + k, p] * w[c, k], k)  # noqa: E731
+    sums = te.compute((8, 40), formula, "r")
+    result = te.compute((8, 40), lambda c, p: sums[c, p] + 1.0, "y")
+    kernel = Kernel((x, w), result, sums, (x, w))
+    joined, reduction = merged(result, sums)
+    assert reduction is not None and joined.shape == reduction.shape == (2, 4, 40)
+    tiles = tiles_of(replace(kernel, result=joined, reduction=reduction), NARROW)
+    assert tiles is not None and (1, 4) in tiles.rows
+    rng = np.random.default_rng(4)
+    a, b = (rng.integers(-9, 9, item.shape).astype(np.float32) for item in kernel.inputs)
+    found = run_machine_code(kernel_function(kernel, (), NARROW).func, {"x0": a, "x1": b})["y"]
+    groups = b.reshape(2, 4, 3) @ a.reshape(2, 3, 40)
+    np.testing.assert_array_equal(found.reshape(groups.shape), groups + 1)
