@@ -1,23 +1,37 @@
-"""`CallTable`: calls of functions one after the other, without Python between them."""
+"""`CallTable`: calls of functions one after the other, without Python between them.
+
+Several threads run a table together: each call has a range of iterations for each of them, and all
+wait for each other after every call.
+"""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
 
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import LoadedCode, compile_text, load_object
 
-__all__ = ["CallTable"]
+__all__ = ["CallTable", "KernelCall"]
+
+SPINS = 4096
+"""Looks at the counter before a thread gives up its turn, again and again."""
 
 _SYMBOL = "daedal_calls"
-_FIELDS = ("function", "buffers", "begin", "end")
-_TEXT = f"""define i64 @{_SYMBOL}(ptr %table, i64 %count) {{
+_FIELDS = 4
+_TEXT = f"""declare i32 @sched_yield()
+
+define i64 @{_SYMBOL}(ptr %table, i64 %count, ptr %shared, i64 %threads) {{
 entry:
+  %failed = getelementptr i64, ptr %shared, i64 1
+  %alone = icmp eq i64 %threads, 1
   br label %call
 call:
-  %number = phi i64 [ 0, %entry ], [ %next, %done ]
-  %first = mul nuw nsw i64 %number, {len(_FIELDS)}
+  %number = phi i64 [ 0, %entry ], [ %next, %following ]
+  %next = add nuw nsw i64 %number, 1
+  %first = mul nuw nsw i64 %number, {_FIELDS}
   %row = getelementptr i64, ptr %table, i64 %first
   %function = load ptr, ptr %row, align 8
   %place1 = getelementptr i64, ptr %row, i64 1
@@ -26,15 +40,42 @@ call:
   %begin = load i64, ptr %place2, align 8
   %place3 = getelementptr i64, ptr %row, i64 3
   %end = load i64, ptr %place3, align 8
+  %empty = icmp eq i64 %begin, %end
+  br i1 %empty, label %arrive, label %work
+work:
   %status = call i64 %function(ptr %buffers, i64 %begin, i64 %end)
-  %next = add nuw nsw i64 %number, 1
-  %failed = icmp ne i64 %status, 0
-  br i1 %failed, label %leave, label %done
-done:
-  %more = icmp ult i64 %next, %count
-  br i1 %more, label %call, label %leave
+  %fails = icmp ne i64 %status, 0
+  br i1 %fails, label %fail, label %arrive
+fail:
+  store atomic i64 %next, ptr %failed release, align 8
+  br label %arrive
+arrive:
+  br i1 %alone, label %look, label %add
+add:
+  %before = atomicrmw add ptr %shared, i64 1 acq_rel
+  %target = mul nuw nsw i64 %next, %threads
+  br label %wait
+wait:
+  %spins = phi i64 [ 0, %add ], [ %more, %again ], [ 0, %yield ]
+  %arrived = load atomic i64, ptr %shared acquire, align 8
+  %all = icmp uge i64 %arrived, %target
+  br i1 %all, label %look, label %again
+again:
+  %more = add nuw nsw i64 %spins, 1
+  %long = icmp eq i64 %more, {SPINS}
+  br i1 %long, label %yield, label %wait
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %wait
+look:
+  %stopped = load atomic i64, ptr %failed acquire, align 8
+  %stops = icmp ne i64 %stopped, 0
+  br i1 %stops, label %leave, label %following
+following:
+  %goes = icmp ult i64 %next, %count
+  br i1 %goes, label %call, label %leave
 leave:
-  %result = phi i64 [ %next, %call ], [ 0, %done ]
+  %result = phi i64 [ %stopped, %look ], [ 0, %following ]
   ret i64 %result
 }}
 """
@@ -45,26 +86,72 @@ def _code() -> LoadedCode:
     return load_object(ObjectCache().get(_TEXT, lambda: compile_text(_TEXT)), _SYMBOL)
 
 
+@dataclass(frozen=True)
+class KernelCall:
+    """A function, the address of its buffers' addresses, and its iterations.
+
+    Attributes
+    ----------
+    splits : whether several threads share the iterations; else the first one runs all.
+    """
+
+    function: int
+    buffers: int
+    iterations: int
+    splits: bool = False
+
+    def ranges(self, threads: int) -> list[tuple[int, int]]:
+        """The iterations of each thread."""
+        if not self.splits:
+            return [(0, self.iterations), *[(0, 0)] * (threads - 1)]
+        return list(pairwise(self.iterations * part // threads for part in range(threads + 1)))
+
+
 class CallTable:
-    """Functions of kernels with their arguments: address, buffers, first and last iteration.
+    """Calls that run in order.
 
     Parameters
     ----------
-    rows : at least one; what the addresses point to must live as long as this object.
+    calls : at least one; what the addresses point to must live as long as this object.
+    threads : that run the table together.
     """
 
-    def __init__(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
-        assert rows, "a table has at least one call"
-        self._count = len(rows)
-        self._table = (ctypes.c_int64 * (len(_FIELDS) * len(rows)))(
-            *(value for row in rows for value in row)
-        )
+    def __init__(self, calls: Sequence[KernelCall], threads: int = 1) -> None:
+        assert calls, "a table has at least one call"
+        self._count, self._threads = len(calls), threads
+        ranges = [call.ranges(threads) for call in calls]
+        self._tables = [
+            (ctypes.c_int64 * (_FIELDS * len(calls)))(
+                *(
+                    value
+                    for call, own in zip(calls, ranges, strict=True)
+                    for value in (call.function, call.buffers, *own[thread])
+                )
+            )
+            for thread in range(threads)
+        ]
+        self._shared = (ctypes.c_int64 * 2)()
         self._code = _code()
-        function: Any = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
-        self._function = function(self._code.address)
-        self._address = ctypes.addressof(self._table)
+        self._function: Callable[..., int] = ctypes.CFUNCTYPE(
+            ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64
+        )(self._code.address)
 
-    def run(self) -> int | None:
-        """Run all; the number of the call that failed, after which none runs, or None."""
-        failed = int(self._function(self._address, self._count))
+    def run(self, others: Executor | None = None) -> int | None:
+        """Run all calls; the number of one that failed, after which none runs, or None.
+
+        `others` runs all threads but this one at once, and nothing else meanwhile: they wait for
+        each other.
+        """
+        self._shared[0] = self._shared[1] = 0
+        waiting = []
+        if self._threads > 1:
+            assert others is not None, "several threads need an executor"
+            waiting = [others.submit(self._part, thread) for thread in range(1, self._threads)]
+        failed = self._part(0)
+        for item in waiting:
+            item.result()
         return failed - 1 if failed else None
+
+    def _part(self, thread: int) -> int:
+        table, shared = ctypes.addressof(self._tables[thread]), ctypes.addressof(self._shared)
+        return int(self._function(table, self._count, shared, self._threads))

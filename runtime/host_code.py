@@ -3,17 +3,18 @@
 import ctypes
 import itertools
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from daedal.artifact.host_code import CodeCall, HostCode, InterpretedNode, Join, Step
 from daedal.common.errors import ArtifactError, ModelError, first_line
-from daedal.native.call_table import CallTable
+from daedal.native.call_table import CallTable, KernelCall
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import level_to_run
 from daedal.runtime.host import Arrays, converted
@@ -21,14 +22,15 @@ from daedal.runtime.interpreted_node import InterpretedModel
 
 __all__ = ["HostProgram"]
 
-PARALLEL_WORK = 200_000
-"""Nanoseconds of work below which a call is not split among threads.
+PARALLEL_WORK = 400_000
+"""Nanoseconds of work, of calls that can be split, from which on threads run a program together:
+starting them takes about 50 microseconds (Python's ThreadPoolExecutor on a server core)."""
+SPLIT_WORK = 10_000
+"""Nanoseconds of a call that several threads share: waiting for each other takes one or two."""
 
-Handing a piece to another thread and waiting for it takes 40 to 70 microseconds (Python's
-ThreadPoolExecutor on a server core), which a pool in machine code would reduce.
-"""
-
-_Function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_TOGETHER = threading.Lock()
+"""Held by the program that threads run together: they wait for each other, so none may be missing.
+Other programs run alone meanwhile."""
 
 
 @lru_cache(maxsize=1)
@@ -36,8 +38,15 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_count(), "daedal")
 
 
+def _after_fork() -> None:
+    """A fork copies no threads."""
+    global _TOGETHER
+    _TOGETHER = threading.Lock()
+    _threads.cache_clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.cache_clear)  # a fork copies no threads
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @lru_cache(maxsize=1)
@@ -89,9 +98,9 @@ class HostProgram:
         is_view = isinstance(result, np.ndarray) and np.may_share_memory(result, self._memory)
         return result.copy() if is_view else result
 
-    def function(self, symbol: str) -> Any:
-        """A compiled function."""
-        return _Function(self._library.addresses[symbol])
+    def function(self, symbol: str) -> int:
+        """The address of a compiled function."""
+        return self._library.addresses[symbol]
 
     def _shape(self, name: str) -> str:
         """The shape of an input after its name in a sentence; empty if it is not static."""
@@ -124,27 +133,27 @@ class HostProgram:
         }
 
 
-def _ready(
-    steps: Sequence[Step], program: HostProgram
-) -> "list[_Calls | _Split | _Joined | _Interpreted]":
+class _Ready(Protocol):
+    """A step that is ready to run."""
+
+    def run(self, values: Arrays, /) -> None:
+        """Run it; `values` has what is not in the program's memory."""
+
+
+def _ready(steps: Sequence[Step], program: HostProgram) -> list[_Ready]:
     """What runs the steps; calls that no other step parts run together."""
-    found: list[_Calls | _Split | _Joined | _Interpreted] = []
-    calls: list[_Call] = []
-    for step in steps:
-        call = _Call(step, program) if isinstance(step, CodeCall) else None
-        if call is not None and len(call.ranges) == 1:
-            calls.append(call)
-            continue
-        if calls:
+    found: list[_Ready] = []
+    for is_call, group in itertools.groupby(steps, lambda step: isinstance(step, CodeCall)):
+        if is_call:
+            calls = [_Call(step, program) for step in group if isinstance(step, CodeCall)]
             found.append(_Calls(calls))
-            calls = []
-        if call is not None:
-            found.append(_Split(call))
-        elif isinstance(step, Join):
-            found.append(_Joined(step, program))
-        elif isinstance(step, InterpretedNode):
-            found.append(_Interpreted(step, program))
-    return [*found, _Calls(calls)] if calls else found
+            continue
+        for step in group:
+            if isinstance(step, Join):
+                found.append(_Joined(step, program))
+            elif isinstance(step, InterpretedNode):
+                found.append(_Interpreted(step, program))
+    return found
 
 
 def _loaded(objects: Sequence[bytes], symbols: Sequence[str]) -> LoadedLibrary:
@@ -158,50 +167,41 @@ def _loaded(objects: Sequence[bytes], symbols: Sequence[str]) -> LoadedLibrary:
 
 
 class _Call:
-    """A call of a function."""
+    """A call of a function, and the memory of its arguments."""
 
     def __init__(self, call: CodeCall, program: HostProgram) -> None:
-        self.function = program.function(call.symbol)
         self._addresses = (ctypes.c_void_p * len(call.buffers))(
             *(program.array(number).ctypes.data for number in call.buffers)
         )
-        self.buffers = ctypes.addressof(self._addresses)
-        pieces = min(_count(), call.iterations) if call.work >= PARALLEL_WORK else 1
-        ends = [call.iterations * piece // pieces for piece in range(pieces + 1)]
-        self.ranges = list(itertools.pairwise(ends))
+        splits = call.work >= SPLIT_WORK and call.iterations > 1
+        self.kernel = KernelCall(
+            program.function(call.symbol),
+            ctypes.addressof(self._addresses),
+            call.iterations,
+            splits,
+        )
         self.symbol = call.symbol
-
-    @property
-    def row(self) -> tuple[int, int, int, int]:
-        """The call as a row of a `CallTable`."""
-        address = ctypes.cast(self.function, ctypes.c_void_p).value
-        assert address is not None
-        return (address, self.buffers, *self.ranges[0])
-
-
-class _Split:
-    """A call that is split among threads."""
-
-    def __init__(self, call: _Call) -> None:
-        self._call = call
-
-    def run(self, _values: Arrays) -> None:
-        function, buffers = self._call.function, self._call.buffers
-        first, *rest = self._call.ranges
-        others = [_threads().submit(function, buffers, begin, end) for begin, end in rest]
-        for status in (function(buffers, *first), *(other.result() for other in others)):
-            _check(status, self._call.symbol)
+        self.work = call.work if splits else 0
 
 
 class _Calls:
-    """Calls of one thread, one after the other."""
+    """Calls one after the other, by one thread or by several together."""
 
     def __init__(self, calls: Sequence[_Call]) -> None:
         self._calls = calls
-        self._table = CallTable([call.row for call in calls])
+        kernels = [call.kernel for call in calls]
+        self._alone = CallTable(kernels)
+        pays = _count() > 1 and sum(call.work for call in calls) >= PARALLEL_WORK
+        self._together = CallTable(kernels, _count()) if pays else None
 
     def run(self, _values: Arrays) -> None:
-        failed = self._table.run()
+        if self._together is not None and _TOGETHER.acquire(blocking=False):
+            try:
+                failed = self._together.run(_threads())
+            finally:
+                _TOGETHER.release()
+        else:
+            failed = self._alone.run()
         if failed is not None:
             _check(1, self._calls[failed].symbol)
 

@@ -1,10 +1,13 @@
 """Calls of functions one after the other."""
 
 import ctypes
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from daedal.native.call_table import CallTable
+from daedal.native.call_table import CallTable, KernelCall
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -20,9 +23,45 @@ def test_calls_run_in_order_up_to_the_one_that_fails(failing: int | None) -> Non
     code = FUNCTION(function)
     address = ctypes.cast(code, ctypes.c_void_p).value
     assert address is not None
-    rows = [(1000 + number, number, 7 * number) for number in range(5)]
-    table = CallTable([(address, *row) for row in rows])
-    assert table.run() == failing
-    assert seen == (rows if failing is None else rows[: failing + 1])
-    seen.clear()
-    assert table.run() == failing
+    calls = [KernelCall(address, 1000 + number, 7 * number + 1) for number in range(5)]
+    wanted = [(call.buffers, 0, call.iterations) for call in calls]
+    table = CallTable(calls)
+    for _ in range(2):
+        seen.clear()
+        assert table.run() == failing
+        assert seen == (wanted if failing is None else wanted[: failing + 1])
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("failing", [None, 3])
+def test_threads_share_iterations_and_wait_for_each_other(
+    threads: int, failing: int | None
+) -> None:
+    """Every call begins when all parts of the one before it have ended."""
+    lock = threading.Lock()
+    running: dict[int, int] = {}
+    done: dict[int, set[int]] = {}
+    late: list[int] = []
+
+    def function(buffers: int, begin: int, end: int) -> int:
+        with lock:
+            late.extend(number for number, count in running.items() if count and number != buffers)
+            running[buffers] = running.get(buffers, 0) + 1
+        time.sleep(0.001)
+        with lock:
+            done.setdefault(buffers, set()).update(range(begin, end))
+            running[buffers] -= 1
+        return int(buffers - 1 == failing)
+
+    code = FUNCTION(function)
+    address = ctypes.cast(code, ctypes.c_void_p).value
+    assert address is not None
+    calls = [KernelCall(address, number + 1, 11, splits=number % 2 == 0) for number in range(6)]
+    table = CallTable(calls, threads)
+    with ThreadPoolExecutor(threads - 1) as others:
+        for _ in range(2):
+            done.clear()
+            assert table.run(others) == failing
+            last = len(calls) if failing is None else failing + 1
+            assert done == {number + 1: set(range(11)) for number in range(last)}
+    assert not late
