@@ -1,7 +1,8 @@
 """ONNX's own node and model suites on `daedal.backend`.
 
 `onnx_backend_failures.toml` has the cases that fail, each with the reason. It may only shrink: a
-case that passes and is said to fail is an error, too. `make test` runs every twelfth case, `make
+case that passes and is said to fail is an error, too. Cases of `AS_ONNXRUNTIME`, whose results are
+others than ONNX's on purpose, are compared with onnxruntime. `make test` runs every twelfth case, `make
 test-full` all.
 """
 
