@@ -2,8 +2,8 @@
 
 `onnx_backend_failures.toml` has the cases that fail, each with the reason. It may only shrink: a
 case that passes and is said to fail is an error, too. Cases of `AS_ONNXRUNTIME`, whose results are
-others than ONNX's on purpose, are compared with onnxruntime. `make test` runs every twelfth case, `make
-test-full` all.
+others than ONNX's on purpose, are compared with onnxruntime. `make test` runs every twelfth case,
+`make test-full` all.
 """
 
 import tomllib
