@@ -7,14 +7,14 @@ contains the elements, or one that they contain.
 """
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from daedal.artifact.artifact import Counterpart, Move
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import SAME_ORDER
-from daedal.isa.tensor import Box
+from daedal.compiler.graph.types import TensorType
 
 __all__ = ["SameElements", "is_host_view"]
 
@@ -36,7 +36,7 @@ class SameElements:
     def __init__(self, graphs: Iterable[Graph] = ()) -> None:
         self._steps: dict[str, dict[str, tuple[Move, ...]]] = {}
         self._parts: dict[str, dict[str, Move]] = {}
-        self._origins: dict[str, dict[str, Box]] = {}
+        self._origins: dict[str, dict[str, Move]] = {}
         for graph in graphs:
             self.add(graph)
 
@@ -46,7 +46,7 @@ class SameElements:
             move = Move(view.shape, view.order, view.box)
             if view.box:
                 self._parts.setdefault(view.source, {}).setdefault(view.target, move)
-                self._origins.setdefault(view.target, {}).setdefault(view.source, view.box)
+                self._origins.setdefault(view.target, {}).setdefault(view.source, move)
             elif view.order == tuple(range(len(view.order))):
                 self._connect(view.source, view.target, (), ())
             else:
@@ -60,12 +60,12 @@ class SameElements:
         """The moves that turn `source` into `target`, which is one of its `names`."""
         return _shortened(self._paths(source)[target])
 
-    def counterpart(self, name: str, known: Container[str]) -> Counterpart | None:
+    def counterpart(self, name: str, known: Mapping[str, TensorType]) -> Counterpart | None:
         """A tensor in `known` with the elements of `name`, or else one that is a part of `name`, or
         that `name` is a part of."""
-        return next((item for item in self._counterparts(name) if item.name in known), None)
+        return next((item for item in self._counterparts(name, known) if item.name in known), None)
 
-    def _counterparts(self, name: str) -> Iterator[Counterpart]:
+    def _counterparts(self, name: str, known: Mapping[str, TensorType]) -> Iterator[Counterpart]:
         paths = self._paths(name)
         for equal, moves in paths.items():
             yield Counterpart(equal, _shortened(moves))
@@ -74,8 +74,17 @@ class SameElements:
                 for target, more in self._paths(part).items():
                     yield Counterpart(target, (*_shortened(moves), move, *_shortened(more)))
         for part, moves in paths.items():
-            for origin, box in self._origins.get(part, {}).items():
-                yield Counterpart(origin, _shortened(moves), box)
+            for origin, move in self._origins.get(part, {}).items():
+                for whole in self._in_same_shape(origin, move.shape, known):
+                    yield Counterpart(whole, _shortened(moves), move.box)
+
+    def _in_same_shape(
+        self, name: str, shape: tuple[int, ...], known: Mapping[str, TensorType]
+    ) -> Iterator[str]:
+        """The tensors in `known` that are equal to `name`, which is of `shape`, in every place."""
+        for other, moves in self._paths(name).items():
+            if other in known and known[other].shape == shape and not _shortened(moves):
+                yield other
 
     def _connect(
         self, source: str, target: str, there: tuple[Move, ...], back: tuple[Move, ...]

@@ -308,6 +308,24 @@ def test_operands_of_a_concat(rng: np.random.Generator) -> None:
     assert any(item is not None for item in known)
 
 
+def test_blocks_of_rows_that_are_copied(rng: np.random.Generator) -> None:
+    """Operands of a concat along rows have several blocks of channels, of which each is copied."""
+    it = QdqModel(13)
+    x = it.requantized(it.input("x", (1, 20, 3, 4)), 0.1, 3)
+    y = it.requantized(it.op("LeakyRelu", x, alpha=0.5), 0.1, 3)
+    joined = it.requantized(it.op("Concat", x, y, axis=2), 0.1, 3)
+    last = it.requantized(it.op("LeakyRelu", joined, alpha=0.25), 0.1, 3)
+    model = it.model(last).SerializeToString()
+    artifact = daedal.compile(model, "tiny", host=None)
+    check = check_layers(artifact, model, {"x": rng.normal(size=(1, 20, 3, 4)) * 5})
+    assert check.passed
+    assert all(item.difference is not None for item in check.tensors)
+    known = [layer.result.counterpart for layer in artifact.layers if layer.result is not None]
+    names = ["quantizelinear3", "quantizelinear10"]
+    copies = [(item.name, item.box[1]) for item in known if item is not None]
+    assert copies == [(name, box) for box in ((0, 8), (8, 16), (16, 20)) for name in names]
+
+
 def test_a_part_of_a_transformer(rng: np.random.Generator) -> None:
     """It begins and ends at tensors that passes turn, and of which the rest would read a part."""
     feeds = token_feeds(rng, 20, 8)

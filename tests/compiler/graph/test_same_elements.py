@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from daedal.artifact.artifact import Move
+from daedal.artifact.artifact import Counterpart, Move
 from daedal.compiler.graph import GraphBuilder, TensorType
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.same_elements import SameElements
@@ -69,3 +69,19 @@ def test_moves_are_joined() -> None:
 def test_what_is_computed_is_not_the_same() -> None:
     same = SameElements([chain()])
     assert "e" not in same.names("d") and "d" not in same.names("e")
+
+
+def test_a_part_of_a_tensor_in_another_form() -> None:
+    """It is compared with the model's tensor only if that is equal in every place."""
+    kind = TensorType((1, 6, 4, 4), "float32")
+    builder = GraphBuilder("parts")
+    builder.input("a", kind)
+    builder.add("reshape", ["a"], {"shape": kind.shape}, output="same")
+    builder.add("reshape", ["a"], {"shape": (1, 3, 8, 4)}, output="reshaped")
+    builder.add("transpose", ["a"], {"order": (0, 1, 3, 2)}, output="turned")
+    box = ((0, 1), (0, 3), (0, 4), (0, 4))
+    for name in ("same", "reshaped", "turned"):
+        builder.remember_part(name, f"{name}.part", builder.types[name].shape, box)
+    same = SameElements([builder.finish(["a"])])
+    found = {name: same.counterpart(f"{name}.part", {"a": kind}) for name in builder.types}
+    assert found == {"a": None, "same": Counterpart("a", (), box), "reshaped": None, "turned": None}

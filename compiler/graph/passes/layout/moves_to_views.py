@@ -145,6 +145,8 @@ class _Rewrite:
         attrs = {"begins": (0, begin, 0, 0), "ends": (1, end, *kind.shape[2:])}
         view = self._builder.fresh_name(f"{name}.channels")
         self._builder.add("slice_view", [name], attrs, output=view)
+        box = tuple(zip(attrs["begins"], attrs["ends"], strict=True))
+        self._builder.remember_part(name, view, kind.shape, box)
         run = run_of_blocks(kind, attrs["begins"], attrs["ends"])
         assert run is not None, "a block of channels is one run"
         self._aliases.add_part(view, name, run[0])
