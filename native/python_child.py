@@ -10,7 +10,7 @@ import contextlib
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from daedal.native.caches.place import temporary_caches, user_caches, user_home
@@ -19,6 +19,7 @@ from daedal.native.caches.trust import distrust
 __all__ = [
     "SAFE_PATH",
     "changed_environment",
+    "kept_variables",
     "python_command",
     "python_environment",
     "tool_places",
@@ -43,8 +44,15 @@ def python_environment(changes: Mapping[str, str] | None = None) -> dict[str, st
 @contextlib.contextmanager
 def changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
     """Within the block, this process and what libraries start have these variables."""
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
+    with kept_variables(changes):
+        os.environ.update(changes)
+        yield
+
+
+@contextlib.contextmanager
+def kept_variables(names: Iterable[str]) -> Iterator[None]:
+    """After the block, these variables are what they were before, whatever a library set."""
+    before = {name: os.environ.get(name) for name in names}
     try:
         yield
     finally:

@@ -24,13 +24,13 @@ from daedal.common.errors import DaedalError, TuningError, first_line
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.space import Config
 from daedal.isa.variant import Variant
-from daedal.native.python_child import SAFE_PATH, changed_environment
+from daedal.native.python_child import SAFE_PATH, changed_environment, kept_variables
 from daedal.shielding import shielded
 from daedal.tuning import pool_worker
 from daedal.tuning.layer_runner import checked
 from daedal.tuning.layer_task import CYCLE_MODEL, LayerTask
 from daedal.tuning.pool_results import FinishedResults, measured_by
-from daedal.tuning.pool_security import configure, pool_url, security_of
+from daedal.tuning.pool_security import configure, pool_url, security_of, variables_for_workers
 from daedal.tuning.pool_worker import TAGS
 from daedal.tuning.runner import Failure, Result, cycles_of
 from daedal.tuning.sampling import Sampling
@@ -90,6 +90,7 @@ class Pool:
         self._sampling = Sampling()
         self._is_ours = address is None
         self._cluster: Any = None
+        self._environment = contextlib.ExitStack()
         self._workers = workers
         self._whole = time.monotonic()
         self._patience = REPLACE_SECONDS
@@ -99,9 +100,12 @@ class Pool:
                 raise TuningError("certificates belong to a pool to join; give its address, too")
             if workers < 1:
                 raise TuningError(f"a pool must have at least 1 worker, not {workers}")
-            with changed_environment(SAFE_PATH):
-                self._cluster = _own_cluster(workers)
-            self._client = distributed.Client(self._cluster, set_as_default=False)
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(kept_variables(variables_for_workers()))
+                with changed_environment(SAFE_PATH):
+                    self._cluster = _own_cluster(workers)
+                self._client = distributed.Client(self._cluster, set_as_default=False)
+                self._environment = stack.pop_all()
         else:
             if workers:
                 raise TuningError("a pool is either joined or started; give workers or an address")
@@ -119,11 +123,12 @@ class Pool:
         self.close()
 
     def close(self) -> None:
-        """Leave the pool; its own workers end."""
-        self._sandbox.close()
-        self._client.close()
-        if self._cluster is not None:
-            self._cluster.close()
+        """Leave the pool; its own workers end, and variables that were set for them."""
+        with self._environment:
+            self._sandbox.close()
+            self._client.close()
+            if self._cluster is not None:
+                self._cluster.close()
 
     def runner(
         self,

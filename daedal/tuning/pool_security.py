@@ -19,7 +19,14 @@ from distributed.security import Security
 from daedal.common.errors import TuningError, first_line
 from daedal.native.python_child import SAFE_PATH
 
-__all__ = ["TLS_FILES", "configure", "is_any_address", "pool_url", "security_of"]
+__all__ = [
+    "TLS_FILES",
+    "configure",
+    "is_any_address",
+    "pool_url",
+    "security_of",
+    "variables_for_workers",
+]
 
 TLS_FILES = ("ca.pem", "cert.pem", "key.pem")
 """The pool's authority, this machine's certificate, and its private key."""
@@ -44,6 +51,15 @@ def configure() -> None:
     for name in list(logging.root.manager.loggerDict):
         if name.partition(".")[0] in ("distributed", "tornado"):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def variables_for_workers() -> set[str]:
+    """Names of the variables that Dask sets in this process whenever it starts a worker.
+
+    Source: distributed, nanny.py and proctitle.py.
+    """
+    given = dask.config.get("distributed.nanny.pre-spawn-environ")
+    return {*given, "PYTHONHASHSEED", "__DASK_PARENT_PID"}
 
 
 def security_of(folder: Path | None) -> Security | None:

@@ -10,6 +10,7 @@ from daedal.native.caches.place import temporary_caches
 from daedal.native.python_child import (
     SAFE_PATH,
     changed_environment,
+    kept_variables,
     python_command,
     python_environment,
     tool_places,
@@ -62,6 +63,18 @@ def test_the_environment_is_changed_within_the_block() -> None:
         with changed_environment({**SAFE_PATH, "OTHER": "within"}):
             assert (os.environ["PYTHONSAFEPATH"], os.environ["OTHER"]) == ("1", "within")
         assert "PYTHONSAFEPATH" not in os.environ and os.environ["OTHER"] == "before"
+
+
+def test_variables_that_a_library_sets_are_kept() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ABSENT", raising=False)
+        patch.setenv("PRESENT", "before")
+        patch.setenv("OTHER", "before")
+        with pytest.raises(KeyError), kept_variables(["ABSENT", "PRESENT"]):
+            os.environ.update(ABSENT="within", PRESENT="within", OTHER="within")
+            raise KeyError
+        assert "ABSENT" not in os.environ and os.environ["PRESENT"] == "before"
+        assert os.environ["OTHER"] == "within"
 
 
 @pytest.mark.parametrize("name", ["YoWASP", "wasmtime"])

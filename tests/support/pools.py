@@ -1,16 +1,18 @@
 """Pools that run in another process, for tests."""
 
+import os
 import re
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from daedal.native.python_child import python_command, python_environment
 from tests.support.processes import listening
 
 __all__ = ["COMMAND", "served"]
@@ -24,14 +26,20 @@ main()
 """A shell's background job is started with SIGINT ignored."""
 
 
+_ROOT = str(Path(__file__).resolve().parents[2])
+
+
 @contextmanager
 def served(*arguments: str) -> Iterator[str]:
     """The address of a pool that runs in another process, with `arguments` of the command.
 
-    All its processes must listen at that address alone: others are refused.
+    Its workers find the functions of tests. All its processes must listen at that address alone:
+    others are refused.
     """
-    command = [sys.executable, "-c", COMMAND, "pool", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = python_command("-c", COMMAND, "pool", *arguments)
+    places = os.pathsep.join(filter(None, [_ROOT, os.environ.get("PYTHONPATH")]))
+    environment = python_environment({"PYTHONPATH": places})
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         try:
             match = re.match(r"pool at (\S+)", process.stdout.readline())

@@ -76,6 +76,7 @@ def test_a_pool_counts_what_this_process_does() -> None:
 
 def test_a_killed_worker_loses_no_result(tmp_path: Path) -> None:
     log = tmp_path / "counted"
+    before = dict(os.environ)
     with Pool(workers=2) as pool:
         pids = pool._client.run(log_counts, str(log))
         found: dict[int, Any] = {}
@@ -86,6 +87,7 @@ def test_a_killed_worker_loses_no_result(tmp_path: Path) -> None:
                 os.kill(min(pids.values()), signal.SIGKILL)
         later = pool._client.run(os.getpid)
     assert min(pids.values()) not in later.values(), "the worker was killed"
+    assert os.environ == before, "workers' variables end with the pool"
     assert found == {n: count_networks(NETWORKS, item, "ddr") for n, item in enumerate(RUN)}
     again = [name for name, times in counted(log).items() if times > 1]
     assert len(again) <= 1, "only what the killed worker counted just then is counted again"
