@@ -8,7 +8,7 @@ from functools import partial
 
 from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
 from daedal.compiler.cpu.kernel import Kernel, Moved, kernel_function
-from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST
+from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
 from daedal.compiler.tir.expr import Buffer, Reduce
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text, compile_vectors
@@ -35,12 +35,13 @@ class Function:
 
 
 class Functions:
-    """Functions of kernels, each scheduled once.
+    """Functions of kernels, each scheduled once for the registers of each level.
+
+    All levels read the same layouts of constants: those of the narrowest registers.
 
     Parameters
     ----------
-    levels : what object code is made for. Kernels are scheduled for the registers of AVX-512 if it
-        is the only one, else for those of AVX2.
+    levels : what object code is made for.
     checked : whether indices are checked at run time.
     """
 
@@ -48,9 +49,11 @@ class Functions:
         self._levels = tuple(levels)
         self._cache = cache
         self._checked = checked
-        self._registers = WIDEST if self._levels == ("x86-64-v4",) else NARROW
+        self._registers = sorted(
+            {_registers(level) for level in self._levels}, key=lambda item: item.vector_bytes
+        )
         self._functions: dict[str, Function] = {}
-        self._texts: dict[str, tuple[str, bool]] = {}
+        self._texts: dict[str, dict[Registers, tuple[str, bool]]] = {}
 
     def of(self, kernel: Kernel, constants: Collection[Buffer]) -> Function:
         """The function of a kernel; the layout of those of its sources in `constants` is free."""
@@ -68,17 +71,34 @@ class Functions:
             self._cache.get(
                 f"{level}\n{text}", partial(compile_vectors if tiled else compile_text, text, cpu)
             )
-            for text, tiled in self._texts.values()
+            for text, tiled in (item[_registers(level)] for item in self._texts.values())
         )
 
     def _compiled(self, kernel: Kernel, free: Sequence[Buffer]) -> Function:
-        scheduled = kernel_function(kernel, free, self._registers)
-        text = function_text(scheduled.func, "SYMBOL", checked=self._checked)
-        symbol = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        self._texts[symbol] = text.replace("@SYMBOL", f"@{symbol}"), scheduled.tiled
+        first, *others = self._registers
+        scheduled = kernel_function(kernel, free, first)
+        iterations = parallel_extent(scheduled.func)
+        kernels = {first: scheduled}
+        kernels |= {wider: kernel_function(kernel, free, wider, scheduled) for wider in others}
+        texts = {
+            registers: function_text(
+                item.func, "SYMBOL", checked=self._checked, iterations=iterations
+            )
+            for registers, item in kernels.items()
+        }
+        digest = hashlib.sha256("\n".join(texts.values()).encode()).hexdigest()
+        symbol = f"k{digest[:16]}"
+        self._texts[symbol] = {
+            registers: (text.replace("@SYMBOL", f"@{symbol}"), kernels[registers].tiled)
+            for registers, text in texts.items()
+        }
         moved = tuple((kernel.inputs.index(tensor), how) for tensor, how in scheduled.moved)
         time = _nanoseconds(kernel, tiled=scheduled.tiled)
-        return Function(symbol, moved, parallel_extent(scheduled.func), time)
+        return Function(symbol, moved, iterations, time)
+
+
+def _registers(level: str) -> Registers:
+    return WIDEST if level == "x86-64-v4" else NARROW
 
 
 def _nanoseconds(kernel: Kernel, *, tiled: bool) -> int:

@@ -95,17 +95,22 @@ class Moved:
 class ScheduledKernel:
     """The loop IR of a kernel, and the operands that must be laid out anew.
 
-    `moved` has the constants that the schedule reads in another layout; `tiled` says whether a
+    `moved` has the constants that the schedule reads in another layout; `tiles` is the register
+    tile of a reduction; `tiled` says whether a
     reduction keeps its accumulators in registers.
     """
 
     func: PrimFunc
     moved: tuple[tuple[te.Tensor, Moved], ...] = ()
+    tiles: Tiles | None = None
     tiled: bool = True
 
 
 def kernel_function(
-    kernel: Kernel, constants: Collection[Buffer] = (), registers: Registers = WIDEST
+    kernel: Kernel,
+    constants: Collection[Buffer] = (),
+    registers: Registers = WIDEST,
+    like: ScheduledKernel | None = None,
 ) -> ScheduledKernel:
     """The scheduled function of a kernel.
 
@@ -113,7 +118,10 @@ def kernel_function(
     ----------
     constants : inputs whose layout is free.
     registers : of the processor.
+    like : the function for other registers, which reads the same layouts.
     """
+    if like is not None and not like.moved:
+        constants = ()
     result, reduction = merged(kernel.result, kernel.reduction)
     kernel = replace(kernel, result=result, reduction=reduction)
     if reduction is None:
@@ -122,7 +130,14 @@ def kernel_function(
     formula = reduction.value
     assert isinstance(formula, Reduce)
     bytes_each = ELEMENT_BYTES[reduction.dtype]
-    tiles = choose_tiles(formula.value, reduction.axes, bytes_each, constants, registers)
+    tiles = choose_tiles(
+        formula.value,
+        reduction.axes,
+        bytes_each,
+        constants,
+        registers,
+        None if like is None else like.tiles,
+    )
     if tiles is None:
         lanes = choose_lanes(formula.value, formula.axes, bytes_each)
         if lanes > 1:
@@ -163,7 +178,7 @@ def _tiled(
     own, result = _tile_last(reduction, formula, result, overlap.tiles)
     func = te.create_prim_func(inputs, [result], "kernel")
     func = schedule_reduction(func, own.name, result.name, overlap.tiles)
-    return ScheduledKernel(overlap.placed(func, shape) if overlap else func, moved)
+    return ScheduledKernel(overlap.placed(func, shape) if overlap else func, moved, tiles)
 
 
 def _partial_sums(

@@ -80,6 +80,7 @@ def choose_tiles(
     element_bytes: int,
     constants: Collection[Buffer],
     registers: Registers = WIDEST,
+    like: Tiles | None = None,
 ) -> Tiles | None:
     """The register tile of a reduction over `value`, or None where no axis suits a vector.
 
@@ -88,6 +89,7 @@ def choose_tiles(
     axes : of the result.
     element_bytes : of an accumulator.
     constants : buffers whose layout may be chosen.
+    like : the tile for other registers whose constants are laid out already.
     """
     read = loads(value)
     places = {load: _place(load) for load in read}
@@ -107,7 +109,10 @@ def choose_tiles(
         strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in paired)
         spare = PAIRED_SPARE if paired else SPARE
         held = [other for other in range(len(axes)) if other not in free]
-        for lanes in _lane_counts(axis.extent, one, whole=bool(packed)):
+        counts = _lane_counts(axis.extent, one, whole=bool(packed))
+        if like is not None and like.packed:
+            counts = [like.lanes] if number == like.vector else []
+        for lanes in counts:
             vectors = -(-lanes // one)
             for rows in _rows(axes, free, (registers.count - spare - vectors) // vectors):
                 tiles = Tiles(number, lanes, rows, packed, (*held, *free))

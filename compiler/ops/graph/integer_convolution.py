@@ -28,6 +28,8 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
         return _depthwise(operation)
     weights = operation.constant(1)
     _, ins, *kernel = weights.shape
+    if not operation.has_map(0) and kernel[1] > 1 and operation.ints("dilations")[1] == 1:
+        return _conv2d_in_order(operation)
     source = _pairs_of_channels(operation)
     packed = operation.tensors.table(_packed(weights))
     taps, axes = taps_of((*kernel, -(-ins // PAIR)))
@@ -37,6 +39,37 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
 
         def element(number: int) -> Expr:
             return source[n, row, column, taps[2] * PAIR + number]
+
+        def weight(number: int) -> Expr:
+            return packed[block, *taps, lane, number].astype("int16")
+
+        return te.sum(te.dot_pairs((element(0), element(1)), (weight(0), weight(1))), axes)
+
+    return _finished(operation, map_shape(operation.kind.shape), products)
+
+
+def _conv2d_in_order(operation: GraphOperation) -> te.Tensor:
+    """Of a map with its channels first, such as an image: pairs are of columns, which lie side by
+    side."""
+    weights = operation.constant(1)
+    images, channels, height, width = operation.type(0).shape
+    _, ins, rows, columns = weights.shape
+    top, left, bottom, right = operation.ints("pads")
+    stride = operation.ints("strides")[1]
+    read = operation.plain(0).padded(operation.whole("pad_value"))
+    extents = (top + height + bottom, left + width + right + columns % PAIR)
+    source = operation.compute(
+        (images, channels, *extents),
+        lambda n, c, h, w: read[n, c, h - top, w - left].astype("int16"),
+    )
+    packed = operation.tensors.table(_packed(np.moveaxis(weights, 3, 1)))
+    taps, axes = taps_of((ins, rows, -(-columns // PAIR)))
+
+    def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        row, _ = places(operation, (h, w), (taps[1], taps[2]))
+
+        def element(number: int) -> Expr:
+            return source[n, taps[0], row, w * stride + taps[2] * PAIR + number]
 
         def weight(number: int) -> Expr:
             return packed[block, *taps, lane, number].astype("int16")

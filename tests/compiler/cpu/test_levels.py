@@ -41,3 +41,24 @@ def test_the_best_level_that_is_there_runs() -> None:
     assert level_to_run(LEVELS) == best
     assert level_to_run(["x86-64"]) in ("x86-64", None)
     assert level_to_run([]) is None
+
+
+def test_every_level_has_code_for_its_registers() -> None:
+    """Of one model for three levels: the widest has vectors of 512 bits and the same layouts."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [60, 40])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [60, 96])],
+        [numpy_helper.from_array(np.ones((40, 96), np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    levels = ("x86-64", "x86-64-v3", "x86-64-v4")
+    code = build_host_code(model, levels=levels)
+    alone = build_host_code(model, levels=("x86-64-v3",))
+    assert code.constants == alone.constants
+    sizes = {level: [len(data) for data in code.objects[level]] for level in levels}
+    assert len({len(found) for found in sizes.values()}) == 1
+    # EVEX, the encoding of AVX-512's instructions, begins with this byte.
+    counts = {level: b"".join(code.objects[level]).count(b"\x62") for level in levels}
+    assert counts["x86-64-v4"] > 4 * max(counts["x86-64"], counts["x86-64-v3"], 1)
