@@ -11,6 +11,7 @@ from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.windows import padded_map, places
+from daedal.compiler.ops.graph.winograd import suits_winograd, winograd_sums
 from daedal.compiler.ops.onnx.windows import taps_of
 from daedal.compiler.tir.expr import Expr
 
@@ -21,6 +22,8 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     weights, groups = operation.constant(1), operation.whole("groups")
     if groups > 1 and weights.shape[1] == 1 and weights.shape[0] == groups:
         return _depthwise(operation)
+    if suits_winograd(operation):
+        return _with_bias(operation, winograd_sums(operation))
     outs, ins, *kernel = weights.shape
     source = _channels(operation)
     packed = operation.tensors.table(_packed(weights))
@@ -32,7 +35,8 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
         channel = taps[2] if groups == 1 else block // per_group * ins + taps[2]
         return te.sum(source(n, row, column, channel) * packed[block, *taps, lane], axes)
 
-    return _with_bias(operation, products)
+    shape = map_shape(operation.kind.shape)
+    return _with_bias(operation, operation.compute(shape, products))
 
 
 def _depthwise(operation: GraphOperation) -> te.Tensor:
@@ -48,16 +52,15 @@ def _depthwise(operation: GraphOperation) -> te.Tensor:
         row, column = places(operation, (h, w), taps)
         return te.sum(source[n, row, column, block, lane] * table[*taps, block, lane], axes)
 
-    return _with_bias(operation, products)
-
-
-def _with_bias(operation: GraphOperation, products: Callable[..., Expr]) -> te.Tensor:
     shape = map_shape(operation.kind.shape)
-    sums = operation.compute(shape, products)
+    return _with_bias(operation, operation.compute(shape, products))
+
+
+def _with_bias(operation: GraphOperation, sums: te.Tensor) -> te.Tensor:
     if len(operation.node.inputs) < 3:
         return sums
-    bias = operation.per_lane(operation.constant(2), shape[-2], "float32")
-    return operation.compute(shape, lambda *i: sums[i] + bias[i[-2], i[-1]])
+    bias = operation.per_lane(operation.constant(2), sums.shape[-2], "float32")
+    return operation.compute(sums.shape, lambda *i: sums[i] + bias[i[-2], i[-1]])
 
 
 def _channels(operation: GraphOperation) -> Callable[[Expr, Expr, Expr, Expr], Expr]:

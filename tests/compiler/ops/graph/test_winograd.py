@@ -1,0 +1,101 @@
+"""3x3 convolutions by transforms: the right sums, small errors, and where they are taken."""
+
+import numpy as np
+import pytest
+
+from daedal.compiler.cpu.build import build_host_code
+from daedal.compiler.ops.graph import convolution, winograd
+from daedal.runtime.host_code import HostProgram
+from tests.compiler.graph.qdq_models import QdqModel
+
+BOUND = 1e-5
+"""The largest error relative to the largest result, as the module states."""
+
+
+def computed(
+    monkeypatch: pytest.MonkeyPatch,
+    shape: tuple[int, ...],
+    outs: int,
+    *,
+    kernel: int = 3,
+    scale: float = 1.0,
+    **attrs: object,
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """A convolution behind a ReLU of a 1x1 convolution: the result, that in float64, and whether
+    it was computed by transforms."""
+    rng = np.random.default_rng(outs)
+    channels = shape[1]
+    first = np.eye(channels, dtype=np.float32)[:, :, None, None]
+    weights = rng.normal(size=(outs, channels, kernel, kernel)).astype(np.float32)
+    maker = QdqModel(opset=21)
+    y = maker.op("Relu", maker.op("Conv", maker.input("x", shape), maker.constant(first)))
+    maker.op("Conv", y, maker.constant(weights), output="y", **attrs)
+    seen: list[bool] = []
+
+    def spy(operation: object) -> bool:
+        seen.append(winograd.suits_winograd(operation))  # type: ignore[arg-type]
+        return seen[-1]
+
+    monkeypatch.setattr(convolution, "suits_winograd", spy)
+    program = HostProgram(build_host_code(maker.model("y")))
+    x = (rng.normal(size=shape) * scale).astype(np.float32)
+    (found,) = program.run({"x": x}).values()
+    top, left, bottom, right = attrs.get("pads", (0, 0, 0, 0))  # type: ignore[misc]
+    padded = np.pad(np.maximum(x, 0), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), axis=(2, 3))
+    stride = attrs.get("strides", (1, 1))[0]  # type: ignore[index]
+    windows = windows[:, :, ::stride, ::stride].astype(np.float64)
+    wanted = np.einsum("ncijuv,ocuv->noij", windows, weights, optimize=True)
+    return found, wanted, seen[-1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "outs", "pads"),
+    [
+        ((1, 32, 14, 14), 32, [1, 1, 1, 1]),
+        ((1, 40, 13, 18), 33, [1, 1, 1, 1]),
+        ((2, 36, 12, 9), 48, [0, 2, 1, 0]),
+        ((3, 32, 10, 10), 32, [0, 0, 0, 0]),
+    ],
+)
+def test_sums_are_right_for_all_shapes(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], outs: int, pads: list[int]
+) -> None:
+    found, wanted, transformed = computed(monkeypatch, shape, outs, pads=pads)
+    assert transformed
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=BOUND * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e20])
+def test_scales_change_nothing(monkeypatch: pytest.MonkeyPatch, scale: float) -> None:
+    shape = (1, 256, 18, 18)
+    found, wanted, transformed = computed(monkeypatch, shape, 32, scale=scale)
+    assert transformed
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=BOUND * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(
+    ("shape", "outs", "attrs"),
+    [
+        ((1, 32, 7, 7), 32, {}),
+        ((1, 16, 20, 20), 32, {}),
+        ((1, 32, 20, 20), 32, {"strides": [2, 2]}),
+        ((1, 32, 20, 20), 32, {"kernel": 1}),
+    ],
+    ids=["few tiles", "few channels", "steps", "1x1"],
+)
+def test_others_are_computed_directly(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], outs: int, attrs: dict[str, object]
+) -> None:
+    found, wanted, transformed = computed(monkeypatch, shape, outs, **attrs)  # type: ignore[arg-type]
+    assert not transformed
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6 * np.abs(wanted).max())
+
+
+def test_the_matrices_compute_a_filter() -> None:
+    """``A^T ((G g) * (B^T d))`` is the filter g over the elements d."""
+    rng = np.random.default_rng(3)
+    d, g = rng.normal(size=6), rng.normal(size=3)
+    found = winograd._RESULTS @ ((winograd._WEIGHTS @ g) * (winograd._ELEMENTS @ d))
+    np.testing.assert_allclose(found, np.correlate(d, g, "valid"))
