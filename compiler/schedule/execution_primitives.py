@@ -156,7 +156,7 @@ class ExecutionPrimitives(ScheduleBase):
         >>> print(sch, end="")
         func row_sum(x: int32[2, 8], out s: int32[2]):
             for i in 2, k in 8:
-                block s(vi:2 = i, +vk:8 = k) {note: two rows}:
+                block s(vi:2 = i, +vk:8 = k) {note: "two rows"}:
                     init:
                         s[vi] = 0
                     s[vi] = s[vi] + x[vi, vk]

@@ -170,7 +170,7 @@ class MemoryPrimitives(ScheduleBase):
         >>> sch.storage_align(sch.get_block("b"), 0, 0, 32, 8)
         >>> print(sch, end="")
         func chain(a: int32[8], out c: int32[8]):
-            alloc b: int32[8] {align_0: 32n+8}
+            alloc b: int32[8] {align_0: "32n+8"}
             for i in 8:
                 block b(vi:8 = i):
                     b[vi] = a[vi] + 1

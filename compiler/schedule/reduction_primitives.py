@@ -143,7 +143,7 @@ class ReductionPrimitives(ScheduleBase):
         >>> print(sch, end="")
         func matmul(a: int32[4, 2], b: int32[2, 2], out c: int32[4, 2]):
             for i in 4:
-                block c(vi:4 = i) {intrin: mac, operands: x,y}:
+                block c(vi:4 = i) {intrin: mac, operands: "x,y"}:
                     reads a[vi, 0:+2], b[0:+2, 0:+2]
                     writes c[vi, 0:+2]
                     init:

@@ -2,7 +2,7 @@
 
 from daedal.common.errors import UserError
 
-__all__ = ["ExecutionError", "ExpressionError", "InvalidIRError"]
+__all__ = ["ExecutionError", "ExpressionError", "InvalidIRError", "ParseError"]
 
 
 class ExpressionError(UserError):
@@ -15,3 +15,7 @@ class InvalidIRError(UserError):
 
 class ExecutionError(UserError):
     """The interpreter found an access outside a buffer or a read of an element never written."""
+
+
+class ParseError(UserError):
+    """Text that is no function of the loop IR (see `daedal.compiler.tir.parser`)."""

@@ -41,6 +41,7 @@ __all__ = [
     "all_of",
     "as_expr",
     "binary",
+    "check_operands",
     "eq",
     "maximum",
     "minimum",
@@ -416,6 +417,13 @@ def _check_bool(op: str, *operands: Expr) -> None:
 def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
     """``a op b`` with its dtypes checked; constants and neutral elements of indices fold."""
     left, right = _one_dtype(op, a, b)
+    check_operands(op, left, right)
+    folded = _folded(op, left, right)
+    return Binary(op, left, right) if folded is None else folded
+
+
+def check_operands(op: str, left: Expr, right: Expr) -> None:
+    """Raise ExpressionError unless `op` is defined for two operands of one dtype."""
     dtype = left.dtype
     whole = op in ("//", "%", "<<", ">>")
     if dtype == "bool" or (op == "/" and not is_float(dtype)) or (whole and not is_integer(dtype)):
@@ -428,8 +436,6 @@ def binary(op: str, a: ExprLike, b: ExprLike) -> Expr:
             raise ExpressionError(
                 f"{op} of {dtype} shifts by 0 to {bits - 1} bits, not {right.value}"
             )
-    folded = _folded(op, left, right)
-    return Binary(op, left, right) if folded is None else folded
 
 
 def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
@@ -446,6 +452,8 @@ def _folded(op: str, a: Expr, b: Expr) -> Expr | None:
             return None if value is None or abs(value) > _LARGEST else IntImm(value)
         if (op in ("+", "-") and b.value == 0) or (op in ("*", "//") and b.value == 1):
             return a
+        if op == "+" and -_LARGEST <= b.value < 0:
+            return Binary("-", a, IntImm(-b.value))
         if (op == "*" and b.value == 0) or (op == "%" and b.value == 1):
             return IntImm(0)
     if isinstance(a, IntImm):

@@ -33,6 +33,8 @@ class Intrinsic:
         Maps one numpy array per parameter to one; arrays broadcast.
     uniform
         Whether arguments and result have one dtype; else the caller chooses that of the result.
+    constants
+        The dtype of constants among the arguments, as text leaves it out; None: that of the others.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Intrinsic:
     kind: str
     evaluate: Callable[..., Any]
     uniform: bool = True
+    constants: str | None = None
 
 
 def _in_float64(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,6 +80,7 @@ INTRINSICS = _table(
         "integer",
         numerics.requantize,
         uniform=False,
+        constants="int64",
     ),
     Intrinsic(
         "shift_right_even", ("value", "amount"), "integer", numerics.shift_right_even, uniform=False

@@ -1,15 +1,16 @@
 """Readable, stable text of expressions, statements and functions.
 
-The text is complete (regions are left out where they just repeat the one store of a block): two
-functions with equal text have equal meaning and equal annotations. It is the language of the
-golden tests and of the before/after pairs in the documentation of primitives.
+The text is complete: `daedal.compiler.tir.parser` reads an equal function back. It leaves out what
+follows from the rest: regions that just repeat the one store of a block, and dtypes of constants
+(`daedal.compiler.tir.notation`). It is the language of the golden tests and of the before/after
+pairs in the documentation of primitives.
 """
 
 from collections.abc import Iterable, Mapping
 
+from daedal.compiler.tir.dtype import INDEX_DTYPE
 from daedal.compiler.tir.expr import (
     And,
-    Axis,
     Binary,
     Buffer,
     Call,
@@ -25,8 +26,17 @@ from daedal.compiler.tir.expr import (
     Select,
     Var,
 )
+from daedal.compiler.tir.notation import (
+    DEFAULT_FLOAT,
+    LEVEL,
+    operand_dtypes,
+    quoted,
+    told_dtype,
+)
+from daedal.compiler.tir.region import block_regions, whole_window
 from daedal.compiler.tir.stmt import (
     Allocate,
+    Allocation,
     Block,
     BlockRealize,
     BufferStore,
@@ -42,11 +52,6 @@ from daedal.compiler.tir.stmt import (
 
 __all__ = ["expr_text", "func_text", "region_text", "stmt_text"]
 
-_LEVEL = {
-    "|": 1, "&": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4,
-    "<<": 5, ">>": 5, "+": 6, "-": 6, "*": 7, "/": 7, "//": 7, "%": 7,
-}  # fmt: skip
-
 
 class _Names:
     """Unique names per scope: a variable that shadows another of the same name gets a suffix."""
@@ -56,9 +61,10 @@ class _Names:
         self.used: set[str] = set()
 
     def bind(self, item: Var | Buffer) -> str:
-        name, count = item.name, 1
+        own = quoted(item.name)
+        name, count = own, 1
         while name in self.used:
-            name, count = f"{item.name}_{count}_", count + 1
+            name, count = f"{own}_{count}_", count + 1
         self.names[item] = name
         self.used.add(name)
         return name
@@ -75,12 +81,12 @@ class _Names:
         return inner
 
     def of(self, item: Var | Buffer) -> str:
-        return self.names.get(item, item.name)
+        return self.names.get(item) or quoted(item.name)
 
 
 def expr_text(expr: Expr) -> str:
     """One expression."""
-    return _expr(expr, _Names(), 0)
+    return _expr(expr, _Names(), expr.dtype)
 
 
 def region_text(region: Region) -> str:
@@ -100,7 +106,7 @@ def func_text(func: PrimFunc) -> str:
     for buffer in func.params:
         arrow = "out " if buffer in func.outputs else ""
         params.append(f"{arrow}{names.bind(buffer)}: {_type(buffer)}")
-    lines = [f"func {func.name}({', '.join(params)}):", *_indent(_stmt(func.body, names))]
+    lines = [f"func {quoted(func.name)}({', '.join(params)}):", *_indent(_stmt(func.body, names))]
     return "\n".join(lines) + "\n"
 
 
@@ -109,46 +115,61 @@ def _indent(lines: list[str]) -> list[str]:
 
 
 def _type(buffer: Buffer) -> str:
-    scope = "" if buffer.scope == "global" else f" in {buffer.scope}"
+    scope = "" if buffer.scope == "global" else f" in {quoted(buffer.scope)}"
     return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]{scope}"
 
 
 def _notes(annotations: Mapping[str, Value]) -> str:
     if not annotations:
         return ""
-    return " {" + ", ".join(f"{key}: {annotations[key]}" for key in sorted(annotations)) + "}"
+    pairs = (f"{quoted(key)}: {_note(annotations[key])}" for key in sorted(annotations))
+    return " {" + ", ".join(pairs) + "}"
 
 
-def _stmt(stmt: Stmt, names: _Names) -> list[str]:
+def _note(value: Value) -> str:
+    return quoted(value) if isinstance(value, str) else str(value)
+
+
+def _stmt(stmt: Stmt, names: _Names, last: bool = True) -> list[str]:
+    """The lines of a statement; `last` says whether it ends those of the same indentation."""
     match stmt:
         case Seq(body):
-            return [line for part in body for line in _stmt(part, names)]
+            *first, end = body
+            lines = [line for part in first for line in _stmt(part, names, last=False)]
+            return [*lines, *_stmt(end, names, last)]
         case BufferStore(buffer, indices, value):
-            inside = ", ".join(_expr(index, names, 0) for index in indices)
-            return [f"{names.of(buffer)}[{inside}] = {_expr(value, names, 0)}"]
+            inside = ", ".join(_index(index, names) for index in indices)
+            return [f"{names.of(buffer)}[{inside}] = {_expr(value, names, buffer.dtype)}"]
         case For():
             return _loops(stmt, names)
         case If(condition, body):
-            return [f"if {_expr(condition, names, 0)}:", *_indent(_stmt(body, names))]
-        case Allocate(allocations, body):
-            lines = []
-            for item in allocations:
-                window = ", ".join(_range(part, names) for part in item.window)
-                whole = all(
-                    part.min == IntImm(0) and part.extent == extent
-                    for part, extent in zip(item.window, item.buffer.shape, strict=True)
-                )
-                shown = "" if whole else f" window [{window}]"
-                name = names.bind(item.buffer)
-                lines.append(f"alloc {name}: {_type(item.buffer)}{shown}{_notes(item.annotations)}")
-            lines += _stmt(body, names)
-            names.release(item.buffer for item in allocations)
-            return lines
+            return [f"if {_expr(condition, names, 'bool')}:", *_indent(_stmt(body, names))]
+        case Allocate():
+            return _allocate(stmt, names, last)
         case BlockRealize():
             return _realize(stmt, names)
         case Block():
             return _realize(BlockRealize(stmt.iter_vars, stmt), names)
     raise AssertionError(f"not a statement: {stmt!r}")
+
+
+def _allocate(stmt: Allocate, names: _Names, last: bool) -> list[str]:
+    """Allocations and their body, which is indented only where more than it would follow."""
+    lines = [_allocation(item, names) for item in stmt.allocations]
+    if last and not isinstance(stmt.body, Allocate):
+        lines += _stmt(stmt.body, names)
+    else:
+        lines[-1] += ":"
+        lines += _indent(_stmt(stmt.body, names))
+    names.release(item.buffer for item in stmt.allocations)
+    return lines
+
+
+def _allocation(item: Allocation, names: _Names) -> str:
+    window = ", ".join(_range(part, names) for part in item.window)
+    shown = "" if item.window == whole_window(item.buffer) else f" window [{window}]"
+    name = names.bind(item.buffer)
+    return f"alloc {name}: {_type(item.buffer)}{shown}{_notes(item.annotations)}"
 
 
 def _loops(stmt: For, names: _Names) -> list[str]:
@@ -168,59 +189,78 @@ def _loops(stmt: For, names: _Names) -> list[str]:
 
 def _realize(stmt: BlockRealize, names: _Names) -> list[str]:
     block = stmt.block
-    values = [_expr(value, names, 0) for value in stmt.values]
-    where = "" if stmt.predicate is None else f" where {_expr(stmt.predicate, names, 0)}"
+    values = [_index(value, names) for value in stmt.values]
+    where = "" if stmt.predicate is None else f" where {_expr(stmt.predicate, names, 'bool')}"
     names = names.within_block()
     bound = []
     for axis, value in zip(block.iter_vars, values, strict=True):
         mark = "+" if axis.kind == "reduce" else ""
         bound.append(f"{mark}{names.bind(axis)}:{axis.extent} = {value}")
-    lines = [f"block {block.name}({', '.join(bound)}){where}{_notes(block.annotations)}:"]
-    inner = (
-        []
-        if isinstance(block.body, BufferStore)
-        else [
-            f"reads {', '.join(_region(region, names) for region in block.reads) or 'nothing'}",
-            f"writes {', '.join(_region(region, names) for region in block.writes)}",
-        ]
-    )
+    head = f"block {quoted(block.name)}({', '.join(bound)}){where}{_notes(block.annotations)}:"
+    inner = [] if _repeats_its_store(block) else _regions(block, names)
     if block.init is not None:
         inner += ["init:", *_indent(_stmt(block.init, names))]
-    inner += _stmt(block.body, names)
-    return lines + _indent(inner)
+    return [head, *_indent(inner + _stmt(block.body, names))]
+
+
+def _repeats_its_store(block: Block) -> bool:
+    """Whether the regions of a block say no more than its one store."""
+    if not isinstance(block.body, BufferStore):
+        return False
+    regions = block_regions(block.iter_vars, block.body, block.init)
+    return regions == (block.reads, block.writes)
+
+
+def _regions(block: Block, names: _Names) -> list[str]:
+    return [
+        f"reads {', '.join(_region(region, names) for region in block.reads) or 'nothing'}",
+        f"writes {', '.join(_region(region, names) for region in block.writes) or 'nothing'}",
+    ]
 
 
 def _range(part: Range, names: _Names) -> str:
-    return f"{_expr(part.min, names, 0)}:+{part.extent}"
+    return f"{_index(part.min, names)}:+{part.extent}"
 
 
 def _region(region: Region, names: _Names) -> str:
     inside = ", ".join(
-        _expr(part.min, names, 0) if part.extent == 1 else _range(part, names)
+        _index(part.min, names) if part.extent == 1 else _range(part, names)
         for part in region.ranges
     )
-    pad = "" if region.pad_value is None else f".padded({region.pad_value})"
-    return f"{names.of(region.buffer)}{pad}[{inside}]"
+    return f"{names.of(region.buffer)}{_padded(region.pad_value)}[{inside}]"
 
 
-def _expr(expr: Expr, names: _Names, level: int) -> str:
+def _padded(value: int | float | None) -> str:
+    return "" if value is None else f".padded({value})"
+
+
+def _index(expr: Expr, names: _Names) -> str:
+    return _expr(expr, names, INDEX_DTYPE)
+
+
+def _expr(expr: Expr, names: _Names, wanted: str | None, level: int = 0) -> str:
+    """An expression where its place asks for the dtype `wanted` and for operators above `level`."""
+
+    def operand(part: Expr, dtype: str | None, above: int = 0) -> str:
+        return _expr(part, names, dtype, above)
+
     def infix(op: str, a: Expr, b: Expr) -> str:
-        own = _LEVEL[op]
-        text = f"{_expr(a, names, own)} {op} {_expr(b, names, own + 1)}"
+        own = LEVEL[op]
+        left, right = operand_dtypes(expr, wanted)
+        text = f"{operand(a, left, own)} {op} {operand(b, right, own + 1)}"
         return f"({text})" if own < level else text
 
     def called(name: str, *args: Expr) -> str:
-        return f"{name}({', '.join(_expr(arg, names, 0) for arg in args)})"
+        pairs = zip(args, operand_dtypes(expr, wanted), strict=True)
+        return f"{name}({', '.join(operand(arg, dtype) for arg, dtype in pairs)})"
 
     match expr:
         case Var():
             return names.of(expr)
         case IntImm(value, dtype):
-            return str(bool(value)) if dtype == "bool" else str(value)
+            return str(bool(value)) if dtype == "bool" else _with_dtype(str(value), expr, wanted)
         case FloatImm(value):
-            return repr(value)
-        case Binary("+", a, IntImm(value, dtype)) if value < 0:
-            return infix("-", a, IntImm(-value, dtype))
+            return _with_dtype(repr(value), expr, wanted)
         case Binary("min" | "max", a, b):
             return called(expr.op, a, b)
         case Binary(op, a, b) | Compare(op, a, b):
@@ -230,23 +270,24 @@ def _expr(expr: Expr, names: _Names, level: int) -> str:
         case Or(a, b):
             return infix("|", a, b)
         case Not(a):
-            return f"~{_expr(a, names, 9)}"
+            return f"~{operand(a, 'bool', 9)}"
         case Select(condition, true, false):
             return called("select", condition, true, false)
         case Cast(dtype, value):
             return called(dtype, value)
         case Load(buffer, indices, pad_value):
-            inside = ", ".join(_expr(index, names, 0) for index in indices)
-            pad = "" if pad_value is None else f".padded({pad_value})"
-            return f"{names.of(buffer)}{pad}[{inside}]"
+            inside = ", ".join(_index(index, names) for index in indices)
+            return f"{names.of(buffer)}{_padded(pad_value)}[{inside}]"
         case Call(name, args, _):
-            return called(name, *args)
+            text = called(name, *args)
+            return text if told_dtype(expr) else _with_dtype(text, expr, wanted)
         case Reduce(op, value, axes):
             over = ", ".join(f"{axis.name} in {axis.extent}" for axis in axes)
-            return f"{op}({_expr(value, names, 0)}, over {over})"
+            return f"{op}({operand(value, wanted)}, over {over})"
     raise AssertionError(f"not an expression: {expr!r}")
 
 
-def axis_text(axes: Iterable[Axis]) -> str:
-    """Axes with their extents, as ``i:4, j:8``."""
-    return ", ".join(f"{axis.name}:{axis.extent}" for axis in axes)
+def _with_dtype(text: str, expr: Expr, wanted: str | None) -> str:
+    """The text of a value whose dtype follows from its place or stands behind it."""
+    default = DEFAULT_FLOAT if isinstance(expr, FloatImm) else INDEX_DTYPE
+    return text if expr.dtype == (wanted or default) else f"{text}:{expr.dtype}"

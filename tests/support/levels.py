@@ -28,6 +28,7 @@ from daedal.isa.variant import Variant
 from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
+from tests.support.same_function import assert_read_back
 from tests.support.traces import steps
 
 __all__ = ["Compiled", "Layer", "check_layer", "check_levels", "states"]
@@ -142,11 +143,13 @@ class Compiled:
 
 
 def check_levels(graph: Graph, variant: Variant, inputs: dict[str, Array]) -> None:
-    """Every level computes the same."""
+    """Every level computes the same, and the loop IR reads back from its text."""
     compiled = Compiled.of(graph, variant)
     values = compiled.values(inputs)
     for layer in compiled.layers:
         check_layer(layer, values, states(layer))
+        assert_read_back(layer.original)
+        assert_read_back(layer.lowered.schedule.func)
     compiled.check_program(inputs)
 
 

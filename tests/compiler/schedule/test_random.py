@@ -13,6 +13,7 @@ from daedal.compiler.schedule import BlockRef, LoopRef, Schedule, Trace, replay
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import Allocate, BlockRealize, BufferStore, For, Seq, Stmt
 from daedal.compiler.tir.verify import verify
+from tests.support.same_function import assert_read_back
 from tests.support.tensor_programs import (
     Program,
     assert_same,
@@ -161,6 +162,7 @@ def test_random_schedules(name: str, group: int) -> None:
                     break
                 assert_same(schedule, arrays, expected)
         verify(replace(schedule.func, body=without_memory(schedule.func.body)), schedule.scopes)
+        assert_read_back(schedule.func)
         trace = Trace.from_json(schedule.trace.to_json())
         assert str(replay(trace, func, intrinsics(2))) == str(schedule), f"seed {seed}"
     assert applied and refused, "both sides of every rule are exercised"

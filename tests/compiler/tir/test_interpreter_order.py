@@ -70,8 +70,7 @@ class Nests:
 
     def value(self, variables: list[Var]) -> Expr:
         indices = (self.index(variables), self.index(variables))
-        pad = 1 if self.chance(0.3) else None
-        load = Load(self.x, indices, pad)
+        load = self.x.padded(1)[indices] if self.chance(0.3) else self.x[indices]
         return load if self.chance(0.8) else self.constant()
 
     def update(self, target: Load, variables: list[Var]) -> Expr:
