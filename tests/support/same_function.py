@@ -9,7 +9,12 @@ from daedal.compiler.tir.parser import parse_func
 from daedal.compiler.tir.printer import func_text
 from daedal.compiler.tir.stmt import Allocation, Block, For, PrimFunc
 
-__all__ = ["assert_read_back", "assert_same_function"]
+__all__ = ["assert_read_back", "assert_same_function", "normal_text"]
+
+
+def normal_text(text: str) -> str:
+    """The text of a function as the printer writes it, without indentation and comments."""
+    return func_text(parse_func(text))
 
 
 def assert_read_back(func: PrimFunc) -> None:

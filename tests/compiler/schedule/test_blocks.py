@@ -5,42 +5,31 @@ import pytest
 from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule import Schedule
 from daedal.compiler.schedule.nest import solve_ranges
-from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
+from daedal.compiler.tir.expr import Axis, Buffer, IntImm, Load, Var
+from daedal.compiler.tir.parser import parse_func
 from daedal.compiler.tir.region import Region, make_block
-from daedal.compiler.tir.stmt import (
-    Allocate,
-    Allocation,
-    BlockRealize,
-    BufferStore,
-    For,
-    PrimFunc,
-    Range,
-    Seq,
-    Stmt,
-)
+from daedal.compiler.tir.stmt import BufferStore, Range
+from tests.support.same_function import normal_text
 
-X, Y = Buffer("x", (8,), "int32"), Buffer("y", (8,), "int32")
-S, T = Buffer("s", (8,), "int32"), Buffer("t", (8, 1), "int32")
-
-
-def copied(target: Buffer, source: Buffer) -> Stmt:
-    """``target[v] = source[v]``, with a second index of 0 where there is one."""
-    var, axis = Var("i"), Axis("v", extent=8)
-
-    def at(buffer: Buffer) -> tuple[Expr, ...]:
-        return (axis, IntImm(0))[: len(buffer.shape)]
-
-    store = BufferStore(target, at(target), Load(source, at(source)))
-    return For(var, 8, BlockRealize((var,), make_block(target.name, (axis,), store)))
+CHAIN = """
+func f(x: int32[8], out y: int32[8]):
+    alloc s: int32[8]
+    alloc t: int32[8, 1]
+    for i in 8:
+        block s(v:8 = i):
+            s[v] = x[v]
+    for i in 8:
+        block t(v:8 = i):
+            t[v, 0] = s[v]
+    for i in 8:
+        block y(v:8 = i):
+            y[v] = t[v, 0]
+"""
 
 
 def chain() -> Schedule:
     """x -> s -> t -> y."""
-    whole = [
-        Allocation(buffer, tuple(Range(IntImm(0), n) for n in buffer.shape)) for buffer in (S, T)
-    ]
-    body = Allocate(tuple(whole), Seq((copied(S, X), copied(T, S), copied(Y, T))))
-    return Schedule(PrimFunc("f", (X, Y), body))
+    return Schedule(parse_func(CHAIN))
 
 
 def test_neighbours_are_those_that_share_a_tensor() -> None:
@@ -56,11 +45,24 @@ def test_neighbours_are_those_that_share_a_tensor() -> None:
 def test_only_a_block_that_stores_at_its_own_variables_is_inlined() -> None:
     schedule = chain()
     schedule.compute_inline(schedule.get_block("s"))
+    assert str(schedule) == normal_text(
+        """
+        func f(x: int32[8], out y: int32[8]):
+            alloc t: int32[8, 1]
+            for i in 8:
+                block t(v:8 = i):
+                    t[v, 0] = x[v]
+            for i in 8:
+                block y(v:8 = i):
+                    y[v] = t[v, 0]
+        """
+    )
     with pytest.raises(ScheduleError, match="that stores at its own variables; 't' is none"):
         schedule.compute_inline(schedule.get_block("t"))
 
 
 V = Axis("v", extent=8)
+X, Y = Buffer("x", (8,), "int32"), Buffer("y", (8,), "int32")
 
 
 @pytest.mark.parametrize(

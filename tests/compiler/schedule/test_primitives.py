@@ -4,16 +4,27 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
+from daedal.compiler.tir.parser import parse_func
+from daedal.compiler.tir.printer import func_text
 from daedal.compiler.tir.sites import collect
+from tests.support.same_function import normal_text
 from tests.support.tensor_programs import assert_same, inputs_of, matmul, reference, stencil
+
+VECTOR_SUM = """
+func f(a: int32[7], out c: int32[6]):
+    alloc b: int32[7]
+    for i in 7:
+        block b(vi:7 = i):
+            b[vi] = a[vi] + 1
+    for i in 6:
+        block c(vi:6 = i):
+            c[vi] = b[vi] * b[vi + 1]
+"""
 
 
 def vector_sum() -> Schedule:
     """``b[i] = a[i] + 1`` over 7, then ``c[i] = b[i] * b[i + 1]`` over 6."""
-    a = te.placeholder((7,), "int32", "a")
-    b = te.compute((7,), lambda i: a[i] + 1, "b")
-    c = te.compute((6,), lambda i: b[i] * b[i + 1], "c")
-    return Schedule(te.create_prim_func([a], [c], "f"))
+    return Schedule(parse_func(VECTOR_SUM))
 
 
 def body(schedule: Schedule) -> str:
@@ -27,25 +38,49 @@ def loops(schedule: Schedule, block: str) -> list[LoopRef]:
 
 
 def test_before() -> None:
-    assert body(vector_sum()) == (
-        "alloc b: int32[7]\n"
-        "for i in 7:\n"
-        "    block b(vi:7 = i):\n"
-        "        b[vi] = a[vi] + 1\n"
-        "for i in 6:\n"
-        "    block c(vi:6 = i):\n"
-        "        c[vi] = b[vi] * b[vi + 1]"
-    )
+    a = te.placeholder((7,), "int32", "a")
+    b = te.compute((7,), lambda i: a[i] + 1, "b")
+    c = te.compute((6,), lambda i: b[i] * b[i + 1], "c")
+    assert func_text(te.create_prim_func([a], [c], "f")) == normal_text(VECTOR_SUM)
 
 
 def test_split_with_a_rest() -> None:
     schedule = vector_sum()
     schedule.split(loops(schedule, "b")[0], [None, 4])
-    assert body(schedule).splitlines()[1:4] == [
-        "for i_0 in 2, i_1 in 4:",
-        "    block b(vi:7 = i_0 * 4 + i_1) where i_0 * 4 + i_1 < 7:",
-        "        b[vi] = a[vi] + 1",
-    ]
+    assert str(schedule) == normal_text(
+        """
+        func f(a: int32[7], out c: int32[6]):
+            alloc b: int32[7]
+            for i_0 in 2, i_1 in 4:
+                block b(vi:7 = i_0 * 4 + i_1) where i_0 * 4 + i_1 < 7:
+                    b[vi] = a[vi] + 1
+            for i in 6:
+                block c(vi:6 = i):
+                    c[vi] = b[vi] * b[vi + 1]
+        """
+    )
+
+
+def test_split_of_what_is_clipped_already() -> None:
+    schedule = Schedule(
+        parse_func(
+            """
+            func f(x: int8[10], out y: int8[10]):
+                for i in 3, j in 4:
+                    block y(vi:10 = i * 4 + j) where i * 4 + j < 10:
+                        y[vi] = x[vi]
+            """
+        )
+    )
+    schedule.split(loops(schedule, "y")[1], [None, 3])
+    assert str(schedule) == normal_text(
+        """
+        func f(x: int8[10], out y: int8[10]):
+            for i in 3, j_0 in 2, j_1 in 3:
+                block y(vi:10 = i * 4 + j_0 * 3 + j_1) where i * 4 + j_0 * 3 + j_1 < 10 & j_0 * 3 + j_1 < 4:
+                    y[vi] = x[vi]
+        """  # noqa: E501 the text of one line
+    )
 
 
 def test_split_that_divides_needs_no_predicate() -> None:
@@ -75,15 +110,18 @@ def test_compute_at_shrinks_to_the_halo() -> None:
     schedule = vector_sum()
     outer, _ = schedule.split(loops(schedule, "c")[0], [None, 2])
     schedule.compute_at(schedule.get_block("b"), outer)
-    assert body(schedule) == (
-        "for i_0 in 3:\n"
-        "    alloc b: int32[7] window [i_0 * 2:+3]\n"
-        "    for i in 3:\n"
-        "        block b(vi:7 = i_0 * 2 + i):\n"
-        "            b[vi] = a[vi] + 1\n"
-        "    for i_1 in 2:\n"
-        "        block c(vi:6 = i_0 * 2 + i_1):\n"
-        "            c[vi] = b[vi] * b[vi + 1]"
+    assert str(schedule) == normal_text(
+        """
+        func f(a: int32[7], out c: int32[6]):
+            for i_0 in 3:
+                alloc b: int32[7] window [i_0 * 2:+3]
+                for i in 3:
+                    block b(vi:7 = i_0 * 2 + i):
+                        b[vi] = a[vi] + 1
+                for i_1 in 2:
+                    block c(vi:6 = i_0 * 2 + i_1):
+                        c[vi] = b[vi] * b[vi + 1]
+        """
     )
 
 
@@ -181,18 +219,21 @@ def test_cache_write_and_set_scope() -> None:
     copy = schedule.cache_write(schedule.get_block("c"), 0, "out")
     schedule.double_buffer(schedule.get_block("c"))
     assert copy == BlockRef("c_store")
-    assert body(schedule) == (
-        "alloc b: int32[7] in acc\n"
-        "alloc c_out: int32[6] in out {double_buffer: 2}\n"
-        "for i in 7:\n"
-        "    block b(vi:7 = i):\n"
-        "        b[vi] = a[vi] + 1\n"
-        "for i in 6:\n"
-        "    block c(vi:6 = i):\n"
-        "        c_out[vi] = b[vi] * b[vi + 1]\n"
-        "for ax0 in 6:\n"
-        "    block c_store(vax0:6 = ax0) {copy: True}:\n"
-        "        c[vax0] = c_out[vax0]"
+    assert str(schedule) == normal_text(
+        """
+        func f(a: int32[7], out c: int32[6]):
+            alloc b: int32[7] in acc
+            alloc c_out: int32[6] in out {double_buffer: 2}
+            for i in 7:
+                block b(vi:7 = i):
+                    b[vi] = a[vi] + 1
+            for i in 6:
+                block c(vi:6 = i):
+                    c_out[vi] = b[vi] * b[vi + 1]
+            for ax0 in 6:
+                block c_store(vax0:6 = ax0) {copy: True}:
+                    c[vax0] = c_out[vax0]
+        """
     )
 
 

@@ -1,7 +1,6 @@
 """Factored reductions compute the same, whatever they combine and whichever loop is taken."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +8,9 @@ import pytest
 from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.schedule import LoopRef, Schedule
-from daedal.compiler.schedule.edit import map_stmt
-from daedal.compiler.tir.expr import Axis, Expr, IntImm
-from daedal.compiler.tir.stmt import BlockRealize, BufferStore, Stmt
+from daedal.compiler.tir.expr import Axis, Expr
+from daedal.compiler.tir.parser import parse_func
+from tests.support.same_function import normal_text
 from tests.support.tensor_programs import Program, assert_same, inputs_of, reference
 
 Reduction = Callable[[Expr, Sequence[Axis]], Expr]
@@ -77,52 +76,90 @@ def test_the_same_values(
     schedule.vectorize(loop)
 
 
+ROW_SUM = """
+func f(x: int32[4, 6], out y: int32[4]):
+    for i in 4, k_0 in 2, k_1 in 3:
+        block y(vi:4 = i, +vk:6 = k_0 * 3 + k_1):
+            init:
+                y[vi] = 0
+            y[vi] = y[vi] + x[vi, vk]
+"""
+
+
+def test_partial_results_are_summed_over_the_loop() -> None:
+    schedule = Schedule(parse_func(ROW_SUM))
+    block = schedule.get_block("y")
+    schedule.rfactor(block, schedule.get_loops(block)[1], 1)
+    assert str(schedule) == normal_text(
+        """
+        func f(x: int32[4, 6], out y: int32[4]):
+            for i in 4:
+                alloc y_rf: int32[4, 2] window [i:+1, 0:+2]
+                for k_0 in 2, k_1 in 3:
+                    block y_rf(vk_0:2 = k_0, vi:4 = i, +vk_1:3 = k_1):
+                        init:
+                            y_rf[vi, vk_0] = 0
+                        y_rf[vi, vk_0] = y_rf[vi, vk_0] + x[vi, vk_0 * 3 + vk_1]
+                for k_0 in 2:
+                    block y(vi:4 = i, +vk_0:2 = k_0):
+                        init:
+                            y[vi] = 0
+                        y[vi] = y[vi] + y_rf[vi, vk_0]
+        """
+    )
+
+
 def test_a_reduction_over_one_loop_becomes_a_copy_of_its_terms() -> None:
-    a = te.placeholder((4, 3), "int32", "a")
-    k = te.reduce_axis(3, "k")
-    y = te.compute((4,), lambda i: te.sum(a[i, k] * 2, k), "y")
-    schedule = Schedule(te.create_prim_func([a], [y], "f"))
+    schedule = Schedule(
+        parse_func(
+            """
+            func f(a: int32[4, 3], out y: int32[4]):
+                for i in 4, k in 3:
+                    block y(vi:4 = i, +vk:3 = k):
+                        init:
+                            y[vi] = 0
+                        y[vi] = y[vi] + a[vi, vk] * 2
+            """
+        )
+    )
     block = schedule.get_block("y")
     schedule.rfactor(block, schedule.get_loops(block)[1])
-    assert "    y_rf[vk, vi] = a[vi, vk] * 2\n" in str(schedule)
-
-
-def test_starting_elsewhere_is_refused() -> None:
-    """A start other than the neutral element would count once per partial result."""
-    program = reduced("sum")
-    func = te.create_prim_func(*program, "f")
-
-    def from_one(stmt: Stmt) -> Stmt | None:
-        if not isinstance(stmt, BlockRealize):
-            return None
-        init = stmt.block.init
-        assert isinstance(init, BufferStore)
-        one = replace(init, value=IntImm(1, "int8"))
-        return replace(stmt, block=replace(stmt.block, init=one))
-
-    schedule = Schedule(replace(func, body=map_stmt(func.body, from_one)))
-    block = schedule.get_block("y")
-    with pytest.raises(ScheduleError) as caught:
-        schedule.rfactor(block, schedule.get_loops(block)[2])
-    assert str(caught.value) == (
-        "rfactor needs a block that reduces by sum, product, minimum, maximum or any from their "
-        "neutral element; 'y' does not; use it before decompose_reduction and blockize"
+    assert str(schedule) == normal_text(
+        """
+        func f(a: int32[4, 3], out y: int32[4]):
+            for i in 4:
+                alloc y_rf: int32[3, 4] window [0:+3, i:+1]
+                for k in 3:
+                    block y_rf(vk:3 = k, vi:4 = i):
+                        y_rf[vk, vi] = a[vi, vk] * 2
+                for k in 3:
+                    block y(vi:4 = i, +vk:3 = k):
+                        init:
+                            y[vi] = 0
+                        y[vi] = y[vi] + y_rf[vk, vi]
+        """
     )
 
 
-def test_a_predicate_on_both_is_refused() -> None:
-    func = te.create_prim_func(*reduced("sum"), "f")
-
-    def narrowed(stmt: Stmt) -> Stmt | None:
-        if not isinstance(stmt, BlockRealize):
-            return None
-        i, _, k, _ = stmt.values
-        return replace(stmt, predicate=i + k < 100)
-
-    schedule = Schedule(replace(func, body=map_stmt(func.body, narrowed)))
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        # A start other than the neutral element would count once per partial result.
+        (
+            ("y[vi] = 0", "y[vi] = 1"),
+            "rfactor needs a block that reduces by sum, product, minimum, maximum or any from "
+            "their neutral element; 'y' does not; use it before decompose_reduction and blockize",
+        ),
+        (
+            ("k_0 * 3 + k_1):", "k_0 * 3 + k_1) where i + k_1 < 100:"),
+            "rfactor needs predicates on loops of the reduction or on others, not on both as in "
+            "'y'",
+        ),
+    ],
+)
+def test_what_cannot_be_factored_is_refused(change: tuple[str, str], reason: str) -> None:
+    schedule = Schedule(parse_func(ROW_SUM.replace(*change)))
     block = schedule.get_block("y")
     with pytest.raises(ScheduleError) as caught:
         schedule.rfactor(block, schedule.get_loops(block)[2])
-    assert str(caught.value) == (
-        "rfactor needs predicates on loops of the reduction or on others, not on both as in 'y'"
-    )
+    assert str(caught.value) == reason
