@@ -1,5 +1,6 @@
 """Names of all tensors of a model, and their types by ONNX's own shape inference."""
 
+import math
 import warnings
 from collections.abc import Mapping
 
@@ -11,6 +12,9 @@ from daedal.compiler.frontend.inference_bounds import hide_steps
 from daedal.compiler.frontend.inferred_forms import replace_misread
 
 __all__ = ["tensor_names", "tensor_types"]
+
+MAX_VALUES = 1 << 12
+"""Elements of a constant that may be a shape."""
 
 
 def tensor_names(model: onnx.ModelProto) -> frozenset[str]:
@@ -25,14 +29,11 @@ def tensor_types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
 
     Warns where the model states another shape than its operators give.
     """
-    bound = onnx.ModelProto()
-    bound.CopyFrom(model)
+    bound, added = _without_large_values(model)
     for value in bound.graph.input:
         dims = value.type.tensor_type.shape.dim
         if dims and not dims[0].HasField("dim_value"):
             dims[0].dim_value = 1
-    # Recorded shapes may still name the symbol; inference finds them again.
-    del bound.graph.value_info[:]
     for value in bound.graph.output:
         value.type.tensor_type.ClearField("shape")
     hide_steps(bound.graph)
@@ -45,9 +46,39 @@ def tensor_types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
             f"{first_line(error)}; export it again"
         ) from error
     graph = inferred.graph
-    types = {value.name: value for value in (*graph.value_info, *graph.output, *graph.input)}
+    types = {
+        value.name: value
+        for value in (*graph.value_info, *graph.output, *graph.input)
+        if value.name not in added
+    }
     _compare(model, types)
     return types
+
+
+def _without_large_values(model: onnx.ModelProto) -> tuple[onnx.ModelProto, frozenset[str]]:
+    """A copy in which large constants are inputs, and the names of these: inference reads the
+    values of small ones alone. Recorded shapes are left out, as they may name the batch."""
+    graph = model.graph
+    copy = onnx.ModelProto(ir_version=model.ir_version)
+    copy.opset_import.extend(model.opset_import)
+    copy.functions.extend(model.functions)
+    made = copy.graph
+    made.name = graph.name
+    made.node.extend(graph.node)
+    made.input.extend(graph.input)
+    made.output.extend(graph.output)
+    made.sparse_initializer.extend(graph.sparse_initializer)
+    given = {item.name for item in graph.input}
+    added = set[str]()
+    for tensor in graph.initializer:
+        if math.prod(tensor.dims) <= MAX_VALUES:
+            made.initializer.append(tensor)
+        elif tensor.name not in given:
+            added.add(tensor.name)
+            made.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    return copy, frozenset(added)
 
 
 def _compare(model: onnx.ModelProto, types: Mapping[str, onnx.ValueInfoProto]) -> None:
