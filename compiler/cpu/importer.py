@@ -131,6 +131,8 @@ class _Importer:
         form = OnnxForm(graph, program.opset, lambda: f"{OWN}{self._next()}")
         tensors = GraphTensors(program, self._next)
         for node in graph.nodes:
+            if node.output in program.types:  # another name of a tensor that was read before
+                continue
             if tensors.add(graph, node):
                 continue
             write = get_op(node.op).onnx

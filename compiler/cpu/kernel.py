@@ -62,33 +62,29 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Moved:
-    """Another layout of a constant: `dimension` comes last.
-
-    With `lanes`, in blocks: the number of the block comes first, the place in it last.
-    """
+    """Another layout of a constant, in blocks of `lanes` along `dimension`: the number of the block
+    comes first, the place in it last. Where they do not divide it, the last block begins earlier,
+    as tiles do."""
 
     dimension: int
-    lanes: int = 0
+    lanes: int
 
     def applied(self, value: Array) -> Array:
         """The constant in this layout."""
-        if not self.lanes:
-            return np.ascontiguousarray(np.moveaxis(value, self.dimension, -1))
         first = np.moveaxis(value, self.dimension, 0)
-        blocks = first.reshape(-1, self.lanes, *first.shape[1:])
-        return np.ascontiguousarray(np.moveaxis(blocks, 1, -1))
+        starts = range(0, len(first), self.lanes)
+        last = len(first) - self.lanes
+        blocks = [first[min(start, last) : min(start, last) + self.lanes] for start in starts]
+        return np.ascontiguousarray(np.moveaxis(np.stack(blocks), 1, -1))
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a constant of `shape`."""
         rest = (*shape[: self.dimension], *shape[self.dimension + 1 :])
-        extent = shape[self.dimension]
-        return (extent // self.lanes, *rest, self.lanes) if self.lanes else (*rest, extent)
+        return (-(-shape[self.dimension] // self.lanes), *rest, self.lanes)
 
-    def indices(self, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Where the element at `indices` lies."""
-        rest = (*indices[: self.dimension], *indices[self.dimension + 1 :])
-        own = indices[self.dimension]
-        return (own // self.lanes, *rest, own % self.lanes) if self.lanes else (*rest, own)
+    def indices(self, indices: tuple[Expr, ...], block: Expr, place: Expr) -> tuple[Expr, ...]:
+        """Where the element at `indices`, in this block at this place, lies."""
+        return (block, *indices[: self.dimension], *indices[self.dimension + 1 :], place)
 
 
 @dataclass(frozen=True)
@@ -96,8 +92,7 @@ class ScheduledKernel:
     """The loop IR of a kernel, and the operands that must be laid out anew.
 
     `moved` has the constants that the schedule reads in another layout; `tiles` is the register
-    tile of a reduction; `tiled` says whether a
-    reduction keeps its accumulators in registers.
+    tile of a reduction; `tiled` says whether a reduction keeps its accumulators in registers.
     """
 
     func: PrimFunc
@@ -146,14 +141,15 @@ def kernel_function(
     inputs = kernel.inputs
     if tiles is not None:
         axis = reduction.axes[tiles.vector]
-        lanes = tiles.lanes if axis.extent % tiles.lanes == 0 else 0
         moved = tuple(
-            (tensor, Moved(_dimension(formula.value, tensor, axis), lanes))
+            (tensor, Moved(_dimension(formula.value, tensor, axis), tiles.lanes))
             for tensor in inputs
             if tensor in tiles.packed
         )
-        formula, inputs = _packed(formula, inputs, moved)
-        return _tiled(reduction, formula, inputs, result, tiles, moved)
+        overlap = Overlap(tiles, reduction.axes)
+        block, place = overlap.digits(axis)
+        formula, inputs = _packed(formula, inputs, moved, block, place)
+        return _tiled(reduction, formula, inputs, result, overlap, moved)
     func = te.create_prim_func(inputs, [result], "kernel")
     return ScheduledKernel(
         schedule_reduction(func, reduction.name, result.name, None), moved, tiled=False
@@ -165,11 +161,11 @@ def _tiled(
     formula: Reduce,
     inputs: tuple[te.Tensor, ...],
     result: te.Tensor,
-    tiles: Tiles,
+    overlap: Overlap,
     moved: tuple[tuple[te.Tensor, Moved], ...],
 ) -> ScheduledKernel:
     """A reduction in register tiles, which overlap where they do not divide its axes."""
-    overlap, shape = Overlap(tiles, reduction.axes), result.shape
+    shape = result.shape
     if overlap:
         split = overlap.applied(replace(reduction, value=formula), {})
         result = overlap.applied(result, {reduction: split})
@@ -178,7 +174,8 @@ def _tiled(
     own, result = _tile_last(reduction, formula, result, overlap.tiles)
     func = te.create_prim_func(inputs, [result], "kernel")
     func = schedule_reduction(func, own.name, result.name, overlap.tiles)
-    return ScheduledKernel(overlap.placed(func, shape) if overlap else func, moved, tiles)
+    placed = overlap.placed(func, shape) if overlap else func
+    return ScheduledKernel(placed, moved, overlap.given)
 
 
 def _partial_sums(
@@ -233,7 +230,11 @@ def _dimension(value: Expr, tensor: te.Tensor, axis: Axis) -> int:
 
 
 def _packed(
-    formula: Reduce, inputs: Sequence[te.Tensor], moved: Sequence[tuple[te.Tensor, Moved]]
+    formula: Reduce,
+    inputs: Sequence[te.Tensor],
+    moved: Sequence[tuple[te.Tensor, Moved]],
+    block: Expr,
+    place: Expr,
 ) -> tuple[Reduce, tuple[te.Tensor, ...]]:
     """The formula and the inputs with some constants in another layout."""
     new: dict[Buffer, tuple[te.Tensor, Moved]] = {}
@@ -244,7 +245,7 @@ def _packed(
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, Load) and node.buffer in new:
             tensor, how = new[node.buffer]
-            return Load(tensor, how.indices(node.indices), node.pad_value)
+            return Load(tensor, how.indices(node.indices, block, place), node.pad_value)
         return None
 
     packed = rewrite(formula, visit)

@@ -41,16 +41,19 @@ class Overlap:
 
     Attributes
     ----------
-    tiles : the register tile over the new axes.
+    given : the register tile.
+    tiles : the same over the new axes.
     """
 
     def __init__(self, tiles: Tiles, axes: Sequence[Axis]) -> None:
+        self.given = tiles
         sizes = dict(((tiles.vector, tiles.lanes), *tiles.rows))
         self._splits = {
             position: _Split(position, axes[position].extent, size)
             for position, size in sizes.items()
             if axes[position].extent % size
         }
+        self._digits = Var("tile"), Var("place")
         self.tiles = replace(
             tiles,
             vector=self._inner(tiles.vector),
@@ -60,6 +63,12 @@ class Overlap:
 
     def __bool__(self) -> bool:
         return bool(self._splits)
+
+    def digits(self, axis: Axis) -> tuple[Expr, Expr]:
+        """The number of the tile, and the place in it, along the axis of the lanes."""
+        if self.given.vector in self._splits:
+            return self._digits
+        return axis // self.given.lanes, axis % self.given.lanes
 
     def applied(self, tensor: te.Tensor, sources: Mapping[Buffer, te.Tensor]) -> te.Tensor:
         """`tensor` over the new axes; it reads those of `sources` at the same places."""
@@ -74,6 +83,8 @@ class Overlap:
             inner = Axis(f"{axis.name}_in", extent=split.size)
             axes += [tile, inner]
             values[axis] = split.place(tile, inner)
+            if position == self.given.vector:
+                values |= dict(zip(self._digits, (tile, inner), strict=True))
 
         def visit(node: Expr) -> Expr | None:
             if isinstance(node, Load) and node.buffer in sources:

@@ -56,8 +56,7 @@ class Tiles:
     ----------
     lanes : extent along the axis `vector`.
     rows : position and extent of each further axis of the tile, outermost first.
-    packed : the constants to lay out with the vector's axis innermost: in blocks of the lanes where
-        these divide it, each with all that is read for its lanes.
+    packed : the constants to lay out in blocks of the lanes, each with all that is read for them.
     outer : the order of all axes outside the tile: first those along which the vector's operand
         moves, so that what it holds is read again for all others.
     """
@@ -109,7 +108,7 @@ def choose_tiles(
         strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in paired)
         spare = PAIRED_SPARE if paired else SPARE
         held = [other for other in range(len(axes)) if other not in free]
-        counts = _lane_counts(axis.extent, one, whole=bool(packed))
+        counts = _lane_counts(axis.extent, one)
         if like is not None and like.packed:
             counts = [like.lanes] if number == like.vector else []
         for lanes in counts:
@@ -155,13 +154,11 @@ def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> in
     return lanes if moves and lanes >= MIN_LANES else 1
 
 
-def _lane_counts(extent: int, one: int, *, whole: bool) -> list[int]:
-    """Lanes of one to four vectors; part of one where the extent is smaller. With `whole`, those
-    that divide the extent, if there are such."""
+def _lane_counts(extent: int, one: int) -> list[int]:
+    """Lanes of one to four vectors; part of one where the extent is smaller."""
     if extent < one:
         return [number for number in _divisors(extent, one) if number >= MIN_LANES][-1:]
-    found = [count * one for count in VECTORS if count * one <= extent]
-    return [lanes for lanes in found if whole and extent % lanes == 0] or found
+    return [count * one for count in VECTORS if count * one <= extent]
 
 
 def _divisors(extent: int, limit: int) -> list[int]:

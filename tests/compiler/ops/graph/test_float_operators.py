@@ -166,3 +166,18 @@ def test_not_a_number_stays(monkeypatch: pytest.MonkeyPatch) -> None:
         _, program, _ = compiled(name, monkeypatch)
         (found,) = program.run({"x": np.full(SHAPE, np.nan, np.float32)}).values()
         assert np.isnan(found).all()
+
+
+def test_an_output_that_is_another_name_of_a_tensor() -> None:
+    """A node of ONNX reads it by that name before the graph gives it to the output."""
+    maker = QdqModel(opset=21)
+    x = maker.input("x", (1, 4, 3, 3))
+    rng = np.random.default_rng(1)
+    renamed = maker.op("Identity", maker.op("Ceil", x), output="renamed")
+    y = maker.op("Conv", maker.op("Abs", renamed), constant(maker, rng, 2, 4, 1, 1))
+    model = maker.model("renamed", y)
+    feeds = {"x": rng.normal(size=(1, 4, 3, 3)).astype(np.float32)}
+    found = HostProgram(build_host_code(model)).run(feeds)
+    np.testing.assert_array_equal(found["renamed"], np.ceil(feeds["x"]))
+    for one, other in zip(found.values(), evaluator_of(model).run(None, feeds), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
