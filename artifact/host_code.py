@@ -35,7 +35,7 @@ LEVEL_MACHINES = {
     "x86-64-v4": "x86_64",
     "aarch64": "aarch64",
 }
-"""The processor, in ELF's terms (`isa.object_file`), of each level in `native.levels`."""
+"""The processor, in ELF's terms (`artifact.object_file`), of each level in `native.levels`."""
 
 
 @dataclass(frozen=True)

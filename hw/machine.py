@@ -1,7 +1,7 @@
 """The whole accelerator: units, scratchpads, tokens, bus masters and control, wired together.
 
 Input: a variant. Output: the component `Machine`, whose pins are the accelerator's. Nothing is
-computed here; docs/architecture.md shows the same blocks as a diagram.
+computed here; docs/hardware.md shows the same blocks as a diagram.
 """
 
 from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal

@@ -1,7 +1,7 @@
 """The bridge: executes the host's requests as accesses to registers and memory, and answers.
 
 Input: requests of `FrameReceiver`. Output: accesses to the machine's registers and to memory, and
-answers for `FrameSender`. `isa.bridge` defines the frames.
+answers for `FrameSender`. `common.bridge` defines the frames.
 """
 
 from typing import Any

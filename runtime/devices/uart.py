@@ -1,4 +1,4 @@
-"""A board behind a serial port: `Port` over the frames of `isa.bridge`, and the device `uart`."""
+"""A board behind a serial port: `Port` over frames of `common.bridge`, and the device `uart`."""
 
 import time
 from collections.abc import Iterator, Sequence

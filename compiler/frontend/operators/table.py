@@ -30,7 +30,7 @@ class ImportedOperator:
     Parameters
     ----------
     importer : adds its nodes to the graph, or refuses them.
-    where : where a node runs between quantized tensors, one of `isa.artifact.PLACES`.
+    where : where a node runs between quantized tensors, one of `artifact.parts.PLACES`.
     limits : conditions that a node must meet for that; others run on the host.
     """
 

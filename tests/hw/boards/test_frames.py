@@ -1,4 +1,4 @@
-"""Frames, in and out: every byte sequence gives what the definition of `isa.bridge` says."""
+"""Frames, in and out: every byte sequence gives what the definition of `common.bridge` says."""
 
 import zlib
 from dataclasses import dataclass, field
