@@ -1,12 +1,13 @@
 """`CallTable`: calls of functions one after the other, without Python between them.
 
 Several threads run a table together: each call has a range of iterations for each of them, and all
-wait for each other after every call.
+wait for each other after every call. All leave after the same call: one that looks late may see that
+a later call has failed already, and goes on to it.
 """
 
 import ctypes
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -69,7 +70,8 @@ yield:
   br label %wait
 look:
   %stopped = load atomic i64, ptr %failed acquire, align 8
-  %stops = icmp ne i64 %stopped, 0
+  %last = sub i64 %stopped, 1
+  %stops = icmp ult i64 %last, %next
   br i1 %stops, label %leave, label %following
 following:
   %goes = icmp ult i64 %next, %count
@@ -143,10 +145,16 @@ class CallTable:
         each other.
         """
         self._shared[0] = self._shared[1] = 0
-        waiting = []
+        waiting: list[Future[int]] = []
         if self._threads > 1:
             assert others is not None, "several threads need an executor"
-            waiting = [others.submit(self._part, thread) for thread in range(1, self._threads)]
+            try:
+                for thread in range(1, self._threads):
+                    waiting.append(others.submit(self._part, thread))
+            except BaseException:
+                # Those that have started wait for the others: let them go, as after a failed call.
+                self._shared[1], self._shared[0] = 1, 1 << 62
+                raise
         failed = self._part(0)
         for item in waiting:
             item.result()

@@ -47,7 +47,7 @@ def test_threads_share_iterations_and_wait_for_each_other(
         with lock:
             late.extend(number for number, count in running.items() if count and number != buffers)
             running[buffers] = running.get(buffers, 0) + 1
-        time.sleep(0.001)
+        time.sleep(0.0001)
         with lock:
             done.setdefault(buffers, set()).update(range(begin, end))
             running[buffers] -= 1
@@ -59,9 +59,29 @@ def test_threads_share_iterations_and_wait_for_each_other(
     calls = [KernelCall(address, number + 1, 11, splits=number % 2 == 0) for number in range(6)]
     table = CallTable(calls, threads)
     with ThreadPoolExecutor(threads - 1) as others:
-        for _ in range(2):
+        for _ in range(20):
             done.clear()
             assert table.run(others) == failing
             last = len(calls) if failing is None else failing + 1
             assert done == {number + 1: set(range(11)) for number in range(last)}
     assert not late
+
+
+def test_threads_that_started_end_where_others_cannot_start() -> None:
+    class One(ThreadPoolExecutor):
+        """Starts one thread, and refuses the next."""
+
+        started = 0
+
+        def submit(self, *given: object, **named: object) -> object:  # type: ignore[override]
+            self.started += 1
+            if self.started > 1:
+                raise RuntimeError("can't start new thread")
+            return super().submit(*given, **named)  # type: ignore[arg-type]
+
+    code = FUNCTION(lambda *_: 0)
+    address = ctypes.cast(code, ctypes.c_void_p).value
+    assert address is not None
+    table = CallTable([KernelCall(address, 1, 8, splits=True)] * 3, 3)
+    with One(2) as others, pytest.raises(RuntimeError, match="new thread"):
+        table.run(others)
