@@ -1,8 +1,8 @@
 """`CallTable`: calls of functions one after the other, without Python between them.
 
 Several threads run a table together: each call has a range of iterations for each of them, and all
-wait for each other after every call. All leave after the same call: one that looks late may see that
-a later call has failed already, and goes on to it.
+wait for each other after every call. All leave after the same call: one that looks late may see
+that a later call has failed already, and goes on to it.
 """
 
 import ctypes
