@@ -25,6 +25,8 @@ __all__ = ["HostProgram"]
 PARALLEL_WORK = 400_000
 """Nanoseconds of work, of calls that can be split, from which on threads run a program together:
 starting them takes about 50 microseconds (Python's ThreadPoolExecutor on a server core)."""
+MOST_THREADS = 16
+"""Of one program: with more, waiting for each other takes longer than small calls."""
 SPLIT_WORK = 10_000
 """Nanoseconds of a call that several threads share: waiting for each other takes one or two."""
 
@@ -51,6 +53,11 @@ if hasattr(os, "register_at_fork"):
 
 @lru_cache(maxsize=1)
 def _count() -> int:
+    """How many threads run a program."""
+    return min(_processors(), MOST_THREADS)
+
+
+def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -191,8 +198,9 @@ class _Calls:
         self._calls = calls
         kernels = [call.kernel for call in calls]
         self._alone = CallTable(kernels)
-        pays = _count() > 1 and sum(call.work for call in calls) >= PARALLEL_WORK
-        self._together = CallTable(kernels, _count()) if pays else None
+        work = sum(call.work for call in calls)
+        threads = min(_count(), 1 + work // PARALLEL_WORK)
+        self._together = CallTable(kernels, threads) if threads > 1 else None
 
     def run(self, _values: Arrays) -> None:
         if self._together is not None and _TOGETHER.acquire(blocking=False):
