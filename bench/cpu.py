@@ -1,4 +1,4 @@
-"""Code for processors beside the libraries that users would take instead.
+"""Speed of our processor code against onnxruntime and OpenVINO.
 
     python bench/cpu.py [--only NAME ...] [--threads N ...] [--models FOLDER] [--json F]
 

@@ -29,7 +29,7 @@ products that are not added yet."""
 LATENCY = 4
 """Cycles from one sum to the next into the same register."""
 OVERHEAD = 1.0
-"""Cycles of a step of the loop beside loads and products."""
+"""Loop overhead: cycles per iteration."""
 PER_CYCLE = 2
 """Loads, and products, of a cycle."""
 
@@ -122,10 +122,10 @@ def choose_tiles(
 
 
 def _cost(tiles: Tiles, axes: Sequence[Axis], vectors: int) -> float:
-    """Cycles of a step of the reduction for each result, of those that are computed once.
+    """Cycles per result of an iteration of the reduction; what tiles compute twice counts twice.
 
-    A step loads each row's element and each vector, and adds a product to each accumulator. Loads
-    count as if nothing ran beside them: in measurements, products wait for most of them.
+    An iteration loads each row's element and each vector, and adds a product to each accumulator.
+    Their cycles are added, although loads and products overlap: that fits measurements better.
     """
     rows = math.prod(extent for _, extent in tiles.rows)
     products = rows * vectors
