@@ -57,6 +57,7 @@ from daedal.compiler.graph.passes import (
     ungroup_queries,
     views_to_permutes,
 )
+from daedal.compiler.graph.passes.attention.align_matmul import check_fillers
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.graph.unfit import UnfitLayers
@@ -312,6 +313,8 @@ def compile_graph(
             final = _run_passes(lowered, layout, dump, say, same)
             check_borders(final, same, graph.types if names is None else names)
             parts = _partition(final, fallback)
+            ours = [part.graph for part in parts if part.target == ACCELERATOR]
+            check_fillers(final, ours, variant.block)
             costly = {} if cut else _costly(parts, variant, host, fallback, same)
             if costly:
                 fallback.reasons.update(costly)

@@ -1,9 +1,11 @@
 """Pads the operands of matrix products to whole blocks."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
+from daedal.common.errors import UnsupportedError, UserError
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MATMULS, WEIGHTED_MEAN
@@ -12,10 +14,11 @@ from daedal.compiler.graph.ops.integer_rows import Q_SOFTMAX
 from daedal.compiler.graph.ops.registry import runs_on, whole
 from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.selection import is_pixelwise
+from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.compiler.graph.views import source_of
 from daedal.compiler.targets.names import ACCELERATOR
 
-__all__ = ["align_matmul", "padded_map", "with_padding"]
+__all__ = ["align_matmul", "check_fillers", "padded_map", "with_padding"]
 
 
 def align_matmul(graph: Graph, *, block: int) -> Graph:
@@ -85,6 +88,46 @@ def _filler(graph: Graph, name: str) -> int | None:
             filled = np.array([value], dtype=np.int64)
             return int(requantize(filled, graph.constant(params)[0], producer.attrs)[0])
     return None
+
+
+def check_fillers(graph: Graph, parts: Sequence[Graph], block: int) -> None:
+    """Check that parts give matrix products the fillers that `align_matmul` has counted on.
+
+    What is packed anew between two parts has zeros behind its last channel.
+
+    Parameters
+    ----------
+    graph : the whole one after all passes, of which `parts` are those of the accelerator.
+
+    Raises
+    ------
+    UnfitLayers
+        For all products of which no operand holds its zero point there.
+    """
+    given = {name for part in parts for name in part.outputs}
+    errors: dict[str, UserError] = {}
+    for part in parts:
+        inside = part.producers
+        for node in part.nodes:
+            if node.op not in MATMULS or part.types[node.inputs[0]].shape[1] % block == 0:
+                continue
+            sources = [source_of(part, name)[0] for name in node.inputs[:2]]
+            anew = [name not in inside and name in given for name in sources]
+            zeros = [whole(node.attrs, f"zero_point_{name}") for name in "ab"]
+            fillers = [
+                0 if crosses else _filler(part, name)
+                for crosses, name in zip(anew, node.inputs, strict=False)
+            ]
+            deciding = 1 if node.op == WEIGHTED_MEAN.name else 2
+            pairs = list(zip(fillers, zeros, strict=True))[:deciding]
+            if any(anew) and all(filler != zero for filler, zero in pairs):
+                errors[node.output] = UnsupportedError(
+                    "operands of a product must come from one launch where their channels fill no "
+                    f"block of {block} ({node}); use a multiple of it",
+                    node.output,
+                )
+    if errors:
+        raise UnfitLayers(graph, errors)
 
 
 def _num_pixels(builder: GraphBuilder, name: str) -> int:
