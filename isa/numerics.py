@@ -165,7 +165,8 @@ def quantize(
     info = np.iinfo(np.dtype(dtype))
     with np.errstate(over="ignore"):
         ratio = np.asarray(x, dtype=np.float32) / np.asarray(scale, dtype=np.float32)
-    rounded = np.rint(ratio).astype(np.float64) + np.asarray(zero_point, dtype=np.float64)
+    steps: npt.NDArray[np.float64] = np.asarray(np.rint(ratio), dtype=np.float64)
+    rounded = steps + np.asarray(zero_point, dtype=np.float64)
     result: npt.NDArray[np.integer] = np.clip(rounded, info.min, info.max).astype(dtype)
     return result
 

