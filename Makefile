@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv lint format test test-full test-changed test-shard-of-the-day durations ledger demo docs area-data area-check clean distclean
+.PHONY: help venv lint format test quick test-full test-changed test-shard-of-the-day durations ledger demo docs area-data area-check clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -42,8 +42,12 @@ format: $(STAMP) ## rewrite the sources in house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A first check of all types takes a minute of one processor, so the tests run beside it.
+test: $(STAMP) ## lint, and run the tests that are not slow
+	@$(MAKE) --no-print-directory -j 2 lint quick
+
 # A test that uses more CPU time than it may is an error.
-test: lint ## lint, then run the tests that are not slow
+quick: $(STAMP)
 	$(PYTEST) -m "not slow" -p tests.support.cpu_budget $(TIMES)
 
 # The slow tests fall into so many shards. TIMES="--cpu-times FILE" keeps what each test used;
