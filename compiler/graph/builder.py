@@ -1,19 +1,17 @@
 """Builds graphs node by node, inferring the type of every output as it is added."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from daedal.common.errors import ModelError, UnsupportedError
-from daedal.compiler.graph.graph import Array, Attrs, AttrValue, Graph, Node, View
-from daedal.compiler.graph.ops.registry import SAME_ORDER, get_op, ints
+from daedal.compiler.graph.editor import GraphEditor
+from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.types import TensorType
-from daedal.isa.tensor import Box
 
 __all__ = ["GraphBuilder"]
 
 
-class GraphBuilder:
+class GraphBuilder(GraphEditor):
     """Collects inputs, constants and nodes; `finish` gives the graph.
 
     Passes rebuild a graph by walking the old one in order: `copy_inputs`, then `add` or
@@ -26,17 +24,10 @@ class GraphBuilder:
     """
 
     def __init__(self, name: str, source: Graph | None = None, taken: Collection[str] = ()) -> None:
+        super().__init__(source, taken)
         self._name = name
-        self._source = source
-        self._taken = frozenset(taken)
-        if source is not None:
-            self._taken = source.names | self._taken if self._taken else source.names
         self._inputs: list[str] = []
         self._nodes: list[Node] = []
-        self._constants: dict[str, Array] = {}
-        self._old_views = source.known_views if source else frozenset[View]()
-        self._new_views: dict[View, None] = {}
-        self.types: dict[str, TensorType] = {}
 
     def copy_inputs(self) -> None:
         """Declare every input of the source graph."""
@@ -77,75 +68,7 @@ class GraphBuilder:
 
     def constant(self, name: str, array: Array, type_: TensorType | None = None) -> str:
         """Define a constant; without `type_` it is plain and has the dtype of its array."""
-        value = np.array(array, order="C")
-        resolved = TensorType(value.shape, value.dtype.name) if type_ is None else type_
-        assert resolved.physical_shape == value.shape, f"constant {name!r} has the wrong shape"
-        self._define(name, resolved)
-        self._constants[name] = value
-        return name
-
-    def add(
-        self,
-        op: str,
-        inputs: Sequence[str],
-        attrs: Attrs | None = None,
-        *,
-        output: str,
-        name: str = "",
-        note: str = "",
-    ) -> str:
-        """Append a node with one output and return the output's name.
-
-        Raises
-        ------
-        ModelError
-            If the operator refuses its operands; the message names node and operator. It is an
-            UnsupportedError where ONNX allows them.
-        """
-        definition = get_op(op)
-        values: Mapping[str, AttrValue] = {} if attrs is None else attrs
-        node = Node(op, tuple(inputs), (output,), values, name or output, note)
-        for operand in node.inputs:
-            self._adopt(operand)
-        operand_types = [self.types[operand] for operand in node.inputs]
-        definition.check(operand_types, node.attrs)
-        try:
-            result = definition.infer(operand_types, node.attrs)
-        except UnsupportedError as error:
-            raise UnsupportedError(f"{error} ({node})", output) from error
-        except ModelError as error:
-            raise ModelError(f"{error} ({node})") from error
-        self._define(output, result)
-        self._nodes.append(node)
-        if op in SAME_ORDER or op == "transpose":
-            shape = self.types[node.inputs[0]].shape
-            order = ints(values, "order") if op == "transpose" else tuple(range(len(shape)))
-            self._add_view(View(node.inputs[0], output, shape, order))
-        return output
-
-    def remember_same(self, source: str, target: str) -> None:
-        """Note that two tensors have the same elements in the same order."""
-        shape = self.types[source].shape
-        self._add_view(View(source, target, shape, tuple(range(len(shape)))))
-
-    def remember_part(self, source: str, target: str, shape: Sequence[int], box: Box) -> None:
-        """Note that `target` is a part of `source`, seen in this shape; one may be gone."""
-        order = tuple(range(len(shape)))
-        self._add_view(View(source, target, tuple(shape), order, box))
-
-    def mark(self) -> tuple[int, int, int]:
-        """The current position, for `rewind`."""
-        return len(self._nodes), len(self.types), len(self._new_views)
-
-    def rewind(self, mark: tuple[int, int, int]) -> None:
-        """Forget the nodes and tensors that were added after `mark`."""
-        num_nodes, num_tensors, num_views = mark
-        del self._nodes[num_nodes:]
-        while len(self._new_views) > num_views:
-            self._new_views.popitem()
-        while len(self.types) > num_tensors:
-            name, _ = self.types.popitem()
-            self._constants.pop(name, None)
+        return self._define_constant(name, array, type_)
 
     def is_defined(self, name: str) -> bool:
         """Whether a tensor of that name exists already."""
@@ -167,15 +90,6 @@ class GraphBuilder:
                 needed.update(node.inputs)
         return not needed.isdisjoint(self._inputs)
 
-    def fresh_name(self, base: str) -> str:
-        """`base`, or `base` with the first number that makes the name unused in this graph, in
-        earlier graphs and in the model."""
-        candidate, count = base, 0
-        while candidate in self.types or candidate in self._taken:
-            count += 1
-            candidate = f"{base}_{count}"
-        return candidate
-
     def finish(self, outputs: Sequence[str]) -> Graph:
         """The graph with these outputs; constants that no node reads are left out."""
         for name in outputs:
@@ -195,21 +109,12 @@ class GraphBuilder:
             self._views(),
         )
 
-    def _add_view(self, view: View) -> None:
-        if view not in self._old_views:
-            self._new_views[view] = None
+    def _append(self, node: Node) -> None:
+        self._nodes.append(node)
 
-    def _views(self) -> tuple[View, ...]:
-        old = self._source.views if self._source else ()
-        return (*old, *self._new_views) if self._new_views else old
-
-    def _define(self, name: str, type_: TensorType) -> None:
-        if name in self.types:
-            raise ModelError(
-                f"every tensor must be defined once, but {name!r} is defined again; "
-                "rename one of the two in the model"
-            )
-        self.types[name] = type_
+    def _forget(self, name: str) -> None:
+        if self._nodes and self._nodes[-1].output == name:
+            self._nodes.pop()
 
     def _adopt(self, name: str) -> None:
         """Take a constant over from the source graph on first use."""

@@ -5,8 +5,9 @@ Only a matrix product can move data between lanes, so this is how the accelerato
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.dataflow import Dataflow
+from daedal.compiler.graph.editor import GraphEditor
+from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import whole
 
@@ -22,7 +23,7 @@ PIXELWISE: dict[str, AttrValue] = {
 """Attributes of a window that takes every pixel by itself, or the whole map at once."""
 
 
-def is_pixelwise(graph: Graph, node: Node) -> bool:
+def is_pixelwise(graph: Dataflow, node: Node) -> bool:
     """Whether the node is a dense 1x1 convolution, which takes every pixel by itself."""
     if node.op != "q_conv2d" or graph.types[node.inputs[1]].shape[2:] != (1, 1):
         return False
@@ -30,18 +31,18 @@ def is_pixelwise(graph: Graph, node: Node) -> bool:
     return all(node.attrs[name] == PIXELWISE[name] for name in same)
 
 
-def add_selection(builder: GraphBuilder, x: str, channels: Array, output: str, name: str) -> str:
+def add_selection(builder: GraphEditor, x: str, channels: Array, output: str, name: str) -> str:
     """Add `output`, whose channel i is channel ``channels[i]`` of the map `x`."""
     matrix = np.zeros((len(channels), builder.types[x].shape[1], 1, 1), dtype=np.int8)
     matrix[np.arange(len(channels)), channels] = 1
-    weights = builder.constant(builder.fresh_name(f"{output}.select"), matrix)
+    weights = builder.fresh_constant(f"{output}.select", matrix)
     rows = np.repeat(IDENTITY, len(channels), axis=0)
-    params = builder.constant(builder.fresh_name(f"{output}.params"), rows)
+    params = builder.fresh_constant(f"{output}.params", rows)
     attrs = {**PIXELWISE, **UNCHANGED}
     return builder.add("q_conv2d", [x, weights, params], attrs, output=output, name=name)
 
 
-def selected_channels(graph: Graph, node: Node) -> Array | None:
+def selected_channels(graph: Dataflow, node: Node) -> Array | None:
     """The operand's channel that each channel of a selection copies; None for other nodes."""
     if node.op != "q_conv2d" or whole(node.attrs, "groups") != 1:
         return None

@@ -6,6 +6,8 @@ from math import prod
 import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow, first_behind, producer_of
+from daedal.compiler.graph.editor import GraphEditor
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.registry import get_op, runs_on
@@ -31,7 +33,7 @@ VIEWS = ("reshape", "transpose")
 _MATRIX_RANK = 2
 
 
-def source_of(graph: Graph | GraphBuilder, name: str) -> tuple[str, Callable[[], Array]]:
+def source_of(graph: Dataflow | GraphBuilder, name: str) -> tuple[str, Callable[[], Array]]:
     """The tensor at the start of the views up to `name`, and the source of each element.
 
     The flat indices have the shape of `name`. They are computed when asked for.
@@ -62,7 +64,7 @@ def box_of(places: Array, shape: tuple[int, ...]) -> Box | None:
     return box if size == places.size == len(np.unique(places)) else None
 
 
-def view_source(graph: Graph, name: str) -> tuple[str, Array] | None:
+def view_source(graph: Dataflow, name: str) -> tuple[str, Array] | None:
     """The integer operator's map that `name` is a view of, and the source index of each element.
 
     The flat indices have the shape of `name`. None if `name` is not such a view, or if the chain
@@ -96,7 +98,7 @@ def read_views(graph: Graph) -> set[str]:
     return read - set(graph.outputs)
 
 
-def view_ends(graph: Graph, name: str) -> list[str]:
+def view_ends(graph: Dataflow, name: str) -> list[str]:
     """The views of `name` that integer operators read as maps. Empty if anything else reads one, or
     `name` itself."""
     ends: list[str] = []
@@ -120,7 +122,7 @@ def is_in_order(places: Array) -> bool:
     return np.array_equal(places.reshape(-1), np.arange(places.size, dtype=places.dtype))
 
 
-def add_moved(builder: GraphBuilder, name: str, places: Array, output: str) -> bool:
+def add_moved(builder: GraphEditor, name: str, places: Array, output: str) -> bool:
     """Add `output`: the elements of `name` at the flat indices `places`, in their shape.
 
     It becomes a reshape, a transpose and a reshape. False, and nothing is added, if these cannot do
@@ -152,13 +154,8 @@ def turned_axes(places: Array) -> tuple[tuple[int, ...], tuple[int, ...]] | None
     return shape, tuple(axes.index(axis) for axis in range(len(runs)))
 
 
-def _has_transpose(graph: Graph, name: str) -> bool:
-    producer = graph.producers.get(name)
-    while producer is not None and producer.op in VIEWS:
-        if producer.op == "transpose":
-            return True
-        producer = graph.producers.get(producer.inputs[0])
-    return False
+def _has_transpose(graph: Dataflow, name: str) -> bool:
+    return producer_of(graph, first_behind(graph, name, ("reshape",)), ("transpose",)) is not None
 
 
 def _nested_loops(order: Array) -> list[tuple[int, int]] | None:

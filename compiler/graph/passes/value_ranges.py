@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
+from daedal.compiler.graph.dataflow import Dataflow
+from daedal.compiler.graph.graph import Array, Attrs, Node
 from daedal.compiler.graph.ops.integer import (
     IDENTITY,
     UNCHANGED,
@@ -24,7 +25,7 @@ _BOUNDS = {False: (-128, 127), True: (-(1 << 15), (1 << 15) - 1)}
 """By whether the tensor is wide."""
 
 
-def bounds_of(graph: Graph, name: str) -> tuple[int, int]:
+def bounds_of(graph: Dataflow, name: str) -> tuple[int, int]:
     """The smallest and the largest element that the tensor `name` can have; its type's, if nothing
     more is known. Tables are not looked at."""
     producer = graph.producers.get(name)
@@ -36,7 +37,7 @@ def bounds_of(graph: Graph, name: str) -> tuple[int, int]:
     return _BOUNDS[is_wide(graph.types[name])]
 
 
-def _values(graph: Graph, name: str) -> Array:
+def _values(graph: Dataflow, name: str) -> Array:
     """What elements of the tensor `name` can be."""
     producer = graph.producers.get(name)
     low, high = bounds_of(graph, name)
@@ -47,7 +48,7 @@ def _values(graph: Graph, name: str) -> Array:
     return np.unique(look_up(values, graph.constant(table), graph.types[table])).astype(np.int64)
 
 
-def changes_nothing(graph: Graph, name: str, params: Array, attrs: Attrs) -> bool:
+def changes_nothing(graph: Dataflow, name: str, params: Array, attrs: Attrs) -> bool:
     """Whether a REQUANTIZE leaves the type and every possible value of the tensor `name` unchanged.
 
     Parameters
@@ -61,7 +62,7 @@ def changes_nothing(graph: Graph, name: str, params: Array, attrs: Attrs) -> boo
     return bool(np.array_equal(requantize(values, params.reshape(-1, 3)[0], attrs), values))
 
 
-def copies_elements(graph: Graph, node: Node) -> bool:
+def copies_elements(graph: Dataflow, node: Node) -> bool:
     """Whether all results of `node` are elements of its operand, of any value, or padding."""
     if node.op not in _COPIES:
         return False
