@@ -72,6 +72,18 @@ class GraphEditor(ABC):
             self._add_view(View(node.inputs[0], output, shape, order))
         return output
 
+    def add_fresh(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        attrs: Attrs | None = None,
+        *,
+        base: str,
+        name: str = "",
+    ) -> str:
+        """`add` with a new name made from `base` for the output."""
+        return self.add(op, inputs, attrs, output=self.fresh_name(base), name=name)
+
     def fresh_constant(self, base: str, array: Array, type_: TensorType | None = None) -> str:
         """Define a constant under a new name made from `base`; without `type_` it is plain and has
         the dtype of its array."""

@@ -31,7 +31,6 @@ __all__ = [
     "CONV_PREFIX",
     "FUSED",
     "fused_attrs",
-    "fused_operator",
     "head_of",
     "tail_of",
 ]
@@ -118,14 +117,3 @@ def tail_of(op: str) -> str | None:
 def head_of(op: str) -> str:
     """The convolution that one of `CONVOLUTIONS` begins as."""
     return _PARTS[op][0] if op in _PARTS else op
-
-
-def fused_operator(producer: OpDef, consumer: OpDef) -> OpDef | None:
-    """The fused operator that applies `consumer` to the result of `producer`, or None.
-
-    The consumer must be injective. The producer must be complex, so that its products continue
-    while the consumer works.
-    """
-    if (producer.op_class, consumer.op_class) != (OpClass.COMPLEX, OpClass.INJECTIVE):
-        return None
-    return FUSED.get((producer.name, consumer.name))

@@ -1,11 +1,11 @@
 """Joins what follows a table with the table."""
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow, sole_producer
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import has_wide_result
 from daedal.compiler.graph.ops.looked_up import Q_REQUANTIZE_LOOKUP
 from daedal.compiler.graph.ops.registry import get_op
-from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.types import TensorType
 
 __all__ = ["compose_tables"]
@@ -30,35 +30,22 @@ def compose_tables(graph: Graph) -> Graph:
         const t.z: int8[256]:table
         z = q_requantize_lookup(x, t.z, p) ...
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    lookups: dict[str, Node] = {}
-    for node in graph.nodes:
-        composes = node.op in _FUNCTIONS and not has_wide_result(node.attrs)
-        first = lookups.get(node.inputs[0]) if composes else None
-        if first is None or not _is_only_reader(graph, node):
-            builder.copy_node(node)
-            if node.op == _LOOKUP:
-                lookups[node.output] = node
-            continue
-        x, table, params = first.inputs
-        kind, entries = builder.types[table], builder.value(table)
-        assert entries is not None, "a table is a constant"
-        values = kind.layout.pack(_applied(graph, node, kind.layout.unpack(entries)))
-        name = builder.constant(builder.fresh_name(f"{table}.{node.output}"), values, kind)
-        inputs = (x, name, params)
-        builder.add(_LOOKUP, inputs, first.attrs, output=node.output, name=node.name)
-        lookups[node.output] = Node(_LOOKUP, inputs, (node.output,), first.attrs)
-    return eliminate_dead_code(builder.finish(graph.outputs))
+    return rewrite(graph, dict.fromkeys(_FUNCTIONS, _compose))
 
 
-def _is_only_reader(graph: Graph, node: Node) -> bool:
-    """Whether nothing else reads the first operand of `node`."""
-    name = node.inputs[0]
-    return name not in graph.outputs and graph.users[name] == (node,)
+def _compose(graph: Rewriter, node: Node) -> None:
+    first = sole_producer(graph, node.inputs[0], (_LOOKUP,))
+    if first is None or has_wide_result(node.attrs):
+        return
+    x, table, params = first.inputs
+    kind = graph.types[table]
+    entries = kind.layout.unpack(graph.constant(table))
+    values = kind.layout.pack(_applied(graph, node, entries))
+    name = graph.fresh_constant(f"{table}.{node.output}", values, kind)
+    graph.add(_LOOKUP, (x, name, params), first.attrs, output=node.output, name=node.name)
 
 
-def _applied(graph: Graph, node: Node, entries: Array) -> Array:
+def _applied(graph: Dataflow, node: Node, entries: Array) -> Array:
     """The results of `node` for these values of its first operand."""
     others = node.inputs[1:]
     arrays = [entries, *(graph.constant(name) for name in others)]

@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow, producer_of
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.integer import has_wide_result, is_wide
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.value_ranges import bounds_of, changes_nothing
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 
 __all__ = ["exact_sums"]
 
@@ -30,25 +31,19 @@ def exact_sums(graph: Graph) -> Graph:
 
         y = q_sum(a, b) low=-3072 high=3070
     """
-    found: dict[str, Bounds] = {}
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        bounds = _sum_bounds(graph, node, found)
-        if bounds is not None:
-            found[node.output] = low, high = bounds
-            attrs = {"low": low, "high": high}
-            builder.add("q_sum", node.inputs[:2], attrs, output=node.output, name=node.name)
-            continue
-        builder.copy_node(node)
-        if _keeps_values(graph, node):
-            found[node.output] = _bounds(graph, node.inputs[0], found)
-    return builder.finish(graph.outputs)
+    return rewrite(graph, {"q_add": _replace})
 
 
-def _sum_bounds(graph: Graph, node: Node, found: dict[str, Bounds]) -> Bounds | None:
+def _replace(graph: Rewriter, node: Node) -> None:
+    bounds = _sum_bounds(graph, node)
+    if bounds is not None:
+        low, high = bounds
+        graph.replace(node, node.inputs[:2], {"low": low, "high": high}, op="q_sum")
+
+
+def _sum_bounds(graph: Dataflow, node: Node) -> Bounds | None:
     """The bounds of a sum that is not rounded and stays within its bounds; None for others."""
-    if node.op != "q_add" or not has_wide_result(node.attrs):
+    if not has_wide_result(node.attrs):
         return None
     *operands, params = node.inputs
     factors = {whole(node.attrs, f"multiplier_{name}") for name in "ab"}
@@ -56,26 +51,22 @@ def _sum_bounds(graph: Graph, node: Node, found: dict[str, Bounds]) -> Bounds | 
         return None
     if whole(node.attrs, "zero_point") or not _is_one(graph, params):
         return None
-    low, high = (
-        sum(sides) for sides in zip(*(_bounds(graph, x, found) for x in operands), strict=True)
-    )
+    low, high = (sum(sides) for sides in zip(*(_bounds(graph, x) for x in operands), strict=True))
     inside = whole(node.attrs, "low") <= low and high <= whole(node.attrs, "high")
     return (low, high) if inside else None
 
 
-def _bounds(graph: Graph, name: str, found: dict[str, Bounds]) -> Bounds:
-    return found[name] if name in found else bounds_of(graph, name)
+def _bounds(graph: Dataflow, name: str) -> Bounds:
+    """The bounds of a tensor, found before moves that keep all values."""
+    move = producer_of(graph, name, _MOVES)
+    if move is not None:
+        x, params = move.inputs
+        if changes_nothing(graph, x, graph.constant(params), move.attrs):
+            return _bounds(graph, x)
+    return bounds_of(graph, name)
 
 
-def _is_one(graph: Graph, params: str) -> bool:
+def _is_one(graph: Dataflow, params: str) -> bool:
     """Whether parameters stand for a factor of 1, without a bias."""
     bias, multiplier, shift = np.moveaxis(graph.constant(params), -1, 0)
     return bool(np.all(bias == 0) and np.all(multiplier == np.left_shift(1, shift)))
-
-
-def _keeps_values(graph: Graph, node: Node) -> bool:
-    """Whether a node moves elements as they are."""
-    if node.op not in _MOVES:
-        return False
-    x, params = node.inputs
-    return changes_nothing(graph, x, graph.constant(params), node.attrs)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow, sole_producer
 from daedal.compiler.graph.graph import Attrs, Graph, Node
-from daedal.compiler.graph.ops.fused import fused_attrs, fused_operator
-from daedal.compiler.graph.ops.registry import get_op
+from daedal.compiler.graph.ops.fused import CONVOLUTIONS, FUSED, fused_attrs
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 
 __all__ = ["fuse_operators"]
 
@@ -29,59 +29,34 @@ def fuse_operators(graph: Graph) -> Graph:
 
         z = q_conv2d_add(x, w, p, s, q) multiplier_a=3 multiplier_b=5 ...
     """
-    joined = {}
-    for node in graph.nodes:
-        producer = _producer(graph, node)
-        if producer is not None:
-            joined[node.output] = producer
-    gone = {producer.output for producer in joined.values()}
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        if node.output in gone:
-            continue
-        if node.output in joined:
-            _add(builder, joined[node.output], node)
-        else:
-            builder.copy_node(node)
-    return builder.finish(graph.outputs)
+    return rewrite(graph, dict.fromkeys((tail for _, tail in FUSED), _fuse))
 
 
-def _producer(graph: Graph, node: Node) -> Node | None:
-    """The node that `node` can be fused with, or None."""
-    found = list(_candidates(graph, node))
-    return max(found, key=lambda other: graph.types[other.inputs[1]].num_elements, default=None)
-
-
-def _candidates(graph: Graph, node: Node) -> Iterator[Node]:
-    for place, name in enumerate(node.inputs):
-        producer = graph.producers.get(name)
-        if producer is None or fused_operator(get_op(producer.op), get_op(node.op)) is None:
-            continue
-        if place > 0 and graph.types[node.inputs[0]].shape != graph.types[name].shape:
-            # As the first operand it would be the one that is broadcast.
-            continue
-        if name not in graph.outputs and _times_read(graph, name) == 1:
-            yield producer
-
-
-def _times_read(graph: Graph, name: str) -> int:
-    return sum(user.inputs.count(name) for user in graph.users[name])
-
-
-def _add(builder: GraphBuilder, producer: Node, node: Node) -> None:
-    """Append the fused operator."""
-    operator = fused_operator(get_op(producer.op), get_op(node.op))
-    assert operator is not None, f"{producer.op} and {node.op} are fused"
+def _fuse(graph: Rewriter, node: Node) -> None:
+    found = _candidates(graph, node)
+    producer = max(found, key=lambda head: graph.types[head.inputs[1]].num_elements, default=None)
+    if producer is None:
+        return
     others = [name for name in node.inputs if name != producer.output]
     tail = node.attrs if node.inputs[0] == producer.output else _exchanged(node.attrs)
-    builder.add(
-        operator.name,
+    graph.add(
+        FUSED[producer.op, node.op].name,
         [*producer.inputs, *others],
         fused_attrs(producer.attrs, tail),
         output=node.output,
         name=node.name or producer.name,
     )
+
+
+def _candidates(graph: Dataflow, node: Node) -> Iterator[Node]:
+    """The nodes that `node` can be fused with."""
+    for place, name in enumerate(node.inputs):
+        producer = sole_producer(graph, name, CONVOLUTIONS)
+        if producer is None or (producer.op, node.op) not in FUSED or node.inputs.count(name) > 1:
+            continue
+        # As the first operand it must not be the one that is broadcast.
+        if place == 0 or graph.types[node.inputs[0]].shape == graph.types[name].shape:
+            yield producer
 
 
 def _exchanged(attrs: Attrs) -> Attrs:

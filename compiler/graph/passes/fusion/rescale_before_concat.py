@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.integer import IDENTITY, REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 
 __all__ = ["rescale_before_concat"]
 
@@ -28,40 +28,28 @@ def rescale_before_concat(graph: Graph) -> Graph:
         b.rescaled = q_requantize(b, p.1) ...
         c = q_concat(a, b.rescaled, p.c) channels=16,32    # nothing but a concat
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        if node.op == "q_concat" and graph.types[node.output].physical_shape[0] == 1:
-            _rescale(graph, builder, node)
-        else:
-            builder.copy_node(node)
-    return builder.finish(graph.outputs)
+    return rewrite(graph, {"q_concat": _rescale})
 
 
-def _rescale(graph: Graph, builder: GraphBuilder, node: Node) -> None:
+def _rescale(graph: Rewriter, node: Node) -> None:
     *maps, params = node.inputs
     rows = graph.constant(params)
     finish = {name: node.attrs[name] for name in REQUANTIZE_ATTRS}
     same = [changes_nothing(graph, name, rows[n], finish) for n, name in enumerate(maps)]
-    if all(same):
-        builder.copy_node(node)
+    if all(same) or graph.types[node.output].physical_shape[0] > 1:
         return
-    operands = []
     ends = np.cumsum(ints(node.attrs, "channels")).tolist()
     for number, (name, unchanged) in enumerate(zip(maps, same, strict=True)):
         if unchanged:
-            operands.append(name)
             continue
-        rescaled = builder.fresh_name(f"{name}.rescaled")
-        own = builder.constant(builder.fresh_name(f"{rescaled}.params"), rows[number : number + 1])
-        builder.add("q_requantize", [name, own], finish, output=rescaled, name=name)
+        rescaled = maps[number] = graph.fresh_name(f"{name}.rescaled")
+        own = graph.fresh_constant(f"{rescaled}.params", rows[number : number + 1])
+        graph.add("q_requantize", [name, own], finish, output=rescaled, name=name)
         images, channels, *extents = graph.types[name].shape
         begin = ends[number - 1] if number else 0
         shape = graph.types[node.output].shape
         box = ((0, images), (begin, begin + channels), *((0, extent) for extent in extents))
-        builder.remember_part(node.output, rescaled, shape, box)
-        operands.append(rescaled)
+        graph.remember_part(node.output, rescaled, shape, box)
     identity = np.broadcast_to(IDENTITY, rows.shape).copy()
-    operands.append(builder.constant(builder.fresh_name(f"{node.output}.identity"), identity))
-    attrs = {**node.attrs, "zero_point": 0}
-    builder.add("q_concat", operands, attrs, output=node.output, name=node.name)
+    maps.append(graph.fresh_constant(f"{node.output}.identity", identity))
+    graph.replace(node, maps, {**node.attrs, "zero_point": 0})

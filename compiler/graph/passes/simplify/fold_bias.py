@@ -1,7 +1,8 @@
 """Turns a constant per channel, added after a convolution or dense layer, into its bias."""
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow, producer_of, sole_producer
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 
 __all__ = ["fold_bias"]
 
@@ -20,47 +21,26 @@ def fold_bias(graph: Graph) -> Graph:
 
         y = dense(x, w, b) transposed=0
     """
-    merged: dict[str, tuple[Node, str]] = {}
-    for node in graph.nodes:
-        found = _match(graph, node)
-        if found is not None:
-            merged[node.output] = found
-    absorbed = {layer.output for layer, _ in merged.values()}
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        if node.output in merged:
-            layer, bias = merged[node.output]
-            flat = _flat_bias(graph, builder, layer, bias)
-            operands = (*layer.inputs, flat)
-            builder.add(layer.op, operands, layer.attrs, output=node.output, name=layer.name)
-        elif node.output not in absorbed:
-            builder.copy_node(node)
-    return builder.finish(graph.outputs)
+    return rewrite(graph, {"add": _fold})
 
 
-def _match(graph: Graph, node: Node) -> tuple[Node, str] | None:
-    """The layer and the per-channel constant that `node` adds to it, or None."""
-    if node.op != "add":
-        return None
+def _fold(graph: Rewriter, node: Node) -> None:
     for result, bias in (node.inputs, node.inputs[::-1]):
-        layer = graph.producers.get(result)
-        if layer is None or layer.op not in ("conv2d", "dense") or len(layer.inputs) != 2:
+        layer = sole_producer(graph, result, ("conv2d", "dense"))
+        if layer is None or len(layer.inputs) != 2:
             continue
-        alone = len(graph.users[result]) == 1 and result not in graph.outputs
-        if alone and _is_constant(graph, bias) and _is_per_channel(graph, layer, bias):
-            return layer, bias
-    return None
+        if _is_constant(graph, bias) and _is_per_channel(graph, layer, bias):
+            operands = (*layer.inputs, _flat_bias(graph, layer, bias))
+            graph.add(layer.op, operands, layer.attrs, output=node.output, name=layer.name)
+            return
 
 
-def _is_constant(graph: Graph, name: str) -> bool:
-    producer = graph.producers.get(name)
-    if producer is not None and producer.op == "dequantize":
-        return graph.is_constant(producer.inputs[0])
-    return graph.is_constant(name)
+def _is_constant(graph: Dataflow, name: str) -> bool:
+    dequantize = producer_of(graph, name, ("dequantize",))
+    return graph.is_constant(name if dequantize is None else dequantize.inputs[0])
 
 
-def _is_per_channel(graph: Graph, layer: Node, bias: str) -> bool:
+def _is_per_channel(graph: Dataflow, layer: Node, bias: str) -> bool:
     """Whether the constant has one value per output channel and broadcasts over everything else."""
     out = graph.types[layer.output]
     shape = graph.types[bias].shape
@@ -70,15 +50,14 @@ def _is_per_channel(graph: Graph, layer: Node, bias: str) -> bool:
     return padded == wanted
 
 
-def _channel_axis(graph: Graph, layer: Node) -> int:
+def _channel_axis(graph: Dataflow, layer: Node) -> int:
     """Channel axis of a layer's result: the last one of rows, the second of maps."""
     return graph.types[layer.output].rank - 1 if layer.op == "dense" else 1
 
 
-def _flat_bias(graph: Graph, builder: GraphBuilder, layer: Node, bias: str) -> str:
+def _flat_bias(graph: Rewriter, layer: Node, bias: str) -> str:
     """The constant as a vector, reshaped if necessary."""
-    channels = graph.types[layer.output].shape[_channel_axis(graph, layer)]
-    if graph.types[bias].shape == (channels,):
+    shape = (graph.types[layer.output].shape[_channel_axis(graph, layer)],)
+    if graph.types[bias].shape == shape:
         return bias
-    flat = builder.fresh_name(f"{bias}.flat")
-    return builder.add("reshape", [bias], {"shape": (channels,)}, output=flat)
+    return graph.add_fresh("reshape", [bias], {"shape": shape}, base=f"{bias}.flat")
