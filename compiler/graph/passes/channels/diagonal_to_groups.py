@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, Graph
+from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.append import has_states
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.selection import is_pixelwise
 
 __all__ = ["diagonal_to_groups"]
@@ -27,25 +27,19 @@ def diagonal_to_groups(graph: Graph, *, block: int) -> Graph:
     """
     if not has_states(graph):
         return graph
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        if not is_pixelwise(graph, node):
-            builder.copy_node(node)
-            continue
-        x, w, params = node.inputs
-        weights = graph.constant(w)
-        count = _num_groups(weights[..., 0, 0], block)
-        if count == 1:
-            builder.copy_node(node)
-            continue
+    return rewrite(graph, {"q_conv2d": lambda graph, node: _split(graph, node, block)})
+
+
+def _split(graph: Rewriter, node: Node, block: int) -> None:
+    x, w, params = node.inputs
+    weights = graph.constant(w)
+    count = _num_groups(weights[..., 0, 0], block) if is_pixelwise(graph, node) else 1
+    if count > 1:
         outs, ins = (extent // count for extent in weights.shape[:2])
         every = np.arange(count)
         split = weights.reshape(count, outs, count, ins, 1, 1)[every, :, every]
-        name = builder.constant(builder.fresh_name(f"{w}.groups"), split.reshape(-1, ins, 1, 1))
-        attrs = {**node.attrs, "groups": count}
-        builder.add(node.op, [x, name, params], attrs, output=node.output, name=node.name)
-    return builder.finish(graph.outputs)
+        name = graph.fresh_constant(f"{w}.groups", split.reshape(-1, ins, 1, 1))
+        graph.replace(node, [x, name, params], {**node.attrs, "groups": count})
 
 
 def _num_groups(weights: Array, block: int) -> int:

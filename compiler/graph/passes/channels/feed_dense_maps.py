@@ -2,9 +2,10 @@
 
 import math
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import runs_on, whole
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.selection import PIXELWISE
 from daedal.compiler.graph.views import is_in_order, source_of
 from daedal.compiler.targets.names import ACCELERATOR
@@ -28,26 +29,21 @@ def feed_dense_maps(graph: Graph) -> Graph:
         const w.channels: int8[10,64,1,1]
         y = q_conv2d(x, w.channels, p) ...
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        source = _channels(graph, node)
-        if source is None:
-            builder.copy_node(node)
-            continue
+    return rewrite(graph, {"q_conv2d": _feed})
+
+
+def _feed(graph: Rewriter, node: Node) -> None:
+    source = _channels(graph, node)
+    if source is not None:
         _, w, params = node.inputs
         weights = graph.constant(w)
-        channels = builder.constant(
-            builder.fresh_name(f"{w}.channels"), weights.reshape(len(weights), -1, 1, 1)
-        )
-        operands = [source, channels, params]
-        builder.add(node.op, operands, node.attrs, output=node.output, name=node.name)
-    return builder.finish(graph.outputs)
+        channels = graph.fresh_constant(f"{w}.channels", weights.reshape(len(weights), -1, 1, 1))
+        graph.replace(node, [source, channels, params])
 
 
-def _channels(graph: Graph, node: Node) -> str | None:
+def _channels(graph: Dataflow, node: Node) -> str | None:
     """The map of one pixel whose channels a convolution reads as something else, or None."""
-    if node.op != "q_conv2d" or whole(node.attrs, "groups") > 1:
+    if whole(node.attrs, "groups") > 1:
         return None
     x, w, _ = node.inputs
     kind, kernel = graph.types[x], graph.types[w].shape[1:]

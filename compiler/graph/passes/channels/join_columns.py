@@ -1,11 +1,11 @@
 """Lets elementwise operators on a single token work on the channels that its layers compute."""
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow, first_behind
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.looked_up import table_of
 from daedal.compiler.graph.ops.registry import runs_on
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["join_columns"]
@@ -30,49 +30,31 @@ def join_columns(graph: Graph) -> Graph:
         y.column = q_mul(q, c.column, p) ...
         y = reshape(y.column) shape=1,8,1,8
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    columns: dict[str, str] = {}
-    for node in graph.nodes:
-        if node.op not in ELEMENTWISE or not _join(graph, builder, node, columns):
-            builder.copy_node(node)
-    return builder.finish(graph.outputs)
+    return rewrite(graph, dict.fromkeys(ELEMENTWISE, _join))
 
 
-def _join(graph: Graph, builder: GraphBuilder, node: Node, columns: dict[str, str]) -> bool:
-    """Add the operator on columns, or return False."""
+def _join(graph: Rewriter, node: Node) -> None:
     kind = graph.types[node.output]
-    parameters = 1 if table_of(node.op, node.inputs) is None else 2
-    data = node.inputs[:-parameters]
     shape = (1, kind.num_elements, 1, 1)
+    parameters = 1 if table_of(node.op, node.inputs) is None else 2
+    data, others = node.inputs[:-parameters], node.inputs[-parameters:]
     if kind.shape == shape or any(graph.types[name].shape != kind.shape for name in data):
-        return False
-    found = [_column(graph, name, shape, columns) for name in data]
+        return
+    found = [_column(graph, name, shape) for name in data]
     if not any(found):
-        return False
-    operands = []
-    for name, column in zip(data, found, strict=True):
-        if column is None:
-            column = builder.fresh_name(f"{name}.column")
-            builder.add("reshape", [name], {"shape": shape}, output=column)
-        operands.append(column)
-    output = columns[node.output] = builder.fresh_name(f"{node.output}.column")
-    operands += node.inputs[-parameters:]
-    builder.add(node.op, operands, node.attrs, output=output, name=node.name)
-    builder.add("reshape", [output], {"shape": kind.shape}, output=node.output)
-    return True
+        return
+    columns = [
+        column or graph.add_fresh("reshape", [name], {"shape": shape}, base=f"{name}.column")
+        for name, column in zip(data, found, strict=True)
+    ]
+    base = f"{node.output}.column"
+    output = graph.add_fresh(node.op, (*columns, *others), node.attrs, base=base, name=node.name)
+    graph.add("reshape", [output], {"shape": kind.shape}, output=node.output)
 
 
-def _column(graph: Graph, name: str, shape: tuple[int, ...], columns: dict[str, str]) -> str | None:
+def _column(graph: Dataflow, name: str, shape: tuple[int, ...]) -> str | None:
     """The map of one pixel that `name` reshapes, computed on the accelerator; else None."""
-    while name not in columns:
-        producer = graph.producers.get(name)
-        if producer is None:
-            return None
-        kind = graph.types[name]
-        if runs_on(producer.op, ACCELERATOR):
-            return name if kind.rank == MAP_RANK and kind.shape == shape else None
-        if producer.op != "reshape":
-            return None
-        name = producer.inputs[0]
-    return columns[name]
+    name = first_behind(graph, name, ("reshape",))
+    producer = graph.producers.get(name)
+    computed = producer is not None and runs_on(producer.op, ACCELERATOR)
+    return name if computed and graph.types[name].shape == shape else None

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, Graph
+from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import is_wide
-from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.selection import add_selection
-from daedal.compiler.graph.views import read_views, view_source
+from daedal.compiler.graph.views import VIEWS, read_views, view_source
 
 __all__ = ["shuffles_to_selections"]
 
@@ -29,17 +28,14 @@ def shuffles_to_selections(graph: Graph) -> Graph:
         s = q_conv2d(x, s.select, s.params) ...         # channel i is channel i % 4 * 28 + i // 4
         y = q_conv2d(s, w, p) ...
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
     wanted = read_views(graph)
-    for node in graph.nodes:
+
+    def select(new: Rewriter, node: Node) -> None:
         found = _permutation(graph, node.output) if node.output in wanted else None
-        if found is None:
-            builder.copy_node(node)
-        else:
-            root, channels = found
-            add_selection(builder, root, channels, node.output, node.name)
-    return eliminate_dead_code(builder.finish(graph.outputs))
+        if found is not None:
+            add_selection(new, *found, node.output, node.name)
+
+    return rewrite(graph, dict.fromkeys(VIEWS, select))
 
 
 def _permutation(graph: Graph, name: str) -> tuple[str, Array] | None:

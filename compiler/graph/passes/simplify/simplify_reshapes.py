@@ -1,18 +1,21 @@
 """Merges chains of reshapes and removes moves that change nothing."""
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow, producer_of
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import ints
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 
 __all__ = ["simplify_reshapes"]
+
+_MOVES = ("concat", "pad", "reshape", "resize", "slice", "transpose")
+"""Operators that move elements."""
 
 
 def simplify_reshapes(graph: Graph) -> Graph:
     """Let every reshape read the first tensor of its chain, and drop it if the shapes are equal.
 
     Concats of one operand, slices of all elements and other moves that move nothing are reshapes,
-    too. Graph outputs keep their reshape. Reshapes that are no longer read are left to
-    `eliminate_dead_code`. Exact.
+    too. Graph outputs keep their reshape. Exact.
 
     Before::
 
@@ -24,31 +27,27 @@ def simplify_reshapes(graph: Graph) -> Graph:
 
         d = q_conv2d(a, w, p) ...
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    same: dict[str, str] = {}
-    roots: dict[str, str] = {}
-    for node in graph.nodes:
-        operands = [same.get(name, name) for name in node.inputs]
-        if node.op == "reshape" or _moves_nothing(graph, node):
-            root = roots.get(operands[0], operands[0])
-            roots[node.output] = root
-            unchanged = builder.types.get(root, graph.types[root]) == graph.types[node.output]
-            if unchanged and node.output not in graph.outputs:
-                if builder.is_defined(root):
-                    builder.remember_same(root, node.output)
-                same[node.output] = root
-                continue
-            shape = graph.types[node.output].shape
-            builder.add("reshape", [root], {"shape": shape}, output=node.output, name=node.name)
-        else:
-            builder.copy_node(node, operands)
-    return builder.finish(graph.outputs)
+    return rewrite(graph, dict.fromkeys(_MOVES, _simplify))
 
 
-def _moves_nothing(graph: Graph, node: Node) -> bool:
+def _simplify(graph: Rewriter, node: Node) -> None:
+    if not _moves_nothing(graph, node):
+        return
+    name, source, kind = node.output, node.inputs[0], graph.types[node.output]
+    before = producer_of(graph, source, ("reshape",))
+    root = source if before is None else before.inputs[0]
+    if graph.types[root] == kind and name not in graph.outputs:
+        graph.remember_same(root, name)
+        graph.substitute(name, root)
+    elif node.op != "reshape" or root != source:
+        graph.add("reshape", [root], {"shape": kind.shape}, output=name, name=node.name)
+
+
+def _moves_nothing(graph: Dataflow, node: Node) -> bool:
     """Whether an operator that moves elements leaves them all in their places."""
     match node.op:
+        case "reshape":
+            return True
         case "concat":
             return len(node.inputs) == 1
         case "slice":

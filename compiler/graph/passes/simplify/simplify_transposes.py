@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import ints
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.views import VIEWS
 
 __all__ = ["simplify_transposes"]
@@ -16,8 +17,7 @@ _MAX_CHAIN = 64
 def simplify_transposes(graph: Graph) -> Graph:
     """Turn a transpose into a reshape of the tensor at the start of its chain. Exact.
 
-    The chain must leave the order of the elements unchanged. Nodes that are no longer read are left
-    to `eliminate_dead_code`.
+    The chain must leave the order of the elements unchanged.
 
     Before::
 
@@ -29,19 +29,17 @@ def simplify_transposes(graph: Graph) -> Graph:
 
         d = reshape(a) shape=1,64,49
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        root = _root_in_order(graph, node) if node.op in VIEWS else None
-        if root is None:
-            builder.copy_node(node)
-        else:
-            shape = graph.types[node.output].shape
-            builder.add("reshape", [root], {"shape": shape}, output=node.output, name=node.name)
-    return builder.finish(graph.outputs)
+    return rewrite(graph, dict.fromkeys(VIEWS, _simplify))
 
 
-def _root_in_order(graph: Graph, node: Node) -> str | None:
+def _simplify(graph: Rewriter, node: Node) -> None:
+    root = _root_in_order(graph, node)
+    if root is not None:
+        attrs = {"shape": graph.types[node.output].shape}
+        graph.add("reshape", [root], attrs, output=node.output, name=node.name)
+
+
+def _root_in_order(graph: Dataflow, node: Node) -> str | None:
     """The first tensor of the longest chain that contains a transpose and keeps the order.
 
     The order is found by moving element numbers backwards through the chain.
@@ -62,7 +60,7 @@ def _root_in_order(graph: Graph, node: Node) -> str | None:
     return found
 
 
-def _before(graph: Graph, node: Node, value: Array) -> Array:
+def _before(graph: Dataflow, node: Node, value: Array) -> Array:
     """The operand of a view whose result is `value`."""
     if node.op == "transpose":
         return value.transpose(np.argsort(ints(node.attrs, "order")))
