@@ -11,7 +11,7 @@ from daedal.compiler.cpu.support import processor_support
 from daedal.compiler.frontend.operators.table import BY_TABLE, OPERATORS
 from daedal.compiler.frontend.qoperators import EXPANSIONS
 from daedal.compiler.frontend.reader import MIN_OPSET
-from daedal.compiler.graph.passes.lowering.function_rule import ELEMENTWISE
+from daedal.compiler.ops.onnx.table import ELEMENTWISE
 
 __all__ = ["SupportedOperator", "supported_operators"]
 

@@ -15,8 +15,9 @@ from daedal.compiler.artifact.missing_parts import (
 from daedal.compiler.frontend.cut import ModelCutter
 from daedal.compiler.frontend.operators.table import OPERATORS
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.foreign import names_read
+from daedal.compiler.graph.ops.foreign import FOREIGN, names_read
 from daedal.compiler.graph.passes.lowering.function_rule import function_nodes
+from daedal.compiler.ops.onnx.table import ELEMENTWISE
 from daedal.isa.variant import Variant
 
 __all__ = ["HostReasons"]
@@ -31,6 +32,7 @@ _INNER = "the host computes what is around it"
 _CONSTANT = "it is constant"
 _FOREIGN = "the accelerator has no such operator"
 _UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
+_SEVERAL = "tables compute functions of one tensor of 8 bits, and it is part of none"
 _WIDE_OPERAND = (
     "it reads 16 bits, and only sums, changes of scale, softmax and norms do on the accelerator"
 )
@@ -124,9 +126,6 @@ class HostReasons:
         self._tables, self._wide, self._rows = (
             has_parts(variant, needs) for needs in (TABLES, WIDE, ROWS)
         )
-        looked_up = [node.output for node in graph.nodes if node.op == "q_lookup"]
-        if looked_up and not self._tables:
-            integers |= dict.fromkeys(looked_up, self._lacks(TABLES))
         self._by_tensor = self._before({**integers, **reasons})
         quantized = [node.output for node in imported.nodes if node.op == "quantize"]
         self._functions = frozenset[str]().union(
@@ -153,7 +152,21 @@ class HostReasons:
             return self._imported.outside[output]
         if made is not None and made.note:
             return made.note
+        if made is not None and made.op == FOREIGN.name and node.op_type in ELEMENTWISE:
+            return self._of_function(node, output)
         return self._of_known(node, output, made)
+
+    def _of_function(self, node: onnx.NodeProto, output: str) -> str:
+        """Why the host runs an elementwise operator that only tables compute."""
+        operands = [name for name in names_read(node) if name not in self._cutter.constants]
+        if len(operands) > 1:
+            return _SEVERAL
+        if not self._tables:
+            return self._lacks(TABLES)
+        quantized = self._is_quantized(output, backwards=False) and all(
+            self._is_quantized(name, backwards=True) for name in operands
+        )
+        return _SEVERAL if quantized else _UNQUANTIZED
 
     def _of_known(self, node: onnx.NodeProto, output: str, made: Node | None) -> str:
         """Why the host runs a node that was imported successfully."""
@@ -161,11 +174,8 @@ class HostReasons:
         if entry is None:
             return _FOREIGN
         if entry.where == "host":
-            if made is not None and made.op in _BY_ROWS:
-                return self._of_rows(node, output)
-            if made is None or made.op != "activation":
-                return _FOREIGN
-            return _UNQUANTIZED if self._tables else self._lacks(TABLES)
+            by_rows = made is not None and made.op in _BY_ROWS
+            return self._of_rows(node, output) if by_rows else _FOREIGN
         operands = all(self._is_quantized(name, backwards=True) for name in names_read(node))
         if operands and made is not None and made.op in _ORDER and node.op_type in _MOVING:
             return _BY_OPERATOR[made.op]

@@ -35,9 +35,7 @@ GAINING = ("Conv", "QuantizeLinear")
 BIAS_ERROR = 2.0**-10
 """Units of a result: a tie that moves by less is rare."""
 
-IN_FLOAT = frozenset(
-    (*("activation", "conv_transpose2d", "layer_norm", "matmul", "rms_norm", "softmax"),)
-)
+IN_FLOAT = frozenset(("conv_transpose2d", "layer_norm", "matmul", "onnx", "rms_norm", "softmax"))
 """Operators that processors compute as floats."""
 
 

@@ -1,18 +1,20 @@
 """`GraphTensors`: operators of the graph become tensor expressions of a program."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import onnx
 
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
 from daedal.compiler.cpu.program import OWN, Computed, Joined, TensorProgram, View
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
+from daedal.compiler.ops.graph.elementwise import computed_on_maps
 from daedal.compiler.ops.graph.maps import Map, from_plain, is_map, to_plain
 from daedal.compiler.ops.graph.operation import GraphOperation
 from daedal.compiler.ops.graph.table import LOWERINGS
-from daedal.compiler.ops.onnx.operation import ResultType, buffer_shape
+from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import Expr
 
@@ -52,12 +54,32 @@ class GraphTensors:
         name, kind = node.output, graph.types[node.output]
         tensor = lowering.lower(operation)
         if is_map(kind):
-            self._maps[name] = Map(tensor, kind.shape)
-            tensor = to_plain(self._maps[name], self.compute)
+            self._add_map(name, Map(tensor, kind.shape))
+        else:
+            self._add_tensor(name, tensor, kind.shape)
+        return True
+
+    def add_node(
+        self, node: onnx.NodeProto, operands: Mapping[str, Operand], result: ResultType
+    ) -> bool:
+        """Add a node of ONNX, whose `operands` are given by name, if it computes element by element
+        from maps; returns whether it does."""
+        prefix = f"t{self._number()}"
+        found = computed_on_maps(self, node, self._program.opset, operands, result, prefix)
+        if found is None:
+            return False
+        self._add_map(node.output[0], found)
+        return True
+
+    def _add_map(self, name: str, found: Map) -> None:
+        """Define a map, and its elements in the order of its axes."""
+        self._maps[name] = found
+        self._add_tensor(name, to_plain(found, self.compute), found.shape)
+
+    def _add_tensor(self, name: str, tensor: te.Tensor, shape: Sequence[int]) -> None:
         for item in topological([tensor], self._program.tensors.values()):
             check_code(item)
-        self._define(name, tensor, kind.shape)
-        return True
+        self._define(name, tensor, shape)
 
     def plain(self, name: str) -> te.Tensor:
         """See `Tensors.plain`."""

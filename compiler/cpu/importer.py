@@ -110,6 +110,7 @@ class _Importer:
         )
         self._types = Types(model)
         self._numbers = 0
+        self._maps = GraphTensors(self.program, self._next)
         for item in graph.initializer:
             self._add_constant(item.name, _value(item))
         for name in self.program.inputs:
@@ -129,11 +130,10 @@ class _Importer:
             if name not in program.constants and not is_parameter(graph, name):
                 self._add_constant(name, value)
         form = OnnxForm(graph, program.opset, lambda: f"{OWN}{self._next()}")
-        tensors = GraphTensors(program, self._next)
         for node in graph.nodes:
             if node.output in program.types:  # another name of a tensor that was read before
                 continue
-            if tensors.add(graph, node):
+            if self._maps.add(graph, node):
                 continue
             write = get_op(node.op).onnx
             assert write is not None, f"{node} has no form in ONNX"
@@ -289,6 +289,9 @@ class _Importer:
             self._needed_type(name) if name and name not in program.constants else None
             for name in node.output
         ]
+        given = {name: item for name, item in zip(node.input, operands, strict=True) if item}
+        if results[0] is not None and self._maps.add_node(node, given, results[0]):
+            return
         tables: dict[te.Tensor, Array] = {}
         prefix = f"t{self._next()}"
         tensors = lower_node(node, program.opset, operands, results, prefix, tables)

@@ -22,6 +22,7 @@ from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.ops.onnx.table import ELEMENTWISE
 
 __all__ = ["load_onnx"]
 
@@ -117,7 +118,8 @@ def _import_node(
     if proto.op_type not in _NEVER_FOLDED and foreign.fold(proto):
         return
     if importer is None:
-        foreign.add(proto, "the compiler has no such operator")
+        known = proto.op_type in ELEMENTWISE  # by a table, if the variant has one
+        foreign.add(proto, "" if known else "the compiler has no such operator")
         return
     mark = context.builder.mark()
     try:

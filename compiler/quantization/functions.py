@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from daedal.compiler.graph.passes.lowering.function_rule import ELEMENTWISE
+from daedal.compiler.ops.onnx.table import ELEMENTWISE
 from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.operators import BOUNDS, Types
 

@@ -3,6 +3,8 @@
 A value has a dtype of the loop IR and lanes: 0 for a scalar, else the length of a vector.
 """
 
+import math
+import re
 import struct
 from dataclasses import dataclass
 
@@ -119,8 +121,22 @@ def _float_arithmetic(text: FunctionText, op: str, a: Value, b: Value, contract:
     if op in _FLOAT:
         flags = "contract " if contract else ""
         return text.value(f"{_FLOAT[op]} {flags}{a}, {b.text}")
+    for x, bound in ((a, b), (b, a)):
+        if _is_number(bound):  # one instruction of x86-64: what is not a number stays
+            less = text.value(f"fcmp o{'lt' if op == 'max' else 'gt'} {x}, {bound.text}")
+            return text.value(f"select {Value(less, 'bool', a.lanes)}, {bound}, {x}")
     name = {"min": "minimum", "max": "maximum"}[op]
     return _called(text, f"llvm.{name}{suffix(a.dtype, a.lanes)}", a, b)
+
+
+def _is_number(value: Value) -> bool:
+    """Whether a float is a literal other than NaN."""
+    found = re.search("0x(H?)([0-9A-F]+)", value.text)
+    if found is None:
+        return False
+    form, size = ("<e", 2) if found[1] else ("<d", 8)
+    (number,) = struct.unpack(form, int(found[2], 16).to_bytes(size, "little"))
+    return not math.isnan(number)
 
 
 def _integer_arithmetic(text: FunctionText, op: str, a: Value, b: Value) -> str:

@@ -6,6 +6,6 @@ __all__ = ["find_importer"]
 
 
 def find_importer(op_type: str) -> Importer | None:
-    """The importer of an operator of the standard domain, or None."""
+    """The importer of an operator of the standard domain; None: its nodes stay as they are."""
     found = OPERATORS.get(op_type)
     return None if found is None else found.importer

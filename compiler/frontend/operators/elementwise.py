@@ -1,5 +1,4 @@
-"""Arithmetic of two or more operands, Relu, LeakyRelu, Clip, activations by formula, Softmax and
-LogSoftmax."""
+"""Arithmetic of two or more operands, Relu, LeakyRelu, Clip, Softmax and LogSoftmax."""
 
 import math
 
@@ -9,7 +8,6 @@ from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 
 __all__ = [
-    "import_activation",
     "import_add",
     "import_bound",
     "import_clip",
@@ -23,8 +21,6 @@ __all__ = [
     "import_sub",
     "import_sum",
 ]
-
-_ACTIVATIONS = {"Gelu": "gelu", "HardSwish": "hard_swish", "Sigmoid": "sigmoid", "Tanh": "tanh"}
 
 
 def import_add(context: ImportContext, node: OnnxNode) -> None:
@@ -101,13 +97,6 @@ def import_leaky_relu(context: ImportContext, node: OnnxNode) -> None:
     if not math.isfinite(slope):
         raise node.damaged(f"alpha must be finite, not {slope}")
     context.emit(node, "leaky_relu", [context.operand(node, 0)], slope=slope)
-
-
-def import_activation(context: ImportContext, node: OnnxNode) -> None:
-    """Gelu-20 without approximation, HardSwish-14, Sigmoid-6 to -13, Tanh-6 to -13."""
-    node.expect(approximate="none")
-    operand = context.operand(node, 0)
-    context.emit(node, "activation", [operand], function=_ACTIVATIONS[node.op_type])
 
 
 def import_relu(context: ImportContext, node: OnnxNode) -> None:

@@ -29,12 +29,12 @@ class ImportedOperator:
 
     Parameters
     ----------
-    importer : adds its nodes to the graph, or refuses them.
+    importer : adds its nodes to the graph, or refuses them. None: a node stays as it is.
     where : where a node runs between quantized tensors, one of `artifact.parts.PLACES`.
     limits : conditions that a node must meet for that; others run on the host.
     """
 
-    importer: Importer
+    importer: Importer | None
     where: str
     limits: str = ""
 
@@ -86,7 +86,6 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Div": ImportedOperator(elementwise.import_div, _ACCELERATOR, "by one positive number"),
     "Dropout": ImportedOperator(shape.import_dropout, _FOLDED, "output mask unused"),
     "Flatten": ImportedOperator(shape.import_flatten, _FOLDED, _VIEW),
-    "Gelu": ImportedOperator(elementwise.import_activation, _HOST, BY_TABLE),
     "Gather": ImportedOperator(
         movement.import_gather, _ACCELERATOR, f"constant indices that count up; {_PART}"
     ),
@@ -101,7 +100,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
         elementwise.import_hard_sigmoid, _ACCELERATOR, "a positive alpha"
     ),
     "HardSwish": ImportedOperator(
-        elementwise.import_activation,
+        None,
         _ACCELERATOR,
         "if 8 bits are enough for the factor HardSigmoid(x)",
     ),
@@ -136,7 +135,6 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Resize": ImportedOperator(
         resize.import_resize, _ACCELERATOR, "nearest, height and width by whole factors"
     ),
-    "Sigmoid": ImportedOperator(elementwise.import_activation, _HOST, BY_TABLE),
     "Slice": ImportedOperator(
         movement.import_slice,
         _ACCELERATOR,
@@ -148,7 +146,6 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Squeeze": ImportedOperator(shape.import_squeeze, _FOLDED, _VIEW),
     "Sub": ImportedOperator(elementwise.import_sub, _ACCELERATOR, _PAIR),
     "Sum": ImportedOperator(elementwise.import_sum, _ACCELERATOR, "of two operands, as Add"),
-    "Tanh": ImportedOperator(elementwise.import_activation, _HOST, BY_TABLE),
     "Transpose": ImportedOperator(
         shape.import_transpose,
         _ACCELERATOR,

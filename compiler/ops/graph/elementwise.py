@@ -1,101 +1,90 @@
-"""Elementwise operators of floats, on maps that have their channels last."""
+"""Elementwise operators of floats, on maps that have their channels last.
 
-from collections.abc import Callable, Sequence
+All but the batch norm have the formulas of ONNX's operators (`compiler.ops.onnx`), for which it
+does not matter where elements lie, as long as those of all operands lie alike.
+"""
 
-import numpy as np
+from collections.abc import Mapping
 
+import onnx
+
+from daedal.common.errors import UserError
 from daedal.compiler import te
 from daedal.compiler.graph.ops.batch_norm import gain_and_offset
-from daedal.compiler.graph.ops.registry import number, text
-from daedal.compiler.ops.graph.maps import LANES
-from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
-from daedal.compiler.tir.expr import Expr, FloatImm, IntImm
+from daedal.compiler.graph.ops.registry import number
+from daedal.compiler.ops.graph.maps import LANES, MAP_RANK, Map, blocks, lanes_of, map_shape
+from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation, Tensors
+from daedal.compiler.ops.onnx.lower import lower_node
+from daedal.compiler.ops.onnx.operation import Operand, ResultType
+from daedal.compiler.ops.onnx.table import ELEMENTWISE
 
-__all__ = ["LOWERINGS"]
+__all__ = ["LOWERINGS", "computed_on_maps"]
 
-Element = Callable[[Sequence[Expr]], Expr]
-"""An operand at a place (n, h, w, block, lane)."""
+_UNBOUNDED = frozenset(
+    {
+        *("Acos", "Acosh", "Asin", "Atanh", "Cosh", "Div", "Exp", "Log", "Mod", "Pow"),
+        *("Reciprocal", "Sinh", "Sqrt", "Tan"),
+    }
+)
+"""Operators that have no finite result for some finite numbers. A convolution multiplies what lies
+behind the last channel by 0, and so must find numbers there."""
 
 
-def _operand(operation: GraphOperation, index: int) -> Element | None:
-    """How an operand is read; None where reading it so costs more than a vector's operation."""
-    name, kind = operation.node.inputs[index], operation.type(index)
-    if operation.has_map(index):
-        tensor = operation.map(index).tensor
-        places = [axis for axis, extent in enumerate(tensor.shape[:3]) if extent == 1]
-        return lambda i: tensor[
-            tuple(IntImm(0) if axis in places else at for axis, at in enumerate(i))
-        ]
-    if not operation.graph.is_constant(name):
+def computed_on_maps(
+    tensors: Tensors,
+    node: onnx.NodeProto,
+    opset: int,
+    operands: Mapping[str, Operand],
+    result: ResultType,
+    prefix: str,
+) -> Map | None:
+    """The result of a node of ONNX, whose `operands` are given by name, as a map.
+
+    None where it is computed in the order of its axes: for other operators, where no operand is a
+    map already, and where one would be read element by element.
+    """
+    if node.op_type not in ELEMENTWISE or result.dtype != "float32":
         return None
-    value = operation.graph.constant(name)
-    if value.size == 1:
-        return lambda _: FloatImm(float(value.reshape(())), "float32")
-    channels = operation.kind.shape[1]
-    if kind.rank >= 3 and value.size == channels and kind.shape[-3] == channels:
-        lanes = operation.per_lane(value.reshape(-1), -(-channels // LANES), "float32")
-        return lambda i: lanes[i[-2], i[-1]]
-    return None
+    if len(result.shape) != MAP_RANK:
+        return None
+    if result.shape[1] % LANES and node.op_type in _UNBOUNDED:
+        return None
+    shapes = [operands[name].shape for name in node.input if name and tensors.has_map(name)]
+    if result.shape not in shapes:
+        return None
+    read = [
+        _on_map(tensors, name, operands[name], result.shape) if name else None
+        for name in node.input
+    ]
+    if any(name and operand is None for name, operand in zip(node.input, read, strict=True)):
+        return None
+    kind = ResultType(map_shape(result.shape), result.dtype)
+    try:
+        (tensor,) = lower_node(node, opset, read, [kind], prefix)
+    except UserError:
+        return None
+    return Map(tensor, result.shape)
 
 
-def _shape(operation: GraphOperation) -> tuple[int, ...] | None:
-    """The shape in memory of the result: that of an operand; None where no map has it."""
-    for index in range(len(operation.node.inputs)):
-        if operation.has_map(index) and operation.type(index).shape == operation.kind.shape:
-            return operation.map(index).tensor.shape
-    return None
-
-
-def _suits(operation: GraphOperation) -> bool:
-    """Whether all operands are maps, of which one has the result's shape, or constants."""
-    return _shape(operation) is not None and all(
-        operation.has_map(index)
-        if not operation.graph.is_constant(name)
-        else _operand(operation, index) is not None
-        for index, name in enumerate(operation.node.inputs)
-    )
-
-
-def _lowered(formula: Callable[[GraphOperation, list[Expr]], Expr]) -> GraphLowering:
-    def lower(operation: GraphOperation) -> te.Tensor:
-        shape = _shape(operation)
-        operands = [_operand(operation, index) for index in range(len(operation.node.inputs))]
-        assert shape is not None
-
-        def element(*i: Expr) -> Expr:
-            return formula(operation, [read(i) for read in operands if read is not None])
-
-        return operation.compute(shape, element)
-
-    return GraphLowering(lower, suits=_suits)
-
-
-def _leaky_relu(operation: GraphOperation, x: list[Expr]) -> Expr:
-    slope = float(np.float32(number(operation.node.attrs, "slope")))
-    return te.select(x[0] < 0.0, x[0] * slope, x[0])
-
-
-def _clip(operation: GraphOperation, x: list[Expr]) -> Expr:
-    low, high = (float(np.float32(number(operation.node.attrs, name))) for name in ("low", "high"))
-    value = x[0] if low == -np.inf else _at_least(x[0], low)
-    return value if high == np.inf else te.select(value > high, high, value)
-
-
-def _at_least(x: Expr, low: float) -> Expr:
-    """The larger one; what is not a number stays, as x86's own instruction has it."""
-    return te.select(x < low, low, x)
-
-
-def _activation(operation: GraphOperation, x: list[Expr]) -> Expr:
-    return _FUNCTIONS[text(operation.node.attrs, "function")](x[0])
-
-
-_FUNCTIONS: dict[str, Callable[[Expr], Expr]] = {
-    "gelu": lambda x: x * 0.5 * (te.erf(x * float(np.float32(np.sqrt(0.5)))) + 1.0),
-    "hard_swish": lambda x: x * te.clip(x * float(np.float32(1 / 6)) + 0.5, 0.0, 1.0),
-    "sigmoid": te.sigmoid,
-    "tanh": te.tanh,
-}
+def _on_map(
+    tensors: Tensors, name: str, operand: Operand, shape: tuple[int, ...]
+) -> Operand | None:
+    """How an operand is read at the places of a map (n, h, w, block, lane) of `shape`; None where
+    reading it so costs more than a vector's operation."""
+    if tensors.has_map(name):
+        own = operand.shape
+        fits = all(extent in (1, wanted) for extent, wanted in zip(own, shape, strict=True))
+        tensor = tensors.map(name).tensor
+        return Operand(tensor, tensor.shape) if fits and own[1] == shape[1] else None
+    if operand.constant is None:
+        return None
+    if operand.constant.size == 1:
+        return operand
+    channels = shape[1]
+    if operand.constant.size != channels or operand.rank < 3 or operand.shape[-3] != channels:
+        return None
+    table = tensors.table(lanes_of(operand.constant.reshape(-1), blocks(channels)))
+    return Operand(table, table.shape)
 
 
 def _lower_batch_norm(operation: GraphOperation) -> te.Tensor:
@@ -112,14 +101,5 @@ def _suits_batch_norm(operation: GraphOperation) -> bool:
     return operation.has_map(0) and all(operation.graph.is_constant(name) for name in names)
 
 
-LOWERINGS = {
-    "activation": _lowered(_activation),
-    "add": _lowered(lambda _, x: x[0] + x[1]),
-    "batch_norm": GraphLowering(_lower_batch_norm, suits=_suits_batch_norm),
-    "clip": _lowered(_clip),
-    "leaky_relu": _lowered(_leaky_relu),
-    "mul": _lowered(lambda _, x: x[0] * x[1]),
-    "relu": _lowered(lambda _, x: _at_least(x[0], 0.0)),
-    "sub": _lowered(lambda _, x: x[0] - x[1]),
-}
+LOWERINGS = {"batch_norm": GraphLowering(_lower_batch_norm, suits=_suits_batch_norm)}
 """By operator."""

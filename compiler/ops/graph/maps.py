@@ -7,11 +7,24 @@ mixes channels.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from daedal.compiler import te
+from daedal.compiler.graph.graph import Array
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.tir.expr import Expr
 
-__all__ = ["LANES", "Map", "blocks", "from_plain", "is_map", "map_shape", "to_plain"]
+__all__ = [
+    "LANES",
+    "MAP_RANK",
+    "Map",
+    "blocks",
+    "from_plain",
+    "is_map",
+    "lanes_of",
+    "map_shape",
+    "to_plain",
+]
 
 LANES = 16
 """Channels of a block: two vectors of AVX2's, one of AVX-512's."""
@@ -33,6 +46,13 @@ def map_shape(shape: Sequence[int]) -> tuple[int, ...]:
 def is_map(kind: TensorType) -> bool:
     """Whether a tensor of this type has its channels last in memory."""
     return kind.rank == MAP_RANK and kind.dtype in ("int8", "float32")
+
+
+def lanes_of(values: Array, blocks: int) -> Array:
+    """A value per channel in the lanes of `blocks` blocks, 0 behind them."""
+    lanes = np.zeros(blocks * LANES, values.dtype)
+    lanes[: len(values)] = values
+    return lanes.reshape(blocks, LANES)
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.ops.graph.maps import LANES, Map, is_map
+from daedal.compiler.ops.graph.maps import Map, is_map, lanes_of
 from daedal.compiler.tir.expr import Expr
 
 __all__ = ["GraphLowering", "GraphOperation", "Tensors"]
@@ -96,9 +94,7 @@ class GraphOperation:
 
     def per_lane(self, values: Array, blocks: int, dtype: str) -> te.Tensor:
         """A constant with a value per channel in the lanes of `blocks` blocks, 0 behind them."""
-        lanes = np.zeros(blocks * LANES, dtype)
-        lanes[: len(values)] = values
-        return self.tensors.table(lanes.reshape(blocks, LANES))
+        return self.tensors.table(lanes_of(values.astype(dtype), blocks))
 
 
 @dataclass(frozen=True)

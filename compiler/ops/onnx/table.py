@@ -24,7 +24,7 @@ from daedal.compiler.ops.onnx import (
 )
 from daedal.compiler.ops.onnx.operation import Lowering
 
-__all__ = ["LOWERINGS"]
+__all__ = ["ELEMENTWISE", "LOWERINGS"]
 
 LOWERINGS: Mapping[str, Lowering] = {
     **activations.LOWERINGS,
@@ -47,3 +47,11 @@ LOWERINGS: Mapping[str, Lowering] = {
     **resize.LOWERINGS,
 }
 """By operator of the standard domain."""
+
+ELEMENTWISE = frozenset(
+    name
+    for name in ("Cast", *activations.LOWERINGS, *elementwise.LOWERINGS)
+    if not name.startswith("Bit")
+)
+"""Operators that compute each element of their result from one element of each operand. Those of
+the bits of integers are left out: no real number is behind them."""

@@ -37,10 +37,6 @@ CASES: list[tuple[str, Sequence[Array], Mapping[str, Any]]] = [
     ("clip", [floats(2, 4)], {"low": -0.5, "high": float("inf")}),
     *((op, [floats(2, 3, 4)], {"axes": (1,)}) for op in ("softmax", "log_softmax")),
     *((op, [floats(2, 3, 4)], {"axes": (1, 2)}) for op in ("softmax", "log_softmax")),
-    *(
-        ("activation", [floats(2, 5)], {"function": name})
-        for name in ("gelu", "hard_swish", "sigmoid", "tanh")
-    ),
     (
         "batch_norm",
         [floats(2, 3, 4, 4), *(floats(3) ** 2 + np.float32(n) for n in range(4))],

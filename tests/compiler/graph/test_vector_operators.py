@@ -129,20 +129,6 @@ def test_other_leaky_relus_are_no_maximum(after: tuple[float, int], slope: float
     assert node.op == "q_leaky_relu"
 
 
-@EXAMPLES
-@given(st.data(), seeds, st.sampled_from(["Sigmoid", "Tanh", "HardSwish", "Gelu"]))
-def test_activations_by_table(data: st.DataObject, seed: int, op: str) -> None:
-    """Of every value there is; HardSwish needs none where a product is exact enough."""
-    maker = QdqModel(opset=20)
-    x = activation(data.draw, maker, "x", (1, 1, 16, 16))
-    model = result(data.draw, maker, maker.op(op, x))
-    values = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
-    kind = model.graph.input[0].type.tensor_type.elem_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(kind)
-    lowered = ["q_lookup", "q_mul"] if op == "HardSwish" else ["q_lookup"]
-    compare(model, {"x": values.view(dtype)}, *lowered)
-
-
 def moved_by(op: str, model: onnx.ModelProto, shape: tuple[int, ...]) -> tuple[str, ...]:
     """What computes a move of a tensor of `shape`: one that moves nothing vanishes, and leaves a
     change of scale at most."""

@@ -3,8 +3,6 @@
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, Node
-from daedal.compiler.graph.ops.lookup import ACTIVATIONS, TABLE_SIZE
-from daedal.compiler.graph.passes.lowering.hard_swish_rule import add_hard_swish
 from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.lowering.requantization import (
     Quantization,
@@ -14,7 +12,6 @@ from daedal.compiler.graph.passes.lowering.requantization import (
 )
 
 __all__ = [
-    "lower_activation",
     "lower_add",
     "lower_dequantize",
     "lower_leaky_relu",
@@ -152,26 +149,6 @@ def lower_leaky_relu(
     return context.builder.add(
         "q_leaky_relu", [x.name, params], attrs, output=output, name=node.name
     )
-
-
-def lower_activation(
-    context: LoweringContext, node: Node, q: Quantization, output: str
-) -> str | None:
-    """A table of the activation for all values, computed in float64; HardSwish needs none."""
-    x = context.resolve(node.inputs[0])
-    if x is None:
-        return None
-    if node.attrs["function"] == "hard_swish":
-        lowered = add_hard_swish(context, node, x, q, output)
-        if lowered is not None:
-            return lowered
-    values = np.arange(TABLE_SIZE) - TABLE_SIZE // 2
-    function = node.attrs["function"]
-    assert isinstance(function, str)
-    reals = ACTIVATIONS[function](x.scale * (values - x.zero_point)) / q.scale
-    table = np.clip(np.rint(reals) + q.zero_point, q.low, q.high).astype(np.int8)
-    name = context.builder.constant(context.builder.fresh_name(f"{output}.table"), table)
-    return context.builder.add("q_lookup", [x.name, name], output=output, name=node.name)
 
 
 def _operands(

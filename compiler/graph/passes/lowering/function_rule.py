@@ -19,24 +19,14 @@ from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes.lowering.lowering_context import ON_GRID, LoweringContext
 from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.ops.onnx.table import ELEMENTWISE
 from daedal.isa import numerics
 from daedal.isa.scratchpad import TABLE_ENTRIES
 
-__all__ = ["ELEMENTWISE", "function_nodes", "lower_function"]
+__all__ = ["function_nodes", "lower_function"]
 
-_OPERATORS = frozenset({"activation", "add", "clip", "leaky_relu", "mul", "relu", "sub"})
+_OPERATORS = frozenset({"add", "clip", "leaky_relu", "mul", "relu", "sub"})
 """Elementwise operators of the graph, besides quantize and dequantize."""
-
-_NAMES = (
-    "Abs Acos Acosh Add And Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh Div Elu Equal "
-    "Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN "
-    "LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal "
-    "Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan "
-    "Tanh ThresholdedRelu Where Xor"
-)
-
-ELEMENTWISE = frozenset(_NAMES.split(" "))
-"""Elementwise operators of ONNX; the graph has those without an equivalent as they are."""
 
 _INTEGERS = ("int8", "uint8")
 

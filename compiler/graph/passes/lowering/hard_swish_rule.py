@@ -3,17 +3,15 @@
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, AttrValue, Node
-from daedal.compiler.graph.ops.lookup import ACTIVATIONS
 from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
 from daedal.compiler.graph.passes.lowering.requantization import (
     FACTOR_BITS,
     Quantization,
-    QuantizedTensor,
     make_params,
 )
 from daedal.isa import numerics
 
-__all__ = ["add_hard_swish"]
+__all__ = ["lower_hard_swish"]
 
 _GATE = Quantization(1 / 255, -128)
 """The gate lies between 0 and 1; both are exact."""
@@ -25,16 +23,20 @@ in any arithmetic whose own error is below a quarter of a step."""
 _VALUES = np.arange(-128, 128)
 
 
-def add_hard_swish(
-    context: LoweringContext, node: Node, x: QuantizedTensor, q: Quantization, output: str
+def lower_hard_swish(
+    context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
-    """Add ``x * clip(x / 6 + 1 / 2, 0, 1)`` as a `q_leaky_relu` with one slope, and a `q_mul`.
+    """``x * clip(x / 6 + 1 / 2, 0, 1)`` as a `q_leaky_relu` with one slope, and a `q_mul`.
 
     The gate is rounded to 8 bits. All values of `x` are tried. None if a result would be too far
-    from the exact one, which happens when the result's steps are much finer than those of `x`.
+    from the exact one, which happens when the result's steps are much finer than those of `x`; and
+    for another operator of ONNX that the graph has none for.
 
     Source: ONNX HardSwish-14.
     """
+    x = context.resolve(node.inputs[0]) if node.attrs["op_type"] == "HardSwish" else None
+    if x is None:
+        return None
     line = _line(x.scale / 6 / _GATE.scale, 0.5 / _GATE.scale)
     if line is None:
         return None
@@ -44,7 +46,8 @@ def add_hard_swish(
     centred = _VALUES - x.zero_point
     gate = _requantize(centred * factor, row, _GATE)
     found = _requantize(centred * (gate - _GATE.zero_point), rows[0], q)
-    real = ACTIVATIONS["hard_swish"](x.scale * centred) / q.scale + q.zero_point
+    reals = x.scale * centred
+    real = reals * np.clip(reals / 6 + 0.5, 0, 1) / q.scale + q.zero_point
     if np.abs(found - np.clip(real, q.low, q.high)).max() > _FARTHEST:
         return None
     gate_name = context.builder.fresh_name(f"{output}.gate")

@@ -13,13 +13,13 @@ from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.passes.lowering.attention_rule import lower_attention
 from daedal.compiler.graph.passes.lowering.concat_rule import lower_concat
 from daedal.compiler.graph.passes.lowering.elementwise_rules import (
-    lower_activation,
     lower_add,
     lower_dequantize,
     lower_leaky_relu,
     lower_mul,
     lower_sub,
 )
+from daedal.compiler.graph.passes.lowering.hard_swish_rule import lower_hard_swish
 from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
 from daedal.compiler.graph.passes.lowering.matmul_rule import add_matmul
 from daedal.compiler.graph.passes.lowering.movement_rules import (
@@ -227,7 +227,6 @@ def _weight_constant(context: LoweringContext, name: str, values: Array) -> str:
 
 
 RULES: Mapping[str, Rule] = {
-    "activation": lower_activation,
     "add": lower_add,
     "avg_pool": lower_avg_pool,
     "concat": lower_concat,
@@ -240,6 +239,7 @@ RULES: Mapping[str, Rule] = {
     "matmul": _lower_matmul,
     "max_pool": lower_max_pool,
     "mul": lower_mul,
+    "onnx": lower_hard_swish,
     "pad": lower_pad,
     "reshape": lower_moved,
     "resize": lower_resize,
