@@ -1,8 +1,10 @@
 """Lets integer matrix products read maps directly, since only the order of the pixels matters."""
 
-from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.dataflow import Dataflow, producer_of
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.attention import MATMULS, masks_of
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 
 __all__ = ["feed_matmul_maps"]
 
@@ -23,34 +25,29 @@ def feed_matmul_maps(graph: Graph) -> Graph:
         y.map = q_matmul(a, c, f, p) ...    # int8[1,32,7,7]
         y = reshape(y.map) shape=1,32,49,1
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    maps: dict[str, str] = {}
-    for node in graph.nodes:
-        if node.op not in MATMULS:
-            builder.copy_node(node)
-            continue
-        a, b, *constants = node.inputs
-        source, other = (
-            maps.get(found, found) for found in (_map_behind(graph, a), _map_behind(graph, b))
-        )
-        if source == a or any(graph.types[name].shape[2:] != (1, 1) for name in masks_of(node)):
-            builder.copy_node(node, [a, other, *constants])
-            continue
-        maps[node.output] = name = builder.fresh_name(f"{node.output}.map")
-        builder.add(node.op, [source, other, *constants], node.attrs, output=name, name=node.name)
-        shape = graph.types[node.output].shape
-        builder.add("reshape", [name], {"shape": shape}, output=node.output)
-    return builder.finish(graph.outputs)
+    return rewrite(graph, dict.fromkeys(MATMULS, _feed))
 
 
-def _map_behind(graph: Graph, name: str) -> str:
+def _feed(graph: Rewriter, node: Node) -> None:
+    a, b, *others = node.inputs
+    source, other = _map_behind(graph, a), _map_behind(graph, b)
+    if any(graph.types[name].shape[2:] != (1, 1) for name in masks_of(node)):
+        source = a
+    if source != a:
+        base, shape = f"{node.output}.map", graph.types[node.output].shape
+        operands = [source, other, *others]
+        name = graph.add_fresh(node.op, operands, node.attrs, base=base, name=node.name)
+        graph.add("reshape", [name], {"shape": shape}, output=node.output)
+    elif other != b:
+        graph.replace(node, [a, other, *others])
+
+
+def _map_behind(graph: Dataflow, name: str) -> str:
     """The map that `name` reshapes, if it has the same images and channels; else `name`."""
-    producer = graph.producers.get(name)
-    while producer is not None and producer.op == "reshape":
-        source = producer.inputs[0]
-        before = graph.types[source].shape
-        if len(before) == 4 and before[:2] == graph.types[name].shape[:2]:
-            return source
-        producer = graph.producers.get(source)
-    return name
+    found, shape = name, graph.types[name].shape
+    while view := producer_of(graph, name, ("reshape",)):
+        name = view.inputs[0]
+        before = graph.types[name].shape
+        if len(before) == MAP_RANK and before[:2] == shape[:2]:
+            found = name
+    return found

@@ -1,13 +1,11 @@
 """Splits a projection to queries, keys and values into one for each."""
 
-import numpy as np
-
-from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.selection import is_pixelwise
 
 __all__ = ["split_projections"]
@@ -30,16 +28,13 @@ def split_projections(graph: Graph) -> Graph:
         q = q_conv2d(a, w.q, p.q) ...                   # int8[1,64,50,1]
         k = q_conv2d(a, w.k, p.k) ...
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
     parts = {name: node for node in graph.nodes for name in _slices(graph, node)}
-    whole_ones = {node.output for node in parts.values()}
-    for node in graph.nodes:
+
+    def split(graph: Rewriter, node: Node) -> None:
         if node.output in parts:
-            _add_part(graph, builder, parts[node.output], node)
-        elif node.output not in whole_ones:
-            builder.copy_node(node)
-    return builder.finish(graph.outputs)
+            _split(graph, parts[node.output], node)
+
+    return rewrite(graph, {"q_slice": split})
 
 
 def _slices(graph: Graph, node: Node) -> list[str]:
@@ -73,24 +68,19 @@ def _feeds_product(graph: Graph, name: str) -> bool:
     )
 
 
-def _add_part(graph: Graph, builder: GraphBuilder, conv: Node, node: Node) -> None:
-    """Add the slice `node` of the result of `conv` as a convolution."""
+def _split(graph: Rewriter, conv: Node, node: Node) -> None:
+    """Replace the slice `node` of the result of `conv` by a convolution."""
     x, *constants = conv.inputs
-    begin, end, step = (ints(node.attrs, name)[1] for name in ("begins", "ends", "steps"))
-    operands = [x, *(_rows(graph, builder, name, begin, end, step) for name in constants)]
+    rows = slice(*(ints(node.attrs, name)[1] for name in ("begins", "ends", "steps")))
+    operands = [
+        x,
+        *(graph.fresh_constant(f"{name}.part", graph.constant(name)[rows]) for name in constants),
+    ]
     params = graph.constant(node.inputs[1])
     if changes_nothing(graph, conv.output, params, node.attrs):
-        builder.add(conv.op, operands, conv.attrs, output=node.output, name=conv.name)
+        graph.add(conv.op, operands, conv.attrs, output=node.output, name=conv.name)
         return
-    part = builder.fresh_name(f"{node.output}.part")
-    builder.add(conv.op, operands, conv.attrs, output=part, name=conv.name)
-    attrs: dict[str, AttrValue] = {name: node.attrs[name] for name in REQUANTIZE_ATTRS}
-    builder.add("q_requantize", [part, node.inputs[1]], attrs, output=node.output, name=node.name)
-
-
-def _rows(graph: Graph, builder: GraphBuilder, name: str, begin: int, end: int, step: int) -> str:
-    """Those rows of a constant."""
-    values: Array = graph.constant(name)
-    return builder.constant(
-        builder.fresh_name(f"{name}.part"), np.ascontiguousarray(values[begin:end:step])
-    )
+    base = f"{node.output}.part"
+    part = graph.add_fresh(conv.op, operands, conv.attrs, base=base, name=conv.name)
+    attrs = {name: node.attrs[name] for name in REQUANTIZE_ATTRS}
+    graph.replace(node, [part, node.inputs[1]], attrs, op="q_requantize")

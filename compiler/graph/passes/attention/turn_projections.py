@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.integer_elementwise import UNARY
-from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.selection import is_pixelwise
 from daedal.compiler.graph.views import add_moved, view_source
 
@@ -39,26 +38,26 @@ def turn_projections(graph: Graph, *, block: int) -> Graph:
         t = q_matmul(w.turned, x, f0, p.turned) columns=50 ...
         y = q_matmul(a, t, f, q) columns=16 ...
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
     turned: dict[str, str] = {}
-    for node in graph.nodes:
-        if node.op not in MATMULS:
-            builder.copy_node(node)
-            continue
-        a, b, *constants = node.inputs
+
+    def turn(new: Rewriter, node: Node) -> None:
+        a, b, *others = node.inputs
+        if node.output not in graph.types or b not in graph.types:
+            return
         if b not in turned:
-            turned[b] = _Turn(graph, builder, b, block).run() or b
-        builder.copy_node(node, [a, turned[b], *constants])
-    return eliminate_dead_code(builder.finish(graph.outputs))
+            turned[b] = _Turn(graph, new, b, block).run() or b
+        if turned[b] != b:
+            new.replace(node, [a, turned[b], *others])
+
+    return rewrite(graph, dict.fromkeys(MATMULS, turn))
 
 
 class _Turn:
     """The tensor `name`, computed from the operands of the convolution behind it."""
 
-    def __init__(self, graph: Graph, builder: GraphBuilder, name: str, block: int) -> None:
+    def __init__(self, graph: Graph, new: Rewriter, name: str, block: int) -> None:
         self._graph = graph
-        self._builder = builder
+        self._new = new
         self._name = name
         self._block = block
         self._heads, self._tokens, *pixels = graph.types[name].shape
@@ -75,13 +74,11 @@ class _Turn:
             return None
         result = self._product(root)
         for node in reversed(chain):
-            output = self._builder.fresh_name(f"{self._name}.turned")
-            result = self._builder.add(
-                node.op, [result, *node.inputs[1:]], node.attrs, output=output, name=node.name
-            )
-        shape = self._builder.types[result].shape
+            base, operands = f"{self._name}.turned", [result, *node.inputs[1:]]
+            result = self._new.add_fresh(node.op, operands, node.attrs, base=base, name=node.name)
+        shape = self._new.types[result].shape
         box = ((0, self._heads), (0, self._tokens), (0, self._width), (0, 1))
-        self._builder.remember_part(result, self._name, shape, box)
+        self._new.remember_part(result, self._name, shape, box)
         return result
 
     def _root(self) -> Node | None:
@@ -120,10 +117,10 @@ class _Turn:
         table = np.zeros((self._heads, count, 3), dtype=params.dtype)
         table[:, : self._width] = params.reshape(self._heads, self._width, 3)
         operands = [
-            self._constant(f"{w}.turned", rows.transpose(0, 2, 1)[..., None]),
+            self._new.fresh_constant(f"{w}.turned", rows.transpose(0, 2, 1)[..., None]),
             x,
-            self._constant(f"{self._name}.factor", np.zeros(1, dtype=np.int8)),
-            self._constant(f"{p}.turned", table.reshape(-1, 3)),
+            self._new.fresh_constant(f"{self._name}.factor", np.zeros(1, dtype=np.int8)),
+            self._new.fresh_constant(f"{p}.turned", table.reshape(-1, 3)),
         ]
         attrs: dict[str, AttrValue] = {
             "zero_point_a": 0,
@@ -131,17 +128,14 @@ class _Turn:
             "columns": self._tokens,
             **{name: conv.attrs[name] for name in REQUANTIZE_ATTRS},
         }
-        output = self._builder.fresh_name(f"{self._name}.turned")
-        return self._builder.add("q_matmul", operands, attrs, output=output, name=conv.name)
+        base = f"{self._name}.turned"
+        return self._new.add_fresh("q_matmul", operands, attrs, base=base, name=conv.name)
 
     def _window_images(self, x: str, windows: int) -> str:
         """The map `x` with each window as an image."""
-        channels = self._builder.types[x].shape[1]
-        places: Array = np.arange(self._builder.types[x].num_elements)
+        channels = self._new.types[x].shape[1]
+        places: Array = np.arange(self._new.types[x].num_elements)
         turned = places.reshape(channels, windows, self._tokens).transpose(1, 0, 2)
-        output = self._builder.fresh_name(f"{self._name}.windows")
-        add_moved(self._builder, x, turned[..., None], output)
+        output = self._new.fresh_name(f"{self._name}.windows")
+        add_moved(self._new, x, turned[..., None], output)
         return output
-
-    def _constant(self, name: str, values: Array) -> str:
-        return self._builder.constant(self._builder.fresh_name(name), values)

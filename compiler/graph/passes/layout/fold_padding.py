@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, WeightLayout
 from daedal.compiler.graph.ops.padding_classes import PaddingClasses
 from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -36,21 +37,18 @@ def fold_padding(graph: Graph, variant: Variant) -> Graph:
     to load than the products that they save. Depthwise convolutions stay too: they are limited by
     the bus rather than by the multipliers.
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        params = _params(graph, node, variant) if _applies(graph, node) else None
-        if params is None:
-            builder.copy_node(node)
-            continue
+    return rewrite(graph, {"q_conv2d": lambda graph, node: _fold(graph, node, variant)})
+
+
+def _fold(graph: Rewriter, node: Node, variant: Variant) -> None:
+    params = _params(graph, node, variant) if _applies(graph, node) else None
+    if params is not None:
         x, w, old = node.inputs
-        name = builder.constant(builder.fresh_name(f"{old}.padded"), params)
-        attrs = {**node.attrs, "pad_value": 0}
-        builder.add(node.op, [x, w, name], attrs, output=node.output, name=node.name)
-    return builder.finish(graph.outputs)
+        name = graph.fresh_constant(f"{old}.padded", params)
+        graph.replace(node, [x, w, name], {**node.attrs, "pad_value": 0})
 
 
-def _applies(graph: Graph, node: Node) -> bool:
+def _applies(graph: Dataflow, node: Node) -> bool:
     if node.op != "q_conv2d" or not any(ints(node.attrs, "pads")):
         return False
     x, w, params = (graph.types[name] for name in node.inputs)
@@ -63,7 +61,7 @@ def _applies(graph: Graph, node: Node) -> bool:
     )
 
 
-def _params(graph: Graph, node: Node, variant: Variant) -> Array | None:
+def _params(graph: Dataflow, node: Node, variant: Variant) -> Array | None:
     """(rows, classes, block_out, 3), or without `classes` if there is only one class. None if the
     parameters do not fit or do not pay off."""
     x, w, _ = (graph.types[name] for name in node.inputs)
@@ -107,7 +105,7 @@ def _rows(classes: PaddingClasses, parts: int) -> int:
     return 2 * (classes.count * parts + 1)
 
 
-def _pays(graph: Graph, node: Node, classes: PaddingClasses, variant: Variant) -> bool:
+def _pays(graph: Dataflow, node: Node, classes: PaddingClasses, variant: Variant) -> bool:
     """Whether the busier of multipliers and bus takes less time than before."""
     x, w, _ = (graph.types[name] for name in node.inputs)
     result = graph.types[node.output]

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import product
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow, sole_producer
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import WeightLayout
 from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.stream_layout import RowStreamWeightLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.row_stream import RowStream
@@ -48,24 +49,23 @@ def rewrite_first_layer(graph: Graph, variant: Variant) -> Graph:
 
     Convolutions with groups or dilations stay, and so do images with other readers.
     """
-    chosen: dict[str, _Candidate] = {}
-    for node in graph.nodes:
-        found = _choose(graph, node, variant)
-        if found is not None:
-            chosen[node.inputs[0]] = found
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    streams: dict[str, str] = {}
-    for node in graph.nodes:
-        if node.op == "pack" and node.output in chosen:
-            streams[node.output] = _add_stream(builder, node, chosen[node.output].stream)
-        elif node.op == "q_conv2d" and node.inputs[0] in streams:
-            x, w, params = node.inputs
-            weights = _add_weights(graph, builder, w, chosen[x].weights)
-            builder.copy_node(node, [streams[x], weights, params])
-        else:
-            builder.copy_node(node)
-    return builder.finish(graph.outputs)
+    return rewrite(graph, {"q_conv2d": lambda graph, node: _stream(graph, node, variant)})
+
+
+def _stream(graph: Rewriter, node: Node, variant: Variant) -> None:
+    found = _choose(graph, node, variant)
+    if found is None:
+        return
+    x, w, params = node.inputs
+    (image,) = graph.producers[x].inputs
+    attrs = asdict(found.stream)
+    stream = graph.add_fresh("pack_stream", [image], attrs, base=f"{image}.stream")
+    kind = graph.types[w]
+    outs, ins = kind.shape[:2]
+    logical = kind.layout.unpack(graph.constant(w))[:outs, :ins]
+    base, layout = f"{w.removesuffix('.blocked')}.stream", found.weights
+    weights = graph.fresh_constant(base, layout.pack(logical), kind.with_layout(layout))
+    graph.replace(node, [stream, weights, params])
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class _Candidate:
         return (cycles, self.weights.phases, self.weights.period)
 
 
-def _choose(graph: Graph, node: Node, variant: Variant) -> _Candidate | None:
+def _choose(graph: Dataflow, node: Node, variant: Variant) -> _Candidate | None:
     """The best layouts for a convolution that reads an image from the host, or None."""
-    if node.op != "q_conv2d" or not _applies(graph, node):
+    if not _applies(graph, node):
         return None
     image = graph.types[graph.producers[node.inputs[0]].inputs[0]]
     plain = _blocked_products(graph, node)
@@ -106,21 +106,17 @@ def _choose(graph: Graph, node: Node, variant: Variant) -> _Candidate | None:
     return min(small, key=lambda item: item.cost, default=None)
 
 
-def _applies(graph: Graph, node: Node) -> bool:
+def _applies(graph: Dataflow, node: Node) -> bool:
     x, w, _ = node.inputs
-    producer = graph.producers.get(x)
     return (
-        producer is not None
-        and producer.op == "pack"
-        and len(graph.users[x]) == 1
-        and x not in graph.outputs
+        sole_producer(graph, x, ("pack",)) is not None
         and isinstance(graph.types[w].layout, WeightLayout)
         and whole(node.attrs, "groups") == 1
         and ints(node.attrs, "dilations") == (1, 1)
     )
 
 
-def _blocked_products(graph: Graph, node: Node) -> int:
+def _blocked_products(graph: Dataflow, node: Node) -> int:
     """Products of the layer before the rewrite: a block of channels for every tap."""
     outs, ins, kh, kw, _, _ = graph.types[node.inputs[1]].physical_shape
     n, _, height, width, _, _ = graph.types[node.output].physical_shape
@@ -128,7 +124,7 @@ def _blocked_products(graph: Graph, node: Node) -> int:
 
 
 def _layouts(
-    graph: Graph, node: Node, image: TensorType, variant: Variant
+    graph: Dataflow, node: Node, image: TensorType, variant: Variant
 ) -> Iterator[tuple[RowStream, RowStreamWeightLayout]]:
     """All possible layouts of the image and the weights of a convolution."""
     array = variant.array
@@ -235,19 +231,3 @@ def _fits(item: _Candidate, output: TensorType, variant: Variant) -> bool:
         and weight_rows <= pads[Memory.WGT].depth_rows
         and result_rows <= min(pads[Memory.ACC].depth_rows, pads[Memory.OUT].depth_rows)
     )
-
-
-def _add_stream(builder: GraphBuilder, node: Node, stream: RowStream) -> str:
-    attrs = {field.name: getattr(stream, field.name) for field in fields(stream)}
-    name = builder.fresh_name(f"{node.inputs[0]}.stream")
-    return builder.add("pack_stream", node.inputs, attrs, output=name)
-
-
-def _add_weights(
-    graph: Graph, builder: GraphBuilder, name: str, layout: RowStreamWeightLayout
-) -> str:
-    kind = graph.types[name]
-    outs, ins = kind.shape[:2]
-    logical = kind.layout.unpack(graph.constant(name))[:outs, :ins]
-    fresh = builder.fresh_name(f"{name.removesuffix('.blocked')}.stream")
-    return builder.constant(fresh, layout.pack(logical), kind.with_layout(layout))

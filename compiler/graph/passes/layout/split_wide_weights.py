@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import whole
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.selection import add_selection
 
 __all__ = ["split_wide_weights"]
@@ -34,33 +34,29 @@ def split_wide_weights(graph: Graph, *, block: int) -> Graph:
         x.again = q_conv2d(x, x.again.select, x.again.params) ...
         y = q_conv2d(x.again, w.parts, p) groups=1 ...
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
     parts = {
         node.output: _parts(graph.constant(node.inputs[1]))
         for node in graph.nodes
         if node.op == "q_conv2d" and graph.types[node.inputs[1]].dtype != "int8"
     }
     wanted: dict[tuple[str, int], list[set[int]]] = {}
-    for node in graph.nodes:
-        if node.output in parts:
-            multiplied = wanted.setdefault(_key(node), [])
-            _add_copies(multiplied, parts[node.output], grouped=_key(node)[1] > 1)
+    for name, values in parts.items():
+        key = _key(graph.producers[name])
+        _add_copies(wanted.setdefault(key, []), values, grouped=key[1] > 1)
     repeated: dict[tuple[str, int], str] = {}
-    for node in graph.nodes:
-        if node.output not in parts:
-            builder.copy_node(node)
-            continue
+
+    def split(graph: Rewriter, node: Node) -> None:
         _, weights, params = node.inputs
+        if graph.types[weights].dtype == "int8":
+            return
         key = _key(node)
         copies = [sorted(channels) for channels in wanted[key]]
         if key not in repeated:
-            repeated[key] = _repeat(builder, node, *key, copies, block)
-        values = _joined(parts[node.output], copies)
-        name = builder.constant(builder.fresh_name(f"{weights}.parts"), values)
-        operands = [repeated[key], name, params]
-        builder.add(node.op, operands, node.attrs, output=node.output, name=node.name)
-    return builder.finish(graph.outputs)
+            repeated[key] = _repeat(graph, node, *key, copies, block)
+        name = graph.fresh_constant(f"{weights}.parts", _joined(parts[node.output], copies))
+        graph.replace(node, [repeated[key], name, params])
+
+    return rewrite(graph, {"q_conv2d": split})
 
 
 def _key(node: Node) -> tuple[str, int]:
@@ -102,29 +98,18 @@ def _parts(weights: Array) -> list[Array]:
 
 
 def _repeat(
-    builder: GraphBuilder,
-    node: Node,
-    x: str,
-    groups: int,
-    copies: Sequence[Sequence[int]],
-    block: int,
+    graph: Rewriter, node: Node, x: str, groups: int, copies: Sequence[Sequence[int]], block: int
 ) -> str:
     """The channels of every group of `x` that `copies` lists, one list after the other."""
-    count = builder.types[x].shape[1]
+    count = graph.types[x].shape[1]
     if groups == 1 and count % block == 0:
         more = np.concatenate([np.array(channels, dtype=np.int64) for channels in copies[1:]])
-        tail = add_selection(builder, x, more, builder.fresh_name(f"{x}.more"), node.name)
-        params = builder.constant(
-            builder.fresh_name(f"{x}.again.params"), np.repeat(IDENTITY, 2, axis=0)
-        )
-        return builder.add(
-            "q_concat",
-            [x, tail, params],
-            {"channels": (count, len(more)), **UNCHANGED},
-            output=builder.fresh_name(f"{x}.again"),
-            name=node.name,
-        )
+        tail = add_selection(graph, x, more, graph.fresh_name(f"{x}.more"), node.name)
+        params = graph.fresh_constant(f"{x}.again.params", np.repeat(IDENTITY, 2, axis=0))
+        attrs = {"channels": (count, len(more)), **UNCHANGED}
+        base = f"{x}.again"
+        return graph.add_fresh("q_concat", [x, tail, params], attrs, base=base, name=node.name)
     each = np.concatenate([np.array(channels, dtype=np.int64) for channels in copies])
-    first = np.arange(groups)[:, None] * (builder.types[x].shape[1] // groups)
+    first = np.arange(groups)[:, None] * (count // groups)
     wanted = (first + each).reshape(-1)
-    return add_selection(builder, x, wanted, builder.fresh_name(f"{x}.again"), node.name)
+    return add_selection(graph, x, wanted, graph.fresh_name(f"{x}.again"), node.name)

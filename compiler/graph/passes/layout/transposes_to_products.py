@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, AttrValue, Graph
+from daedal.compiler.graph.dataflow import Dataflow
+from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, is_wide
-from daedal.compiler.graph.ops.registry import runs_on
-from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.ops.registry import list_ops
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.views import view_source
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -32,22 +32,23 @@ def transposes_to_products(graph: Graph) -> Graph:
         b.turned = q_matmul(b.identity, x, ...) columns=49 ...        # int8[1,49,64,1]
         y = q_matmul(a, b.turned, f, p) ...
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
     turned: dict[str, str] = {}
-    for node in graph.nodes:
-        if not runs_on(node.op, ACCELERATOR):
-            builder.copy_node(node)
-            continue
+
+    def turn(graph: Rewriter, node: Node) -> None:
         for name in node.inputs:
             root = _exchanged(graph, name)
             if root is not None and name not in turned:
-                turned[name] = _product(graph, builder, name, root)
-        builder.copy_node(node, [turned.get(name, name) for name in node.inputs])
-    return eliminate_dead_code(builder.finish(graph.outputs))
+                turned[name] = _product(graph, name, root)
+        operands = tuple(turned.get(name, name) for name in node.inputs)
+        if operands != node.inputs:
+            graph.replace(node, operands)
+
+    return rewrite(
+        graph, dict.fromkeys((op.name for op in list_ops() if ACCELERATOR in op.targets), turn)
+    )
 
 
-def _exchanged(graph: Graph, name: str) -> str | None:
+def _exchanged(graph: Dataflow, name: str) -> str | None:
     """The integer operator's map that `name` is with channels and pixels swapped, or None. Products
     have no wide operands."""
     found = view_source(graph, name)
@@ -61,7 +62,7 @@ def _exchanged(graph: Graph, name: str) -> str | None:
     return root if np.array_equal(places[..., 0], start.transpose(0, 2, 1)) else None
 
 
-def _product(graph: Graph, builder: GraphBuilder, name: str, root: str) -> str:
+def _product(graph: Rewriter, name: str, root: str) -> str:
     """Multiply the map `root` with the identity."""
     images, channels, height, width = graph.types[root].shape
     ones = np.broadcast_to(np.eye(channels, dtype=np.int8), (images, channels, channels))
@@ -71,14 +72,10 @@ def _product(graph: Graph, builder: GraphBuilder, name: str, root: str) -> str:
         "columns": height * width,
         **UNCHANGED,
     }
-
-    def constant(role: str, values: Array) -> str:
-        return builder.constant(builder.fresh_name(f"{name}.{role}"), values)
-
     operands = [
-        constant("identity", ones[..., None]),
+        graph.fresh_constant(f"{name}.identity", ones[..., None]),
         root,
-        constant("factor", np.zeros(1, dtype=np.int8)),
-        constant("params", IDENTITY),
+        graph.fresh_constant(f"{name}.factor", np.zeros(1, dtype=np.int8)),
+        graph.fresh_constant(f"{name}.params", IDENTITY),
     ]
-    return builder.add("q_matmul", operands, attrs, output=builder.fresh_name(f"{name}.turned"))
+    return graph.add_fresh("q_matmul", operands, attrs, base=f"{name}.turned")

@@ -4,14 +4,13 @@ from math import prod
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, AttrValue, Graph
+from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, UNCHANGED_WIDE, is_wide
 from daedal.compiler.graph.ops.permute import Q_PERMUTE, vector_order, vectors_of
-from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.selection import add_selection
-from daedal.compiler.graph.views import read_views, turned_axes, view_source
+from daedal.compiler.graph.views import VIEWS, read_views, turned_axes, view_source
 
 __all__ = ["views_to_permutes"]
 
@@ -37,24 +36,21 @@ def views_to_permutes(graph: Graph, *, block: int) -> Graph:
     Where vectors would stay whole if the channels were in another order, as in DepthToSpace of the
     order CRD, a selection brings them into it. The convolution before can become part of that.
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
     wanted = read_views(graph)
-    for node in graph.nodes:
+
+    def permute(new: Rewriter, node: Node) -> None:
         found = _permutation(graph, node.output, block) if node.output in wanted else None
         if found is None:
-            builder.copy_node(node)
-            continue
+            return
         root, channels, attrs = found
         if channels is not None:
-            selected = builder.fresh_name(f"{node.output}.selected")
-            root = add_selection(builder, root, channels, selected, node.name)
-        unchanged = UNCHANGED_WIDE if is_wide(builder.types[root]) else UNCHANGED
-        same = builder.constant(builder.fresh_name(f"{node.output}.identity"), IDENTITY)
-        builder.add(
-            Q_PERMUTE.name, [root, same], {**attrs, **unchanged}, output=node.output, name=node.name
-        )
-    return eliminate_dead_code(builder.finish(graph.outputs))
+            selected = new.fresh_name(f"{node.output}.selected")
+            root = add_selection(new, root, channels, selected, node.name)
+        unchanged = UNCHANGED_WIDE if is_wide(new.types[root]) else UNCHANGED
+        same = new.fresh_constant(f"{node.output}.identity", IDENTITY)
+        new.replace(node, [root, same], {**attrs, **unchanged}, op=Q_PERMUTE.name)
+
+    return rewrite(graph, dict.fromkeys(VIEWS, permute))
 
 
 def _permutation(graph: Graph, name: str, block: int) -> tuple[str, Array | None, Attrs] | None:
