@@ -19,17 +19,20 @@ from daedal.compiler.graph.editor import GraphEditor
 from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["MAX_REWRITES", "Rewriter", "Rule", "rewrite"]
+__all__ = ["MAX_REWRITES", "Rewriter", "Rule", "rewrite", "walk"]
 
 MAX_REWRITES = 100
 """How often rules may change a graph, for each of its nodes. Passes need a few."""
+
+Rule = Callable[["Rewriter", Node], object]
+"""Looks at a node, and changes the graph or not."""
 
 Place = tuple[int, ...]
 """Where a node stands: places are compared in order. What replaces the node at ``(5, 2)`` stands at
 ``(5, 2, 0)``, ``(5, 2, 1)`` and so on."""
 
 
-def rewrite(graph: Graph, rules: "Mapping[str, Rule]", max_rewrites: int = MAX_REWRITES) -> Graph:
+def rewrite(graph: Graph, rules: Mapping[str, Rule], max_rewrites: int = MAX_REWRITES) -> Graph:
     """The graph that rules leave unchanged; `graph` itself, if they change nothing.
 
     The nodes are looked at in order. A node is looked at again after a change of its operands, of
@@ -51,6 +54,12 @@ def rewrite(graph: Graph, rules: "Mapping[str, Rule]", max_rewrites: int = MAX_R
     return Rewriter(graph).run(rules, max_rewrites)
 
 
+def walk(graph: Graph, rules: Mapping[str, Rule]) -> Graph:
+    """As `rewrite`, but the rules look at each node of `graph` once and not at new ones. For rules
+    that would change their own results again."""
+    return Rewriter(graph, once=True).run(rules)
+
+
 class Rewriter(GraphEditor):
     """A graph that rules change. It can be read as a `Dataflow`.
 
@@ -58,9 +67,9 @@ class Rewriter(GraphEditor):
     with the same output replaces it; the others must have new names.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, once: bool = False) -> None:
         super().__init__(graph)
-        self._graph = graph
+        self._graph, self._once = graph, once
         self.outputs = graph.outputs
         self.types = dict(graph.types)
         self.producers = dict(graph.producers)
@@ -77,7 +86,7 @@ class Rewriter(GraphEditor):
         self._num_added = self._num_changes = 0
         self._touched: list[str] = []
 
-    def run(self, rules: "Mapping[str, Rule]", max_rewrites: int = MAX_REWRITES) -> Graph:
+    def run(self, rules: Mapping[str, Rule], max_rewrites: int = MAX_REWRITES) -> Graph:
         """See `rewrite`."""
         self._rules = rules
         for each in self._graph.nodes:
@@ -95,7 +104,7 @@ class Rewriter(GraphEditor):
                 break
         return self._finish() if self._num_changes else self._graph
 
-    def _apply(self, rule: "Rule", node: Node) -> None:
+    def _apply(self, rule: Rule, node: Node) -> None:
         """Apply a rule to a node. If it changes nothing, what it has added is taken back."""
         self._name, self._place = node.output, self._places[node.output]
         self._num_added, before, mark = 0, self._num_changes, self.mark()
@@ -117,16 +126,11 @@ class Rewriter(GraphEditor):
     def replace(
         self, node: Node, inputs: Sequence[str], attrs: Attrs | None = None, *, op: str = ""
     ) -> None:
-        """Replace the node by one with these operands, attributes and operator; without the latter,
-        it keeps its own."""
-        self.add(
-            op or node.op,
-            inputs,
-            node.attrs if attrs is None else attrs,
-            output=node.output,
-            name=node.name,
-            note=node.note,
-        )
+        """Replace the node by one with these operands, attributes and operator, if one of them is
+        another. Attributes and operator that are not given stay."""
+        op, attrs = op or node.op, node.attrs if attrs is None else attrs
+        if (op, tuple(inputs), attrs) != (node.op, node.inputs, node.attrs):
+            self.add(op, inputs, attrs, output=node.output, name=node.name, note=node.note)
 
     def substitute(self, name: str, other: str) -> None:
         """Let the nodes that read `name` read `other`, which has the same type and values."""
@@ -190,7 +194,7 @@ class Rewriter(GraphEditor):
             if node is None:
                 continue
             if self.users[name] or name in self.outputs:
-                for item in (node, *self.users[name]):
+                for item in () if self._once else (node, *self.users[name]):
                     self._enqueue(item)
             else:
                 self._forget(name)
@@ -222,10 +226,6 @@ class Rewriter(GraphEditor):
             self._taken,
             self._views(),
         )
-
-
-Rule = Callable[[Rewriter, Node], object]
-"""Looks at a node, and changes the graph or not."""
 
 
 def _warn(rule: Rule, op: str, limit: int) -> None:

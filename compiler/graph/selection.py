@@ -31,12 +31,17 @@ def is_pixelwise(graph: Dataflow, node: Node) -> bool:
     return all(node.attrs[name] == PIXELWISE[name] for name in same)
 
 
-def add_selection(builder: GraphEditor, x: str, channels: Array, output: str, name: str) -> str:
-    """Add `output`, whose channel i is channel ``channels[i]`` of the map `x`."""
+def add_selection(
+    builder: GraphEditor, x: str, channels: Array, output: str, name: str = "", value: int = 0
+) -> str:
+    """Add `output`, whose channel i is channel ``channels[i]`` of the map `x`, or holds `value`
+    where that is -1."""
     matrix = np.zeros((len(channels), builder.types[x].shape[1], 1, 1), dtype=np.int8)
-    matrix[np.arange(len(channels)), channels] = 1
+    used = channels >= 0
+    matrix[used, channels[used]] = 1
     weights = builder.fresh_constant(f"{output}.select", matrix)
     rows = np.repeat(IDENTITY, len(channels), axis=0)
+    rows[~used, 0] = value
     params = builder.fresh_constant(f"{output}.params", rows)
     attrs = {**PIXELWISE, **UNCHANGED}
     return builder.add("q_conv2d", [x, weights, params], attrs, output=output, name=name)

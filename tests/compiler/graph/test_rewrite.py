@@ -5,7 +5,7 @@ import pytest
 from daedal.compiler.graph import Graph, Node, verify
 from daedal.compiler.graph.dataflow import first_behind, is_read_once, producer_of, sole_producer
 from daedal.compiler.graph.parser import parse_graph
-from daedal.compiler.graph.rewrite import Rewriter, Rule, rewrite
+from daedal.compiler.graph.rewrite import Rewriter, Rule, rewrite, walk
 
 F = "float32[2]"
 SOFTMAX = {"axes": (0,)}
@@ -156,6 +156,34 @@ def test_constants_that_nothing_reads_any_more_go() -> None:
     verify(found)
     assert dict(found.constants).keys() == {"c_1"}
     assert found.constant("c_1").tolist() == [2, 4]
+
+
+def test_a_walk_looks_at_each_node_of_the_graph_once() -> None:
+    """The rule would change its own results for ever; nodes that go before are not looked at."""
+    graph = graph_of("a = relu(x)", "b = softmax(a) axes=0", "y = relu(b)")
+    seen: list[str] = []
+
+    def double(graph: Rewriter, node: Node) -> None:
+        seen.append(node.output)
+        source = "x" if node.output == "y" else node.inputs[0]
+        name = graph.add_fresh("relu", [source], base=node.output)
+        graph.replace(node, [name])
+
+    assert shown(walk(graph, {"relu": double, "softmax": drop})) == [
+        "y_1 = relu(x)",
+        "y = relu(y_1)",
+    ]
+    assert seen == ["a", "y"]
+    assert walk(graph, {"add": double}) is graph
+
+
+def test_a_replacement_by_the_same_node_changes_nothing() -> None:
+    graph = graph_of("a = softmax(x) axes=0", "y = relu(a)")
+
+    def same(graph: Rewriter, node: Node) -> None:
+        graph.replace(node, list(node.inputs), dict(node.attrs))
+
+    assert rewrite(graph, {"softmax": same, "relu": same}) is graph
 
 
 @pytest.mark.parametrize("grows", [False, True])

@@ -5,16 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import is_read_once
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.attention import MATMULS
-from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.integer_elementwise import UNARY
 from daedal.compiler.graph.ops.registry import get_op, runs_on, whole
 from daedal.compiler.graph.passes.attention.align_matmul import padded_map, with_padding
-from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
-from daedal.compiler.graph.selection import PIXELWISE, add_selection
+from daedal.compiler.graph.rewrite import Rewriter
+from daedal.compiler.graph.selection import add_selection
 from daedal.compiler.graph.views import VIEWS, add_moved, source_of, turned_axes
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.tensor import Box
@@ -42,27 +41,24 @@ def align_heads(graph: Graph, *, block: int) -> Graph:
         a.heads = reshape(q.heads) shape=8,16,50,1
         y = q_matmul(a.heads, b.heads, f, r.blocks) ... # b.heads: int8[8,16,64,1]
     """
-    return eliminate_dead_code(_Align(graph, block).run())
+    return _Align(graph, block).run()
 
 
 class _Align:
     def __init__(self, graph: Graph, block: int) -> None:
         self._graph = graph
         self._block = block
-        self._builder = GraphBuilder(graph.name, graph)
+        self._new = Rewriter(graph, once=True)
         self._wide: dict[tuple[str, int], str] = {}
-        self._joined: dict[str, tuple[str, Array]] = {}
+        self._joined: dict[str, tuple[str, Array] | None] = {}
 
     def run(self) -> Graph:
-        self._builder.copy_inputs()
-        for node in self._graph.nodes:
-            if node.op in MATMULS:
-                self._builder.copy_node(node, self._operands(node))
-            elif node.inputs and node.inputs[0] in self._joined:
-                self._builder.copy_node(node, self._spread_inputs(node))
-            elif not (node.op in VIEWS and self._join(node)):
-                self._builder.copy_node(node)
-        return self._builder.finish(self._graph.outputs)
+        rules = {
+            **dict.fromkeys(MATMULS, lambda new, node: new.replace(node, self._operands(node))),
+            **dict.fromkeys(VIEWS, lambda _, node: self._leave_out(node)),
+            "q_conv2d": lambda _, node: self._spread_inputs(node),
+        }
+        return self._new.run(rules)
 
     def _operands(self, node: Node) -> list[str]:
         """Operands of a matrix product, which are views of whole blocks."""
@@ -72,9 +68,8 @@ class _Align:
         count = -self._graph.types[maps[0]].shape[1] % self._block
         zeros = [whole(node.attrs, f"zero_point_{role}") for role in "ab"]
         filled = [self._filled(name, zero) for name, zero in zip(maps, zeros, strict=True)]
-        if zeros[0] * zeros[1]:
-            added = count * zeros[0] * zeros[1]
-            others[-1] = with_padding(self._graph, self._builder, others[-1], added)
+        added = count * zeros[0] * zeros[1]
+        others[-1] = with_padding(self._graph, self._new, others[-1], added)
         return [*filled, *others]
 
     def _splits(self, name: str) -> bool:
@@ -116,7 +111,7 @@ class _Align:
 
     def _padded(self, name: str, value: int) -> str:
         extra = -self._graph.types[name].shape[1] % self._block
-        return padded_map(self._graph, self._builder, name, (extra, 0), value)
+        return padded_map(self._new, name, (extra, 0), value)
 
     def _split(self, name: str, value: int) -> str:
         """Fill the heads in the map that `name` views."""
@@ -124,12 +119,15 @@ class _Align:
         before, width = self._graph.types[root].shape, self._graph.types[name].shape[1]
         heads = before[1] // width
         channels = self._channels(heads, width)
-        wide = self._recomputed(root, channels, value) or self._selected(root, channels, value)
+        wide = self._recomputed(root, channels, value)
+        if wide is None:
+            output = self._new.fresh_name(f"{root}.heads")
+            wide = add_selection(self._new, root, channels, output, value=value)
         depth = len(channels) // heads
         shape = (heads, depth, *before[2:])
-        self._builder.remember_part(wide, root, shape, _first_channels(shape, width))
-        output = self._builder.fresh_name(f"{name}.heads")
-        add_moved(self._builder, wide, _filled_heads(places_of(), before, depth), output)
+        self._new.remember_part(wide, root, shape, _first_channels(shape, width))
+        output = self._new.fresh_name(f"{name}.heads")
+        add_moved(self._new, wide, _filled_heads(places_of(), before, depth), output)
         return output
 
     def _channels(self, heads: int, width: int) -> Array:
@@ -153,9 +151,13 @@ class _Align:
         zero = whole(conv.attrs, "zero_point")
         weights = _spread(self._graph.constant(w), places, 0)
         params = _spread(self._graph.constant(p), places, np.array([start - zero, 1, 0]))
-        operands = [x, self._constant(f"{w}.heads", weights), self._constant(f"{p}.heads", params)]
-        output = self._builder.fresh_name(f"{conv.output}.heads")
-        wide = self._builder.add("q_conv2d", operands, conv.attrs, output=output, name=conv.name)
+        operands = [
+            x,
+            self._new.fresh_constant(f"{w}.heads", weights),
+            self._new.fresh_constant(f"{p}.heads", params),
+        ]
+        base = f"{conv.output}.heads"
+        wide = self._new.add_fresh("q_conv2d", operands, conv.attrs, base=base, name=conv.name)
         return self._apply(chain, wide)
 
     def _chain(self, name: str) -> list[Node]:
@@ -163,73 +165,64 @@ class _Align:
         first one have no other readers."""
         chain = [self._graph.producers[name]]
         while chain[-1].op in UNARY:
-            producer = self._graph.producers.get(chain[-1].inputs[0])
-            if producer is None or not self._has_one_reader(producer.output):
+            source = chain[-1].inputs[0]
+            if source not in self._graph.producers or not is_read_once(self._graph, source):
                 break
-            chain.append(producer)
+            chain.append(self._graph.producers[source])
         return chain
-
-    def _has_one_reader(self, name: str) -> bool:
-        return len(self._graph.users[name]) == 1 and name not in self._graph.outputs
 
     def _apply(self, chain: Sequence[Node], name: str) -> str:
         """Apply unary operators, the last one first."""
         for node in reversed(chain):
-            output = self._builder.fresh_name(f"{node.output}.heads")
-            operands = [name, *node.inputs[1:]]
-            name = self._builder.add(node.op, operands, node.attrs, output=output, name=node.name)
+            base, operands = f"{node.output}.heads", [name, *node.inputs[1:]]
+            name = self._new.add_fresh(node.op, operands, node.attrs, base=base, name=node.name)
         return name
 
-    def _selected(self, root: str, places: Array, value: int) -> str:
-        """The map `root` with its channels in `places`, and `value` between them, by a 1x1
-        convolution with zeros and ones."""
-        matrix = np.zeros((len(places), self._graph.types[root].shape[1], 1, 1), dtype=np.int8)
-        used = places >= 0
-        matrix[used, places[used]] = 1
-        rows = np.repeat(IDENTITY, len(places), axis=0)
-        rows[~used, 0] = value
-        output = self._builder.fresh_name(f"{root}.heads")
-        operands = [
-            root,
-            self._constant(f"{output}.select", matrix),
-            self._constant(f"{output}.params", rows),
-        ]
-        attrs = {**PIXELWISE, **UNCHANGED}
-        return self._builder.add("q_conv2d", operands, attrs, output=output)
+    def _leave_out(self, view: Node) -> None:
+        """Select the channels of filled heads where not only convolutions read them."""
+        name = view.output
+        if not all(_is_dense(user) for user in self._graph.users[name]):
+            found = self._join(name)
+            if found is not None:
+                joined, channels = found
+                taken = np.flatnonzero(channels >= 0)
+                add_selection(self._new, joined, taken, name, view.name)
 
-    def _join(self, node: Node) -> bool:
-        """Replace a view that joins images to heads of one map, if a matrix product or unary
-        operators behind one compute them."""
-        source, places_of = source_of(self._graph, node.output)
-        before, after = self._graph.types[source].shape, self._graph.types[node.output].shape
-        if not self._is_split(source, after, before) or not self._is_read(node.output):
-            return False
+    def _spread_inputs(self, conv: Node) -> None:
+        """Let a convolution read filled heads."""
+        x, w, params = conv.inputs
+        if not all(_is_dense(user) for user in self._graph.users[x]):
+            return
+        if x not in self._joined:
+            self._joined[x] = self._join(x)
+        found = self._joined[x]
+        if found is not None:
+            joined, places = found
+            weights = _spread(self._graph.constant(w).swapaxes(0, 1), places, 0).swapaxes(0, 1)
+            spread = self._new.fresh_constant(f"{w}.heads", weights)
+            self._new.replace(conv, [joined, spread, params])
+
+    def _join(self, name: str) -> tuple[str, Array] | None:
+        """The map that `name` joins images to, with filled heads, and its channels, or -1, if a
+        matrix product or unary operators behind one compute them."""
+        source, places_of = source_of(self._graph, name)
+        before, after = self._graph.types[source].shape, self._graph.types[name].shape
+        if not self._is_split(source, after, before) or not self._is_read(name):
+            return None
         chain = self._chain(source)
         product = chain.pop()
         if product.op not in MATMULS:
-            return False
+            return None
         places: Array = np.argsort(places_of().reshape(-1)).reshape(before)
         if not self._can_be_filled(places, after):
-            return False
+            return None
         channels = self._channels(after[1] // before[1], before[1])
         depth = len(channels) * before[1] // after[1]
         wide = self._apply(chain, self._with_columns(product, depth))
-        joined = self._builder.fresh_name(f"{node.output}.heads")
+        joined = self._new.fresh_name(f"{name}.heads")
         moved: Array = np.argsort(_filled_heads(places, after, depth).reshape(-1))
-        add_moved(self._builder, wide, moved.reshape(1, len(channels), *after[2:]), joined)
-        if all(_is_dense(user) for user in self._graph.users[node.output]):
-            self._joined[node.output] = joined, channels
-        else:
-            taken = np.flatnonzero(channels >= 0)
-            add_selection(self._builder, joined, taken, node.output, node.name)
-        return True
-
-    def _spread_inputs(self, conv: Node) -> list[str]:
-        """Operands of a convolution that reads filled heads."""
-        x, w, params = conv.inputs
-        joined, places = self._joined[x]
-        weights = _spread(self._graph.constant(w).swapaxes(0, 1), places, 0).swapaxes(0, 1)
-        return [joined, self._constant(f"{w}.heads", weights), params]
+        add_moved(self._new, wide, moved.reshape(1, len(channels), *after[2:]), joined)
+        return joined, channels
 
     def _is_read(self, name: str) -> bool:
         """Whether only integer operators read the tensor."""
@@ -240,20 +233,17 @@ class _Align:
     def _with_columns(self, product: Node, columns: int) -> str:
         """Add a matrix product again, with more columns."""
         a, b, *constants = self._operands(product)
-        _, _, height, width = self._builder.types[b].shape
+        _, _, height, width = self._new.types[b].shape
         rows = max(0, -(-columns // width) - height)
         if rows:
-            b = padded_map(self._graph, self._builder, b, (0, rows), 0)
+            b = padded_map(self._new, b, (0, rows), 0)
         attrs = {**product.attrs, "columns": columns}
-        output = self._builder.fresh_name(f"{product.output}.heads")
-        self._builder.add(product.op, [a, b, *constants], attrs, output=output, name=product.name)
+        base, operands = f"{product.output}.heads", [a, b, *constants]
+        output = self._new.add_fresh(product.op, operands, attrs, base=base, name=product.name)
         first = self._graph.types[product.output].shape[1]
-        shape = self._builder.types[output].shape
-        self._builder.remember_part(output, product.output, shape, _first_channels(shape, first))
+        shape = self._new.types[output].shape
+        self._new.remember_part(output, product.output, shape, _first_channels(shape, first))
         return output
-
-    def _constant(self, name: str, values: Array) -> str:
-        return self._builder.constant(self._builder.fresh_name(name), values)
 
 
 def _are_heads(places: Array, joined: tuple[int, ...]) -> bool:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from daedal.common.errors import UnsupportedError, UserError
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import Dataflow, is_read_once, producer_of
+from daedal.compiler.graph.editor import GraphEditor
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MATMULS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, requantize
 from daedal.compiler.graph.ops.integer_rows import Q_SOFTMAX
 from daedal.compiler.graph.ops.registry import runs_on, whole
-from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
+from daedal.compiler.graph.rewrite import Rewriter, walk
 from daedal.compiler.graph.selection import is_pixelwise
 from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.compiler.graph.views import source_of
@@ -40,17 +41,10 @@ def align_matmul(graph: Graph, *, block: int) -> Graph:
         k.rows = q_conv2d(x.column, w, p) pads=0,0,15,0 ...     # int8[1,24,64,1]
         y = q_matmul(a, k.rows, f, q) columns=49 ...
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        if node.op in MATMULS:
-            _align(graph, builder, node, block)
-        else:
-            builder.copy_node(node)
-    return eliminate_dead_code(builder.finish(graph.outputs))
+    return walk(graph, dict.fromkeys(MATMULS, lambda graph, node: _align(graph, node, block)))
 
 
-def _align(graph: Graph, builder: GraphBuilder, node: Node, block: int) -> None:
+def _align(graph: Rewriter, node: Node, block: int) -> None:
     a, b, *others = node.inputs
     _, depth, height, width = graph.types[b].shape
     channels, rows = -depth % block, -height * width % block
@@ -60,16 +54,16 @@ def _align(graph: Graph, builder: GraphBuilder, node: Node, block: int) -> None:
     if any(_filler(graph, name) == zero for name, zero in deciding):
         channels = 0
     if channels:
-        a = padded_map(graph, builder, a, (channels, 0), zeros[0])
-        if zeros[0] * zeros[1]:
-            others[-1] = with_padding(graph, builder, others[-1], channels * zeros[0] * zeros[1])
+        a = padded_map(graph, a, (channels, 0), zeros[0])
+        others[-1] = with_padding(graph, graph, others[-1], channels * zeros[0] * zeros[1])
     if rows:
-        b = (not channels and _more_pixels(graph, builder, b, rows)) or _in_a_column(builder, b)
-    b = padded_map(graph, builder, b, (channels, -_num_pixels(builder, b) % block), zeros[1])
-    builder.copy_node(node, [a, b, *others])
+        b = (not channels and _more_pixels(graph, b, rows)) or _in_a_column(graph, b)
+    _, _, height, width = graph.types[b].shape
+    b = padded_map(graph, b, (channels, -height * width % block), zeros[1])
+    graph.replace(node, [a, b, *others])
 
 
-def _filler(graph: Graph, name: str) -> int | None:
+def _filler(graph: Dataflow, name: str) -> int | None:
     """What fills the last block of channels of a map that has no whole blocks, if it is known."""
     producer = graph.producers.get(source_of(graph, name)[0])
     if producer is None or not runs_on(producer.op, ACCELERATOR):
@@ -130,80 +124,66 @@ def check_fillers(graph: Graph, parts: Sequence[Graph], block: int) -> None:
         raise UnfitLayers(graph, errors)
 
 
-def _num_pixels(builder: GraphBuilder, name: str) -> int:
-    _, _, height, width = builder.types[name].shape
-    return height * width
-
-
-def _in_a_column(builder: GraphBuilder, name: str) -> str:
+def _in_a_column(graph: Rewriter, name: str) -> str:
     """The map with all pixels in one column, to which any number can be added."""
-    images, channels, height, width = builder.types[name].shape
+    images, channels, height, width = graph.types[name].shape
     if width == 1:
         return name
-    output = builder.fresh_name(f"{name}.column")
     shape = (images, channels, height * width, 1)
-    return builder.add("reshape", [name], {"shape": shape}, output=output)
+    return graph.add_fresh("reshape", [name], {"shape": shape}, base=f"{name}.column")
 
 
-def _more_pixels(graph: Graph, builder: GraphBuilder, name: str, count: int) -> str | None:
+def _more_pixels(graph: Rewriter, name: str, count: int) -> str | None:
     """The map, with `count` more pixels of any value, by the 1x1 convolution that computes it.
 
     The map may view groups of its channels as images. None if there is no such convolution, or
     something else reads its result.
     """
     shape = graph.types[name].shape
-    conv = graph.producers.get(name)
     chain = [name]
-    while conv is not None and conv.op == "reshape":
-        chain.append(conv.inputs[0])
-        conv = graph.producers.get(conv.inputs[0])
-    if conv is None or not is_pixelwise(graph, conv) or source_of(graph, name)[0] != chain[-1]:
+    while view := producer_of(graph, chain[-1], ("reshape",)):
+        chain.append(view.inputs[0])
+    conv = graph.producers.get(chain[-1])
+    if conv is None or not is_pixelwise(graph, conv):
         return None
-    if any(len(graph.users[item]) > 1 or item in graph.outputs for item in chain):
+    if not all(is_read_once(graph, item) for item in chain):
         return None
     if math.prod(graph.types[chain[-1]].shape[2:]) != math.prod(shape[2:]):
         return None  # Channels of a single pixel are viewed as pixels.
     x, *constants = conv.inputs
     attrs: dict[str, AttrValue] = {**conv.attrs, "pads": (0, 0, count, 0), "pad_value": 0}
-    output = builder.fresh_name(f"{conv.output}.rows")
-    operands = [_in_a_column(builder, x), *constants]
-    builder.add(conv.op, operands, attrs, output=output, name=conv.name)
-    grown, pixels = builder.types[output].shape, shape[2] * shape[3] + count
+    operands, base = [_in_a_column(graph, x), *constants], f"{conv.output}.rows"
+    output = graph.add_fresh(conv.op, operands, attrs, base=base, name=conv.name)
+    grown, pixels = graph.types[output].shape, shape[2] * shape[3] + count
     box = ((0, grown[0]), (0, grown[1]), (0, pixels - count), (0, 1))
-    builder.remember_part(output, conv.output, grown, box)
+    graph.remember_part(output, conv.output, grown, box)
     if len(chain) == 1:
         return output
-    view = builder.fresh_name(f"{name}.rows")
-    return builder.add("reshape", [output], {"shape": (*shape[:2], pixels, 1)}, output=view)
+    attrs = {"shape": (*shape[:2], pixels, 1)}
+    return graph.add_fresh("reshape", [output], attrs, base=f"{name}.rows")
 
 
-def with_padding(graph: Graph, builder: GraphBuilder, params: str, sum_of_zeros: int) -> str:
+def with_padding(graph: Dataflow, new: GraphEditor, params: str, sum_of_zeros: int) -> str:
     """The parameters of a product over more channels, whose zero points add up to a sum."""
     if not sum_of_zeros:
         return params
     values = graph.constant(params).copy()
     values[:, 0] += sum_of_zeros
-    return builder.constant(builder.fresh_name(f"{params}.blocks"), values)
+    return new.fresh_constant(f"{params}.blocks", values)
 
 
-def padded_map(
-    graph: Graph, builder: GraphBuilder, name: str, extra: tuple[int, int], value: int
-) -> str:
+def padded_map(graph: Rewriter, name: str, extra: tuple[int, int], value: int) -> str:
     """A map padded with `extra` channels and rows at its end, which hold `value`."""
     if not any(extra):
         return name
     if graph.is_constant(name):
         margins = [(0, 0), (0, extra[0]), (0, extra[1]), (0, 0)]
         filled = np.pad(graph.constant(name), margins, constant_values=value)
-        return builder.constant(builder.fresh_name(f"{name}.blocks"), filled)
-    output = builder.fresh_name(f"{name}.blocks")
-    same = builder.constant(builder.fresh_name(f"{output}.identity"), IDENTITY)
-    attrs: dict[str, AttrValue] = {
-        "pads": (0, 0, 0, 0, 0, *extra, 0),
-        "pad_value": value,
-        **UNCHANGED,
-    }
-    builder.add("q_pad", [name, same], attrs, output=output)
-    box = tuple((0, extent) for extent in builder.types[name].shape)
-    builder.remember_part(output, name, builder.types[output].shape, box)
+        return graph.fresh_constant(f"{name}.blocks", filled)
+    output = graph.fresh_name(f"{name}.blocks")
+    same = graph.fresh_constant(f"{output}.identity", IDENTITY)
+    pads = (0, 0, 0, 0, 0, *extra, 0)
+    graph.add("q_pad", [name, same], {"pads": pads, "pad_value": value, **UNCHANGED}, output=output)
+    box = tuple((0, extent) for extent in graph.types[name].shape)
+    graph.remember_part(output, name, graph.types[output].shape, box)
     return output

@@ -16,7 +16,7 @@ from daedal.compiler.graph.passes.layout.move_transposes import move_transposes
 from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
-from daedal.compiler.graph.selection import PIXELWISE, add_selection
+from daedal.compiler.graph.selection import add_selection
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.views import add_moved, is_in_order, source_of
 
@@ -101,7 +101,7 @@ class _Rewrite:
         state, new = node.inputs
         column = self._reshaped(new, (1, heads.new.size, 1, 1))
         rows = self._pixels(column, heads) if heads.axis == KEYS else self._turned(column, heads)
-        params = self._constant(f"{node.output}.params", IDENTITY)
+        params = self._builder.fresh_constant(f"{node.output}.params", IDENTITY)
         attrs = {"axis": heads.axis, "begin": whole(node.attrs, "begin")}
         operands = [state, rows, params]
         self._builder.add("q_append", operands, attrs, output=node.output, name=node.name)
@@ -124,13 +124,13 @@ class _Rewrite:
             **UNCHANGED,
         }
         operands = [
-            self._constant(f"{column}.identity", identity.astype(np.int8)[..., None]),
+            self._builder.fresh_constant(f"{column}.identity", identity.astype(np.int8)[..., None]),
             column,
-            self._constant(f"{column}.factor", np.zeros(1, dtype=np.int8)),
-            self._constant(f"{column}.params", IDENTITY),
+            self._builder.fresh_constant(f"{column}.factor", np.zeros(1, dtype=np.int8)),
+            self._builder.fresh_constant(f"{column}.params", IDENTITY),
         ]
-        output = self._fresh(f"{column}.turned")
-        self._builder.add("q_matmul", operands, attrs, output=output)
+        base = f"{column}.turned"
+        output = self._builder.add_fresh("q_matmul", operands, attrs, base=base)
         if is_in_order(heads.new_places):
             self._builder.remember_same(output, column)
         return output
@@ -153,12 +153,10 @@ class _Rewrite:
         column = self._selected(self._reshaped(root, (1, count, 1, 1)), channels, zeros[0])
         queries = self._reshaped(column, (*channels.shape, 1, 1))
         if heads.in_pixels:
-            attrs = {"pixels": heads.query_shape[1]}
-            output = self._fresh(f"{a}.rows")
-            queries = self._builder.add("images_to_pixels", [queries], attrs, output=output)
+            attrs, base = {"pixels": heads.query_shape[1]}, f"{a}.rows"
+            queries = self._builder.add_fresh("images_to_pixels", [queries], attrs, base=base)
         missing = (heads.lanes - width) * math.prod(zeros)
-        if missing:
-            others[-1] = with_padding(self._graph, self._builder, others[-1], missing)
+        others[-1] = with_padding(self._graph, self._builder, others[-1], missing)
         product = self._product(node, [queries, state, *others], heads.rows)
         shape = self._graph.types[node.output].shape
         back = np.argsort(heads.regrouped(shape).reshape(-1)).astype(np.int32).reshape(shape)
@@ -168,49 +166,30 @@ class _Rewrite:
         """The product of probabilities and values."""
         a, _, *others = node.inputs
         shape = self._graph.types[node.output].shape
-        queries = self._fresh(f"{a}.rows")
+        queries = self._builder.fresh_name(f"{a}.rows")
         order = heads.regrouped(self._graph.types[a].shape)
         assert add_moved(self._builder, a, order, queries), "it is a transpose"
         product = self._product(node, [queries, state, *others], heads.lanes)
         if heads.in_pixels:
-            output = self._fresh(f"{product}.images")
-            product = self._builder.add("pixels_to_images", [product], output=output)
+            base = f"{product}.images"
+            product = self._builder.add_fresh("pixels_to_images", [product], base=base)
         count = heads.heads * heads.queries
         column = self._reshaped(product, (1, count * heads.lanes, 1, 1))
         lanes = np.arange(count)[:, None] * heads.lanes + heads.own_lanes
         images, width, *_ = shape
         chosen = lanes.reshape(images, -1, width).transpose(0, 2, 1).reshape(-1)
-        output = self._fresh(f"{product}.own")
+        output = self._builder.fresh_name(f"{product}.own")
         own = add_selection(self._builder, column, chosen, output, output)
         self._builder.add("reshape", [own], {"shape": shape}, output=node.output)
 
     def _product(self, node: Node, operands: list[str], columns: int) -> str:
-        attrs = {**node.attrs, "columns": columns}
-        output = self._fresh(f"{node.output}.groups")
-        return self._builder.add(node.op, operands, attrs, output=output, name=node.name)
+        attrs, base = {**node.attrs, "columns": columns}, f"{node.output}.groups"
+        return self._builder.add_fresh(node.op, operands, attrs, base=base, name=node.name)
 
     def _selected(self, x: str, channels: Array, value: int) -> str:
         """The channels of a map of one pixel that are listed, and `value` for -1."""
-        listed = channels.reshape(-1)
-        matrix = np.zeros((len(listed), self._builder.types[x].shape[1], 1, 1), dtype=np.int8)
-        used = listed >= 0
-        matrix[used, listed[used]] = 1
-        rows = np.repeat(IDENTITY, len(listed), axis=0)
-        rows[~used, 0] = value
-        output = self._fresh(f"{x}.selected")
-        operands = [
-            x,
-            self._constant(f"{output}.select", matrix),
-            self._constant(f"{output}.params", rows),
-        ]
-        return self._builder.add("q_conv2d", operands, {**PIXELWISE, **UNCHANGED}, output=output)
+        output = self._builder.fresh_name(f"{x}.selected")
+        return add_selection(self._builder, x, channels.reshape(-1), output, value=value)
 
     def _reshaped(self, name: str, shape: tuple[int, ...]) -> str:
-        output = self._fresh(f"{name}.view")
-        return self._builder.add("reshape", [name], {"shape": shape}, output=output)
-
-    def _constant(self, name: str, values: Array) -> str:
-        return self._builder.constant(self._fresh(name), values)
-
-    def _fresh(self, base: str) -> str:
-        return self._builder.fresh_name(base)
+        return self._builder.add_fresh("reshape", [name], {"shape": shape}, base=f"{name}.view")

@@ -38,7 +38,7 @@ def _feed(graph: Rewriter, node: Node) -> None:
         operands = [source, other, *others]
         name = graph.add_fresh(node.op, operands, node.attrs, base=base, name=node.name)
         graph.add("reshape", [name], {"shape": shape}, output=node.output)
-    elif other != b:
+    else:
         graph.replace(node, [a, other, *others])
 
 

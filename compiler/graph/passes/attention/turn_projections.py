@@ -9,7 +9,7 @@ from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.integer_elementwise import UNARY
-from daedal.compiler.graph.rewrite import Rewriter, rewrite
+from daedal.compiler.graph.rewrite import Rewriter, walk
 from daedal.compiler.graph.selection import is_pixelwise
 from daedal.compiler.graph.views import add_moved, view_source
 
@@ -42,14 +42,11 @@ def turn_projections(graph: Graph, *, block: int) -> Graph:
 
     def turn(new: Rewriter, node: Node) -> None:
         a, b, *others = node.inputs
-        if node.output not in graph.types or b not in graph.types:
-            return
         if b not in turned:
             turned[b] = _Turn(graph, new, b, block).run() or b
-        if turned[b] != b:
-            new.replace(node, [a, turned[b], *others])
+        new.replace(node, [a, turned[b], *others])
 
-    return rewrite(graph, dict.fromkeys(MATMULS, turn))
+    return walk(graph, dict.fromkeys(MATMULS, turn))
 
 
 class _Turn:

@@ -4,15 +4,14 @@ import math
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.attention import MATMULS, masks_of
 from daedal.compiler.graph.ops.matmul import Q_MATMUL
 from daedal.compiler.graph.passes.layout.move_transposes import move_transposes
-from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
+from daedal.compiler.graph.rewrite import Rewriter, walk
 from daedal.compiler.graph.views import add_moved, view_ends, view_source
 
 __all__ = ["ungroup_queries"]
@@ -41,20 +40,10 @@ def ungroup_queries(graph: Graph) -> Graph:
 
 
 def _step(graph: Graph) -> Graph | None:
-    products = [node for node in graph.nodes if node.op in MATMULS]
-    shares = {node.output: share for node in products if (share := _share(graph, node)) > 1}
-    if not shares:
+    changed = walk(graph, dict.fromkeys(MATMULS, lambda new, node: _ungroup(graph, new, node)))
+    if changed is graph:
         return None
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        if node.output in shares:
-            _ungroup(graph, builder, node, shares[node.output])
-        else:
-            builder.copy_node(node)
-    graph = builder.finish(graph.outputs)
-    graph = eliminate_dead_code(simplify_reshapes(simplify_transposes(graph)))
-    return move_transposes(graph)
+    return move_transposes(simplify_reshapes(simplify_transposes(changed)))
 
 
 def _num_rows(graph: Graph) -> int:
@@ -98,22 +87,25 @@ def _num_heads(places: Array, shape: tuple[int, ...]) -> int:
     return rows // count if np.array_equal(places, grouped) else 1
 
 
-def _ungroup(graph: Graph, builder: GraphBuilder, node: Node, share: int) -> None:
+def _ungroup(graph: Graph, new: Rewriter, node: Node) -> None:
+    share = _share(graph, node)
+    if share == 1:
+        return
     a, *others = node.inputs
     images, channels, *pixels = graph.types[a].shape
     rows = math.prod(pixels) // share
     start: Array = np.arange(images * channels * share * rows, dtype=np.int32)
     order = start.reshape(images, channels, share, rows).transpose(0, 2, 1, 3)
-    split = builder.fresh_name(f"{a}.heads")
-    is_split = add_moved(builder, a, order.reshape(-1, channels, rows, 1), split)
+    split = new.fresh_name(f"{a}.heads")
+    is_split = add_moved(new, a, order.reshape(-1, channels, rows, 1), split)
     for mask in masks_of(node):
-        others[others.index(mask)] = _mask_of_heads(graph, builder, mask, images, rows)
-    heads = builder.fresh_name(f"{node.output}.heads")
-    builder.add(node.op, [split, *others], node.attrs, output=heads, name=node.name)
+        others[others.index(mask)] = _mask_of_heads(new, mask, images, rows)
+    base = f"{node.output}.heads"
+    heads = new.add_fresh(node.op, [split, *others], node.attrs, base=base, name=node.name)
     shape = graph.types[node.output].shape
     start = np.arange(math.prod(shape), dtype=np.int32)
     back = start.reshape(images, share, shape[1], rows).transpose(0, 2, 1, 3).reshape(shape)
-    assert is_split and add_moved(builder, heads, back, node.output), "both are transposes"
+    assert is_split and add_moved(new, heads, back, node.output), "both are transposes"
 
 
 def _is_for_heads(graph: Graph, mask: str) -> bool:
@@ -121,7 +113,7 @@ def _is_for_heads(graph: Graph, mask: str) -> bool:
     return graph.types[mask].shape[2:] == (1, 1) or graph.is_constant(mask)
 
 
-def _mask_of_heads(graph: Graph, builder: GraphBuilder, mask: str, images: int, rows: int) -> str:
+def _mask_of_heads(graph: Rewriter, mask: str, images: int, rows: int) -> str:
     """The mask of queries of so many images that are split into heads of `rows`."""
     count, keys, *pixels = graph.types[mask].shape
     if pixels == [1, 1]:
@@ -132,5 +124,4 @@ def _mask_of_heads(graph: Graph, builder: GraphBuilder, mask: str, images: int, 
     else:
         each = np.broadcast_to(values, (images, *values.shape[1:]))
         heads = each.transpose(0, 2, 1, 3).reshape(-1, keys, rows)
-    name = builder.fresh_name(f"{mask}.heads")
-    return builder.constant(name, np.ascontiguousarray(heads[..., None]))
+    return graph.fresh_constant(f"{mask}.heads", heads[..., None])

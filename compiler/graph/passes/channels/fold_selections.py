@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import sole_producer
 from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.ops.registry import whole
+from daedal.compiler.graph.rewrite import Rewriter
 from daedal.compiler.graph.selection import selected_channels
 
 __all__ = ["fold_selections"]
@@ -40,7 +41,7 @@ def fold_selections(graph: Graph, *, block_in: int, block_out: int) -> Graph:
 
     def step(graph: Graph) -> Graph | None:
         folded = _Fold(graph, block_in, block_out).run()
-        return None if len(folded.nodes) == len(graph.nodes) else folded
+        return None if folded is graph else folded
 
     return to_fixpoint("fold_selections", graph, step, lambda graph: len(graph.nodes))
 
@@ -50,7 +51,7 @@ class _Fold:
 
     def __init__(self, graph: Graph, block_in: int, block_out: int) -> None:
         self._graph = graph
-        self._builder = GraphBuilder(graph.name, graph)
+        self._new = Rewriter(graph, once=True)
         self._block_in, self._block_out = block_in, block_out
         self._selections = {
             node.output: channels
@@ -60,35 +61,26 @@ class _Fold:
         self._sources: dict[str, tuple[str, Array]] = {}
 
     def run(self) -> Graph:
-        self._builder.copy_inputs()
-        results = {
-            self._graph.producers[name].inputs[0]: name
-            for name in self._selections
-            if self._folds_into_producer(name)
-        }
-        for node in self._graph.nodes:
-            name = node.output
-            if name in results.values():
-                continue
-            if name in self._selections and self._folds_into_readers(name):
-                source, channels = node.inputs[0], self._selections[name]
-                if source in self._sources:
-                    source, order = self._sources[source]
-                    channels = order[channels]
-                self._sources[name] = source, channels
-            elif name in results or (node.inputs and node.inputs[0] in self._sources):
-                self._add_conv(node, results.get(name))
-            else:
-                self._builder.copy_node(node)
-        return self._builder.finish(self._graph.outputs)
+        return self._new.run({"q_conv2d": lambda _, node: self._fold(node)})
+
+    def _fold(self, node: Node) -> None:
+        name, source = node.output, node.inputs[0]
+        if name in self._selections and self._folds_into_producer(name):
+            self._add_conv(self._graph.producers[source], name)
+        elif name in self._selections and self._folds_into_readers(name):
+            channels = self._selections[name]
+            if source in self._sources:
+                source, order = self._sources[source]
+                channels = order[channels]
+            self._sources[name] = source, channels
+        elif source in self._sources:
+            self._add_conv(node, name)
 
     def _folds_into_producer(self, name: str) -> bool:
         """Whether the selection `name` can be folded into the outputs of its producer."""
         source = self._graph.producers[name].inputs[0]
-        conv = self._graph.producers.get(source)
-        if conv is None or conv.op != "q_conv2d" or source in self._selections:
-            return False
-        if source in self._graph.outputs or len(self._graph.users[source]) > 1:
+        conv = sole_producer(self._graph, source, ("q_conv2d",))
+        if conv is None or source in self._selections:
             return False
         shape = self._graph.types[conv.inputs[0]].shape
         now = self._products(conv)
@@ -132,27 +124,25 @@ class _Fold:
         blocks = -(-ins // self._block_in) * -(-outs // self._block_out)
         return blocks * images * math.prod(extents) * math.prod(kernel)
 
-    def _add_conv(self, conv: Node, wanted: str | None) -> None:
-        """Add `conv` with reordered inputs and, for the selection `wanted`, reordered outputs."""
+    def _add_conv(self, conv: Node, output: str) -> None:
+        """Add `conv` with reordered inputs and, if `output` is a selection, reordered outputs."""
         x, weights_name, params_name = conv.inputs
         weights, params = (self._graph.constant(name) for name in (weights_name, params_name))
         attrs = dict(conv.attrs)
         if x in self._sources:
             x, channels = self._sources[x]
-            wide = np.zeros((len(weights), self._builder.types[x].shape[1], *weights.shape[2:]))
+            wide = np.zeros((len(weights), self._new.types[x].shape[1], *weights.shape[2:]))
             wide[:, channels] = weights
             weights = wide.astype(np.int8)
-        if wanted is not None:
-            order = self._selections[wanted]
+        if output != conv.output:
+            order = self._selections[output]
             weights, params = _dense(weights, whole(attrs, "groups"))[order], params[order]
             attrs["groups"] = 1
         operands = [
-            self._builder.constant(self._builder.fresh_name(f"{name}.selected"), values)
+            self._new.fresh_constant(f"{name}.selected", values)
             for name, values in ((weights_name, weights), (params_name, params))
         ]
-        self._builder.add(
-            conv.op, [x, *operands], attrs, output=wanted or conv.output, name=conv.name
-        )
+        self._new.add(conv.op, [x, *operands], attrs, output=output, name=conv.name)
 
 
 def _dense(weights: Array, groups: int) -> Array:

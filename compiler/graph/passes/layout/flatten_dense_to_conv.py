@@ -70,8 +70,8 @@ class _Rewrite:
         maps = self._as_map(x) if source is None else self._as_old(source)
         _, *extents = self._builder.types[maps].shape
         weights = self._graph.constant(w)
-        kernel = self._builder.constant(
-            self._builder.fresh_name(f"{w}.map"), weights.reshape(weights.shape[0], *extents)
+        kernel = self._builder.fresh_constant(
+            f"{w}.map", weights.reshape(weights.shape[0], *extents)
         )
         attrs: dict[str, AttrValue] = {**PIXELWISE, **node.attrs}
         self._define_map(node, "q_conv2d", [maps, kernel, params], attrs)
@@ -134,9 +134,8 @@ class _Rewrite:
         if name in self._computed and self._builder.types[source].shape == wanted:
             return source
         if (name, wanted) not in self._lifted:
-            output = self._builder.fresh_name(f"{name}.map")
-            self._lifted[name, wanted] = self._builder.add(
-                "reshape", [source], {"shape": wanted}, output=output
+            self._lifted[name, wanted] = self._builder.add_fresh(
+                "reshape", [source], {"shape": wanted}, base=f"{name}.map"
             )
         return self._lifted[name, wanted]
 

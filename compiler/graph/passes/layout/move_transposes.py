@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
@@ -17,6 +16,7 @@ from daedal.compiler.graph.ops.registry import ints, runs_on
 from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
+from daedal.compiler.graph.rewrite import Rewriter, Rule
 from daedal.compiler.graph.views import add_moved, is_in_order, source_of, view_ends
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -51,9 +51,7 @@ def move_transposes(graph: Graph) -> Graph:
 
 def _step(graph: Graph) -> Graph | None:
     moved = _Move(graph).run()
-    if moved is None:
-        return None
-    return eliminate_dead_code(simplify_reshapes(simplify_transposes(moved)))
+    return None if moved is graph else simplify_reshapes(simplify_transposes(moved))
 
 
 def _out_of_order(graph: Graph) -> tuple[int, ...]:
@@ -86,31 +84,18 @@ class _Move:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._builder = GraphBuilder(graph.name, graph)
-        self._moved = False
+        self._new = Rewriter(graph, once=True)
         self._hoisted: set[str] = set()
 
-    def run(self) -> Graph | None:
-        """The new graph; None if nothing can be moved."""
-        self._builder.copy_inputs()
-        for node in self._graph.nodes:
-            mark = self._builder.mark()
-            done = False
-            if node.op in ELEMENTWISE:
-                done = self._sink(node)
-                if not done and (done := self._hoist(node)):
-                    self._hoisted.add(node.output)
-            elif node.op in _BY_PIXELS:
-                done = self._sink_rows(node)
-            elif node.op == "q_slice":
-                done = self._sink_slice(node)
-            elif node.op == "q_pad":
-                done = self._sink_pad(node)
-            if not done:
-                self._builder.rewind(mark)
-                self._builder.copy_node(node)
-            self._moved |= done
-        return self._builder.finish(self._graph.outputs) if self._moved else None
+    def run(self) -> Graph:
+        """The new graph; the old one if nothing can be moved."""
+        rules: dict[str, Rule] = {
+            **dict.fromkeys(ELEMENTWISE, lambda _, node: self._sink(node) or self._hoist(node)),
+            **dict.fromkeys(_BY_PIXELS, lambda _, node: self._sink_rows(node)),
+            "q_slice": lambda _, node: self._sink_slice(node),
+            "q_pad": lambda _, node: self._sink_pad(node),
+        }
+        return self._new.run(rules)
 
     def _data(self, node: Node) -> list[str]:
         """The operands that are maps, without table and parameters."""
@@ -158,7 +143,10 @@ class _Move:
             return False
         operands = [self._reordered(name, first) for name in data]
         back = np.argsort(first.reshape(-1)).astype(first.dtype)
-        return all(operands) and self._add(node, operands, back.reshape(self._shape(node)))
+        if not (all(operands) and self._add(node, operands, back.reshape(self._shape(node)))):
+            return False
+        self._hoisted.add(node.output)
+        return True
 
     def _sink_rows(self, node: Node) -> bool:
         """Compute an operator over the channels of each pixel on the map behind its operand, if
@@ -201,9 +189,9 @@ class _Move:
             "ends": tuple(int(axis[-1]) + 1 for axis in kept),
             "steps": tuple(strides),
         }
-        name = self._builder.fresh_name(f"{node.output}.map")
-        self._builder.add(node.op, [found[0], params], attrs, output=name, name=node.name)
-        return add_moved(self._builder, name, local, node.output)
+        base = f"{node.output}.map"
+        name = self._new.add_fresh(node.op, [found[0], params], attrs, base=base, name=node.name)
+        return add_moved(self._new, name, local, node.output)
 
     def _sink_pad(self, node: Node) -> bool:
         """Add the rows of a matrix (N, rows, 1, C) as pixels of the map (N, C, rows, 1) that it
@@ -218,27 +206,26 @@ class _Move:
         turned = np.arange(images * depth * rows).reshape(images, depth, rows).transpose(0, 2, 1)
         if not np.array_equal(places().reshape(turned.shape), turned):
             return False
-        operand = self._builder.fresh_name(f"{node.output}.operand")
-        self._builder.add("reshape", [root], {"shape": (images, depth, rows, 1)}, output=operand)
+        base, shape = f"{node.output}.operand", (images, depth, rows, 1)
+        operand = self._new.add_fresh("reshape", [root], {"shape": shape}, base=base)
         attrs = {**node.attrs, "pads": (0, 0, pads[1], 0, 0, 0, pads[5], 0)}
-        name = self._builder.fresh_name(f"{node.output}.map")
-        self._builder.add(node.op, [operand, params], attrs, output=name, name=node.name)
+        base = f"{node.output}.map"
+        name = self._new.add_fresh(node.op, [operand, params], attrs, base=base, name=node.name)
         total = pads[1] + rows + pads[5]
         order = np.arange(images * depth * total, dtype=np.int32).reshape(images, depth, total)
         places_of = order.transpose(0, 2, 1).reshape(self._shape(node))
-        return add_moved(self._builder, name, places_of, node.output)
+        return add_moved(self._new, name, places_of, node.output)
 
     def _reordered(self, name: str, order: Array) -> str:
         """`name` with its elements in `order`; "" if views cannot do it."""
-        output = self._builder.fresh_name(f"{name}.ordered")
-        return output if add_moved(self._builder, name, order, output) else ""
+        output = self._new.fresh_name(f"{name}.ordered")
+        return output if add_moved(self._new, name, order, output) else ""
 
     def _add(self, node: Node, operands: list[str], places: Array) -> bool:
         """Add the operator on `operands`, and its old result, which has the elements `places`."""
-        name = self._builder.fresh_name(f"{node.output}.map")
-        others = node.inputs[len(operands) :]
-        self._builder.add(node.op, [*operands, *others], node.attrs, output=name, name=node.name)
-        return add_moved(self._builder, name, places, node.output)
+        base, inputs = f"{node.output}.map", [*operands, *node.inputs[len(operands) :]]
+        name = self._new.add_fresh(node.op, inputs, node.attrs, base=base, name=node.name)
+        return add_moved(self._new, name, places, node.output)
 
     def _shape(self, node: Node) -> tuple[int, ...]:
         return self._graph.types[node.output].shape

@@ -143,8 +143,7 @@ class _Rewrite:
         kind = self._graph.types[name]
         assert kind.shape[0] == 1
         attrs = {"begins": (0, begin, 0, 0), "ends": (1, end, *kind.shape[2:])}
-        view = self._builder.fresh_name(f"{name}.channels")
-        self._builder.add("slice_view", [name], attrs, output=view)
+        view = self._builder.add_fresh("slice_view", [name], attrs, base=f"{name}.channels")
         box = tuple(zip(attrs["begins"], attrs["ends"], strict=True))
         self._builder.remember_part(name, view, kind.shape, box)
         run = run_of_blocks(kind, attrs["begins"], attrs["ends"])
@@ -165,7 +164,7 @@ class _Rewrite:
     def _part(self, node: Node, name: str, rows: Array, finish: Attrs) -> str:
         """A copy of `name`, with parameters that change nothing, for the concat `node`."""
         part = self._builder.fresh_name(f"{name}.part")
-        params = self._builder.constant(self._builder.fresh_name(f"{part}.params"), rows)
+        params = self._builder.fresh_constant(f"{part}.params", rows)
         attrs = {key: finish[key] for key in REQUANTIZE_ATTRS}
         self._builder.add("q_requantize", [name, params], attrs, output=part, name=node.name)
         self._builder.remember_same(name, part)

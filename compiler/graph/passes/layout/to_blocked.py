@@ -226,11 +226,9 @@ class _Blocking:
         a, b, factor, params = node.inputs
         operands = [self._by_pixel(a), self._by_pixel(b), self._block_factor(node, factor)]
         operands.append(self._block_params(node, params))
-        rows = self._builder.fresh_name(f"{node.output}.rows")
-        self._builder.add(node.op, operands, node.attrs, output=rows, name=node.name)
-        plain = self._builder.fresh_name(f"{rows}.plain")
-        shape = self._graph.types[node.output].shape
-        self._builder.add("unpack", [rows], output=plain)
+        base, shape = f"{node.output}.rows", self._graph.types[node.output].shape
+        rows = self._builder.add_fresh(node.op, operands, node.attrs, base=base, name=node.name)
+        plain = self._builder.add_fresh("unpack", [rows], base=f"{rows}.plain")
         self._builder.add("reshape", [plain], {"shape": shape}, output=node.output)
 
     def _by_pixel(self, name: str) -> str:
@@ -243,10 +241,9 @@ class _Blocking:
             return self._define(name, packed, TensorType(shape, "int8", layout))
         column = self._as_plain(name)
         if width > 1:
-            view = self._builder.fresh_name(f"{name}.column")
-            column = self._builder.add("reshape", [column], {"shape": shape}, output=view)
-        output = self._builder.fresh_name(f"{name}.pixels")
-        return self._builder.add("pack_pixels", [column], attrs, output=output)
+            base = f"{name}.column"
+            column = self._builder.add_fresh("reshape", [column], {"shape": shape}, base=base)
+        return self._builder.add_fresh("pack_pixels", [column], attrs, base=f"{name}.pixels")
 
     def _block_weights_of_attention(self, node: Node) -> list[str]:
         """Operands of attention's weights; keys that fill up a block are masked."""
@@ -329,9 +326,9 @@ class _Blocking:
             type_ = TensorType(plain.shape, dtype, self._activations)
             self._blocked[name] = self._define(name, packed, type_)
         elif name not in self._blocked:
-            output = self._builder.fresh_name(f"{name}.blocked")
             attrs = {"batch": self._activations.batch, "block": self._activations.block}
-            self._blocked[name] = self._builder.add("pack", [name], attrs, output=output)
+            base = f"{name}.blocked"
+            self._blocked[name] = self._builder.add_fresh("pack", [name], attrs, base=base)
         return self._blocked[name]
 
     def _as_plain(self, name: str) -> str:
@@ -411,7 +408,7 @@ class _Blocking:
         return self._define(name, np.repeat(rows[:, None, :], lanes, axis=1))
 
     def _define(self, name: str, array: Array, type_: TensorType | None = None) -> str:
-        return self._builder.constant(self._builder.fresh_name(f"{name}.blocked"), array, type_)
+        return self._builder.fresh_constant(f"{name}.blocked", array, type_)
 
     def _block_maps(self, node: Node) -> list[str]:
         """The operands of an operator without parameters."""

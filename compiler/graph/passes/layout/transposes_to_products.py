@@ -39,9 +39,7 @@ def transposes_to_products(graph: Graph) -> Graph:
             root = _exchanged(graph, name)
             if root is not None and name not in turned:
                 turned[name] = _product(graph, name, root)
-        operands = tuple(turned.get(name, name) for name in node.inputs)
-        if operands != node.inputs:
-            graph.replace(node, operands)
+        graph.replace(node, [turned.get(name, name) for name in node.inputs])
 
     return rewrite(
         graph, dict.fromkeys((op.name for op in list_ops() if ACCELERATOR in op.targets), turn)

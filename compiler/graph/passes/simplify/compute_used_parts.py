@@ -212,15 +212,14 @@ class _Rewrite:
         (axis,) = axes
         size = int(np.prod(kind.shape[:axis]))
         shape = (1, size, kind.shape[axis], int(np.prod(kind.shape[axis + 1 :])))
-        view = self._builder.fresh_name(f"{output}.view")
-        self._builder.add("reshape", [name], {"shape": shape}, output=view)
+        view = self._builder.add_fresh("reshape", [name], {"shape": shape}, base=f"{output}.view")
         cut = self._builder.fresh_name(f"{output}.cut")
         self._add_cut(view, ((0, 1), (0, size), part[axis], (0, shape[3])), cut)
         return self._builder.add("reshape", [cut], {"shape": box_shape(part)}, output=output)
 
     def _add_cut(self, name: str, part: Box, output: str) -> str:
         kept = UNCHANGED_WIDE if is_wide(self._builder.types[name]) else UNCHANGED
-        params = self._builder.constant(self._builder.fresh_name(f"{output}.params"), IDENTITY)
+        params = self._builder.fresh_constant(f"{output}.params", IDENTITY)
         begins, ends = (tuple(axis[k] for axis in part) for k in (0, 1))
         attrs: Attrs = {"begins": begins, "ends": ends, "steps": (1,) * len(part), **kept}
         return self._builder.add("q_slice", [name, params], attrs, output=output)

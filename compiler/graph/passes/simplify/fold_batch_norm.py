@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from daedal.common.errors import ModelError
-from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import first_behind, producer_of, sole_producer
 from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.batch_norm import gain_and_offset
@@ -15,6 +15,7 @@ from daedal.compiler.graph.passes.lowering.quantized_weights import (
     real_constant,
     weight_axis,
 )
+from daedal.compiler.graph.rewrite import Rewriter, walk
 
 __all__ = ["fold_batch_norm"]
 
@@ -67,28 +68,23 @@ def fold_batch_norm(graph: Graph) -> Graph:
 
         y = conv2d(x, dequantize(w_q * sign(gain), s * |gain|, 0), b * gain + offset)
     """
-    return to_fixpoint("fold_batch_norm", graph, _step, lambda graph: len(_norms(graph)))
+    return to_fixpoint("fold_batch_norm", graph, _step, _num_norms)
 
 
-def _norms(graph: Graph) -> list[Node]:
-    return [node for node in graph.nodes if node.op == "batch_norm"]
+def _num_norms(graph: Graph) -> int:
+    return sum(node.op == "batch_norm" for node in graph.nodes)
 
 
 def _step(graph: Graph) -> Graph | None:
     """Replace every batch norm that can be now; those behind one wait for the next step."""
-    found = [_match(graph, node) for node in _norms(graph)]
-    folds = {fold.norm.output: fold for fold in found if fold is not None}
-    if not folds:
-        return None
-    absorbed = {fold.layer.output for fold in folds.values() if fold.layer is not None}
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
-    for node in graph.nodes:
-        if node.output in folds:
-            _add_layer(builder, folds[node.output])
-        elif node.output not in absorbed:
-            builder.copy_node(node)
-    return builder.finish(graph.outputs)
+
+    def fold(new: Rewriter, norm: Node) -> None:
+        found = _match(graph, norm)
+        if found is not None:
+            _add_layer(new, found)
+
+    folded = walk(graph, {"batch_norm": fold})
+    return None if folded is graph else folded
 
 
 def _match(graph: Graph, norm: Node) -> _Fold | None:
@@ -105,15 +101,11 @@ def _match(graph: Graph, norm: Node) -> _Fold | None:
     if step is not None and graph.types[norm.output].rank == 4:
         weights = (np.sign(gain) * _LARGEST).astype(np.int64).reshape(-1, 1, 1, 1)
         return _bounded(_Fold(norm, None, weights, np.abs(gain) / _LARGEST, offset), step)
-    layer = graph.producers.get(norm.inputs[0])
-    if layer is None or layer.op not in _LAYERS or not _reads_alone(graph, norm, layer):
+    layer = sole_producer(graph, norm.inputs[0], _LAYERS)
+    if layer is None:
         return None
     step = _step_of(graph, layer.inputs[0])
     return None if step is None else _match_layer(graph, norm, layer, gain, offset, step)
-
-
-def _reads_alone(graph: Graph, norm: Node, layer: Node) -> bool:
-    return len(graph.users[layer.output]) == 1 and layer.output not in graph.outputs
 
 
 def _match_layer(
@@ -152,7 +144,7 @@ def _bounded(fold: _Fold, step: float) -> _Fold:
     return _Fold(fold.norm, fold.layer, weights, scales, fold.bias)
 
 
-def _add_layer(builder: GraphBuilder, fold: _Fold) -> None:
+def _add_layer(graph: Rewriter, fold: _Fold) -> None:
     """Add the layer; its result has the name of the batch norm's."""
     name = fold.norm.output
     op, axis = "conv2d", 0
@@ -165,20 +157,18 @@ def _add_layer(builder: GraphBuilder, fold: _Fold) -> None:
     if fold.layer is not None:
         op, attrs, axis = fold.layer.op, dict(fold.layer.attrs), weight_axis(fold.layer)
     source = fold.norm if fold.layer is None else fold.layer
-
-    def define(role: str, value: Array) -> str:
-        return builder.constant(builder.fresh_name(f"{name}.{role}"), value)
-
     zeros = _zero_points(fold.weights)
+    values = np.moveaxis(fold.weights + zeros, 0, axis).astype(np.int8)
     quantized = [
-        define("weights", np.moveaxis(fold.weights + zeros, 0, axis).astype(np.int8)),
-        define("scales", fold.scales.astype(np.float32)),
-        define("zero_points", zeros.reshape(-1).astype(np.int8)),
+        graph.fresh_constant(f"{name}.weights", values),
+        graph.fresh_constant(f"{name}.scales", fold.scales.astype(np.float32)),
+        graph.fresh_constant(f"{name}.zero_points", zeros.reshape(-1).astype(np.int8)),
     ]
-    weights = builder.fresh_name(f"{name}.dequantized")
-    builder.add("dequantize", quantized, {"axis": axis}, output=weights)
-    operands = [source.inputs[0], weights, define("bias", fold.bias.astype(np.float32))]
-    builder.add(op, operands, attrs, output=name, name=source.name)
+    base = f"{name}.dequantized"
+    weights = graph.add_fresh("dequantize", quantized, {"axis": axis}, base=base)
+    bias = graph.fresh_constant(f"{name}.bias", fold.bias.astype(np.float32))
+    operands = [source.inputs[0], weights, bias]
+    graph.add(op, operands, attrs, output=name, name=source.name)
 
 
 def _zero_points(weights: Array) -> Array:
@@ -191,10 +181,8 @@ def _zero_points(weights: Array) -> Array:
 
 def _step_of(graph: Graph, tensor: str) -> float | None:
     """The scale of the int8 tensor that a float one is dequantized from, or None."""
-    node = graph.producers.get(tensor)
-    while node is not None and node.op in _ON_GRID:
-        node = graph.producers.get(node.inputs[0])
-    if node is None or node.op != "dequantize" or graph.is_constant(node.inputs[0]):
+    node = producer_of(graph, first_behind(graph, tensor, _ON_GRID), ("dequantize",))
+    if node is None or graph.is_constant(node.inputs[0]):
         return None
     return _scale(graph, node)
 
