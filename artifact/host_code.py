@@ -32,7 +32,9 @@ BUFFER_BYTES = {
 LEVEL_MACHINES = {
     "x86-64": "x86_64",
     "x86-64-v3": "x86_64",
+    "x86-64-v3-vnni": "x86_64",
     "x86-64-v4": "x86_64",
+    "x86-64-v4-vnni": "x86_64",
     "aarch64": "aarch64",
 }
 """The processor, in ELF's terms (`artifact.object_file`), of each level in `native.levels`."""

@@ -1,7 +1,8 @@
 """Levels of a processor: sets of features that object code may rely on.
 
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement,
-"Micro-Architecture Levels"; LLVM has a processor of each name.
+"Micro-Architecture Levels"; LLVM has a processor of each name. Levels with `VNNI` are ours: they
+add the instructions for products of 8 and 16 bits, which no level of that document has.
 """
 
 from collections.abc import Collection
@@ -9,13 +10,18 @@ from collections.abc import Collection
 from daedal.common.errors import UserError
 from daedal.native.cpu import Cpu, host_cpu
 
-__all__ = ["LEVELS", "host_level", "level_cpu", "level_to_run"]
+__all__ = ["LEVELS", "VNNI", "host_level", "level_cpu", "level_to_run"]
 
 _V3 = frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"])
 _V4 = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
 
+VNNI = "-vnni"
+"""Ends the names of levels with products of integers that are added up in one instruction."""
+
 LEVELS: dict[str, frozenset[str]] = {
+    f"x86-64-v4{VNNI}": _V4 | {"avx512vnni"},
     "x86-64-v4": _V4,
+    f"x86-64-v3{VNNI}": _V3 | {"avxvnni"},
     "x86-64-v3": _V3,
     "x86-64": frozenset(),
     "aarch64": frozenset(),
@@ -27,7 +33,7 @@ _TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu"}
 
 def level_cpu(level: str) -> Cpu:
     """The processor that code of a level is compiled for."""
-    name = "generic" if level in _TRIPLES else level
+    name = "generic" if level in _TRIPLES else level.removesuffix(VNNI)
     triple = _TRIPLES.get(level, "x86_64-unknown-linux-gnu")
     return Cpu(triple, name, LEVELS[level])
 

@@ -98,7 +98,7 @@ class Functions:
 
 
 def _registers(level: str) -> Registers:
-    return WIDEST if level == "x86-64-v4" else NARROW
+    return WIDEST if level.startswith("x86-64-v4") else NARROW
 
 
 def _nanoseconds(kernel: Kernel, *, tiled: bool) -> int:

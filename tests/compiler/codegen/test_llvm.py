@@ -16,7 +16,7 @@ from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.intrinsics import INTRINSICS
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.native.codegen import assembly_text
-from daedal.native.levels import level_cpu
+from daedal.native.levels import LEVELS, VNNI, level_cpu
 from tests.support.machine_code import run_machine_code
 from tests.support.tensor_programs import inputs_of, matmul, stencil
 
@@ -176,6 +176,20 @@ def test_pairs_are_one_instruction(level: str) -> None:
     assembly = assembly_text(text, level_cpu(level))
     assert PAIRS[level] in assembly
     assert level == "aarch64" or "pmulld" not in assembly
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level.endswith(VNNI)])
+def test_pairs_are_added_in_the_same_instruction(level: str) -> None:
+    a, b = (te.placeholder((16, 2), "int16", f"x{number}") for number in range(2))
+    c = te.placeholder((16,), "int32", "x2")
+
+    def total(i: Expr) -> Expr:
+        return c[i] + te.dot_pairs((a[i, 0], a[i, 1]), (b[i, 0], b[i, 1]))
+
+    y = te.compute((16,), total, "y")
+    text = function_text(schedule_map(te.create_prim_func([a, b, c], [y]), "y"), "tested")
+    assembly = assembly_text(text, level_cpu(level))
+    assert "vpdpwssd" in assembly and "vpmaddwd" not in assembly
 
 
 @pytest.mark.parametrize("optimized", [False, True])

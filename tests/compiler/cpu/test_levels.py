@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from daedal.compiler.cpu.build import build_host_code
 from daedal.native.levels import LEVELS, host_level, level_to_run
 
-MACHINES = {"x86-64": 0x3E, "x86-64-v3": 0x3E, "x86-64-v4": 0x3E, "aarch64": 0xB7}
+MACHINES = {level: 0xB7 if level == "aarch64" else 0x3E for level in LEVELS}
 """``e_machine``. Source: System V ABI, ELF header; ELF for the Arm 64-bit Architecture."""
 
 
