@@ -1,7 +1,10 @@
-"""Selections of channels: 1x1 convolutions by a matrix of zeros and ones, which change no value.
+"""Products with matrices of zeros and ones, which change no value: selections of channels by 1x1
+convolutions, and transposes.
 
 Only a matrix product can move data between lanes, so this is how the accelerator permutes channels.
 """
+
+from math import prod
 
 import numpy as np
 
@@ -11,7 +14,7 @@ from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.ops.registry import whole
 
-__all__ = ["PIXELWISE", "add_selection", "is_pixelwise", "selected_channels"]
+__all__ = ["PIXELWISE", "add_selection", "add_transposed", "is_pixelwise", "selected_channels"]
 
 PIXELWISE: dict[str, AttrValue] = {
     "strides": (1, 1),
@@ -45,6 +48,24 @@ def add_selection(
     params = builder.fresh_constant(f"{output}.params", rows)
     attrs = {**PIXELWISE, **UNCHANGED}
     return builder.add("q_conv2d", [x, weights, params], attrs, output=output, name=name)
+
+
+def add_transposed(builder: GraphEditor, x: str, identity: Array, base: str) -> str:
+    """Add the map `x` with its pixels as channels. Pixel m of the result is row m of `identity`,
+    int8 (images, channels, rows), times the channels of each pixel."""
+    attrs: dict[str, AttrValue] = {
+        "zero_point_a": 0,
+        "zero_point_b": 0,
+        "columns": prod(builder.types[x].shape[2:]),
+        **UNCHANGED,
+    }
+    operands = [
+        builder.fresh_constant(f"{base}.identity", identity[..., None]),
+        x,
+        builder.fresh_constant(f"{base}.factor", np.zeros(1, dtype=np.int8)),
+        builder.fresh_constant(f"{base}.params", IDENTITY),
+    ]
+    return builder.add_fresh("q_matmul", operands, attrs, base=f"{base}.turned")
 
 
 def selected_channels(graph: Dataflow, node: Node) -> Array | None:

@@ -7,16 +7,16 @@ import numpy as np
 from daedal.common.errors import ModelError
 from daedal.compiler.graph.attention_heads import KEYS, AttentionHeads
 from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
+from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.append import has_states
-from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
+from daedal.compiler.graph.ops.integer import IDENTITY
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.attention.align_matmul import with_padding
 from daedal.compiler.graph.passes.layout.move_transposes import move_transposes
 from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
-from daedal.compiler.graph.selection import add_selection
+from daedal.compiler.graph.selection import add_selection, add_transposed
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.views import add_moved, is_in_order, source_of
 
@@ -117,20 +117,7 @@ class _Rewrite:
         """The new channel of every pixel: each is a row of the identity times the channels."""
         channels = np.arange(heads.new.size).reshape(1, -1, 1)
         identity = channels == heads.new_places[:, None]
-        attrs: dict[str, AttrValue] = {
-            "zero_point_a": 0,
-            "zero_point_b": 0,
-            "columns": 1,
-            **UNCHANGED,
-        }
-        operands = [
-            self._builder.fresh_constant(f"{column}.identity", identity.astype(np.int8)[..., None]),
-            column,
-            self._builder.fresh_constant(f"{column}.factor", np.zeros(1, dtype=np.int8)),
-            self._builder.fresh_constant(f"{column}.params", IDENTITY),
-        ]
-        base = f"{column}.turned"
-        output = self._builder.add_fresh("q_matmul", operands, attrs, base=base)
+        output = add_transposed(self._builder, column, identity.astype(np.int8), column)
         if is_in_order(heads.new_places):
             self._builder.remember_same(output, column)
         return output

@@ -3,10 +3,11 @@
 import numpy as np
 
 from daedal.compiler.graph.dataflow import Dataflow
-from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
-from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, is_wide
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.ops.registry import list_ops
 from daedal.compiler.graph.rewrite import Rewriter, rewrite
+from daedal.compiler.graph.selection import add_transposed
 from daedal.compiler.graph.views import view_source
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -38,7 +39,9 @@ def transposes_to_products(graph: Graph) -> Graph:
         for name in node.inputs:
             root = _exchanged(graph, name)
             if root is not None and name not in turned:
-                turned[name] = _product(graph, name, root)
+                images, channels, *_ = graph.types[root].shape
+                ones = np.tile(np.eye(channels, dtype=np.int8), (images, 1, 1))
+                turned[name] = add_transposed(graph, root, ones, name)
         graph.replace(node, [turned.get(name, name) for name in node.inputs])
 
     return rewrite(
@@ -58,22 +61,3 @@ def _exchanged(graph: Dataflow, name: str) -> str | None:
         return None
     start: Array = np.arange(places.size, dtype=places.dtype).reshape(images, channels, -1)
     return root if np.array_equal(places[..., 0], start.transpose(0, 2, 1)) else None
-
-
-def _product(graph: Rewriter, name: str, root: str) -> str:
-    """Multiply the map `root` with the identity."""
-    images, channels, height, width = graph.types[root].shape
-    ones = np.broadcast_to(np.eye(channels, dtype=np.int8), (images, channels, channels))
-    attrs: dict[str, AttrValue] = {
-        "zero_point_a": 0,
-        "zero_point_b": 0,
-        "columns": height * width,
-        **UNCHANGED,
-    }
-    operands = [
-        graph.fresh_constant(f"{name}.identity", ones[..., None]),
-        root,
-        graph.fresh_constant(f"{name}.factor", np.zeros(1, dtype=np.int8)),
-        graph.fresh_constant(f"{name}.params", IDENTITY),
-    ]
-    return graph.add_fresh("q_matmul", operands, attrs, base=f"{name}.turned")

@@ -1,8 +1,8 @@
 """Common subexpression elimination, for nodes and for equal constants."""
 
-from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import runs_on
+from daedal.compiler.graph.rewrite import Rewriter, walk
 from daedal.compiler.graph.same_elements import is_host_view
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -31,21 +31,19 @@ def eliminate_common_subexpressions(graph: Graph) -> Graph:
         y = q_requantize(x, p) ...
         a = q_add(y, y, r) ...
     """
-    builder = GraphBuilder(graph.name, graph)
-    builder.copy_inputs()
     first = _equal_constants(graph)
     known: dict[object, str] = {}
-    for node in graph.nodes:
+
+    def merge(new: Rewriter, node: Node) -> None:
         inputs = tuple(first.get(name, name) for name in node.inputs)
-        if not _mergeable(graph, node):
-            builder.copy_node(node, inputs)
-            continue
         kind = (node.op, inputs, tuple(sorted(node.attrs.items())))
-        if kind in known:
-            first[node.output] = known[kind]
+        same = known.setdefault(kind, node.output) if _mergeable(graph, node) else node.output
+        if same == node.output:
+            new.replace(node, inputs)
         else:
-            known[kind] = builder.copy_node(node, inputs)
-    return builder.finish(graph.outputs)
+            new.substitute(node.output, same)
+
+    return walk(graph, dict.fromkeys((node.op for node in graph.nodes), merge))
 
 
 def _equal_constants(graph: Graph) -> dict[str, str]:
