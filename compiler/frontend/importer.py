@@ -22,7 +22,6 @@ from daedal.compiler.frontend.tensor_types import tensor_names
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.types import TensorType
-from daedal.compiler.ops.onnx.table import ELEMENTWISE
 
 __all__ = ["load_onnx"]
 
@@ -118,6 +117,9 @@ def _import_node(
     if proto.op_type not in _NEVER_FOLDED and foreign.fold(proto):
         return
     if importer is None:
+        # Expressions read nodes of this package, so it cannot import them first.
+        from daedal.compiler.ops.onnx.table import ELEMENTWISE
+
         known = proto.op_type in ELEMENTWISE  # by a table, if the variant has one
         foreign.add(proto, "" if known else "the compiler has no such operator")
         return
