@@ -9,7 +9,7 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from daedal.native.cpu import Cpu, host_cpu
-from daedal.native.dot_pairs import with_dot_pairs
+from daedal.native.dot_products import with_dot_products
 
 __all__ = [
     "LoadedCode",
@@ -35,7 +35,7 @@ def _target_machine(cpu: Cpu) -> Any:
 
 
 def _parsed(text: str, cpu: Cpu) -> Any:
-    module = llvm.parse_assembly(with_dot_pairs(text, cpu))
+    module = llvm.parse_assembly(with_dot_products(text, cpu))
     module.triple = cpu.triple
     module.data_layout = str(_target_machine(cpu).target_data)
     module.verify()

@@ -18,10 +18,11 @@ from daedal.compiler.cpu.kernel import Kernel, Moved
 from daedal.compiler.cpu.memory import MemoryPlan
 from daedal.compiler.cpu.program import Computed, Interpreted, Joined, TensorProgram, View
 from daedal.compiler.graph.ops.foreign import names_read
+from daedal.compiler.ops.graph.factors import PAIRS, QUADS, Factors
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import Buffer
 from daedal.native.cache import ObjectCache
-from daedal.native.levels import host_level
+from daedal.native.levels import VNNI, host_level
 
 __all__ = ["build_host_code"]
 
@@ -35,6 +36,7 @@ def build_host_code(
     levels: Sequence[str] = (),
     cache: ObjectCache | None = None,
     checked: bool = False,
+    factors: Factors | None = None,
 ) -> HostCode:
     """Compile a model for processors.
 
@@ -44,6 +46,7 @@ def build_host_code(
     shapes : of inputs, where the model leaves them open.
     levels : of `native.levels`; none: that of this processor.
     checked : whether indices are checked at run time, for tests: slow.
+    factors : how 8-bit integers are multiplied; None: as fits all `levels` best.
 
     Raises
     ------
@@ -51,9 +54,11 @@ def build_host_code(
         For a damaged model, for shapes that contradict it, and for formulas that nest too deeply.
     """
     chosen = tuple(levels) or (host_level(),)
+    if factors is None:
+        factors = QUADS if all(level.endswith(VNNI) for level in chosen) else PAIRS
     functions = Functions(chosen, cache or ObjectCache(), checked=checked)
     try:
-        return _Builder(import_model(model, shapes), functions).code(chosen)
+        return _Builder(import_model(model, shapes, factors), functions).code(chosen)
     except RecursionError as error:
         raise ModelError(
             "formulas of compiled code must not nest too deeply, and a node of this model has one "

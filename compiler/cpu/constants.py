@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from daedal.compiler import te
 from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load, Reduce, Var, as_expr
+from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.visit import children, free_vars, loads, rebuilt, substitute
 
 __all__ = ["Constants"]
@@ -45,7 +46,7 @@ class Constants:
         if isinstance(formula, Reduce):
             return Reduce(formula.op, self.folded(formula.value), formula.axes)
         read = loads(formula)
-        if not read or isinstance(formula, Load) or _reads_pairs(formula):
+        if not read or isinstance(formula, Load) or _reads_groups(formula):
             return formula
         axes = [axis for axis in free_vars(formula) if isinstance(axis, Axis)]
         known = all(load.buffer in self._values for load in read)
@@ -68,6 +69,6 @@ class Constants:
         return Load(made, tuple(axes))
 
 
-def _reads_pairs(formula: Expr) -> bool:
-    """Whether elements are read in pairs, which lie side by side as they are."""
-    return isinstance(formula, Call) and formula.name == "dot_pairs"
+def _reads_groups(formula: Expr) -> bool:
+    """Whether elements are read in groups, which lie side by side as they are."""
+    return isinstance(formula, Call) and formula.name in DOT_PRODUCTS

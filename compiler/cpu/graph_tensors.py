@@ -11,6 +11,7 @@ from daedal.compiler.cpu.program import OWN, Computed, Joined, TensorProgram, Vi
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
 from daedal.compiler.ops.graph.elementwise import computed_on_maps
+from daedal.compiler.ops.graph.factors import Factors
 from daedal.compiler.ops.graph.maps import Map, from_plain, is_map, to_plain
 from daedal.compiler.ops.graph.operation import GraphOperation
 from daedal.compiler.ops.graph.table import LOWERINGS
@@ -38,9 +39,11 @@ class GraphTensors:
     ----------
     program : what is added to.
     number : gives a number that no other tensor has.
+    factors : how the processors multiply 8-bit integers.
     """
 
-    def __init__(self, program: TensorProgram, number: Callable[[], int]) -> None:
+    def __init__(self, program: TensorProgram, number: Callable[[], int], factors: Factors) -> None:
+        self.factors = factors
         self._program = program
         self._number = number
         self._maps: dict[str, Map] = {}

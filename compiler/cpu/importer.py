@@ -38,6 +38,7 @@ from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
 from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.types import MAX_ELEMENTS
+from daedal.compiler.ops.graph.factors import PAIRS, Factors
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
 from daedal.compiler.te.lower import topological
@@ -58,14 +59,17 @@ _VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 
 
 def import_model(
-    model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None
+    model: onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    factors: Factors = PAIRS,
 ) -> TensorProgram:
-    """The tensor expressions of a model, whose inputs have `shapes` where the model says none.
+    """The tensor expressions of a model, whose inputs have `shapes` where the model says none, for
+    processors that multiply 8-bit integers as `factors` says.
 
     Raises ModelError for a damaged model, and for shapes that contradict it.
     """
     bound = bind_shapes(model, shapes or {}, empty=True)
-    importer = _Importer(bound)
+    importer = _Importer(bound, factors)
     graph = processor_graph(bound)
     if graph is None:
         importer.add(bound.graph.node)
@@ -99,7 +103,7 @@ def _value(tensor: onnx.TensorProto) -> Array:
 
 
 class _Importer:
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, factors: Factors) -> None:
         graph = model.graph
         opsets = tuple((item.domain, item.version) for item in model.opset_import)
         given = {item.name for item in graph.initializer}
@@ -110,7 +114,7 @@ class _Importer:
         )
         self._types = Types(model)
         self._numbers = 0
-        self._maps = GraphTensors(self.program, self._next)
+        self._maps = GraphTensors(self.program, self._next, factors)
         for item in graph.initializer:
             self._add_constant(item.name, _value(item))
         for name in self.program.inputs:

@@ -4,6 +4,8 @@ Float functions take float16, float32 or float64 and give the same; `sum`, `max`
 reduce are in `daedal.compiler.te.ops`.
 """
 
+from collections.abc import Sequence
+
 from daedal.compiler.tir.dtype import check_dtype, is_integer, limits
 from daedal.compiler.tir.errors import ExpressionError
 from daedal.compiler.tir.expr import Expr, ExprLike, as_expr, maximum, minimum
@@ -26,6 +28,7 @@ __all__ = [
     "cos",
     "cosh",
     "dot_pairs",
+    "dot_quads",
     "erf",
     "exp",
     "floor",
@@ -92,6 +95,14 @@ def dot_pairs(a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> Expr:
     if any(arg.dtype != "int16" for arg in args):
         raise ExpressionError("pairs must be int16; convert them with astype")
     return call("dot_pairs", args, "int32")
+
+
+def dot_quads(a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
+    """``a[0] * b[0] + ... + a[3] * b[3]`` of four uint8 and four int8, as int32."""
+    args, dtypes = (*a, *b), ["uint8"] * 4 + ["int8"] * 4
+    if [arg.dtype for arg in args] != dtypes:
+        raise ExpressionError("quads must be four uint8 and four int8; convert them with astype")
+    return call("dot_quads", args, "int32")
 
 
 def clip(value: Expr, low: ExprLike, high: ExprLike) -> Expr:

@@ -64,14 +64,27 @@ def _integer(name: str, function: Callable[..., Any], *parameters: str) -> Intri
     return Intrinsic(name, parameters, "integer", function)
 
 
-def _dot_pairs(a0: Any, a1: Any, b0: Any, b1: Any) -> npt.NDArray[np.int32]:
-    factors = [np.asarray(item).astype(np.int32) for item in (a0, a1, b0, b1)]
-    return np.asarray(factors[0] * factors[2] + factors[1] * factors[3])
+def _dot(*elements: Any) -> npt.NDArray[np.int32]:
+    """The sum of the products of the first half with the second."""
+    factors = [np.asarray(item).astype(np.int32) for item in elements]
+    count = len(factors) // 2
+    total = factors[0] * factors[count]
+    for a, b in zip(factors[1:count], factors[count + 1 :], strict=True):
+        total = total + a * b
+    return np.asarray(total)
+
+
+def _dot_product(name: str, count: int) -> Intrinsic:
+    parameters = tuple(f"{factor}{number}" for factor in "ab" for number in range(count))
+    return Intrinsic(name, parameters, "integer", _dot, uniform=False)
 
 
 def _table(*entries: Intrinsic) -> dict[str, Intrinsic]:
     return {entry.name: entry for entry in entries}
 
+
+DOT_PRODUCTS = {"dot_pairs": 2, "dot_quads": 4}
+"""Intrinsics that add products, and how many."""
 
 INTRINSICS = _table(
     Intrinsic(
@@ -85,7 +98,7 @@ INTRINSICS = _table(
     Intrinsic(
         "shift_right_even", ("value", "amount"), "integer", numerics.shift_right_even, uniform=False
     ),
-    Intrinsic("dot_pairs", ("a0", "a1", "b0", "b1"), "integer", _dot_pairs, uniform=False),
+    *(_dot_product(name, count) for name, count in DOT_PRODUCTS.items()),
     _integer("shift_even", shift_right_by, "value", "amount"),
     Intrinsic("abs", ("value",), "number", np.abs),
     _integer("bit_and", np.bitwise_and, "a", "b"),
@@ -124,7 +137,8 @@ INTRINSICS = _table(
 
 `requantize`, `shift_right_even` and `shift_even` are the machine's own (`daedal.isa.numerics`,
 `daedal.compiler.integer.row_functions`), the last one for accumulators of 32 bits; `dot_pairs` is
-``a0 * b0 + a1 * b1`` of int16 as int32, which processors do in one instruction; `round` takes
+``a0 * b0 + a1 * b1`` of int16 as int32, `dot_quads` the same of four uint8 and four int8, which
+processors do in one instruction; `round` takes
 halves to even, and `nearest` gives that as an int32, which must hold it; `abs` of the smallest
 integer is itself; `fmod` has its dividend's sign, as C's.
 """

@@ -7,6 +7,7 @@ unrolled copies share the first.
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from typing import Any
 
 from daedal.compiler.codegen.llvm.intrinsics import called
@@ -38,9 +39,9 @@ from daedal.compiler.tir.expr import (
     Select,
     Var,
 )
+from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.linear import bounds, element_number
 from daedal.compiler.tir.visit import free_vars, walk
-from daedal.native.dot_pairs import NAME as DOT_PAIRS
 from daedal.native.function_text import FunctionText
 
 __all__ = ["Expressions", "Lane", "Place"]
@@ -122,6 +123,10 @@ class Expressions:
                 return constant(number, dtype)
             case FloatImm(number, dtype):
                 return constant(number, dtype)
+            case Binary("+", Call("dot_quads", args), start) | Binary(
+                "+", start, Call("dot_quads", args)
+            ) if self._varies_among(args):
+                return self._dot_product("dot_quads", args, self.value(start))
             case Binary(op, a, b):
                 return arithmetic(self.text, op, *self._alike(a, b), contract=self.contract)
             case Compare(op, a, b):
@@ -140,8 +145,8 @@ class Expressions:
                 return converted(self.text, self.value(inner), dtype)
             case Load():
                 return self._load(expr)
-            case Call("dot_pairs", args):
-                return self._dot_pairs(args)
+            case Call(name, args) if name in DOT_PRODUCTS:
+                return self._dot_product(name, args)
             case Call(name, args, dtype):
                 return called(self.text, name, self._alike(*args), dtype)
         raise AssertionError(f"no code for {expr!r}")
@@ -329,42 +334,64 @@ class Expressions:
             register = self.text.value(f"icmp ne {kind} {register}, {zero}")
         return Value(register, dtype, lanes)
 
-    def _dot_pairs(self, args: Sequence[Expr]) -> Value:
-        """``a0 * b0 + a1 * b1``; of lanes by the processor's own instruction."""
-        if not any(self.varies(arg) for arg in args):
+    def _varies_among(self, args: Sequence[Expr]) -> bool:
+        """Whether one of `args` differs between lanes."""
+        return any(self.varies(arg) for arg in args)
+
+    def _dot_product(self, name: str, args: Sequence[Expr], start: Value | None = None) -> Value:
+        """A sum of products, and of `start`; of lanes by the processor's own instruction."""
+        half = len(args) // 2
+        if not self._varies_among(args):
             values = [converted(self.text, self.value(arg), "int32") for arg in args]
-            products = [arithmetic(self.text, "*", *values[number::2]) for number in range(2)]
-            return arithmetic(self.text, "+", *products)
-        left, right = self._pair(*args[:2]), self._pair(*args[2:])
-        count = left.lanes // 2
-        call = f"call <{count} x i32> @{DOT_PAIRS}.v{count}({left}, {right})"
-        return Value(self.text.value(call), "int32", count)
+            products = [arithmetic(self.text, "*", *values[n::half]) for n in range(half)]
+            return reduce(partial(arithmetic, self.text, "+"), products)
+        left, right = self._group(args[:half]), self._group(args[half:])
+        count = left.lanes // half
+        given = f"{left}, {right}"
+        if name == "dot_quads":  # which adds to a sum, as the instruction does
+            sums = broadcast(self.text, start or constant(0, "int32"), count)
+            given = f"{sums}, {given}"
+        return Value(
+            self.text.value(f"call <{count} x i32> @{name}.v{count}({given})"), "int32", count
+        )
 
-    def _pair(self, first: Expr, second: Expr) -> Value:
-        """Two int16 per lane, one after the other: loaded at once where they lie so."""
+    def _group(self, elements: Sequence[Expr]) -> Value:
+        """The factors of each lane, one after the other: loaded at once where they lie so."""
         assert self.lane is not None
-        count = self.lane.count
-        loads = [item.value if isinstance(item, Cast) else item for item in (first, second)]
-        low, high = loads
-        if isinstance(low, Load) and isinstance(high, Load) and _follows(low, high):
-            place = self.place(low.buffer, low.indices)
-            if place.step in (0, 2):
-                number = 2 * count if place.step else 2
-                pair = self._read(low.buffer, self.address(low.buffer, place), number)
-                wide = converted(self.text, pair, "int16")
+        count, size, dtype = self.lane.count, len(elements), elements[0].dtype
+        loads = [item.value if isinstance(item, Cast) else item for item in elements]
+        known = [item for item in loads if isinstance(item, Load)]
+        if len(known) == size and all(map(_follows, known, known[1:])):
+            buffer = known[0].buffer
+            place = self.place(buffer, known[0].indices)
+            if place.step in (0, size):
+                number = size * count if place.step else size
+                found = self._read(buffer, self.address(buffer, place), number)
+                wide = converted(self.text, found, dtype)
                 return wide if place.step else self._repeated(wide)
-        even, odd = (broadcast(self.text, self.value(item), count) for item in (first, second))
-        mask = ", ".join(f"i32 {lane}, i32 {count + lane}" for lane in range(count))
-        both = f"shufflevector {even}, {odd}, <{2 * count} x i32> <{mask}>"
-        return Value(self.text.value(both), "int16", 2 * count)
+        values = [broadcast(self.text, self.value(item), count) for item in elements]
+        while len(values) > 1:  # the first half beside the second, until one has all
+            half = len(values) // 2
+            values = list(map(self._zipped, values[:half], values[half:]))
+        return values[0]
 
-    def _repeated(self, pair: Value) -> Value:
-        """The two int16 of `pair` in every lane."""
+    def _zipped(self, even: Value, odd: Value) -> Value:
+        """The elements of two vectors in turn."""
+        lanes = even.lanes
+        mask = ", ".join(f"i32 {lane}, i32 {lanes + lane}" for lane in range(lanes))
+        both = f"shufflevector {even}, {odd}, <{2 * lanes} x i32> <{mask}>"
+        return Value(self.text.value(both), even.dtype, 2 * lanes)
+
+    def _repeated(self, group: Value) -> Value:
+        """The 32 bits of `group` in every lane."""
         assert self.lane is not None
         count = self.lane.count
-        joined = Value(self.text.value(f"bitcast {pair} to i32"), "int32")
+        joined = Value(self.text.value(f"bitcast {group} to i32"), "int32")
         wide = broadcast(self.text, joined, count)
-        return Value(self.text.value(f"bitcast {wide} to <{2 * count} x i16>"), "int16", 2 * count)
+        result = llvm_type(group.dtype, group.lanes * count)
+        return Value(
+            self.text.value(f"bitcast {wide} to {result}"), group.dtype, group.lanes * count
+        )
 
     def _check(self, index: Expr, extent: int) -> None:
         """Leave the function where an index is outside; a checked function has no lanes."""

@@ -20,6 +20,7 @@ from daedal.compiler.codegen.llvm.scalars import (
     suffix,
 )
 from daedal.compiler.tir.dtype import is_float
+from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.native.function_text import FunctionText
 
 __all__ = ["called", "is_lowered"]
@@ -52,7 +53,7 @@ _BITS = {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
 
 def is_lowered(name: str) -> bool:
     """Whether this back end has the intrinsic."""
-    known = _SAME_NAME | _LIBRARY | _BITS.keys() | _OWN.keys() | {"dot_pairs"}
+    known = _SAME_NAME | _LIBRARY | _BITS.keys() | _OWN.keys() | DOT_PRODUCTS.keys()
     return name in known
 
 

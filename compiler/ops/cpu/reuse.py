@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load
+from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.linear import Linear, element_number
 from daedal.compiler.tir.visit import free_vars, loads, walk
 
@@ -92,11 +93,14 @@ def choose_tiles(
     """
     read = loads(value)
     places = {load: _place(load) for load in read}
-    paired = _paired(value)
+    grouped = _grouped(value)
     best: tuple[float, Tiles] | None = None
     for number, axis in enumerate(axes):
-        packed = _packed(read, places, axis, constants)
-        if packed is None or any(places[load].coefficient(axis) not in (0, 2) for load in paired):
+        packed = _packed(read, places, grouped, axis, constants)
+        apart = any(
+            places[load].coefficient(axis) not in (0, size) for load, size in grouped.items()
+        )
+        if packed is None or apart:
             continue
         moving = [load for load in read if axis in _vars(places[load])]
         free = [
@@ -105,8 +109,8 @@ def choose_tiles(
             if other != number and not any(axes[other] in _vars(places[item]) for item in moving)
         ]
         one = registers.vector_bytes // element_bytes
-        strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in paired)
-        spare = PAIRED_SPARE if paired else SPARE
+        strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in grouped)
+        spare = PAIRED_SPARE if 2 in grouped.values() else SPARE
         held = [other for other in range(len(axes)) if other not in free]
         counts = _lane_counts(axis.extent, one)
         if like is not None and like.packed:
@@ -187,14 +191,14 @@ def _place(load: Load) -> Linear:
     return element_number(load.indices, load.buffer.shape)
 
 
-def _paired(value: Expr) -> frozenset[Load]:
-    """What is read two elements at a time."""
-    return frozenset(
-        load
+def _grouped(value: Expr) -> dict[Load, int]:
+    """What is read in groups of elements that lie side by side, and of how many."""
+    return {
+        load: DOT_PRODUCTS[node.name]
         for node in walk(value)
-        if isinstance(node, Call) and node.name == "dot_pairs"
+        if isinstance(node, Call) and node.name in DOT_PRODUCTS
         for load in loads(node)
-    )
+    }
 
 
 def _vars(form: Linear) -> set[object]:
@@ -202,7 +206,11 @@ def _vars(form: Linear) -> set[object]:
 
 
 def _packed(
-    read: Sequence[Load], places: dict[Load, Linear], axis: Axis, constants: Collection[Buffer]
+    read: Sequence[Load],
+    places: dict[Load, Linear],
+    grouped: dict[Load, int],
+    axis: Axis,
+    constants: Collection[Buffer],
 ) -> tuple[Buffer, ...] | None:
     """The constants to lay out anew for vectors along `axis`; None where it suits none."""
     moves, packed = False, []
@@ -213,7 +221,7 @@ def _packed(
         step = form.coefficient(axis)
         if load.buffer in constants and _is_index(load, axis) and len(load.buffer.shape) > 1:
             packed.append(load.buffer)
-        elif step not in (0, 1, 2):
+        elif step not in (0, 1, 2, grouped.get(load, 0)):
             return None
         moves = moves or step != 0
     return tuple(packed) if moves else None

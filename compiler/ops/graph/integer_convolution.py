@@ -1,7 +1,8 @@
-"""Convolutions and dense layers: products of int16 in pairs of channels, sums of int32.
+"""Convolutions and dense layers: products in groups of channels, sums of int32.
 
-The map is copied once, with its pads and as int16, so that two channels of a pixel are 32 bits,
-which an instruction puts into all lanes; weights lie in the order in which they are read.
+The map is copied once, with its pads and as the processor multiplies (`Factors`), so that the
+channels of a group are 32 bits, which an instruction puts into all lanes; weights lie in the order
+in which they are read.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import whole
+from daedal.compiler.ops.graph.factors import Factors
 from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.requantize import Requantization, by_channel
@@ -20,8 +22,6 @@ from daedal.compiler.tir.expr import Expr
 
 __all__ = ["LOWERINGS"]
 
-PAIR = 2
-
 
 def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     if operation.whole("groups") > 1:
@@ -30,53 +30,51 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     _, ins, *kernel = weights.shape
     if not operation.has_map(0) and kernel[1] > 1 and operation.ints("dilations")[1] == 1:
         return _conv2d_in_order(operation)
-    source = _pairs_of_channels(operation)
-    packed = operation.tensors.table(_packed(weights))
-    taps, axes = taps_of((*kernel, -(-ins // PAIR)))
+    factors = operation.tensors.factors
+    source = _groups_of_channels(operation, factors)
+    packed = operation.tensors.table(_packed(weights, factors.group))
+    taps, axes = taps_of((*kernel, -(-ins // factors.group)))
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         row, column = places(operation, (h, w), taps[:2])
+        first = taps[2] * factors.group
+        return factors.total(
+            lambda number: source[n, row, column, first + number],
+            lambda number: packed[block, *taps, lane, number],
+            axes,
+        )
 
-        def element(number: int) -> Expr:
-            return source[n, row, column, taps[2] * PAIR + number]
-
-        def weight(number: int) -> Expr:
-            return packed[block, *taps, lane, number].astype("int16")
-
-        return te.sum(te.dot_pairs((element(0), element(1)), (weight(0), weight(1))), axes)
-
-    return _finished(operation, map_shape(operation.kind.shape), products)
+    return _finished(operation, map_shape(operation.kind.shape), products, factors)
 
 
 def _conv2d_in_order(operation: GraphOperation) -> te.Tensor:
-    """Of a map with its channels first, such as an image: pairs are of columns, which lie side by
+    """Of a map with its channels first, such as an image: groups are of columns, which lie side by
     side."""
+    factors = operation.tensors.factors
     weights = operation.constant(1)
     images, channels, height, width = operation.type(0).shape
     _, ins, rows, columns = weights.shape
     top, left, bottom, right = operation.ints("pads")
     stride = operation.ints("strides")[1]
     read = operation.plain(0).padded(operation.whole("pad_value"))
-    extents = (top + height + bottom, left + width + right + columns % PAIR)
+    extents = (top + height + bottom, left + width + right + -columns % factors.group)
     source = operation.compute(
         (images, channels, *extents),
-        lambda n, c, h, w: read[n, c, h - top, w - left].astype("int16"),
+        lambda n, c, h, w: factors.element(read[n, c, h - top, w - left]),
     )
-    packed = operation.tensors.table(_packed(np.moveaxis(weights, 3, 1)))
-    taps, axes = taps_of((ins, rows, -(-columns // PAIR)))
+    packed = operation.tensors.table(_packed(np.moveaxis(weights, 3, 1), factors.group))
+    taps, axes = taps_of((ins, rows, -(-columns // factors.group)))
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         row, _ = places(operation, (h, w), (taps[1], taps[2]))
+        first = w * stride + taps[2] * factors.group
+        return factors.total(
+            lambda number: source[n, taps[0], row, first + number],
+            lambda number: packed[block, *taps, lane, number],
+            axes,
+        )
 
-        def element(number: int) -> Expr:
-            return source[n, taps[0], row, w * stride + taps[2] * PAIR + number]
-
-        def weight(number: int) -> Expr:
-            return packed[block, *taps, lane, number].astype("int16")
-
-        return te.sum(te.dot_pairs((element(0), element(1)), (weight(0), weight(1))), axes)
-
-    return _finished(operation, map_shape(operation.kind.shape), products)
+    return _finished(operation, map_shape(operation.kind.shape), products, factors)
 
 
 def _depthwise(operation: GraphOperation) -> te.Tensor:
@@ -97,10 +95,17 @@ def _depthwise(operation: GraphOperation) -> te.Tensor:
 
 
 def _finished(
-    operation: GraphOperation, shape: tuple[int, ...], products: Callable[..., Expr]
+    operation: GraphOperation,
+    shape: tuple[int, ...],
+    products: Callable[..., Expr],
+    factors: Factors | None = None,
 ) -> te.Tensor:
+    """The sums of `products`, with elements as `factors` has them, requantized."""
     sums = operation.compute(shape, products)
-    finish = Requantization(operation, operation.constant(2))
+    rows = operation.constant(2)
+    finish = Requantization(
+        operation, rows if factors is None else factors.biased(rows, operation.constant(1))
+    )
 
     def formula(*i: Expr) -> Expr:
         return finish(sums[i], by_channel(operation, i[-2], i[-1]))
@@ -108,46 +113,53 @@ def _finished(
     return operation.compute(shape, formula)
 
 
-def _pairs_of_channels(operation: GraphOperation) -> te.Tensor:
-    """The padded map as int16 (N, H, W, C), with an even number of channels."""
+def _groups_of_channels(operation: GraphOperation, factors: Factors) -> te.Tensor:
+    """The padded map of factors (N, H, W, C), with channels for whole groups."""
     if operation.has_map(0):
-        padded = padded_map(operation, "int16", operation.whole("pad_value"))
+        padded = padded_map(operation, factors.element, operation.whole("pad_value"))
         images, height, width, count, _ = padded.shape
         return operation.tensors.viewed(padded, (images, height, width, count * LANES))
     images, channels, height, width = operation.type(0).shape
     top, left, bottom, right = operation.ints("pads")
     read = operation.plain(0).padded(operation.whole("pad_value"))
-    shape = (images, top + height + bottom, left + width + right, channels + channels % PAIR)
+    channels += -channels % factors.group
+    shape = (images, top + height + bottom, left + width + right, channels)
     return operation.compute(
-        shape, lambda n, h, w, c: read[n, c, h - top, w - left].astype("int16")
+        shape, lambda n, h, w, c: factors.element(read[n, c, h - top, w - left])
     )
 
 
-def _packed(weights: Array) -> Array:
-    """Weights (O, I, ...) as (blocks of O, ..., pairs of I, lanes, 2)."""
+def _packed(weights: Array, group: int) -> Array:
+    """Weights (O, I, ...) as (blocks of O, ..., groups of I, lanes, group)."""
     outs, ins, *kernel = weights.shape
-    whole = np.zeros((blocks(outs) * LANES, ins + ins % PAIR, *kernel), np.int8)
+    groups = -(-ins // group)
+    whole = np.zeros((blocks(outs) * LANES, groups * group, *kernel), np.int8)
     whole[:outs, :ins] = weights
-    split = whole.reshape(-1, LANES, (ins + ins % PAIR) // PAIR, PAIR, *kernel)
+    split = whole.reshape(-1, LANES, groups, group, *kernel)
     return np.ascontiguousarray(np.moveaxis(split, (1, 2, 3), (-2, -3, -1)))
 
 
 def _lower_dense(operation: GraphOperation) -> te.Tensor:
+    factors = operation.tensors.factors
     x, weights = operation.plain(0), operation.constant(1)
     outs, depth = weights.shape
-    pairs = -(-depth // PAIR)
-    read = x if depth % PAIR == 0 else x.padded(0)
+    groups = -(-depth // factors.group)
+    read = x if depth % factors.group == 0 else x.padded(0)
     (rows, _) = operation.kind.shape
-    wide = operation.compute((rows, pairs * PAIR), lambda n, k: read[n, k].astype("int16"))
-    packed = operation.tensors.table(_packed(weights))
-    k = te.reduce_axis(pairs, "k")
+    source = operation.compute(
+        (rows, groups * factors.group), lambda n, k: factors.element(read[n, k])
+    )
+    packed = operation.tensors.table(_packed(weights, factors.group))
+    k = te.reduce_axis(groups, "k")
 
     def products(n: Expr, block: Expr, lane: Expr) -> Expr:
-        elements = wide[n, k * PAIR], wide[n, k * PAIR + 1]
-        factors = (packed[block, k, lane, number].astype("int16") for number in range(PAIR))
-        return te.sum(te.dot_pairs(elements, (next(factors), next(factors))), k)
+        return factors.total(
+            lambda number: source[n, k * factors.group + number],
+            lambda number: packed[block, k, lane, number],
+            [k],
+        )
 
-    result = _finished(operation, (rows, blocks(outs), LANES), products)
+    result = _finished(operation, (rows, blocks(outs), LANES), products, factors)
     return operation.compute((rows, outs), lambda n, o: result[n, o // LANES, o % LANES])
 
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.ops.graph.factors import Factors
 from daedal.compiler.ops.graph.maps import Map, is_map, lanes_of
 from daedal.compiler.tir.expr import Expr
 
@@ -14,7 +15,14 @@ __all__ = ["GraphLowering", "GraphOperation", "Tensors"]
 
 
 class Tensors(Protocol):
-    """The tensors of a network so far."""
+    """The tensors of a network so far.
+
+    Attributes
+    ----------
+    factors : how the processors that it is compiled for multiply.
+    """
+
+    factors: Factors
 
     def plain(self, name: str) -> te.Tensor:
         """A tensor whose elements lie in the order of its axes."""

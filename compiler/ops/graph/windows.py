@@ -1,6 +1,6 @@
 """What windows slide over: padded copies of maps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from daedal.compiler import te
 from daedal.compiler.ops.graph.operation import GraphOperation
@@ -10,19 +10,21 @@ __all__ = ["padded_map", "places"]
 
 
 def padded_map(
-    operation: GraphOperation, dtype: str | None = None, value: int | float = 0
+    operation: GraphOperation,
+    change: Callable[[Expr], Expr] | None = None,
+    value: int | float = 0,
 ) -> te.Tensor:
-    """The first operand, a map, with pads of `value` around it, as `dtype`, by default its own."""
+    """The first operand, a map, with pads of `value` around it, and each element changed."""
     x, pads = operation.map(0).tensor, operation.ints("pads")
-    dtype = dtype or x.dtype
     top, left, bottom, right = pads
-    if not any(pads) and dtype == x.dtype:
+    if not any(pads) and change is None:
         return x
     images, height, width, *rest = x.shape
     read = x.padded(value) if any(pads) else x
 
     def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
-        return read[n, h - top, w - left, block, lane].astype(dtype)
+        element = read[n, h - top, w - left, block, lane]
+        return element if change is None else change(element)
 
     shape = (images, top + height + bottom, left + width + right, *rest)
     return operation.compute(shape, formula)

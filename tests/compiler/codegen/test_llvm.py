@@ -1,5 +1,6 @@
 """Machine code of the loop IR against the loop IR's interpreter."""
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +14,7 @@ from daedal.compiler.schedule import Schedule
 from daedal.compiler.tir.dtype import DTYPES, is_float, is_integer, limits, numpy_dtype
 from daedal.compiler.tir.expr import Expr, eq, ne
 from daedal.compiler.tir.interpreter import run
-from daedal.compiler.tir.intrinsics import INTRINSICS
+from daedal.compiler.tir.intrinsics import DOT_PRODUCTS, INTRINSICS
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.native.codegen import assembly_text
 from daedal.native.levels import LEVELS, VNNI, level_cpu
@@ -109,7 +110,7 @@ def test_bools() -> None:
     check(func, values("bool"), values("bool", 6))
 
 
-OWN_TYPES = ("dot_pairs", "nearest")
+OWN_TYPES = (*DOT_PRODUCTS, "nearest")
 """Intrinsics whose arguments or results have one type, with tests of their own."""
 
 
@@ -159,6 +160,30 @@ def test_pairs() -> None:
     check(func, *arrays)
 
 
+def test_quads() -> None:
+    """Elements that lie side by side, one group for all lanes, and elements of four tensors."""
+    rng = np.random.default_rng(8)
+    x = te.placeholder((3, 8), "uint8", "x0")
+    w = te.placeholder((4, 37, 4), "int8", "x1")
+    apart = te.placeholder((3, 37), "uint8", "x2")
+    sums = te.placeholder((37,), "int32", "x3")
+
+    def total(i: Expr, j: Expr) -> Expr:
+        weights = [w[2, j, number] for number in range(4)]
+        others = [w[number, 36 - j, number] for number in range(4)]
+        elements = (apart[i, j], x[i, 0], apart[2, 36 - j], x[1, 3])
+        first = te.dot_quads([x[i, 2 + number] for number in range(4)], weights)
+        return sums[j] + first + te.dot_quads(elements, others)
+
+    y = te.compute(SHAPE, total, "y")
+    func = schedule_map(te.create_prim_func([x, w, apart, sums], [y]), "y")
+    arrays = [
+        rng.integers(*limits(item.dtype), item.shape, dtype=item.dtype, endpoint=True)
+        for item in (x, w, apart, sums)
+    ]
+    check(func, *arrays)
+
+
 PAIRS = {
     "x86-64": "\tpmaddwd",
     "x86-64-v3": "\tvpmaddwd\t(",
@@ -176,6 +201,23 @@ def test_pairs_are_one_instruction(level: str) -> None:
     assembly = assembly_text(text, level_cpu(level))
     assert PAIRS[level] in assembly
     assert level == "aarch64" or "pmulld" not in assembly
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level.endswith(VNNI)])
+def test_quads_are_added_in_one_instruction(level: str) -> None:
+    a = te.placeholder((16, 4), "uint8", "x0")
+    b, c = te.placeholder((16, 4), "int8", "x1"), te.placeholder((16,), "int32", "x2")
+
+    def total(i: Expr) -> Expr:
+        factors = ([item[i, number] for number in range(4)] for item in (a, b))
+        return c[i] + te.dot_quads(*factors)
+
+    y = te.compute((16,), total, "y")
+    text = function_text(schedule_map(te.create_prim_func([a, b, c], [y]), "y"), "tested")
+    assembly = assembly_text(text, level_cpu(level))
+    found = re.findall(r"vpdpbusd\t.*%([yz])mm", assembly)
+    assert found == (["z"] if "v4" in level else ["y", "y"])
+    assert "vpaddd" not in assembly
 
 
 @pytest.mark.parametrize("level", [level for level in LEVELS if level.endswith(VNNI)])

@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from daedal.compiler.cpu.build import build_host_code
 from daedal.native.levels import LEVELS, host_level, level_to_run
+from tests.compiler.graph.qdq_models import QdqModel
 
 MACHINES = {level: 0xB7 if level == "aarch64" else 0x3E for level in LEVELS}
 """``e_machine``. Source: System V ABI, ELF header; ELF for the Arm 64-bit Architecture."""
@@ -41,6 +42,27 @@ def test_the_best_level_that_is_there_runs() -> None:
     assert level_to_run(LEVELS) == best
     assert level_to_run(["x86-64"]) in ("x86-64", None)
     assert level_to_run([]) is None
+
+
+@pytest.mark.parametrize(
+    ("levels", "dtype"),
+    [
+        (("x86-64-v4-vnni",), "uint8"),
+        (("x86-64-v3-vnni", "x86-64-v4-vnni"), "uint8"),
+        (("x86-64", "x86-64-v4-vnni"), "int16"),
+        (("aarch64",), "int16"),
+    ],
+)
+def test_8_bit_integers_lie_as_all_levels_multiply_them(
+    levels: tuple[str, ...], dtype: str
+) -> None:
+    """Maps as uint8 for products of four, as int16 for those of two."""
+    maker, rng = QdqModel(opset=21), np.random.default_rng(1)
+    x = maker.requantized(maker.input("x", (1, 16, 5, 5)), 0.05, 3)
+    weights = maker.weights(rng.integers(-128, 128, (16, 16, 3, 3)).astype(np.int8), 0.01)
+    maker.quantize(maker.op("Conv", x, weights), 0.07, 5, output="y")
+    code = build_host_code(maker.model("y", dtype="int8"), levels=levels)
+    assert {buffer.dtype for buffer in code.buffers} & {"uint8", "int16"} == {dtype}
 
 
 def test_every_level_has_code_for_its_registers() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from daedal.compiler import te
 from daedal.compiler.tir.dtype import DTYPES, is_integer, limits
+from daedal.compiler.tir.errors import ExpressionError
 from daedal.compiler.tir.expr import Expr, IntImm, binary
 from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.intrinsics import INTRINSICS
@@ -183,7 +184,7 @@ def test_every_intrinsic_has_a_function() -> None:
         assert callable(getattr(te, name)), name
         assert intrinsic.kind in ("integer", "float", "number")
     tested = {*REFERENCE, "bit_and", "bit_or", "bit_xor", "bit_not", "popcount"}
-    tested |= {"dot_pairs", "nearest"}
+    tested |= {"dot_pairs", "dot_quads", "nearest"}
     assert tested | {"requantize", "shift_even", "shift_right_even"} == set(INTRINSICS)
 
 
@@ -196,6 +197,17 @@ def test_pairs_are_multiplied_and_added_as_int32() -> None:
     columns = [np.array(values, np.int16) for values in ((7, -32768), (2, 1), (3, -32768), (5, 9))]
     found = applied(lambda a, b, c, d: te.dot_pairs((a, b), (c, d)), *columns)
     assert found == [7 * 3 + 2 * 5, 2**30 + 9]
+
+
+def test_quads_are_uint8_times_int8() -> None:
+    columns = [np.array(values, np.uint8) for values in ((255, 1), (255, 2), (255, 0), (255, 9))]
+    columns += [
+        np.array(values, np.int8) for values in ((-128, 3), (-128, 4), (-128, 7), (-128, -1))
+    ]
+    found = applied(lambda *items: te.dot_quads(items[:4], items[4:]), *columns)
+    assert found == [4 * 255 * -128, 3 + 8 - 9]
+    with pytest.raises(ExpressionError, match="four uint8 and four int8"):
+        applied(lambda *items: te.dot_quads(items[4:], items[:4]), *columns)
 
 
 def test_extremes_do_not_warn() -> None:

@@ -10,6 +10,7 @@ from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.graph import processor_graph
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.interpreter import run
+from daedal.compiler.ops.graph.factors import PAIRS, QUADS
 from daedal.compiler.ops.graph.table import LOWERINGS
 from daedal.runtime.host_code import HostProgram
 from tests.compiler.graph.qdq_models import QdqModel
@@ -35,7 +36,13 @@ def check(model: onnx.ModelProto, op: str) -> Graph:
     graph = processor_graph(model)
     assert graph is not None
     assert op in {node.op for node in graph.nodes}
-    program = HostProgram(build_host_code(model))
+    multiplies = op in ("q_conv2d", "q_dense")
+    for factors in (PAIRS, QUADS) if multiplies else (PAIRS,):
+        _check_code(graph, HostProgram(build_host_code(model, factors=factors)))
+    return graph
+
+
+def _check_code(graph: Graph, program: HostProgram) -> None:
     for seed, spread in enumerate((1.0, 3.0, 100.0)):
         rng = np.random.default_rng(seed)
         feeds = {
@@ -46,7 +53,6 @@ def check(model: onnx.ModelProto, op: str) -> Graph:
         for name, array in wanted.items():
             assert found[name].dtype == array.dtype
             np.testing.assert_array_equal(found[name], array)
-    return graph
 
 
 def conv(

@@ -1,0 +1,66 @@
+"""`Factors`: how processors multiply 8-bit integers and add the products."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from daedal.compiler import te
+from daedal.compiler.graph.graph import Array
+from daedal.compiler.tir.expr import Axis, Expr
+
+__all__ = ["PAIRS", "QUADS", "Factors"]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """Products are added in groups, whose factors lie side by side.
+
+    Attributes
+    ----------
+    group : products of a group.
+    dtype : of the elements of maps; weights are int8 in memory.
+    offset : what is added to elements so that `dtype` holds them.
+    """
+
+    group: int
+    dtype: str
+    offset: int
+
+    def element(self, value: Expr) -> Expr:
+        """An int8 as it is multiplied."""
+        if not self.offset:
+            return value.astype(self.dtype)
+        # Another sign bit: 128 more.
+        return te.bit_xor(value.astype(self.dtype), self.offset)
+
+    def total(
+        self,
+        element: Callable[[int], Expr],
+        weight: Callable[[int], Expr],
+        axes: Sequence[Axis],
+    ) -> Expr:
+        """The sum over `axes` of all products of groups."""
+        numbers = range(self.group)
+        elements, weights = [element(n) for n in numbers], [weight(n) for n in numbers]
+        if self.offset:
+            return te.sum(te.dot_quads(elements, weights), axes)
+        first, second = (item.astype("int16") for item in weights)
+        return te.sum(te.dot_pairs((elements[0], elements[1]), (first, second)), axes)
+
+    def biased(self, rows: Array, weights: Array) -> Array:
+        """Parameters [bias, multiplier, shift] of sums of `weights` (O, ...) times what lies
+        `offset` above elements."""
+        if not self.offset:
+            return rows
+        sums = weights.reshape(len(weights), -1).sum(axis=1, dtype=np.int64)
+        shifted = np.broadcast_to(rows, (len(weights), 3)).copy()
+        shifted[:, 0] -= self.offset * sums
+        return shifted
+
+
+PAIRS = Factors(2, "int16", 0)
+"""Every processor adds two products of int16 in one instruction, or has few for it."""
+
+QUADS = Factors(4, "uint8", 128)
+"""VNNI's instruction adds four products of an uint8 and an int8 to a sum."""
