@@ -20,6 +20,7 @@ __all__ = [
     "commands",
     "make_checkout",
     "numbers_differ",
+    "printed_again",
     "run_in_shell",
     "run_line",
     "run_page",
@@ -33,6 +34,25 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def blocks(page: str, language: str) -> list[str]:
     """Fenced blocks of a page in one language."""
     return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+
+
+def printed_again(page: str, name: str, names: dict[str, object] | None = None) -> str:
+    """The page with every block of text as the Python above it, run in one module that has `names`
+    already, prints it."""
+    known = {} if names is None else names
+    printed = io.StringIO()
+
+    def run(match: re.Match[str]) -> str:
+        nonlocal printed
+        kind, code = match.groups()
+        if kind == "text":
+            return f"```text\n{printed.getvalue()}```"
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, name, "exec"), known)  # noqa: S102 our own page
+        return match[0]
+
+    return re.sub(r"```(python|text)\n(.*?)```", run, page, flags=re.DOTALL)
 
 
 def commands(page: str) -> list[str]:
