@@ -1,11 +1,8 @@
 """Bindings between host and accelerator: maps a program's tensors to the model's names."""
 
-from collections.abc import Mapping, Sequence
-
-import onnx
+from collections.abc import Collection, Sequence
 
 from daedal.artifact.artifact import Binding, Counterpart
-from daedal.compiler.frontend.cut import ModelCutter
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.same_elements import SameElements, is_host_view
@@ -24,9 +21,9 @@ class Bindings:
     ----------
     graph : the graph after all passes; `same` has its views, and those of the graphs before it.
     lowered : the graph whose tensors results are compared with.
-    cutter : cutter of the model.
+    imported : the graph before all passes.
+    names : of the model's tensors.
     starts : tensors from which the compiled part starts; they take precedence.
-    types : types of the model's tensors, with static shapes if known.
     """
 
     def __init__(
@@ -34,16 +31,17 @@ class Bindings:
         graph: Graph,
         lowered: Graph,
         same: SameElements,
-        cutter: ModelCutter,
+        imported: Graph,
+        names: Collection[str],
         starts: Sequence[str],
-        types: Mapping[str, onnx.ValueInfoProto],
     ) -> None:
         self._graph = graph
         self._lowered = lowered
         self._same = same
-        self._types = types
-        first = {**dict.fromkeys(cutter.inputs, -1), **dict.fromkeys(starts, -2)}
-        self._places = {**cutter.producers, **first}
+        self._types = imported.types
+        computed = {name: place for name, place in imported.positions.items() if name in names}
+        first = {**dict.fromkeys(imported.inputs, -1), **dict.fromkeys(starts, -2)}
+        self._places = {**computed, **first}
 
     def name(self, tensor: str) -> str:
         """The name that a tensor of a launch has outside the launch."""
@@ -75,15 +73,8 @@ class Bindings:
         if name not in self._types:
             types = part.types if name in part.types else self._graph.types
             return Binding(name, tensor, types[name].shape, flip_sign=False, wide=wide, moves=moves)
-        kind = self._types[name].type.tensor_type
-        return Binding(
-            name=name,
-            tensor=tensor,
-            shape=tuple(int(dim.dim_value) for dim in kind.shape.dim),
-            flip_sign=kind.elem_type == onnx.TensorProto.UINT8,
-            wide=wide,
-            moves=moves,
-        )
+        kind = self._types[name]
+        return Binding(name, tensor, kind.shape, kind.dtype == "uint8", wide=wide, moves=moves)
 
     def _root(self, tensor: str) -> str:
         """The result of a launch from which the driver makes `tensor`."""

@@ -18,6 +18,7 @@ from daedal.artifact.artifact import (
     TargetPart,
     Value,
 )
+from daedal.artifact.host_code import HostCode
 from daedal.artifact.parts import Part
 from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.artifact.bindings import Bindings
@@ -27,12 +28,14 @@ from daedal.compiler.artifact.host_parts import HostParts, HostTask
 from daedal.compiler.artifact.placements import place_nodes
 from daedal.compiler.artifact.reasons import HostReasons
 from daedal.compiler.frontend.cut import ModelCutter, is_static
-from daedal.compiler.frontend.tensor_types import tensor_types
+from daedal.compiler.frontend.host_model import host_model
+from daedal.compiler.frontend.tensor_types import tensor_names, tensor_types
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.append import Q_APPEND
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.lowering.quantized_weights import find_weights, weight_axis
 from daedal.compiler.graph.passes.partition import Part as GraphPart
+from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_dead_code
 from daedal.compiler.graph.states import BoundState
 from daedal.compiler.layers.launch import CompiledLaunch
 from daedal.compiler.pipeline import CompiledGraph
@@ -67,14 +70,11 @@ def build_artifact(
 
     Raises ModelError for a host part that cannot be cut out of the model.
     """
-    artifact = _Build(model, compiled, from_tensors, to_tensors, states).artifact()
-    parts = (
-        replace(part, code=compile_host_model(part.model, cpu_levels, report, objects))
-        if isinstance(part, HostPart)
-        else part
-        for part in artifact.parts
-    )
-    return replace(artifact, parts=tuple(parts))
+
+    def compile_part(model: bytes, graph: Graph) -> HostCode | None:
+        return compile_host_model(model, cpu_levels, report, objects, graph)
+
+    return _Build(model, compiled, from_tensors, to_tensors, states).artifact(compile_part)
 
 
 class _Build:
@@ -89,6 +89,7 @@ class _Build:
         self._graph = compiled.graph
         self._compiled = compiled
         self._types = _static_types(model, compiled.imported)
+        self._model = model
         self._cutter = ModelCutter(model, self._types)
         self._kept = {item.tensor for item in states}
         kept = {item.name for item in states}
@@ -98,14 +99,20 @@ class _Build:
         outputs = [name for name in self._cutter.outputs if name not in new]
         self._ends = list(to_tensors) or outputs
         self._bindings = Bindings(
-            self._graph, compiled.lowered, compiled.same, self._cutter, self._starts, self._types
+            self._graph,
+            compiled.lowered,
+            compiled.same,
+            compiled.imported,
+            tensor_names(model),
+            self._starts,
         )
         self._states = states
         self._launches = [self._launch(part) for part in compiled.launches]
-        self._host = HostParts(self._cutter, self._tasks())
+        self._tasks = self._host_tasks()
+        self._host = HostParts(compiled.imported, self._tasks)
 
-    def artifact(self) -> Artifact:
-        launches, models = iter(self._launches), iter(range(len(self._host.numbers)))
+    def artifact(self, compile_part: Callable[[bytes, Graph], HostCode | None]) -> Artifact:
+        launches, numbers = iter(self._launches), iter(range(len(self._tasks)))
         parts = list[Part]()
         for item in self._compiled.parts:
             if isinstance(item.code, bytes):
@@ -114,8 +121,9 @@ class _Build:
                 parts.append(next(launches))
             else:
                 nodes = _host_nodes(item.part.graph)
-                parts.append(HostPart(self._host.model(next(models)), nodes))
-        parts += [HostPart(self._host.model(index)) for index in models]
+                parts.append(self._host_part(next(numbers), nodes, compile_part))
+        parts += [self._host_part(number, (), compile_part) for number in numbers]
+        launched = self._launched(parts)
         return Artifact(
             parts=tuple(self._with_weight_costs(part) for part in parts),
             inputs=tuple(self._value(name) for name in self._starts),
@@ -123,12 +131,27 @@ class _Build:
             placements=place_nodes(
                 self._cutter,
                 parts,
-                self._launched(parts),
-                self._on_host(parts),
+                launched,
+                self._on_host(parts, launched),
                 self._reasons().of,
             ),
             states=tuple(self._state_of(item) for item in self._states),
         )
+
+    def _host_part(
+        self,
+        index: int,
+        nodes: tuple[HostNode, ...],
+        compile_part: Callable[[bytes, Graph], HostCode | None],
+    ) -> HostPart:
+        """A host part; without a model where it has nothing to compute."""
+        outputs = self._host.outputs(index)
+        if not outputs:
+            return HostPart(b"", nodes)
+        graph = self._host.graph(index)
+        made = host_model(graph, outputs, self._model, self._types)
+        serialized = bytes(made.SerializeToString(deterministic=True))
+        return HostPart(serialized, nodes, compile_part(serialized, graph))
 
     def _target_part(self, part: GraphPart, code: bytes) -> TargetPart:
         """A part of a target that the kit does not have. It has the model's tensors as they are."""
@@ -217,7 +240,7 @@ class _Build:
         counterpart = self._bindings.counterpart(layer.output)
         return replace(layer, output=binding.name, result=Result(spec, binding, counterpart))
 
-    def _tasks(self) -> list[HostTask]:
+    def _host_tasks(self) -> list[HostTask]:
         """One task for each host part. The last part of all computes the outputs; a part is added
         where that is a launch."""
         known = set(self._starts)
@@ -270,16 +293,20 @@ class _Build:
         """The model's tensor that a layer computes."""
         return layer.output if layer.output in self._cutter.producers else layer.name
 
-    def _on_host(self, parts: Sequence[Part]) -> dict[int, int]:
+    def _on_host(self, parts: Sequence[Part], launched: Collection[int]) -> dict[int, int]:
         """The first host part that runs each node, by the node's number in the model.
 
-        Some transposes are in no host part: the driver does them while it packs and unpacks.
+        A node of the graph may be needed and not run: others read only its shape. Some transposes
+        are in no host part: the driver does them while it packs and unpacks.
         """
         found: dict[int, int] = {}
         places = [number for number, part in enumerate(parts) if isinstance(part, HostPart)]
-        for place, numbers in zip(places, self._host.numbers, strict=True):
-            for node in numbers:
-                found.setdefault(node, place)
+        run = eliminate_dead_code(self._compiled.imported)
+        others = run.producers.keys() - self._host.computed
+        for place, task in zip(places, self._tasks, strict=True):
+            for node in self._cutter.needed(task.known, task.wanted):
+                if node not in launched or others.isdisjoint(self._cutter.nodes[node].output):
+                    found.setdefault(node, place)
         # A pass may name a transpose of its own after any node of the model.
         names = {
             node.name: number

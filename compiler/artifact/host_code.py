@@ -14,6 +14,7 @@ from daedal.artifact.host_code import HostCode
 from daedal.artifact.object_file import read_symbols
 from daedal.common.errors import UserError
 from daedal.compiler.cpu.build import build_host_code
+from daedal.compiler.graph.graph import Graph
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import LEVELS, level_to_run
 from daedal.native.own_code import OwnCode
@@ -44,17 +45,19 @@ def compile_host_model(
     levels: Sequence[str],
     report: Callable[[str], None] | None = None,
     cache: ObjectCache | None = None,
+    imported: Graph | None = None,
 ) -> HostCode | None:
     """Compile a model, and record that this machine made the code (`OwnCode`).
 
-    Object code is kept in `cache`, by default the user's. A level that lacks what a kernel needs is
-    left out, with a sentence to `report`. None without a model or levels, and where every level is
-    left out.
+    `imported` is the model as a graph, where it was made from one. Object code is kept in `cache`,
+    by default the user's. A level that lacks what a kernel needs is left out, with a sentence to
+    `report`. None without a model or levels, and where every level is left out.
     """
     if not serialized or not levels:
         return None
     try:
-        code = build_host_code(onnx.ModelProto.FromString(serialized), levels=levels, cache=cache)
+        model = onnx.ModelProto.FromString(serialized)
+        code = build_host_code(model, levels=levels, cache=cache, imported=imported)
     except UserError:
         return None
     missing = {level: _missing(files) for level, files in code.objects.items()}

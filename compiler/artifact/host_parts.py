@@ -1,17 +1,16 @@
-"""Builds ONNX models for the host's parts; only nodes over constants are in several of them.
+"""Finds the nodes of the host's parts; only nodes over constants are in several of them.
 
-Input: the model, and what each part has to compute (`HostTask`). Output: the nodes of each part,
-and its serialized ONNX model.
+Input: the imported graph, and what each part has to compute (`HostTask`). Output: for each part,
+its graph and the names of its outputs.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-import onnx
-
-from daedal.compiler.frontend.cut import ModelCutter
-from daedal.compiler.frontend.host_model import host_model
-from daedal.compiler.graph.ops.foreign import names_read
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.foreign import is_random
+from daedal.compiler.graph.paths import needed_nodes
 
 __all__ = ["HostParts", "HostTask"]
 
@@ -26,49 +25,81 @@ class HostTask:
 
 
 class HostParts:
-    """The nodes of each host part.
+    """The nodes of each host part: of the graph, and of those outside it, which follow.
 
     A node runs in the first part that needs it. Nodes that depend only on constants are repeated in
     every part that reads them.
     """
 
-    def __init__(self, cutter: ModelCutter, tasks: Sequence[HostTask]) -> None:
-        self._cutter = cutter
+    def __init__(self, graph: Graph, tasks: Sequence[HostTask]) -> None:
+        self._graph = graph
         self._tasks = tasks
-        self.numbers: list[set[int]] = []
-        owned: set[int] = set()
+        self._nodes = (*graph.nodes, *graph.outside.nodes)
+        self._given = graph.constants.keys() | graph.outside.constants.keys()
+        # The outputs of one node of ONNX are nodes of the graph that run together.
+        together = dict[object, tuple[str, ...]]()
+        for node in graph.nodes:
+            if (proto := node.attrs.get("proto")) is not None:
+                together[proto] = (*together.get(proto, ()), *node.outputs)
+        reads = [(*node.inputs, *together.get(node.attrs.get("proto"), ())) for node in self._nodes]
+        producers = {name: place for place, node in enumerate(self._nodes) for name in node.outputs}
+        self._parts: list[list[int]] = []
+        constant, owned = self._constant(), set[int]()
         for task in tasks:
-            numbers = cutter.needed(task.known, task.wanted)
-            constant = {number for number in numbers if self._is_constant(number)}
-            self.numbers.append((numbers - owned) | constant)
-            owned |= numbers - constant
+            known, wanted = task.known, task.wanted
+            needed = needed_nodes(producers, reads.__getitem__, known, wanted, self._given)
+            self._parts.append(sorted(needed - owned))
+            owned |= needed - constant
 
-    def model(self, index: int) -> bytes:
-        """The serialized model of a part; empty if it has nothing to compute.
+    @property
+    def computed(self) -> frozenset[str]:
+        """The tensors that some part computes."""
+        numbers = set[int]().union(*self._parts)
+        return frozenset(_made(self._nodes[number] for number in numbers))
 
-        Raises ModelError as `ModelCutter.part` and `host_model` do.
-        """
-        numbers = self.numbers[index]
-        if not numbers:
-            return b""
-        nodes = [self._cutter.nodes[number] for number in sorted(numbers)]
-        made = {name for node in nodes for name in node.output}
-        read = dict.fromkeys(name for node in nodes for name in names_read(node))
-        inputs = [
-            name for name in read if name not in made and name not in self._cutter.initialized
-        ]
-        outputs = dict.fromkeys(name for name in self._tasks[index].wanted if name in made)
-        outputs.update(dict.fromkeys(self._read_later(index, nodes)))
-        return host_model(self._cutter.part(numbers, inputs, list(outputs)))
+    def outputs(self, index: int) -> tuple[str, ...]:
+        """What a part computes for its task or for later parts."""
+        later = set[str]()
+        for number in range(index + 1, len(self._parts)):
+            task, nodes = self._tasks[number], self._nodes_of(number)
+            later |= {*_read(nodes), *task.wanted} - set(_made(nodes)) - task.known
+        own = _made(self._nodes_of(index))
+        given = {*own, *self._graph.outside.constants}
+        names = [name for name in self._tasks[index].wanted if name in given]
+        return tuple(dict.fromkeys([*names, *(name for name in own if name in later)]))
 
-    def _read_later(self, index: int, nodes: Sequence[onnx.NodeProto]) -> list[str]:
-        """The results of `nodes` that later parts read or later tasks require."""
-        later: set[str] = set()
-        for numbers, task in zip(self.numbers[index + 1 :], self._tasks[index + 1 :], strict=True):
-            own = {name for number in numbers for name in self._cutter.nodes[number].output}
-            read = {name for number in numbers for name in names_read(self._cutter.nodes[number])}
-            later |= (read | set(task.wanted)) - own - task.known
-        return [name for node in nodes for name in node.output if name in later]
+    def graph(self, index: int) -> Graph:
+        """The graph of a part; what is read outside it is among its outputs."""
+        source, nodes = self._graph, self._nodes_of(index)
+        builder = GraphBuilder(source.name, source)
+        known = self._given.union(_made(nodes))
+        for name in dict.fromkeys(_read(nodes)):
+            if name not in known:
+                builder.input(name, source.types[name])
+        inner = [node for node in nodes if node.outputs[0] in source.types]
+        for node in inner:
+            builder.copy_node(node)
+        beyond = tuple(nodes[len(inner) :])
+        made, read = set(_made(inner)), [*self.outputs(index), *_read(beyond)]
+        graph = builder.finish(tuple(dict.fromkeys(name for name in read if name in made)))
+        return replace(graph, outside=replace(source.outside, nodes=beyond))
 
-    def _is_constant(self, number: int) -> bool:
-        return all(name in self._cutter.constants for name in self._cutter.nodes[number].output)
+    def _nodes_of(self, index: int) -> list[Node]:
+        return [self._nodes[number] for number in self._parts[index]]
+
+    def _constant(self) -> set[int]:
+        """The nodes that depend on no input of the model."""
+        known, found = set(self._given), set[int]()
+        for number, node in enumerate(self._nodes):
+            if known.issuperset(node.inputs) and not is_random(str(node.attrs.get("op_type", ""))):
+                known.update(node.outputs)
+                found.add(number)
+        return found
+
+
+def _read(nodes: Iterable[Node]) -> list[str]:
+    return [name for node in nodes for name in node.inputs]
+
+
+def _made(nodes: Iterable[Node]) -> list[str]:
+    return [name for node in nodes for name in node.outputs]

@@ -148,8 +148,8 @@ class HostReasons:
         of_rows = made is not None and made.op in _BY_ROWS
         if self._has_16_bits(node, output) and not (of_rows and self._wide):
             return _WIDE_OPERAND if self._wide else self._lacks_wide()
-        if output in self._imported.outside:
-            return self._imported.outside[output]
+        if output in self._imported.outside.reasons:
+            return self._imported.outside.reasons[output]
         if made is not None and made.note:
             return made.note
         if made is not None and made.op == FOREIGN.name and node.op_type in ELEMENTWISE:

@@ -17,6 +17,7 @@ from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.kernel import Kernel, Moved
 from daedal.compiler.cpu.memory import MemoryPlan
 from daedal.compiler.cpu.program import Computed, Interpreted, Joined, TensorProgram, View
+from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.foreign import names_read
 from daedal.compiler.ops.graph.factors import PAIRS, QUADS, Factors
 from daedal.compiler.te.lower import topological
@@ -37,6 +38,7 @@ def build_host_code(
     cache: ObjectCache | None = None,
     checked: bool = False,
     factors: Factors | None = None,
+    imported: Graph | None = None,
 ) -> HostCode:
     """Compile a model for processors.
 
@@ -47,6 +49,7 @@ def build_host_code(
     levels : of `native.levels`; none: that of this processor.
     checked : whether indices are checked at run time, for tests: slow.
     factors : how 8-bit integers are multiplied; None: as fits all `levels` best.
+    imported : the model as a graph, where it was made from one: it is not imported then.
 
     Raises
     ------
@@ -58,7 +61,8 @@ def build_host_code(
         factors = QUADS if all(level.endswith(VNNI) for level in chosen) else PAIRS
     functions = Functions(chosen, cache or ObjectCache(), checked=checked)
     try:
-        return _Builder(import_model(model, shapes, factors), functions).code(chosen)
+        program = import_model(model, shapes, factors, imported)
+        return _Builder(program, functions).code(chosen)
     except RecursionError as error:
         raise ModelError(
             "formulas of compiled code must not nest too deeply, and a node of this model has one "

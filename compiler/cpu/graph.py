@@ -39,17 +39,18 @@ IN_FLOAT = frozenset(("conv_transpose2d", "layer_norm", "matmul", "onnx", "rms_n
 """Operators that processors compute as floats."""
 
 
-def processor_graph(model: onnx.ModelProto) -> Graph | None:
+def processor_graph(model: onnx.ModelProto, imported: Graph | None = None) -> Graph | None:
     """The graph of a checked model; None where it has no operator that gains from it.
 
     Tensors whose types or shapes a graph does not have are outside it (`Graph.outside`).
+    `imported` is the model as a graph, where it was made from one.
     """
     opset = max((item.version for item in model.opset_import if item.domain == ""), default=1)
     gains = any(node.op_type in GAINING for node in model.graph.node)
     if not gains or opset < OLDEST_OPSET:
         return None
     try:
-        graph = _lowered(load_onnx(model))
+        graph = _lowered(imported or load_onnx(model))
     except UserError:  # what the graph refuses is lowered, or interpreted, node by node
         return None
     return graph if any(_gains(node) for node in graph.nodes) else None

@@ -62,15 +62,18 @@ def import_model(
     model: onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = None,
     factors: Factors = PAIRS,
+    imported: Graph | None = None,
 ) -> TensorProgram:
     """The tensor expressions of a model, whose inputs have `shapes` where the model says none, for
     processors that multiply 8-bit integers as `factors` says.
+
+    `imported` is the model as a graph, where it was made from one.
 
     Raises ModelError for a damaged model, and for shapes that contradict it.
     """
     bound = bind_shapes(model, shapes or {}, empty=True)
     importer = _Importer(bound, factors)
-    graph = processor_graph(bound)
+    graph = processor_graph(bound, imported)
     if graph is None:
         importer.add(bound.graph.node)
     else:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 
 from daedal.compiler.frontend.node import Array, OnnxNode
 from daedal.compiler.graph.builder import GraphBuilder
@@ -16,12 +17,14 @@ class ImportContext:
     """The state that importer functions work with.
 
     Constants are added to the graph when a node first reads them. So shapes, axes and bounds that
-    only the importer needs are never added.
+    only the importer needs are never added. `narrow` are those of the model that the graph has in
+    more bits.
     """
 
     def __init__(self, builder: GraphBuilder, opset: int) -> None:
         self.builder = builder
         self.opset = opset
+        self.narrow: dict[str, onnx.TensorProto] = {}
         self._constants: dict[str, Array] = {}
         self._aliases: dict[str, str] = {}
 

@@ -4,7 +4,7 @@ Input: a checked ModelProto and tensor names. Output: a ModelProto of that part,
 static shapes.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import onnx
@@ -12,6 +12,7 @@ import onnx
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.compiler.graph.ops.foreign import names_read
+from daedal.compiler.graph.paths import needed_nodes
 
 __all__ = ["ModelCutter", "cut_model", "is_static"]
 
@@ -68,32 +69,23 @@ class ModelCutter:
                 found.update(node.output)
         return frozenset(found)
 
-    def needed(self, starts: Collection[str], ends: Iterable[str]) -> set[int]:
+    def needed(self, starts: Collection[str], ends: Collection[str]) -> set[int]:
         """Numbers of the nodes on the paths back from `ends` to `starts`. Raises ModelError for
         what cannot be computed from `starts`."""
-        numbers: set[int] = set()
-        stack = [(end, end) for end in ends]
-        while stack:
-            name, end = stack.pop()
-            if name in starts or name in self.initialized:
-                continue
-            if name in self.producers:
-                number = self.producers[name]
-                if number not in numbers:
-                    numbers.add(number)
-                    stack.extend((item, end) for item in names_read(self.nodes[number]))
-            elif name in self.inputs:
-                raise ModelError(
-                    "a part of a model must need only the tensors that it starts from "
-                    f"({', '.join(map(repr, sorted(starts)))}), but {end!r} also needs the model's "
-                    f"input {name!r}; name other tensors with --from and --to"
-                )
-            else:
+        known = {*starts, *self.inputs, *self.initialized, *self.producers}
+        for name in ends:
+            if name not in known:
                 raise ModelError(
                     f"a part of a model must begin and end at tensors that the model computes, not "
                     f"{name!r}; name one of its tensors"
                 )
-        return numbers
+        return needed_nodes(
+            self.producers,
+            lambda number: names_read(self.nodes[number]),
+            starts,
+            ends,
+            self.initialized,
+        )
 
     def part(
         self, numbers: Collection[int], inputs: Sequence[str], outputs: Sequence[str]

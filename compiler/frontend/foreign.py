@@ -15,16 +15,14 @@ from daedal.common.errors import ModelError
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import Array, OnnxNode, element_type_name
 from daedal.compiler.frontend.tensor_types import tensor_types
-from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
+from daedal.compiler.graph.graph import Node, Outside
+from daedal.compiler.graph.ops.foreign import evaluate_onnx, is_random, names_read
 from daedal.compiler.graph.types import TensorType
 
 __all__ = ["ForeignNodes"]
 
 MAX_FOLDED_ELEMENTS = 1 << 24
 """Bound on a constant that is computed here: an untrusted model may ask for any."""
-
-_RANDOM = ("Bernoulli", "Multinomial")
-"""Operators whose results are random, in addition to those that begin with Random."""
 
 _STANDARD = ("", "ai.onnx")
 
@@ -46,7 +44,9 @@ class ForeignNodes:
         self._model = model
         self._types: dict[str, onnx.ValueInfoProto] | None = None
         self._outside: dict[str, str] = {}
+        self._nodes: list[Node] = []
         self._constants: dict[str, onnx.TensorProto] = {}
+        self._read: dict[str, onnx.TensorProto] = {}
         self._frontier: dict[str, None] = {}
 
     @property
@@ -57,9 +57,14 @@ class ForeignNodes:
         return [name for name in self._frontier if builder.is_computed(name) and name not in inputs]
 
     @property
-    def outside(self) -> Mapping[str, str]:
-        """Tensors that are not in the graph, and why."""
-        return self._outside
+    def outside(self) -> Outside:
+        """What is not in the graph."""
+        constants = {
+            name: tensor.SerializeToString(deterministic=True)
+            for name, tensor in {**self._constants, **self._read}.items()
+        }
+        opsets = {item.domain: item.version for item in self._model.opset_import}
+        return Outside(self._outside, tuple(self._nodes), constants, opsets)
 
     def is_outside(self, name: str) -> bool:
         """Whether a tensor is not in the graph."""
@@ -87,16 +92,32 @@ class ForeignNodes:
         reason = next((self._outside[name] for name in names if name in self._outside), None)
         if reason is None:
             return False
-        for name in names:
-            resolved = self._context.resolve(name)
-            if self._context.builder.is_defined(resolved):
-                self._frontier[resolved] = None
-        self._outside.update(dict.fromkeys(node.output, reason))
+        self._leave(node, dict.fromkeys(filter(None, node.output), reason))
         return True
+
+    def keep_constant(self, name: str) -> bool:
+        """Keep a tensor for what is outside the graph; returns whether it is a constant."""
+        value = self._context.constant_value(name)
+        if value is not None:
+            self._read[name] = onnx.numpy_helper.from_array(value, name)
+        return value is not None
+
+    def _leave(self, node: onnx.NodeProto, reasons: Mapping[str, str]) -> None:
+        """Leave the node that computes the tensors of `reasons` outside the graph."""
+        node = self._with_narrow(node)
+        operands = []
+        for name in names_read(node):
+            operand = name if self.keep_constant(name) else self._context.resolve(name)
+            if self._context.builder.is_defined(operand):
+                self._frontier[operand] = None
+            operands.append(operand)
+        attrs = {"proto": node.SerializeToString(deterministic=True)}
+        self._nodes.append(Node("onnx", tuple(operands), tuple(reasons), attrs, node.name))
+        self._outside.update(reasons)
 
     def fold(self, node: onnx.NodeProto) -> bool:
         """Evaluate a node that reads only constants; returns whether that was possible."""
-        if node.domain not in _STANDARD or node.op_type in _RANDOM or "Random" in node.op_type:
+        if node.domain not in _STANDARD or is_random(node.op_type):
             return False
         if node.op_type in ("Shape", "Size") and self._fold_shape(node):
             return True
@@ -131,6 +152,20 @@ class ForeignNodes:
             return False
         self._context.define_constant(name, np.zeros(shape, dtype))
         return True
+
+    def _with_narrow(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """The node, reading constants of 4 bits under names of their own: those of the graph have
+        the same values in 8 bits."""
+        made = onnx.NodeProto()
+        made.CopyFrom(node)
+        for number, name in enumerate(node.input):
+            if name in self._context.narrow:
+                made.input[number] = self._context.builder.fresh_name(f"{name}.narrow")
+                tensor = onnx.TensorProto()
+                tensor.CopyFrom(self._context.narrow[name])
+                tensor.name = made.input[number]
+                self._read[tensor.name] = tensor
+        return made
 
     def _value(self, name: str) -> Array | None:
         """The value of a constant inside or outside the graph."""
@@ -167,18 +202,17 @@ class ForeignNodes:
             for name in read
             if not self._context.is_empty(name)
         ]
+        reasons = dict[str, str]()
         for number, name in enumerate(results):
             if name not in computed:
                 continue
             kind = None if nothing else self._type(name)
             if kind is None:
-                self._outside[name] = (
+                reasons[name] = (
                     f"it reads {nothing!r}, which has no elements"
                     if nothing
                     else self._why_outside(name)
                 )
-                for operand in operands:
-                    self._frontier[operand] = None
                 continue
             attrs = {
                 "dtype": kind.dtype,
@@ -189,6 +223,8 @@ class ForeignNodes:
                 "shape": kind.shape,
             }
             builder.add("onnx", operands, attrs, output=name, name=node.name, note=reason)
+        if reasons:
+            self._leave(node, reasons)
 
     def _fold_shape(self, node: onnx.NodeProto) -> bool:
         kind = self._type(node.input[0])

@@ -1,11 +1,21 @@
-"""A part of a model in the form in which the host runs it (`runtime.host`): serialized ONNX, of an
-operator set that ONNX's reference evaluator implements.
+"""A part of a model in the form in which the host runs it (`runtime.host`): ONNX, of an operator
+set that ONNX's reference evaluator implements.
 """
 
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+import numpy as np
 import onnx
+from onnx import helper, numpy_helper
 
 from daedal.common.errors import ModelError
-from daedal.compiler.frontend.upgrade import upgrade
+from daedal.compiler.frontend.upgrade import upgrade, upgrade_node
+from daedal.compiler.frontend.upgrade.rule import ModelUpgrade
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.ops.foreign import copy_onnx, names_read
+from daedal.compiler.graph.ops.onnx_form import OnnxForm
+from daedal.compiler.graph.ops.registry import get_op
 
 __all__ = ["HOST_OPSET", "host_model", "modern_model"]
 
@@ -14,15 +24,80 @@ HOST_OPSET = 21
 recent forms of some operators (QuantizeLinear and DequantizeLinear from opset 19 on)."""
 
 
-def host_model(part: onnx.ModelProto) -> bytes:
-    """The bytes of `part` in opset `HOST_OPSET` or newer; equal parts give equal bytes.
+def host_model(
+    graph: Graph,
+    outputs: Sequence[str],
+    model: onnx.ModelProto,
+    types: Mapping[str, onnx.ValueInfoProto],
+) -> onnx.ModelProto:
+    """A graph as imported, with what is outside it, written in opset `HOST_OPSET` or newer.
+
+    Parameters
+    ----------
+    outputs : of the graph and of what is outside, in order.
+    model, types : from which the graph was imported, and the types of its tensors.
 
     Raises
     ------
     ModelError
-        For a part with a node that has no equivalent in that opset.
+        For a node that has no equivalent in that opset.
     """
-    return bytes(upgrade(part, HOST_OPSET).SerializeToString(deterministic=True))
+    opsets = dict(graph.outside.opsets)
+    own = max(opsets.pop(name, 0) for name in ("", "ai.onnx"))
+    upgrades, opset = ModelUpgrade(model), max(own, HOST_OPSET)
+    fresh = (name for number in count() if (name := f"written.{number}") not in graph.names)
+    form = OnnxForm(
+        graph, opset, lambda: next(fresh), lambda node: upgrade_node(node, upgrades, own, opset)
+    )
+    for node in graph.nodes:
+        write = get_op(node.op).onnx
+        assert write is not None, f"{node} has no form in ONNX"
+        if node.output not in form.made:  # as another name of a tensor that was read before
+            write(form, node)
+    for node in graph.outside.nodes:
+        copy_onnx(form, node)
+    read = {name for node in form.nodes for name in names_read(node)} | set(outputs)
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(*it) for it in opsets.items())]
+    used = {"", *(node.domain for node in form.nodes)}
+    return helper.make_model(
+        helper.make_graph(
+            form.nodes,
+            "part",
+            [_value_info(graph, name) for name in graph.inputs],
+            [
+                _value_info(graph, name) if name in graph.types
+                else types.get(name, helper.make_empty_tensor_value_info(name))
+                for name in outputs
+            ],
+            [tensor for name, tensor in _constants(graph, form, upgrades).items() if name in read],
+        ),
+        opset_imports=[item for item in imports if item.domain in used],
+        ir_version=max(
+            model.ir_version, helper.find_min_ir_version_for(imports, ignore_unknown=True)
+        ),
+        producer_name="daedal",
+    )  # fmt: skip
+
+
+def _value_info(graph: Graph, name: str) -> onnx.ValueInfoProto:
+    kind = graph.types[name]
+    number = helper.np_dtype_to_tensor_dtype(np.dtype(kind.dtype))
+    return helper.make_tensor_value_info(name, number, kind.shape)
+
+
+def _constants(
+    graph: Graph, form: OnnxForm, upgrades: ModelUpgrade
+) -> Mapping[str, onnx.TensorProto]:
+    """The constants that nodes may read, by name."""
+    kept = graph.outside.constants.items()
+    return {
+        **{name: onnx.TensorProto.FromString(data) for name, data in kept},
+        **{item.name: item for item in upgrades.constants},
+        **{
+            name: numpy_helper.from_array(value, name)
+            for name, value in (*graph.constants.items(), *form.constants.items())
+        },
+    }
 
 
 def modern_model(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -60,8 +60,11 @@ def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
     foreign = ForeignNodes(context, model)
     norms = NormPatterns(model.graph.node, context.constant_value, context.float_shape)
     for tensor in model.graph.initializer:
+        wide = widened(tensor)
+        if wide is not tensor:
+            context.narrow[tensor.name] = tensor
         try:
-            context.define_constant(tensor.name, tensor_value(widened(tensor)))
+            context.define_constant(tensor.name, tensor_value(wide))
         except UnsupportedError:
             foreign.leave_outside(tensor)
     initialized = {tensor.name for tensor in model.graph.initializer}
@@ -71,9 +74,10 @@ def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
     for proto in model.graph.node:
         _import_node(context, foreign, norms, proto)
     known = [item.name for item in model.graph.output if not foreign.is_outside(item.name)]
-    outputs = [_finish_output(context, name) for name in known if not _is_constant(context, name)]
-    graph = builder.finish(tuple(dict.fromkeys([*outputs, *foreign.frontier])))
-    return replace(graph, outside=dict(foreign.outside))
+    outputs = [_finish_output(context, name) for name in known if not foreign.keep_constant(name)]
+    computed = [name for name in outputs if builder.is_computed(name)]
+    graph = builder.finish(tuple(dict.fromkeys([*computed, *foreign.frontier])))
+    return replace(graph, outside=foreign.outside)
 
 
 def _input_type(value: onnx.ValueInfoProto) -> TensorType:
@@ -133,14 +137,6 @@ def _import_node(
         context.builder.rewind(mark)
         if not all(foreign.add_empty(name) for name in proto.output if name):
             raise
-
-
-def _is_constant(context: ImportContext, name: str) -> bool:
-    """Whether a tensor depends on no input; the host computes it, of the model."""
-    tensor = context.resolve(name)
-    if context.constant_value(tensor) is not None:
-        return True
-    return context.builder.is_defined(tensor) and not context.builder.is_computed(tensor)
 
 
 def _finish_output(context: ImportContext, name: str) -> str:

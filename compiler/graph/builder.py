@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from daedal.compiler.graph.editor import GraphEditor
-from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.graph import Array, Graph, Node, Outside
 from daedal.compiler.graph.types import TensorType
 
 __all__ = ["GraphBuilder"]
@@ -107,6 +107,7 @@ class GraphBuilder(GraphEditor):
             types,
             self._taken,
             self._views(),
+            self._source.outside if self._source else Outside(),
         )
 
     def _append(self, node: Node) -> None:

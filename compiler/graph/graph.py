@@ -16,7 +16,7 @@ import numpy.typing as npt
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.tensor import Box
 
-__all__ = ["Array", "AttrValue", "Attrs", "Graph", "Node", "View"]
+__all__ = ["Array", "AttrValue", "Attrs", "Graph", "Node", "Outside", "View"]
 
 Array = npt.NDArray[Any]
 AttrValue = int | float | str | bytes | tuple[int, ...]
@@ -70,6 +70,26 @@ class View:
 
 
 @dataclass(frozen=True)
+class Outside:
+    """What a graph lacks of the model that it was imported from: tensors of types and shapes that
+    it cannot have, and all that depends on them.
+
+    Attributes
+    ----------
+    reasons : why, by tensor.
+    nodes : those that compute them, after the graph's own; `inputs` are tensors of either, and the
+        attribute `proto` is the node of the model.
+    constants : serialized tensors of ONNX that `nodes` read, or that are outputs of the model.
+    opsets : versions of the model's operator sets, by domain.
+    """
+
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    nodes: tuple[Node, ...] = ()
+    constants: Mapping[str, bytes] = field(default_factory=dict)
+    opsets: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Graph:
     """Nodes in topological order, with constants and types by tensor name.
 
@@ -78,8 +98,8 @@ class Graph:
 
     `taken` are the names that no pass may give to a new tensor: those of the model, and of every
     graph from which this one was derived. A name means the same values in all of them. `views` are
-    the views of all of them, those included that a pass made and removed again. `outside` are the
-    tensors of the model that an imported graph leaves out, and why.
+    the views of all of them, those included that a pass made and removed again. `outside` is
+    what it cannot have of the model.
     """
 
     name: str
@@ -90,7 +110,7 @@ class Graph:
     types: Mapping[str, TensorType]
     taken: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     views: tuple[View, ...] = field(default=(), compare=False, repr=False)
-    outside: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    outside: Outside = field(default_factory=Outside, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for array in self.constants.values():

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import Array, OnnxNode, element_type_name
 
@@ -32,6 +33,9 @@ def _import(context: ImportContext, node: OnnxNode, op: str, default_dtype: str)
     # `saturate` and `precision` concern 8-bit floats; `output_dtype` is the zero point's type.
     node.expect(block_size=0, saturate=1, precision=0)
     output_dtype = node.integer("output_dtype", 0)
+    narrow = context.narrow.get(node.input(2) or "")
+    if op == "quantize" and narrow is not None:
+        raise _refused(node, narrow.data_type)
     x = context.operand(node, 0)
     rank = context.builder.types[x].rank
     axis = node.integer("axis", 1)
@@ -63,12 +67,16 @@ def _zero_type(node: OnnxNode, output_dtype: int, default: str) -> str:
     if not output_dtype:
         return default
     if output_dtype not in _INTEGERS:
-        raise node.refuse(
-            f"quantized elements must be one of {', '.join(_INTEGERS.values())}, not "
-            f"{element_type_name(output_dtype)}",
-            "quantize the model to 8 bits",
-        )
+        raise _refused(node, output_dtype)
     return _INTEGERS[output_dtype]
+
+
+def _refused(node: OnnxNode, kind: int) -> UnsupportedError:
+    return node.refuse(
+        f"quantized elements must be one of {', '.join(_INTEGERS.values())}, not "
+        f"{element_type_name(kind)}",
+        "quantize the model to 8 bits",
+    )
 
 
 def _alive(

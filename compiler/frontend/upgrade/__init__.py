@@ -14,7 +14,7 @@ from daedal.compiler.frontend.reader import opset_of
 from daedal.compiler.frontend.upgrade import meanings, operands
 from daedal.compiler.frontend.upgrade.rule import ModelUpgrade, Rule
 
-__all__ = ["RULES", "upgrade"]
+__all__ = ["RULES", "upgrade", "upgrade_node"]
 
 OLDEST_TARGET = 13
 """The oldest operator set that the results of rules are valid in."""
@@ -57,14 +57,25 @@ def upgrade(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
 
 def _upgrade_graph(graph: onnx.GraphProto, context: ModelUpgrade, own: int, opset: int) -> None:
     """Upgrade a graph and its subgraphs in place."""
-    nodes = [made for node in graph.node for made in _upgraded(node, context, own, opset)]
+    nodes = [made for node in graph.node for made in upgrade_node(node, context, own, opset)]
     del graph.node[:]
     graph.node.extend(nodes)
-    for node in graph.node:
-        for attribute in node.attribute:
+
+
+def upgrade_node(
+    node: onnx.NodeProto, context: ModelUpgrade, own: int, opset: int
+) -> Sequence[onnx.NodeProto]:
+    """What a node of operator set `own` becomes in `opset`, and its subgraphs, which are changed.
+
+    Raises ModelError for a node that has no equivalent.
+    """
+    nodes = _upgraded(node, context, own, opset)
+    for made in nodes:
+        for attribute in made.attribute:
             for inner in (attribute.g, *attribute.graphs):
                 if inner.node:
                     _upgrade_graph(inner, context, own, opset)
+    return nodes
 
 
 def _upgraded(

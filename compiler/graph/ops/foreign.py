@@ -20,7 +20,12 @@ from daedal.compiler.graph.ops.registry import (
 )
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["FOREIGN", "evaluate_onnx", "names_read"]
+__all__ = ["FOREIGN", "copy_onnx", "evaluate_onnx", "is_random", "names_read"]
+
+
+def is_random(op_type: str) -> bool:
+    """Whether the results of an operator differ from run to run."""
+    return "Random" in op_type or op_type in ("Bernoulli", "Multinomial")
 
 
 def names_read(node: onnx.NodeProto) -> list[str]:
@@ -74,16 +79,22 @@ def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
     return result
 
 
-def _write_itself(form: OnnxForm, node: Node) -> None:
-    """The whole node; its other outputs belong to nodes of their own, which write nothing more."""
+def copy_onnx(form: OnnxForm, node: Node) -> onnx.NodeProto:
+    """Write the node of ONNX that `node` stands for, once, with the names that it reads."""
     proto = node.attrs["proto"]
     assert isinstance(proto, bytes)
-    own = onnx.NodeProto.FromString(proto)
+    own: onnx.NodeProto = onnx.NodeProto.FromString(proto)
     for name, given in zip(names_read(own), node.inputs, strict=True):
         if name != given:
             form.copy(onnx.helper.make_node("Identity", [given], [name]))
     form.copy(own)
-    result = own.output[whole(node.attrs, "output")]
+    return own
+
+
+def _write_itself(form: OnnxForm, node: Node) -> None:
+    """The whole node; its other outputs belong to nodes of their own, which write nothing more."""
+    outputs = list(filter(None, copy_onnx(form, node).output))
+    result = outputs[whole(node.attrs, "output")]
     if result != node.output:
         form.write(node, "Identity", [result])
 

@@ -16,22 +16,30 @@ __all__ = ["OnnxForm", "WriteOnnx", "simple"]
 
 
 class OnnxForm:
-    """Nodes of ONNX written so far.
+    """Nodes of ONNX written so far, and the names that they have `made`.
 
     Parameters
     ----------
     graph : whose types the functions may ask for.
     opset : version of the standard operator set, 21 or newer.
     fresh : gives a name that no tensor has.
+    upgrade : writes a node of the model in that operator set; by default it is in it.
     """
 
-    def __init__(self, graph: Graph, opset: int, fresh: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        opset: int,
+        fresh: Callable[[], str],
+        upgrade: Callable[[onnx.NodeProto], Sequence[onnx.NodeProto]] = lambda node: [node],
+    ) -> None:
         self.graph = graph
         self.opset = opset
         self._fresh = fresh
+        self._upgrade = upgrade
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, npt.NDArray[Any]] = {}
-        self._written: set[bytes] = set()
+        self.made: set[str] = set()
 
     def add(
         self, op_type: str, inputs: Sequence[str], output: str = "", name: str = "", **attrs: Any
@@ -39,7 +47,7 @@ class OnnxForm:
         """Append a node; the name of its output, a new one where none is given."""
         output = output or self._fresh()
         made = onnx.helper.make_node(op_type, list(inputs), [output], name=name or None, **attrs)
-        self.nodes.append(made)
+        self._append(made)
         return output
 
     def write(
@@ -50,11 +58,10 @@ class OnnxForm:
         self.add(op_type, given, node.output, node.name, **attrs)
 
     def copy(self, proto: onnx.NodeProto) -> None:
-        """Append a node that is written in ONNX, once for all its outputs."""
-        written = bytes(proto.SerializeToString(deterministic=True))
-        if written not in self._written:
-            self._written.add(written)
-            self.nodes.append(proto)
+        """Append a node of the model, once for all its outputs."""
+        if self.made.isdisjoint(proto.output):
+            for node in self._upgrade(proto):
+                self._append(node)
 
     def clear(self) -> None:
         """Forget nodes and constants: the caller has taken them."""
@@ -66,6 +73,10 @@ class OnnxForm:
         name = self._fresh()
         self.constants[name] = np.asarray(value, dtype=dtype)
         return name
+
+    def _append(self, node: onnx.NodeProto) -> None:
+        self.nodes.append(node)
+        self.made.update(filter(None, node.output))
 
 
 WriteOnnx = Callable[[OnnxForm, Node], None]

@@ -13,7 +13,7 @@ import daedal
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.cut import cut_model
-from daedal.compiler.frontend.host_model import host_model
+from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.frontend.qoperators import EXPANSIONS, expand_qoperators
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.graph import run
@@ -186,7 +186,8 @@ def test_an_expansion_computes_what_the_operator_does(name: str, dtype: str) -> 
     else:
         (expected,) = run_onnxruntime(data, it.feeds)
     (found,) = run_onnxruntime(expanded, it.feeds)
-    host = HostModel(host_model(cut_model(expanded, list(it.feeds), ["y"])), "host part")
+    part = modern_model(cut_model(expanded, list(it.feeds), ["y"]))
+    host = HostModel(part.SerializeToString(), "host part")
     for result in (found, host.run(it.feeds)["y"]):
         assert result.dtype == expected.dtype and result.shape == expected.shape
         assert np.abs(result.astype(int) - expected.astype(int)).max() <= 1

@@ -166,3 +166,23 @@ def test_a_node_of_onnx_is_copied_once_and_reads_its_own_names() -> None:
         assert write is not None
         write(form, item)
     assert [item.op_type for item in form.nodes] == ["Identity", "Split", "Identity"]
+
+
+def test_results_of_a_node_of_onnx_are_counted_without_omitted_ones() -> None:
+    node = onnx.helper.make_node("Split", ["x0"], ["", "q"], axis=1, num_outputs=2)
+    attrs = {
+        "dtype": "float32",
+        "op_type": "Split",
+        "opset": 21,
+        "output": 0,
+        "proto": node.SerializeToString(deterministic=True),
+        "shape": (2, 2),
+    }
+    builder = GraphBuilder("g")
+    builder.input("x0", TensorType((2, 4), "float32"))
+    graph = builder.finish([builder.add("onnx", ["x0"], attrs, output="q")])
+    form = OnnxForm(graph, 21, lambda: "unused")
+    write = get_op("onnx").onnx
+    assert write is not None
+    write(form, graph.nodes[0])
+    assert [list(item.output) for item in form.nodes] == [["", "q"]]
