@@ -225,6 +225,7 @@ class Rewriter(GraphEditor):
             {name: self.types[name] for name in order},
             self._taken,
             self._views(),
+            self._graph.outside,
         )
 
 
