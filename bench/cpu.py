@@ -35,7 +35,6 @@ from bench.cpu_networks import MOST_DIFFERENT, is_quantized, model_feeds
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.artifact.artifact import HostPart
-from daedal.runtime import host_code
 from daedal.runtime.host_code import HostProgram
 
 RUNS, MIN_SECONDS = 10, 0.3
@@ -119,8 +118,7 @@ def measure(name: str, model: bytes, threads: int) -> Row:
     assert isinstance(part, HostPart) and part.code is not None
     proto = onnx.ModelProto.FromString(model)
     feeds = model_feeds(proto)
-    host_code._count = lambda: threads
-    program = HostProgram(part.code)
+    program = HostProgram(part.code, threads)
     runners: dict[str, Runner] = {"daedal": lambda: program.run(feeds)}
     runners |= {
         who: made

@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,10 +18,13 @@ from daedal.common.errors import ArtifactError, ModelError, first_line
 from daedal.native.call_table import CallTable, KernelCall
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import level_to_run
+from daedal.native.row_copies import RowCopies
 from daedal.runtime.host import Arrays, converted
 from daedal.runtime.interpreted_node import InterpretedModel
 
 __all__ = ["HostProgram"]
+
+Array = npt.NDArray[Any]
 
 PARALLEL_WORK = 400_000
 """Nanoseconds of work, of calls that can be split, from which on threads run a program together:
@@ -29,6 +33,10 @@ MOST_THREADS = 16
 """Of one program: with more, waiting for each other takes longer than small calls."""
 SPLIT_WORK = 10_000
 """Nanoseconds of a call that several threads share: waiting for each other takes one or two."""
+BYTES_PER_NANOSECOND = 8
+"""That a thread copies."""
+PIECES = 16
+"""Of a copy of bytes that lie side by side."""
 
 _TOGETHER = threading.Lock()
 """Held by the program that threads run together: they wait for each other, so none may be missing.
@@ -64,10 +72,15 @@ def _processors() -> int:
 class HostProgram:
     """Compiled code that is ready to run. One run at a time: runs share the memory.
 
+    Parameters
+    ----------
+    threads : how many may run it together; None: as many as there are processors.
+
     Raises ArtifactError where the code is for no level of this processor, or cannot be linked.
     """
 
-    def __init__(self, code: HostCode) -> None:
+    def __init__(self, code: HostCode, threads: int | None = None) -> None:
+        self.threads = _count() if threads is None else min(threads, _count())
         level = level_to_run(code.objects)
         if level is None:
             raise ArtifactError(
@@ -150,16 +163,14 @@ class _Ready(Protocol):
 def _ready(steps: Sequence[Step], program: HostProgram) -> list[_Ready]:
     """What runs the steps; calls that no other step parts run together."""
     found: list[_Ready] = []
-    for is_call, group in itertools.groupby(steps, lambda step: isinstance(step, CodeCall)):
-        if is_call:
-            calls = [_Call(step, program) for step in group if isinstance(step, CodeCall)]
-            found.append(_Calls(calls))
+    for runs, group in itertools.groupby(steps, lambda step: not isinstance(step, InterpretedNode)):
+        if runs:
+            calls = [call for step in group for call in _calls(step, program)]
+            found += [_Calls(calls, program.threads)] if calls else []
             continue
-        for step in group:
-            if isinstance(step, Join):
-                found.append(_Joined(step, program))
-            elif isinstance(step, InterpretedNode):
-                found.append(_Interpreted(step, program))
+        found += [
+            _Interpreted(step, program) for step in group if isinstance(step, InterpretedNode)
+        ]
     return found
 
 
@@ -191,15 +202,48 @@ class _Call:
         self.work = call.work if splits else 0
 
 
+class _Copy:
+    """A copy of a tensor into its part of a joined one, which begins `first` bytes in a row."""
+
+    symbol = "a copy"
+
+    def __init__(self, part: Array, result: Array, axis: int, first: int) -> None:
+        rows, row_bytes = math.prod(part.shape[:axis]), math.prod(part.shape[axis:]) * part.itemsize
+        step = math.prod(result.shape[axis:]) * result.itemsize
+        if rows == 1 and row_bytes % PIECES == 0:  # what lies side by side has no rows
+            rows, row_bytes, step = PIECES, row_bytes // PIECES, row_bytes // PIECES
+        work = part.nbytes // BYTES_PER_NANOSECOND
+        splits = work >= SPLIT_WORK and rows > 1
+        self._copies = RowCopies(
+            part.ctypes.data, result.ctypes.data + first, rows, row_bytes, step, splits
+        )
+        self.kernel = self._copies.kernel
+        self.work = work if splits else 0
+
+
+def _calls(step: Step, program: HostProgram) -> list[_Call | _Copy]:
+    """The calls of a step that no node is interpreted for."""
+    if isinstance(step, CodeCall):
+        return [_Call(step, program)]
+    assert isinstance(step, Join)
+    *parts, result = (program.array(number) for number in step.buffers)
+    copies, first = list[_Call | _Copy](), 0
+    for part in parts:
+        if part.size:
+            copies.append(_Copy(part, result, step.axis, first))
+        first += math.prod(part.shape[step.axis :]) * part.itemsize
+    return copies
+
+
 class _Calls:
     """Calls one after the other, by one thread or by several together."""
 
-    def __init__(self, calls: Sequence[_Call]) -> None:
+    def __init__(self, calls: Sequence[_Call | _Copy], most: int) -> None:
         self._calls = calls
         kernels = [call.kernel for call in calls]
         self._alone = CallTable(kernels)
         work = sum(call.work for call in calls)
-        threads = min(_count(), 1 + work // PARALLEL_WORK)
+        threads = min(most, 1 + work // PARALLEL_WORK)
         self._together = CallTable(kernels, threads) if threads > 1 else None
 
     def run(self, _values: Arrays) -> None:
@@ -219,17 +263,6 @@ def _check(status: int, symbol: str) -> None:
         raise ModelError(
             f"compiled code must stay inside its tensors, and {symbol} did not; report this defect"
         )
-
-
-class _Joined:
-    """A copy of each tensor into its part of the result."""
-
-    def __init__(self, step: Join, program: HostProgram) -> None:
-        *self._parts, self._result = (program.array(number) for number in step.buffers)
-        self._axis = step.axis
-
-    def run(self, _values: Arrays) -> None:
-        np.concatenate(self._parts, self._axis, out=self._result)
 
 
 class _Interpreted:

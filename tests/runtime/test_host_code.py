@@ -12,11 +12,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from daedal.artifact.code import code_from_json, code_json, code_members
-from daedal.artifact.host_code import LEVEL_MACHINES, HostCode
+from daedal.artifact.host_code import LEVEL_MACHINES, HostCode, Join
 from daedal.artifact.parts import HostPart
 from daedal.common.errors import ArtifactError, ModelError
 from daedal.compiler.artifact.host_code import best_levels, compile_host_model
+from daedal.compiler.cpu.build import build_host_code
 from daedal.native.levels import LEVELS
+from daedal.runtime import host_code
 from daedal.runtime.host import HostModel
 from daedal.runtime.host_code import HostProgram
 from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
@@ -283,3 +285,34 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_process_that_was_forked_has_threads_of_its_own() -> None:
     """A fork copies the pool, but not its threads: what it is given then never runs."""
     assert subprocess.run([sys.executable, "-c", FORKED], timeout=60, check=False).returncode == 3
+
+
+@pytest.mark.parametrize("threads", [1, 2, None])
+@pytest.mark.parametrize("axis", [0, 1, 3])
+def test_joins_are_part_of_the_calls(
+    axis: int, threads: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where threads share them, as large ones are."""
+    monkeypatch.setattr(host_code, "SPLIT_WORK", 1)
+    monkeypatch.setattr(host_code, "PARALLEL_WORK", 1)
+    shape = (2, 6, 5, 9)
+    node = helper.make_node
+    parts = ["x", "a"] * 5
+    graph = helper.make_graph(
+        [
+            node("Relu", ["x"], ["a"]),
+            node("Concat", parts, ["b"], axis=axis),
+            node("Neg", ["b"], ["y"]),
+        ],
+        "joins",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    code = build_host_code(made)
+    assert any(isinstance(step, Join) for step in code.steps)
+    program = HostProgram(code, threads)
+    assert len(program._steps) == 1
+    x = np.random.default_rng(axis).normal(size=shape).astype(np.float32)
+    (found,) = program.run({"x": x}).values()
+    np.testing.assert_array_equal(found, -np.concatenate([x, np.maximum(x, 0)] * 5, axis))
