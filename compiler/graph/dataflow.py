@@ -4,9 +4,18 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from daedal.compiler.graph.graph import Array, Node
+from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.targets.names import ACCELERATOR
 
-__all__ = ["Dataflow", "first_behind", "is_read_once", "producer_of", "sole_producer"]
+__all__ = [
+    "Dataflow",
+    "first_behind",
+    "is_accelerated",
+    "is_read_once",
+    "producer_of",
+    "sole_producer",
+]
 
 
 class Dataflow(Protocol):
@@ -32,6 +41,12 @@ class Dataflow(Protocol):
 def is_read_once(graph: Dataflow, name: str) -> bool:
     """Whether one node reads the tensor, and it is no output of the graph."""
     return len(graph.users[name]) == 1 and name not in graph.outputs
+
+
+def is_accelerated(graph: Dataflow, name: str) -> bool:
+    """Whether the accelerator can compute the tensor."""
+    node = graph.producers.get(name)
+    return node is not None and runs_on(node.op, ACCELERATOR)
 
 
 def producer_of(graph: Dataflow, name: str, ops: Collection[str]) -> Node | None:

@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from daedal.compiler.graph.builder import GraphBuilder
-from daedal.compiler.graph.dataflow import Dataflow, first_behind, producer_of
+from daedal.compiler.graph.dataflow import Dataflow, first_behind, is_accelerated, producer_of
 from daedal.compiler.graph.editor import GraphEditor
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
@@ -20,6 +20,7 @@ __all__ = [
     "box_of",
     "has_channels_last",
     "is_in_order",
+    "map_behind",
     "read_views",
     "source_of",
     "turned_axes",
@@ -64,19 +65,21 @@ def box_of(places: Array, shape: tuple[int, ...]) -> Box | None:
     return box if size == places.size == len(np.unique(places)) else None
 
 
+def map_behind(graph: Dataflow, name: str) -> tuple[str, Callable[[], Array]] | None:
+    """`source_of` a tensor, if that is an integer operator's map."""
+    found = source_of(graph, name)
+    computed = is_accelerated(graph, found[0])
+    return found if computed and graph.types[found[0]].rank == MAP_RANK else None
+
+
 def view_source(graph: Dataflow, name: str) -> tuple[str, Array] | None:
     """The integer operator's map that `name` is a view of, and the source index of each element.
 
     The flat indices have the shape of `name`. None if `name` is not such a view, or if the chain
     has no transpose.
     """
-    root, places = source_of(graph, name)
-    producer = graph.producers.get(root)
-    if producer is None or not runs_on(producer.op, ACCELERATOR):
-        return None
-    if graph.types[root].rank != MAP_RANK or not _has_transpose(graph, name):
-        return None
-    return root, places()
+    found = map_behind(graph, name)
+    return (found[0], found[1]()) if found is not None and _has_transpose(graph, name) else None
 
 
 def has_channels_last(builder: GraphBuilder, name: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from daedal.compiler.graph.dataflow import is_read_once
+from daedal.compiler.graph.dataflow import is_accelerated, is_read_once
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.attention import MATMULS
@@ -90,10 +90,8 @@ class _Align:
 
     def _is_split(self, root: str, joined: tuple[int, ...], split: tuple[int, ...]) -> bool:
         """Whether shapes and the operator of `root` are such that these may be heads."""
-        producer = self._graph.producers.get(root)
         return (
-            producer is not None
-            and runs_on(producer.op, ACCELERATOR)
+            is_accelerated(self._graph, root)
             and len(joined) == len(split) == MAP_RANK
             and joined[0] == 1 < split[0]
             and joined[1] % split[1] == 0

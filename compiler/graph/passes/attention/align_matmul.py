@@ -6,18 +6,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from daedal.common.errors import UnsupportedError, UserError
-from daedal.compiler.graph.dataflow import Dataflow, is_read_once, producer_of
+from daedal.compiler.graph.dataflow import Dataflow, is_accelerated, is_read_once, producer_of
 from daedal.compiler.graph.editor import GraphEditor
 from daedal.compiler.graph.graph import AttrValue, Graph, Node
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MATMULS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, requantize
 from daedal.compiler.graph.ops.integer_rows import Q_SOFTMAX
-from daedal.compiler.graph.ops.registry import runs_on, whole
+from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.rewrite import Rewriter, walk
 from daedal.compiler.graph.selection import is_pixelwise
 from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.compiler.graph.views import source_of
-from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["align_matmul", "check_fillers", "padded_map", "with_padding"]
 
@@ -65,10 +64,11 @@ def _align(graph: Rewriter, node: Node, block: int) -> None:
 
 def _filler(graph: Dataflow, name: str) -> int | None:
     """What fills the last block of channels of a map that has no whole blocks, if it is known."""
-    producer = graph.producers.get(source_of(graph, name)[0])
-    if producer is None or not runs_on(producer.op, ACCELERATOR):
+    root, _ = source_of(graph, name)
+    if not is_accelerated(graph, root):
         return 0  # The host packs it.
-    if producer.output != name:
+    producer = graph.producers[root]
+    if root != name:
         return None
     if producer.op == ATTENTION_WEIGHTS.name:
         return 0

@@ -2,13 +2,12 @@
 
 import math
 
-from daedal.compiler.graph.dataflow import Dataflow
+from daedal.compiler.graph.dataflow import Dataflow, is_accelerated
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.registry import runs_on, whole
+from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.selection import PIXELWISE
 from daedal.compiler.graph.views import is_in_order, source_of
-from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["feed_dense_maps"]
 
@@ -50,8 +49,7 @@ def _channels(graph: Dataflow, node: Node) -> str | None:
     window = {name: node.attrs[name] for name in PIXELWISE if name != "pad_value"}
     is_whole = kind.shape[1:] == kernel and all(window[name] == PIXELWISE[name] for name in window)
     root, places = source_of(graph, x)
-    producer = graph.producers.get(root)
-    if root == x or not is_whole or producer is None or not runs_on(producer.op, ACCELERATOR):
+    if root == x or not is_whole or not is_accelerated(graph, root):
         return None
     wanted = (kind.shape[0], math.prod(kernel), 1, 1)
     return root if graph.types[root].shape == wanted and is_in_order(places()) else None

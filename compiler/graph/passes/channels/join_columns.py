@@ -1,12 +1,10 @@
 """Lets elementwise operators on a single token work on the channels that its layers compute."""
 
-from daedal.compiler.graph.dataflow import Dataflow, first_behind
+from daedal.compiler.graph.dataflow import Dataflow, first_behind, is_accelerated
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.looked_up import table_of
-from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.graph.rewrite import Rewriter, rewrite
-from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["join_columns"]
 
@@ -55,6 +53,4 @@ def _join(graph: Rewriter, node: Node) -> None:
 def _column(graph: Dataflow, name: str, shape: tuple[int, ...]) -> str | None:
     """The map of one pixel that `name` reshapes, computed on the accelerator; else None."""
     name = first_behind(graph, name, ("reshape",))
-    producer = graph.producers.get(name)
-    computed = producer is not None and runs_on(producer.op, ACCELERATOR)
-    return name if computed and graph.types[name].shape == shape else None
+    return name if is_accelerated(graph, name) and graph.types[name].shape == shape else None

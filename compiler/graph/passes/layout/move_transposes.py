@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from daedal.compiler.graph.dataflow import is_accelerated
 from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, Graph, Node
-from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.integer_rows import ROW_OPERATORS
@@ -17,7 +17,7 @@ from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_
 from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.rewrite import Rewriter, Rule
-from daedal.compiler.graph.views import add_moved, is_in_order, source_of, view_ends
+from daedal.compiler.graph.views import add_moved, is_in_order, map_behind, source_of, view_ends
 from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["move_transposes"]
@@ -64,19 +64,10 @@ def _out_of_order(graph: Graph) -> tuple[int, ...]:
     counts = []
     for node in graph.nodes:
         if runs_on(node.op, ACCELERATOR):
-            found = [_map_behind(graph, name) for name in node.inputs]
+            found = [map_behind(graph, name) for name in node.inputs]
             maps = [item for item in found if item is not None]
             counts.append(sum(not is_in_order(places()) for _, places in maps))
     return tuple(counts)
-
-
-def _map_behind(graph: Graph, name: str) -> tuple[str, Callable[[], Array]] | None:
-    """The integer operator's map behind views, and where the elements lie in it."""
-    root, places = source_of(graph, name)
-    producer = graph.producers.get(root)
-    if producer is None or not runs_on(producer.op, ACCELERATOR):
-        return None
-    return (root, places) if graph.types[root].rank == MAP_RANK else None
 
 
 class _Move:
@@ -102,8 +93,8 @@ class _Move:
         return list(node.inputs[: -1 if table_of(node.op, node.inputs) is None else -2])
 
     def _map_behind(self, name: str) -> tuple[str, Callable[[], Array]] | None:
-        """`_map_behind`, but not a map whose order changes in this walk."""
-        found = _map_behind(self._graph, name)
+        """`map_behind`, but not a map whose order changes in this walk."""
+        found = map_behind(self._graph, name)
         return None if found is None or found[0] in self._hoisted else found
 
     def _sink(self, node: Node) -> bool:
@@ -130,7 +121,7 @@ class _Move:
         shapes = {self._graph.types[name].shape for name in data}
         if shapes != {self._shape(node)} or node.output in self._graph.outputs:
             return False
-        if any(self._is_accelerated(source_of(self._graph, name)[0]) for name in data):
+        if any(is_accelerated(self._graph, source_of(self._graph, name)[0]) for name in data):
             return False
         ends = view_ends(self._graph, node.output)
         if not ends:
@@ -229,7 +220,3 @@ class _Move:
 
     def _shape(self, node: Node) -> tuple[int, ...]:
         return self._graph.types[node.output].shape
-
-    def _is_accelerated(self, name: str) -> bool:
-        producer = self._graph.producers.get(name)
-        return producer is not None and runs_on(producer.op, ACCELERATOR)
