@@ -9,6 +9,7 @@ Models: `PatternRewriter` and the greedy driver of MLIR.
 """
 
 import warnings
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -169,8 +170,9 @@ class Rewriter(GraphEditor):
         self._places[node.output] = place
         for name in dict.fromkeys(node.inputs):
             assert self._places.get(name, Place()) < place, f"{node} stands before {name!r}"
-            readers = (*self.users[name], node)
-            self.users[name] = tuple(sorted(readers, key=lambda item: self._places[item.output]))
+            readers = self.users[name]
+            first = bisect_left(readers, place, key=lambda item: self._places[item.output])
+            self.users[name] = (*readers[:first], node, *readers[first:])
         self._touched.append(node.output)
 
     def _detach(self, node: Node) -> None:
