@@ -34,7 +34,7 @@ from daedal.compiler.cpu.program import (
 from daedal.compiler.cpu.types import Types
 from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.graph.graph import Graph
-from daedal.compiler.graph.ops.foreign import evaluate_onnx, names_read
+from daedal.compiler.graph.ops.foreign import evaluate_onnx, is_random, names_read
 from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.types import MAX_ELEMENTS
@@ -84,7 +84,7 @@ def import_model(
 
 def _is_kept(node: onnx.NodeProto) -> bool:
     """Whether a node is not evaluated now: its result is random, or it may never end."""
-    if "Random" in node.op_type or node.op_type in ("Bernoulli", "Loop", "Multinomial", "Scan"):
+    if is_random(node.op_type) or node.op_type in ("Loop", "Scan"):
         return True
     return any(
         _is_kept(inner)

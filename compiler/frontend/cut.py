@@ -11,7 +11,7 @@ import onnx
 
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend.tensor_types import tensor_types
-from daedal.compiler.graph.ops.foreign import names_read
+from daedal.compiler.graph.ops.foreign import is_random, names_read
 from daedal.compiler.graph.paths import needed_nodes
 
 __all__ = ["ModelCutter", "cut_model", "is_static"]
@@ -65,7 +65,7 @@ class ModelCutter:
         """Tensors that depend on no input of the model."""
         found = set(self.initialized)
         for node in self.nodes:
-            if all(name in found for name in names_read(node)) and "Random" not in node.op_type:
+            if all(name in found for name in names_read(node)) and not is_random(node.op_type):
                 found.update(node.output)
         return frozenset(found)
 

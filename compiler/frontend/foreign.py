@@ -59,10 +59,7 @@ class ForeignNodes:
     @property
     def outside(self) -> Outside:
         """What is not in the graph."""
-        constants = {
-            name: tensor.SerializeToString(deterministic=True)
-            for name, tensor in {**self._constants, **self._read}.items()
-        }
+        constants = {**self._constants, **self._read}
         opsets = {item.domain: item.version for item in self._model.opset_import}
         return Outside(self._outside, tuple(self._nodes), constants, opsets)
 
@@ -98,7 +95,7 @@ class ForeignNodes:
     def keep_constant(self, name: str) -> bool:
         """Keep a tensor for what is outside the graph; returns whether it is a constant."""
         value = self._context.constant_value(name)
-        if value is not None:
+        if value is not None and name not in self._read:
             self._read[name] = onnx.numpy_helper.from_array(value, name)
         return value is not None
 

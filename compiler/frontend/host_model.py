@@ -2,7 +2,7 @@
 set that ONNX's reference evaluator implements.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 
 import numpy as np
@@ -69,7 +69,7 @@ def host_model(
                 else types.get(name, helper.make_empty_tensor_value_info(name))
                 for name in outputs
             ],
-            [tensor for name, tensor in _constants(graph, form, upgrades).items() if name in read],
+            _constants(graph, form, upgrades, read),
         ),
         opset_imports=[item for item in imports if item.domain in used],
         ir_version=max(
@@ -86,18 +86,15 @@ def _value_info(graph: Graph, name: str) -> onnx.ValueInfoProto:
 
 
 def _constants(
-    graph: Graph, form: OnnxForm, upgrades: ModelUpgrade
-) -> Mapping[str, onnx.TensorProto]:
-    """The constants that nodes may read, by name."""
-    kept = graph.outside.constants.items()
-    return {
-        **{name: onnx.TensorProto.FromString(data) for name, data in kept},
-        **{item.name: item for item in upgrades.constants},
-        **{
-            name: numpy_helper.from_array(value, name)
-            for name, value in (*graph.constants.items(), *form.constants.items())
-        },
-    }
+    graph: Graph, form: OnnxForm, upgrades: ModelUpgrade, read: Collection[str]
+) -> list[onnx.TensorProto]:
+    """The constants that are `read`, each once."""
+    values = {**graph.constants, **form.constants}
+    given = {**graph.outside.constants, **{item.name: item for item in upgrades.constants}}
+    return [
+        *(tensor for name, tensor in given.items() if name in read and name not in values),
+        *(numpy_helper.from_array(value, name) for name, value in values.items() if name in read),
+    ]
 
 
 def modern_model(model: onnx.ModelProto) -> onnx.ModelProto:

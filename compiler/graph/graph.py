@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.tensor import Box
@@ -79,13 +80,13 @@ class Outside:
     reasons : why, by tensor.
     nodes : those that compute them, after the graph's own; `inputs` are tensors of either, and the
         attribute `proto` is the node of the model.
-    constants : serialized tensors of ONNX that `nodes` read, or that are outputs of the model.
+    constants : those that `nodes` read, or that are outputs of the model.
     opsets : versions of the model's operator sets, by domain.
     """
 
     reasons: Mapping[str, str] = field(default_factory=dict)
     nodes: tuple[Node, ...] = ()
-    constants: Mapping[str, bytes] = field(default_factory=dict)
+    constants: Mapping[str, onnx.TensorProto] = field(default_factory=dict)
     opsets: Mapping[str, int] = field(default_factory=dict)
 
 
