@@ -26,7 +26,7 @@ from daedal.compiler.ops.graph.requantize import FACTOR_BITS, MULTIPLIER_BITS, P
 from daedal.compiler.ops.graph.table import LOWERINGS, lacks
 from daedal.compiler.targets.fallback import Fallback
 
-__all__ = ["processor_graph"]
+__all__ = ["lowered_for_processors", "processor_graph"]
 
 OLDEST_OPSET = 21
 """In which the forms of ONNX that other nodes are written in are defined."""
@@ -50,7 +50,7 @@ def processor_graph(model: onnx.ModelProto, imported: Graph | None = None) -> Gr
     if not gains or opset < OLDEST_OPSET:
         return None
     try:
-        graph = _lowered(imported or load_onnx(model))
+        graph = lowered_for_processors(imported or load_onnx(model))
     except UserError:  # what the graph refuses is lowered, or interpreted, node by node
         return None
     return graph if any(_gains(node) for node in graph.nodes) else None
@@ -60,8 +60,11 @@ def _gains(node: Node) -> bool:
     return node.op == "conv2d" or (node.op in LOWERINGS and get_op(node.op).onnx is None)
 
 
-def _lowered(graph: Graph) -> Graph:
-    """Raises UserError where a node can run neither as integers nor as ONNX."""
+def lowered_for_processors(graph: Graph) -> Graph:
+    """An imported graph with the integer operators that processors run.
+
+    Raises UserError where a node can run neither as integers nor as ONNX.
+    """
     for run in (fold_constants, simplify_reshapes, eliminate_dead_code, fold_bias, fold_batch_norm):
         graph = run(graph)
     if not any(node.op == "quantize" for node in graph.nodes):

@@ -53,3 +53,23 @@ def test_damaged_files_give_an_error_or_symbols() -> None:
         except (ValueError, LookupError, struct.error, OverflowError):
             refused += 1
     assert refused > 50
+
+
+@pytest.mark.parametrize("too_many", [0, 1])
+def test_files_of_very_many_symbols_are_refused(too_many: int) -> None:
+    """A header, a table of symbols and their names."""
+    header, section, symbol = 64, 64, 24
+    count = (1 << 16) + too_many
+    places = header + 3 * section, header + 3 * section + count * symbol
+    data = bytearray(places[1] + 1)
+    head = (b"\x7fELF\x02\x01\x01", 1, 62, 1, 0, 0, header, 0, header, 0, 0, section, 3, 2)
+    struct.pack_into("<16sHHIQQQIHHHHHH", data, 0, *head)
+    sections = [(1, 2, places[0], count * symbol, 2), (2, 3, places[1], 1, 0)]
+    for number, kind, offset, size, names in sections:
+        values = (0, kind, 0, 0, offset, size, names, 0, 1, symbol)
+        struct.pack_into("<IIQQQQIIQQ", data, header + number * section, *values)
+    if too_many:
+        with pytest.raises(ValueError, match="at most 65536 symbols"):
+            read_symbols(bytes(data))
+    else:
+        assert not read_symbols(bytes(data)).defined

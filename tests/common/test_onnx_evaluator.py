@@ -25,3 +25,18 @@ def test_gather_elements_takes_any_axis(
     }
     (found,) = evaluator_of(model).run(None, feeds)
     np.testing.assert_array_equal(found, run_onnxruntime(model, feeds)[0])
+
+
+def test_resize_with_align_corners_has_the_length_of_the_result() -> None:
+    """Corners lie on corners, also where the scale is no whole number: 3 pixels become 4."""
+    attrs = {"coordinate_transformation_mode": "align_corners", "mode": "linear"}
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], **attrs)
+    scales = helper.make_tensor("scales", TensorProto.FLOAT, [2], [1, 1.4])
+    value = helper.make_tensor_value_info
+    inputs, outputs = (
+        [value(name, TensorProto.FLOAT, shape)] for name, shape in (("x", (1, 3)), ("y", (1, 4)))
+    )
+    graph = helper.make_graph([node], "g", inputs, outputs, [scales])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    (found,) = evaluator_of(model).run(None, {"x": np.array([[0, 3, 6]], np.float32)})
+    np.testing.assert_allclose(found, [[0, 2, 4, 6]], rtol=1e-6)

@@ -11,6 +11,7 @@ from daedal.compiler import te
 from daedal.compiler.codegen.forms import Form, RegionForm
 from daedal.compiler.codegen.padding import Interior, interiors, without_padding
 from daedal.compiler.tir.expr import Buffer, IntImm, Var
+from daedal.compiler.tir.parser import parse_func
 from daedal.compiler.tir.stmt import Range, Region
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
@@ -92,6 +93,17 @@ def test_the_interior_is_what_a_copy_reads_from_inside(factor, offset, size, ext
     (interior,) = interiors(func).values()
     inside = [i for i in range(extent) if 0 <= i * factor + offset < size]
     assert [list(part) for part in interior.ranges] == [inside, [0, 1]]
+
+
+def test_what_is_written_in_several_steps_has_no_interior():
+    text = """\
+func twice(x: int8[4], out y: int8[4]):
+    for i in 4:
+        block y(vi:4 = i):
+            y[vi] = x[vi]
+            y[vi] = y[vi] + x[vi]
+"""
+    assert interiors(parse_func(text)) == {}
 
 
 @given(

@@ -8,8 +8,12 @@ import pytest
 
 from daedal.compiler.codegen import accelerator
 from daedal.compiler.codegen.accelerator import emit_segment
+from daedal.compiler.codegen.forms import Form
 from daedal.compiler.codegen.operations import OperationBuilder
 from daedal.compiler.codegen.printer import segment_text
+from daedal.compiler.codegen.repeats import _Edge
+from daedal.compiler.tir.expr import Var
+from daedal.compiler.tir.stmt import For, Seq
 from daedal.isa.variant import load_variant
 from tests.support.accelerator import micro_variant
 from tests.support.accelerator_operators import conv_case
@@ -60,3 +64,17 @@ def test_each_nest_is_built_once_where_its_rows_are_the_same(
             expected = emit_segment(case.schedule.func, TINY)
     assert segment_text(segment) == segment_text(expected)
     assert fewer < 0.5 * (built.total() - fewer), built
+
+
+@pytest.mark.parametrize(
+    ("outer", "inside", "known"),
+    [(0, range(6), None), (1, range(6), 4), (0, range(5), 0), (0, range(1, 9), 0)],
+)
+def test_a_place_counts_where_its_loops_reach_padding(
+    outer: int, inside: range, known: int | None
+) -> None:
+    """The index ``4 * outer + inner`` with six iterations of `inner`."""
+    variables = Var("outer"), Var("inner")
+    form = Form(((variables[0], 4), (variables[1], 1)), 0)
+    edge = _Edge.of(form, inside, [For(variables[1], 6, Seq(()))])
+    assert edge.key({variables[0]: outer}) == known

@@ -196,6 +196,8 @@ def test_buffers_that_do_not_match() -> None:
     assert forward_rows(stored, used, ROWS, {}) is None, "used before"
     other = [transfer(Opcode.LOAD, c, 0, 4, tensor="u"), operation(c)]
     assert forward_rows(stored, other, ROWS, {}) is None, "another tensor"
+    turned = [transfer(Opcode.LOAD, c, 2, 2), transfer(Opcode.LOAD, c, 0, 2, row=2), operation(c)]
+    assert forward_rows(stored, turned, ROWS, {}) is None, "in another order"
 
 
 def test_readers_of_a_resident_tensor() -> None:
