@@ -6,6 +6,7 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.codegen.accelerator import emit_segment
+from daedal.compiler.codegen.instruction_count import count_instructions
 from daedal.compiler.codegen.intrinsics import accumulator_dtype, element_dtype
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.windows import convolve
@@ -157,6 +158,8 @@ def stream_case(
     shape = StreamShape.of(*operands[:2], y, window)
     schedule = stream_template(func, shape, variant).schedule()
     segment = emit_segment(schedule.func, variant, views={"x": view})
+    counted = count_instructions(schedule.func, variant, {"x": view})
+    assert counted == len(segment.instructions)
     bits = array.input_bits
     linked = link(
         [segment],
