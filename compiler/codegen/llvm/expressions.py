@@ -370,7 +370,7 @@ class Expressions:
                 wide = converted(self.text, found, dtype)
                 return wide if place.step else self._repeated(wide)
         values = [broadcast(self.text, self.value(item), count) for item in elements]
-        while len(values) > 1:  # the first half beside the second, until one has all
+        while len(values) > 1:  # interleave the two halves until one vector is left
             half = len(values) // 2
             values = list(map(self._zipped, values[:half], values[half:]))
         return values[0]
