@@ -147,8 +147,7 @@ class _Builder:
     def _step(self, step: Computed | View | Joined | Interpreted, time: int) -> None:
         if isinstance(step, Computed):
             for tensor in topological(step.tensors, self.numbers):
-                if tensor in self.kernels and tensor not in self.numbers:
-                    self._steps.append(self._call(tensor, self.kernels[tensor], time))
+                self._compute(tensor, time)
             for name, tensor in zip(step.names, step.tensors, strict=True):
                 if tensor in self.numbers:
                     self._name(name, self.numbers[tensor], first=time)
@@ -172,6 +171,16 @@ class _Builder:
                     self._name(name, self._buffer(name), first=time)
             self._interpret(step.node, step.reason)
 
+    def _compute(self, tensor: te.Tensor, time: int) -> None:
+        """Calls that write a tensor, if a kernel does and it is not in memory yet."""
+        if tensor not in self.kernels or tensor in self.numbers:
+            return
+        kernel = self.kernels[tensor]
+        for source in kernel.sources:  # a map with pads, which other nodes also read
+            assert isinstance(source, te.Tensor)
+            self._compute(source, time)
+        self._steps += self._calls(tensor, kernel, time)
+
     def _join(self, step: Joined, time: int) -> None:
         program = self.program
         numbers = [
@@ -184,7 +193,7 @@ class _Builder:
         self._name(step.name, result, first=time)
         self._steps.append(Join(step.axis, (*numbers, result)))
 
-    def _call(self, tensor: te.Tensor, kernel: Kernel, time: int) -> CodeCall:
+    def _calls(self, tensor: te.Tensor, kernel: Kernel, time: int) -> list[CodeCall]:
         free = [
             source
             for source in kernel.sources
@@ -205,9 +214,13 @@ class _Builder:
             self.plan.read(number, time)
         result = self.plan.add(tensor.dtype, tensor.shape, time)
         self.numbers[tensor] = result
-        return CodeCall(
-            function.symbol, (*inputs, result), function.iterations, function.nanoseconds
-        )
+        calls = [
+            CodeCall(function.symbol, (*inputs, result), function.iterations, function.nanoseconds)
+        ]
+        if kernel.frame is not None:
+            border = self.functions.border(kernel.frame, tensor.dtype)
+            calls.insert(0, CodeCall(border.symbol, (result,), 1, border.nanoseconds))
+        return calls
 
     def _number(self, tensor: te.Tensor, time: int) -> int:
         """The buffer of a tensor that is in memory at `time`."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
+from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.kernel import Kernel, Moved, kernel_function
 from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
 from daedal.compiler.tir.expr import Buffer, Reduce
@@ -63,6 +64,16 @@ class Functions:
         if key not in self._functions:
             self._functions[key] = self._compiled(kernel, free)
         return self._functions[key]
+
+    def border(self, frame: Frame, dtype: str) -> Function:
+        """The function that stores what lies around a tensor in `frame`."""
+        func = frame.border(dtype)
+        text = function_text(func, "SYMBOL", checked=self._checked)
+        symbol = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        plain = text.replace("@SYMBOL", f"@{symbol}"), False
+        self._texts[symbol] = dict.fromkeys(self._registers, plain)
+        elements = math.prod(frame.outer) - math.prod(frame.inner)
+        return Function(symbol, (), 1, elements // 2)
 
     def objects(self, level: str) -> tuple[bytes, ...]:
         """Object files with all functions."""

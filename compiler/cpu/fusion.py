@@ -3,13 +3,16 @@
 A tensor without a reduction is written into the formula of its reader where that computes nothing
 twice: it has one reader, or only moves or converts elements. A reduction and the one tensor that
 reads it element by element become one kernel. Everything else is in memory between two kernels.
+What is read with pads around it is stored inside these pads (`frame`).
 Source: the fusion rules of Chen et al., "TVM", OSDI 2018, section 3.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from daedal.compiler import te
 from daedal.compiler.cpu.constants import Constants
+from daedal.compiler.cpu.frame import Frame, Framed, framed
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import (
@@ -52,23 +55,64 @@ class _Fusion:
         self._constants = constants
         self._needed = set(needed)
         order = [tensor for tensor in topological(needed) if tensor.value is not None]
-        self._readers: dict[Buffer, list[te.Tensor]] = {tensor: [] for tensor in order}
-        self._padded: set[Buffer] = set()
+        self._values: dict[te.Tensor, Expr] = {}
         for tensor in order:
             assert tensor.value is not None
-            for load in loads(tensor.value):
+            self._values[tensor] = tensor.value
+        frames = self._framed(self._roots())
+        self.kernels = self._joined(self._roots())
+        for tensor, item in frames.items():
+            kernel = self.kernels.pop(item.content)
+            self.kernels[tensor] = replace(kernel, frame=item.frame)
+
+    def _roots(self) -> list[te.Tensor]:
+        """The tensors that are written into no formula; readers and formulas of all are set."""
+        self._readers: dict[Buffer, list[te.Tensor]] = {tensor: [] for tensor in self._values}
+        self._padded: set[Buffer] = set()
+        for tensor, value in self._values.items():
+            for load in loads(value):
                 if load.buffer in self._readers and tensor not in self._readers[load.buffer]:
                     self._readers[load.buffer].append(tensor)
                 if load.pad_value is not None:
                     self._padded.add(load.buffer)
         self._formulas: dict[Buffer, Expr] = {}
         inlined: set[Buffer] = set()
-        for tensor in order:
+        for tensor in self._values:
             self._formulas[tensor] = self._formula(tensor, inlined)
             if self._is_inlined(tensor):
                 inlined.add(tensor)
-        roots = [tensor for tensor in order if tensor not in inlined]
-        self.kernels = self._joined(roots)
+        return [tensor for tensor in self._values if tensor not in inlined]
+
+    def _framed(self, roots: Sequence[te.Tensor]) -> dict[te.Tensor, Framed]:
+        """Maps with pads among `roots`: from now on what they contain is computed, and stored in
+        them.
+
+        Where a map is in memory for nothing else, its other readers read the one with pads.
+        """
+        found = {root: item for root in roots if (item := framed(root)) is not None}
+        if not found:
+            return found
+        inside: dict[Buffer, tuple[te.Tensor, Frame]] = {}
+        for root, item in found.items():
+            source = item.source
+            padded = [
+                reader
+                for reader in self._readers.get(source, ())
+                if any(load.pad_value is not None for load in _of(source, self._values[reader]))
+            ]
+            if item.copies and source not in self._needed | found.keys() and padded == [root]:
+                inside[source] = root, item.frame
+        values: dict[te.Tensor, Expr] = {}
+        for tensor, value in self._values.items():
+            if tensor in found:
+                content = found[tensor].content
+                assert content.value is not None
+                values[content] = content.value
+            else:
+                values[tensor] = _reading_inside(value, inside)
+        self._values = values
+        self._needed = (self._needed - found.keys()) | {item.content for item in found.values()}
+        return found
 
     def _formula(self, tensor: te.Tensor, inlined: Collection[Buffer]) -> Expr:
         """The formula of `tensor` with those of inlined tensors in it."""
@@ -83,8 +127,7 @@ class _Fusion:
             values: dict[Var, Expr] = dict(zip(source.axes, node.indices, strict=True))
             return substitute(self._formulas[source], values)
 
-        assert tensor.value is not None
-        return rewrite(tensor.value, visit)
+        return rewrite(self._values[tensor], visit)
 
     def _is_inlined(self, tensor: te.Tensor) -> bool:
         formula = self._formulas[tensor]
@@ -96,10 +139,9 @@ class _Fusion:
         if _is_move(formula):
             return True
         (reader,) = readers if len(readers) == 1 else (None,)
-        if reader is None or isinstance(reader.value, Reduce):
+        if reader is None or isinstance(self._values[reader], Reduce):
             return False
-        assert reader.value is not None
-        return len([load for load in loads(reader.value) if load.buffer is tensor]) == 1
+        return len(_of(tensor, self._values[reader])) == 1
 
     def _joined(self, roots: Sequence[te.Tensor]) -> dict[te.Tensor, Kernel]:
         """Kernels of roots: each reduction with its epilogue where it has one."""
@@ -187,6 +229,23 @@ class _Fusion:
             return None
 
         return rewrite(formula, visit), found
+
+
+def _of(buffer: Buffer, formula: Expr) -> list[Load]:
+    """How a formula reads a buffer."""
+    return [load for load in loads(formula) if load.buffer is buffer]
+
+
+def _reading_inside(formula: Expr, inside: Mapping[Buffer, tuple[te.Tensor, Frame]]) -> Expr:
+    """The formula, which reads tensors where they lie in larger ones."""
+
+    def visit(node: Expr) -> Expr | None:
+        if not isinstance(node, Load) or node.buffer not in inside:
+            return None
+        outer, frame = inside[node.buffer]
+        return Load(outer, frame.inside(node.indices))
+
+    return rewrite(formula, visit)
 
 
 def _height(formula: Expr) -> int:

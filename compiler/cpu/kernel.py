@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
+from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.cpu.overlap import Overlap
 from daedal.compiler.ops.cpu.reuse import (
@@ -46,18 +47,20 @@ class Kernel:
     result : what it writes.
     reduction : the reduction that `result` reads element by element; None where there is none.
     sources : what the inputs stand for, in their order.
+    frame : where the elements of `result` lie in what is written; None: they are all of it.
     """
 
     inputs: tuple[te.Tensor, ...]
     result: te.Tensor
     reduction: te.Tensor | None = None
     sources: tuple[Buffer, ...] = ()
+    frame: Frame | None = None
 
     @property
     def key(self) -> str:
         """Equal for kernels with one function."""
         types = ", ".join(str(item) for item in self.inputs)
-        return f"{types}; {self.reduction}; {self.result}"
+        return f"{types}; {self.reduction}; {self.result}; {self.frame}"
 
 
 @dataclass(frozen=True)
@@ -115,9 +118,22 @@ def kernel_function(
     registers : of the processor.
     like : the function for other registers, which reads the same layouts.
     """
+    scheduled = _scheduled(kernel, constants, registers, like)
+    if kernel.frame is None:
+        return scheduled
+    return replace(scheduled, func=kernel.frame.placed(scheduled.func))
+
+
+def _scheduled(
+    kernel: Kernel,
+    constants: Collection[Buffer],
+    registers: Registers,
+    like: ScheduledKernel | None,
+) -> ScheduledKernel:
+    """The function that stores the result by itself."""
     if like is not None and not like.moved:
         constants = ()
-    result, reduction = merged(kernel.result, kernel.reduction)
+    result, reduction = merged(kernel.result, kernel.reduction, _rows(kernel))
     kernel = replace(kernel, result=result, reduction=reduction)
     if reduction is None:
         func = te.create_prim_func(kernel.inputs, [result], "kernel")
@@ -154,6 +170,16 @@ def kernel_function(
     return ScheduledKernel(
         schedule_reduction(func, reduction.name, result.name, None), moved, tiled=False
     )
+
+
+def _rows(kernel: Kernel) -> frozenset[int]:
+    """Axes that stay apart from those before them: what is stored lies in rows along them.
+
+    Reductions compute far more than the place of what they store, so they may have any axes.
+    """
+    if kernel.frame is None or kernel.reduction is not None:
+        return frozenset()
+    return frozenset(n for n in range(len(kernel.frame.inner)) if not kernel.frame.follows(n))
 
 
 def _tiled(

@@ -6,6 +6,8 @@ full. An axis of which formulas read ``i // k`` and ``i % k`` becomes two: withi
 channels of a grouped convolution read the same elements.
 """
 
+from collections.abc import Collection
+
 from daedal.compiler import te
 from daedal.compiler.tir.expr import Axis, Binary, Expr, IntImm, Load, Var
 from daedal.compiler.tir.linear import element_number, simplify
@@ -14,10 +16,13 @@ from daedal.compiler.tir.visit import children, free_vars, rewrite, substitute, 
 __all__ = ["merged"]
 
 
-def merged(result: te.Tensor, reduction: te.Tensor | None) -> tuple[te.Tensor, te.Tensor | None]:
+def merged(
+    result: te.Tensor, reduction: te.Tensor | None, rows: Collection[int] = ()
+) -> tuple[te.Tensor, te.Tensor | None]:
     """Both with as few axes as possible; `reduction`, which has the result's axes, is read by it.
 
-    The elements lie in memory as before.
+    The elements lie in memory as before. Axes in `rows`, by number, are not joined to those before
+    them.
     """
     for position in reversed(range(len(result.axes))):
         tensors = [result] if reduction is None else [result, reduction]
@@ -28,6 +33,8 @@ def merged(result: te.Tensor, reduction: te.Tensor | None) -> tuple[te.Tensor, t
             result = _parted(result, position, size, reduction, parted)
             reduction = parted
     for position in reversed(range(len(result.axes) - 1)):
+        if position + 1 in rows:
+            continue
         tensors = [result] if reduction is None else [result, reduction]
         if all(_follow(tensor, position, reduction) for tensor in tensors):
             joined = None if reduction is None else _joined(reduction, position, None, None)

@@ -1,7 +1,7 @@
 """Which axes of a reduction suit vectors and register tiles.
 
 An axis suits a vector where every operand either stays in place along it or moves by one or two
-elements (constants can be laid out so that they do). Along other axes on which the vector's operand
+elements (constants can be laid out so that they do). Along other axes on which a vector's operand
 stays in place, the loaded vector is used again: these are tiled, with one accumulator per
 iteration. Where no axis of the result suits, one of the reduction may: then each lane sums a part.
 Source: the register blocking of Goto and van de Geijn, "Anatomy of High-Performance Matrix
@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.linear import Linear, element_number
@@ -33,6 +34,10 @@ OVERHEAD = 1.0
 """Loop overhead: cycles per iteration."""
 PER_CYCLE = 2
 """Loads, and products, of a cycle."""
+LINE_BYTES, PARTLY, STREAMS = 64, 1.2, 8
+"""Where each row reads some operand anew, memory decides: lanes that are less than a line of the
+cache take so many times as long, and rows are at most so many, as processors fetch in advance along
+few of them. Both are measured on depthwise convolutions."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +108,14 @@ def choose_tiles(
         if packed is None or apart:
             continue
         moving = [load for load in read if axis in _vars(places[load])]
-        free = [
-            other
-            for other in range(len(axes))
-            if other != number and not any(axes[other] in _vars(places[item]) for item in moving)
+        moved_by = [
+            sum(axes[other] in _vars(places[item]) for item in moving) for other in range(len(axes))
         ]
+        again = [n for n, count in enumerate(moved_by) if n != number and count < len(moving)]
+        free = [other for other in again if not moved_by[other]]
+        again = list(reversed(free)) or again
+        widest = max(ELEMENT_BYTES[load.dtype] for load in moving)
+        used = [frozenset(_vars(form)) for form in places.values()]
         one = registers.vector_bytes // element_bytes
         strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in grouped)
         spare = PAIRED_SPARE if 2 in grouped.values() else SPARE
@@ -117,23 +125,31 @@ def choose_tiles(
             counts = [like.lanes] if number == like.vector else []
         for lanes in counts:
             vectors = -(-lanes // one)
-            for rows in _rows(axes, free, (registers.count - spare - vectors) // vectors):
+            partly = not free and lanes * widest < LINE_BYTES
+            slower = (2 if strided else 1) * (PARTLY if partly else 1)
+            most = (registers.count - spare - vectors) // vectors
+            for rows in _rows(axes, again, most if free else min(most, STREAMS)):
                 tiles = Tiles(number, lanes, rows, packed, (*held, *free))
-                cost = _cost(tiles, axes, vectors) * (2 if strided else 1)
+                cost = _cost(tiles, axes, vectors, used) * slower
                 if best is None or cost < best[0]:
                     best = cost, tiles
     return None if best is None else best[1]
 
 
-def _cost(tiles: Tiles, axes: Sequence[Axis], vectors: int) -> float:
+def _cost(
+    tiles: Tiles, axes: Sequence[Axis], vectors: int, used: Sequence[Collection[object]]
+) -> float:
     """Cycles per result of an iteration of the reduction; what tiles compute twice counts twice.
 
-    An iteration loads each row's element and each vector, and adds a product to each accumulator.
-    Their cycles are added, although loads and products overlap: that fits measurements better.
+    An iteration loads each operand once for all places of the tile at which it is the same, and
+    adds a product to each accumulator. Their cycles are added, although loads and products overlap:
+    that fits measurements better. `used` has the axes along which each operand moves.
     """
     rows = math.prod(extent for _, extent in tiles.rows)
     products = rows * vectors
-    cycles = max((products + rows + vectors) / PER_CYCLE, LATENCY) + OVERHEAD
+    sizes = [(axes[axis], extent) for axis, extent in tiles.rows] + [(axes[tiles.vector], vectors)]
+    loaded = sum(math.prod(n for axis, n in sizes if axis in moves) for moves in used)
+    cycles = max((products + loaded) / PER_CYCLE, LATENCY) + OVERHEAD
     computed = 1.0
     for axis, extent in (*tiles.rows, (tiles.vector, tiles.lanes)):
         whole = axes[axis].extent
@@ -173,10 +189,9 @@ def _divisors(extent: int, limit: int) -> list[int]:
 def _rows(
     axes: Sequence[Axis], free: Sequence[int], limit: int
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Rows of tiles: none, of one axis of `free`, the last one first, or of two, which divide
-    theirs."""
+    """Rows of tiles: none, of one axis of `free`, or of two, which divide theirs."""
     yield ()
-    for axis in reversed(free):
+    for axis in free:
         for size in range(2, min(axes[axis].extent, limit) + 1):
             yield ((axis, size),)
     sizes = {axis: _divisors(axes[axis].extent, limit)[1:] for axis in free}

@@ -1,0 +1,179 @@
+"""`Frame`: a tensor that lies inside a larger one, whose other elements all have one value.
+
+A convolution reads a map with pads. Where only this padded map is in memory, the kernel before it
+stores inside the pads, and none copies the map::
+
+    q[h, w] = p[h - 1, w - 1] inside p, else 0        q[h + 1, w + 1] = p[h, w]; border of q = 0
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from daedal.compiler import te
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var, as_expr
+from daedal.compiler.tir.linear import Linear, linear, simplify
+from daedal.compiler.tir.lower import lower
+from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
+from daedal.compiler.tir.stmt import BufferStore, For, PrimFunc, Stmt
+from daedal.compiler.tir.visit import free_vars, loads, rewrite
+
+__all__ = ["Frame", "Framed", "framed"]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where the elements of a tensor lie in a larger one.
+
+    Attributes
+    ----------
+    inner, outer : shapes of the tensor, and of the one in memory.
+    before : elements of the larger one before the first, along each dimension.
+    value : of all other elements; without variables.
+    """
+
+    inner: tuple[int, ...]
+    outer: tuple[int, ...]
+    before: tuple[int, ...]
+    value: Expr
+
+    def inside(self, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The indices in memory of the element at `indices`."""
+        return tuple(index + first for index, first in zip(indices, self.before, strict=True))
+
+    def follows(self, dimension: int) -> bool:
+        """Whether there is nothing between the last element along `dimension` and the next one."""
+        return self.inner[dimension] == self.outer[dimension]
+
+    def placed(self, func: PrimFunc) -> PrimFunc:
+        """`func`, which stores a tensor with as many elements as `inner`, as plain loops that store
+        them in the larger one."""
+        lowered = lower(func)
+        (output,) = lowered.outputs
+        buffer = Buffer(output.name, self.outer, output.dtype, output.scope)
+
+        def store(stmt: Stmt, extents: Mapping[Var, int]) -> Stmt:
+            if isinstance(stmt, For):
+                extents = {**extents, stmt.var: stmt.extent}
+            if isinstance(stmt, BufferStore) and stmt.buffer is output:
+                indices = _regrouped(stmt.indices, output.shape, self.inner)
+                places = tuple(simplify(index, extents) for index in self.inside(indices))
+                return BufferStore(buffer, places, stmt.value)
+            return rebuilt(stmt, lambda expr: expr, lambda part: store(part, extents))
+
+        return replace(lowered, params=(*lowered.inputs, buffer), body=store(lowered.body, {}))
+
+    def border(self, dtype: str) -> PrimFunc:
+        """The function that stores all other elements."""
+        buffer = Buffer("y", self.outer, dtype, "global")
+        loops = [self._side(buffer, *side) for side in self._sides()]
+        return PrimFunc("border", (buffer,), flat_seq(loops))
+
+    def _sides(self) -> Iterator[tuple[int, int, int]]:
+        """Dimension, first index and extent of boxes that cover the border."""
+        for dimension, first in enumerate(self.before):
+            last = first + self.inner[dimension]
+            for begin, end in ((0, first), (last, self.outer[dimension])):
+                if begin < end:
+                    yield dimension, begin, end - begin
+
+    def _side(self, buffer: Buffer, dimension: int, begin: int, extent: int) -> Stmt:
+        """Stores along one side: inside `inner` before `dimension`, everywhere behind it."""
+        firsts = (*self.before[:dimension], begin, *(0 for _ in self.outer[dimension + 1 :]))
+        extents = (*self.inner[:dimension], extent, *self.outer[dimension + 1 :])
+        loops = [Var(f"i{number}") for number in range(len(extents))]
+        places = tuple(first + loop for first, loop in zip(firsts, loops, strict=True))
+        body: Stmt = BufferStore(buffer, places, self.value)
+        for loop, count in zip(reversed(loops), reversed(extents), strict=True):
+            kind = "vectorize" if loop is loops[-1] else "serial"
+            body = For(loop, count, body, kind)
+        return body
+
+
+@dataclass(frozen=True)
+class Framed:
+    """A tensor as what is stored in it.
+
+    Attributes
+    ----------
+    content : the tensor inside: every element that has not the border's value.
+    source : what it reads, at its own axes.
+    copies : whether elements are those of `source`, unchanged.
+    """
+
+    frame: Frame
+    content: te.Tensor
+    source: Buffer
+    copies: bool
+
+
+def framed(tensor: te.Tensor) -> Framed | None:
+    """What is stored inside the pads of `tensor`; None where its formula is not a tensor with pads
+    around it, whose elements may be changed one by one."""
+    assert tensor.value is not None
+    read = set(loads(tensor.value))
+    (load,) = read if len(read) == 1 else (None,)
+    if load is None or load.pad_value is None or tensor.shape == load.buffer.shape:
+        return None
+    before = _before(load, tensor.axes)
+    border = _with(tensor.value, load, as_expr(load.pad_value, load.dtype))
+    if before is None or free_vars(border):
+        return None
+    inner = load.buffer.shape
+    axes = tuple(
+        Axis(axis.name, extent=extent) for axis, extent in zip(tensor.axes, inner, strict=True)
+    )
+    value = _with(tensor.value, load, Load(load.buffer, axes))
+    content = te.Tensor(tensor.name, inner, tensor.dtype, "global", axes, value)
+    frame = Frame(inner, tensor.shape, before, border)
+    return Framed(frame, content, load.buffer, tensor.value is load)
+
+
+def _before(load: Load, axes: Sequence[Axis]) -> tuple[int, ...] | None:
+    """The pads before the first element along each axis; None where `load` moves elsewhere, or
+    leaves elements out."""
+    if len(load.indices) != len(axes):
+        return None
+    found = []
+    for index, axis, extent in zip(load.indices, axes, load.buffer.shape, strict=True):
+        form = linear(index)
+        if axis.extent == extent == 1 and not form.terms:
+            form = Linear(((axis, 1),), form.constant)
+        if form.terms != ((axis, 1),) or not 0 <= -form.constant <= axis.extent - extent:
+            return None
+        found.append(-form.constant)
+    return tuple(found)
+
+
+def _with(formula: Expr, load: Load, value: Expr) -> Expr:
+    return rewrite(formula, lambda node: value if node == load else None)
+
+
+def _regrouped(indices: Sequence[Expr], shape: Sequence[int], wanted: Sequence[int]) -> list[Expr]:
+    """The indices in a tensor of shape `wanted` of the element at `indices` of one of `shape`.
+
+    Both have their elements in the same order. Dimensions with as many elements before them and
+    behind them stay as they are, and only those between two such places are computed.
+    """
+    found: list[Expr] = []
+    given, sizes = list(zip(indices, shape, strict=True)), list(wanted)
+    while sizes:
+        if not given:  # only dimensions of one element are left
+            return [*found, *(IntImm(0) for _ in sizes)]
+        own, other = [given.pop(0)], [sizes.pop(0)]
+        while (a := math.prod(size for _, size in own)) != (b := math.prod(other)):
+            if a < b:
+                own.append(given.pop(0))
+            else:
+                other.append(sizes.pop(0))
+        if len(own) == len(other) == 1:
+            found.append(own[0][0])
+            continue
+        number: Expr = IntImm(0)
+        for index, size in own:
+            number = number * size + index
+        step = math.prod(other)
+        for size in other:
+            step //= size
+            found.append(number // step % size)
+    return found
