@@ -33,11 +33,14 @@ QUICK = ("resnet18.vta",)
 
 QUOTED = {
     "resnet18": ("ecp5", "ecp5_half", "attention", "wide", "batch4", "tiny", "smallest"),
+    "resnet50": (),
     "mobilenet_v1": ("ecp5", "ecp5_half"),
     "mobilenet_v2": ("ecp5",),
     "squeezenet": (),
     "shufflenet": (),
     "inception_v1": (),
+    "densenet121": (),
+    "vgg19": (),
     "alexnet": (),
 }
 """Networks of the zoo, and their machines besides `vta`: docs/hardware.md, docs/codesign.md."""

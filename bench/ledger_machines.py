@@ -29,6 +29,7 @@ def _named(variant: str, *changes: Changes) -> dict[str, tuple[str, Changes]]:
 
 OTHER_MULTIPLIERS = {
     **_named("batch4", {"multiplier_style": "packed"}),
+    **_named("smallest", {"multiplier_style": "packed"}),
     **_named("tiny", {"multiplier_style": "packed"}),
     **_named("wide", {"multiplier_style": "packed"}),
 }

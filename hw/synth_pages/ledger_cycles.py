@@ -26,9 +26,6 @@ WORK = {
 }
 """Of each work of a variant's alternatives, its name in the ledger."""
 
-NOT_COUNTED = ("smallest", {"multiplier_style": "packed"})
-"""Keeps the cycles of its record: ResNet-18 takes minutes to compile for it."""
-
 STARVED = ", starved"
 """Ends the name of a network's cycles in which units waited for instructions."""
 
@@ -67,10 +64,9 @@ def with_ledger(measured: Record, ledger: Ledger) -> dict[str, Any]:
 
 
 def _with_resnet18(record: Record, ledger: Ledger) -> dict[str, Any]:
-    machine = resnet18_machine(record)
-    if "cycles" not in record["resnet18"] or machine == NOT_COUNTED:
+    if "cycles" not in record["resnet18"]:
         return dict(record)
-    entry = _entry(ledger, "resnet18", *machine)
+    entry = _entry(ledger, "resnet18", *resnet18_machine(record))
     return {**record, "resnet18": {name: entry[name] for name in record["resnet18"]}}
 
 
