@@ -176,7 +176,7 @@ class _Builder:
         if tensor not in self.kernels or tensor in self.numbers:
             return
         kernel = self.kernels[tensor]
-        for source in kernel.sources:  # a map with pads, which other nodes also read
+        for source in kernel.sources:  # what no step names: a map with pads, an operand laid out
             assert isinstance(source, te.Tensor)
             self._compute(source, time)
         self._steps += self._calls(tensor, kernel, time)

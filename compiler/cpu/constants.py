@@ -1,7 +1,7 @@
 """`Constants`: what is known of a model's values when it is compiled, and what follows from it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -30,6 +30,11 @@ class Constants:
     def __init__(self, values: Mapping[Buffer, Array]) -> None:
         self._values = dict(values)
         self.added: dict[Buffer, Array] = {}
+
+    @property
+    def known(self) -> Collection[Buffer]:
+        """All placeholders with values."""
+        return self._values.keys()
 
     def immediate(self, load: Load) -> Expr | None:
         """The value itself where `load` reads a constant of one element, and never beside it."""

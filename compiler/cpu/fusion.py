@@ -3,7 +3,8 @@
 A tensor without a reduction is written into the formula of its reader where that computes nothing
 twice: it has one reader, or only moves or converts elements. A reduction and the one tensor that
 reads it element by element become one kernel. Everything else is in memory between two kernels.
-What is read with pads around it is stored inside these pads (`frame`).
+What is read with pads around it is stored inside these pads (`frame`), and operands of reductions
+are copied where vectors need another layout (`operands`).
 Source: the fusion rules of Chen et al., "TVM", OSDI 2018, section 3.
 """
 
@@ -14,6 +15,7 @@ from daedal.compiler import te
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.frame import Frame, Framed, framed
 from daedal.compiler.cpu.kernel import Kernel
+from daedal.compiler.cpu.operands import laid_out
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import (
     Binary,
@@ -60,7 +62,7 @@ class _Fusion:
             assert tensor.value is not None
             self._values[tensor] = tensor.value
         frames = self._framed(self._roots())
-        self.kernels = self._joined(self._roots())
+        self.kernels = self._joined(self._with_operands(self._roots()))
         for tensor, item in frames.items():
             kernel = self.kernels.pop(item.content)
             self.kernels[tensor] = replace(kernel, frame=item.frame)
@@ -112,6 +114,22 @@ class _Fusion:
                 values[tensor] = _reading_inside(value, inside)
         self._values = values
         self._needed = (self._needed - found.keys()) | {item.content for item in found.values()}
+        return found
+
+    def _with_operands(self, roots: Sequence[te.Tensor]) -> list[te.Tensor]:
+        """`roots`, and before each what copies an operand of it for vectors."""
+        found = list[te.Tensor]()
+        copies: dict[tuple[Buffer, str], te.Tensor] = {}
+        for root in roots:
+            formula = self._formulas[root]
+            if isinstance(formula, Reduce):
+                formula, added = laid_out(formula, root.axes, self._constants.known, copies)
+                self._formulas[root] = formula
+                for tensor in added:
+                    assert tensor.value is not None
+                    self._formulas[tensor] = tensor.value
+                found += added
+            found.append(root)
         return found
 
     def _formula(self, tensor: te.Tensor, inlined: Collection[Buffer]) -> Expr:

@@ -5,6 +5,7 @@ Errors, measured over all magnitudes: at most 2 units in the last place for exp 
 Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26, for erf beyond 1.
 """
 
+import struct
 from collections.abc import Callable, Sequence
 
 from daedal.compiler.codegen.llvm.scalars import (
@@ -12,7 +13,6 @@ from daedal.compiler.codegen.llvm.scalars import (
     arithmetic,
     compared,
     constant,
-    converted,
     llvm_type,
     splat,
     suffix,
@@ -21,6 +21,7 @@ from daedal.native.function_text import FunctionText
 
 __all__ = ["APPROXIMATIONS", "exp"]
 
+_WHOLE = 1.5 * 2.0**23
 _EXP = (
     *(1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3),
     *(4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
@@ -74,6 +75,14 @@ class _Floats:
     def choose(self, condition: Value, a: Value, b: Value) -> Value:
         return Value(self.text.value(f"select {condition}, {a}, {b}"), "float32", self.lanes)
 
+    def bits_above(self, x: Value, least: float) -> Value:
+        """By how much the bits of `x`, as an integer, exceed those of `least`."""
+        kind = llvm_type("int32", self.lanes)
+        (first,) = struct.unpack("<i", struct.pack("<f", least))
+        bits = self.text.value(f"bitcast {x} to {kind}")
+        base = splat(constant(first, "int32"), self.lanes).text
+        return Value(self.text.value(f"sub {kind} {bits}, {base}"), "int32", self.lanes)
+
     def power_of_two(self, exponent: Value) -> Value:
         """2 to an int32 from -126 to 127, by its bits."""
         kind = exponent.type
@@ -89,12 +98,14 @@ def exp(text: FunctionText, x: Value) -> Value:
     """e to the power of `x`: ``2^n * p(r)`` where ``x = n * log(2) + r``."""
     f = _Floats(text, x.lanes)
     inside = f.apply("max", f.apply("min", x, 89.0), -104.0)
-    n = f.unary("roundeven", f.apply("*", inside, 1.44269504088896341))
+    # Beside this large number floats are whole, so that its sum's last bits are n.
+    shifted = f.multiply_add(inside, 1.44269504088896341, _WHOLE)
+    n = f.apply("-", shifted, _WHOLE)
     r = f.multiply_add(n, -0.693359375, inside)
     r = f.multiply_add(n, 2.12194440e-4, r)
     p = f.multiply_add(f.polynomial(r, _EXP), f.apply("*", r, r), r)
     p = f.apply("+", p, 1.0)
-    whole = converted(text, n, "int32")
+    whole = f.bits_above(shifted, _WHOLE)
     one = splat(constant(1, "int32"), x.lanes).text
     # In two steps, as 2^n itself may be no float where the result is.
     half = Value(text.value(f"ashr {whole}, {one}"), "int32", x.lanes)

@@ -248,6 +248,8 @@ def _converted(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
             # processor has AVX512-FP16. The way through float is exact.
             value = converted(text, value, "float32")
             source = value.dtype
+        if value.lanes and _fits_int32(dtype):
+            return _truncated(text, value, dtype, kind)
         name = "fptoui" if dtype.startswith("u") else "fptosi"
         return _called(
             text,
@@ -260,6 +262,35 @@ def _converted(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
     if ELEMENT_BYTES[dtype] < ELEMENT_BYTES[source]:
         return text.value(f"trunc {value} to {kind}")
     return value.text
+
+
+def _fits_int32(dtype: str) -> bool:
+    low, high = limits(dtype)
+    first, last = limits("int32")
+    return first <= low and high <= last
+
+
+def _truncated(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
+    """Floats as integers of up to 32 bits, lane by lane as the saturating intrinsics do it, for
+    which LLVM has no vectors on x86-64."""
+    low, high = limits(dtype)
+    # The largest float below 2^31 that all int32 hold; what is beyond it becomes the limit.
+    last = float(high) if value.dtype == "float64" or high < 1 << 24 else 2147483520.0
+    zero, ends = (splat(constant(item, value.dtype), value.lanes) for item in (0, high))
+    number = text.value(f"fcmp ord {value}, {value.text}")
+    inside = Value(
+        text.value(f"select {Value(number, 'bool', value.lanes)}, {value}, {zero}"),
+        value.dtype, value.lanes,
+    )  # fmt: skip
+    for op, bound in (("max", float(low)), ("min", last)):
+        inside = arithmetic(text, op, inside, splat(constant(bound, value.dtype), value.lanes))
+    whole = text.value(f"fptosi {inside} to {llvm_type('int32', value.lanes)}")
+    result = converted(text, Value(whole, "int32", value.lanes), dtype)
+    if last != float(high):
+        beyond = compared(text, ">=", value, ends)
+        limit = splat(constant(high, dtype), value.lanes)
+        result = Value(text.value(f"select {beyond}, {limit}, {result}"), dtype, value.lanes)
+    return result.text
 
 
 def _called(text: FunctionText, name: str, *arguments: Value, result: str = "") -> str:

@@ -39,6 +39,10 @@ def values(dtype: str, seed: int = 5) -> np.ndarray:
     else:
         drawn = rng.normal(size=count).astype(dtype) * numpy_dtype(dtype).type(30)
         drawn[:8] = (0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5)
+        ends = [sign * 2.0**bits + step for bits in (7, 8, 15, 16, 31, 32)
+                for sign in (1, -1) for step in (-1.5, -0.5, 0, 0.5, 1.5)]  # fmt: skip
+        with np.errstate(over="ignore"):
+            drawn[8 : 8 + len(ends)] = np.array(ends).astype(dtype)
     return rng.permutation(drawn).reshape(SHAPE)
 
 

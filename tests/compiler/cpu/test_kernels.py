@@ -170,3 +170,29 @@ def test_runs_do_not_depend_on_those_before() -> None:
     first = program.run({"x": np.ones(5, np.float32)})["y"]
     program.run({"x": -np.ones(5, np.float32)})
     np.testing.assert_array_equal(first, np.ones(5, np.float32))
+
+
+@pytest.mark.parametrize("levels", [(), ("x86-64-v3",), ("x86-64-v3", "x86-64-v4")], ids=str)
+@pytest.mark.parametrize("rows", [50, 16, 9, 61], ids=str)
+def test_a_product_with_a_transposed_operand(rows: int, levels: tuple[str, ...]) -> None:
+    """Queries times keys: both move along the sum, so a copy of one lies in blocks of lanes."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["q"]),
+        helper.make_node("Transpose", ["q"], ["k"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["q", "k"], ["s"]),
+        helper.make_node("MatMul", ["x", "k"], ["t"]),
+        helper.make_node("Add", ["s", "t"], ["y"]),
+    ]
+    code = check(model(nodes, (2, rows, 24), {"w": floats(24, 24)}), levels=levels)
+    # Three products, of which one adds, and one copy of the keys, which two of them read.
+    assert len(code.calls) == 4
+
+
+def test_one_row_times_a_transposed_operand_is_not_worth_a_copy() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Transpose", ["a"], ["k"], perm=[1, 0]),
+        helper.make_node("MatMul", ["q", "k"], ["y"]),
+    ]
+    code = check(model(nodes, (40, 64), {"q": floats(1, 64)}))
+    assert len(code.calls) == 2
