@@ -98,18 +98,22 @@ def compare_operators(
     ]
 
 
-_VIEWS = ("reshape", "transpose")
+_SAME_NUMBERS = ("flip_sign", "reshape", "transpose")
 
 
 def _names_before(known: set[str], graph: Graph, names: Sequence[str]) -> list[str]:
-    """The model's tensors that `names` are computed from: a dense layer reads 1x1 maps, and a pool
-    the integers of a ReLU that nothing quantizes. Constants are the model's own."""
+    """The model's tensors that `names` are computed from: a dense layer reads 1x1 maps, a pool the
+    integers of a ReLU that nothing quantizes, and others int8 where the model has uint8. Constants
+    are the model's own."""
     found: list[str] = []
     stack = list(reversed(names))
     while stack:
         name = stack.pop()
         if graph.is_constant(name):
             continue
+        maker = graph.producers.get(name)
+        if maker is not None and maker.op == "flip_sign":
+            name = maker.inputs[0]
         if (after := _name_after(known, graph, name)) in known:
             name = after
         if name in found:
@@ -122,12 +126,13 @@ def _names_before(known: set[str], graph: Graph, names: Sequence[str]) -> list[s
 
 
 def _name_after(known: set[str], graph: Graph, name: str) -> str:
-    """The model's tensor that is a view of `name`: matrix products compute transposed maps."""
+    """The model's tensor that has the numbers of `name`: matrix products compute transposed maps,
+    and operators int8 where the model has uint8."""
     while name not in known:
-        views = [node for node in graph.users[name] if node.op in _VIEWS]
-        if not views:
+        same = [node for node in graph.users[name] if node.op in _SAME_NUMBERS]
+        if not same:
             break
-        name = views[0].output
+        name = same[0].output
     return name
 
 
