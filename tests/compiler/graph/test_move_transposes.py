@@ -54,3 +54,17 @@ def test_a_transposed_input_is_brought_into_the_order_of_its_readers_once() -> N
     turned = [node.op for node in graph.nodes]
     assert turned.count("transpose") == 1
     assert turned.count("q_requantize") == 3
+
+
+@pytest.mark.parametrize("shape", [(1, 33), (3, 5)])
+def test_rows_of_one_element_are_channels_already(
+    shape: tuple[int, int], rng: np.random.Generator
+) -> None:
+    """A vector is a matrix of one column, which is the same turned: nothing is to be moved."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", shape), 1 / 32, 0)
+    x = maker.requantized(maker.op("Concat", x, x, axis=1), 1 / 16, 0)
+    x = maker.op("Pad", x, maker.constant(np.array([0, 0, 0, 2])))
+    maker.op("Identity", maker.requantized(x, 1 / 16, 0), output="y")
+    graph = lower(maker.model("y"))
+    assert str(move_transposes(graph)) == str(eliminate_dead_code(graph))

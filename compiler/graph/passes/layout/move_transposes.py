@@ -195,7 +195,7 @@ class _Move:
             return False
         root, places = found
         turned = np.arange(images * depth * rows).reshape(images, depth, rows).transpose(0, 2, 1)
-        if not np.array_equal(places().reshape(turned.shape), turned):
+        if is_in_order(turned) or not np.array_equal(places().reshape(turned.shape), turned):
             return False
         base, shape = f"{node.output}.operand", (images, depth, rows, 1)
         operand = self._new.add_fresh("reshape", [root], {"shape": shape}, base=base)
