@@ -36,7 +36,6 @@ __all__ = ["main", "split_model"]
 DEVIATES = frozenset(
     [
         "AveragePool",
-        "ConvTranspose",
         "GatherElements",
         "GlobalLpPool",
         "GridSample",

@@ -21,7 +21,35 @@ def evaluator_of(model: "onnx.ModelProto", *operators: "type[OpRun]") -> "Refere
     """The evaluator of a model, with `operators` besides ONNX's."""
     from onnx.reference import ReferenceEvaluator
 
-    return ReferenceEvaluator(model, new_ops=[_gather_elements(), _resize(), *operators])
+    own = (_conv_transpose(), _gather_elements(), _resize())
+    return ReferenceEvaluator(model, new_ops=[*own, *operators])
+
+
+@cache
+def _conv_transpose() -> "type[OpRun]":
+    """Source: ONNX, ConvTranspose-11; the evaluator's own takes the wrong channels of groups."""
+    from onnx.reference.ops.op_conv_transpose import ConvTranspose as Own
+
+    class ConvTranspose(Own):
+        op_domain = ""
+
+        def _run(  # type: ignore[override]
+            self,
+            x: npt.NDArray[Any],
+            w: npt.NDArray[Any],
+            b: npt.NDArray[Any] | None = None,
+            group: int | None = None,
+            **attributes: Any,
+        ) -> tuple[npt.NDArray[Any]]:
+            count = group or 1
+            biases = [None] * count if b is None else np.split(b, count)
+            parts = zip(np.split(x, count, axis=1), np.split(w, count), biases, strict=True)
+            results = [
+                super(ConvTranspose, self)._run(*part, group=1, **attributes) for part in parts
+            ]
+            return (np.concatenate([result for (result,) in results], axis=1),)
+
+    return ConvTranspose
 
 
 @cache

@@ -40,3 +40,31 @@ def test_resize_with_align_corners_has_the_length_of_the_result() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     (found,) = evaluator_of(model).run(None, {"x": np.array([[0, 3, 6]], np.float32)})
     np.testing.assert_allclose(found, [[0, 2, 4, 6]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize(
+    ("channels", "groups", "outs", "extents"),
+    [(6, 1, 2, (4, 3)), (6, 2, 3, (4, 3)), (6, 6, 1, (4, 3)), (6, 6, 2, (5,)), (4, 2, 4, (1, 1))],
+)
+def test_transposed_convolutions_of_groups(
+    channels: int,
+    groups: int,
+    outs: int,
+    extents: tuple[int, ...],
+    biased: bool,
+    rng: np.random.Generator,
+) -> None:
+    shapes = {
+        "x": (2, channels, *extents),
+        "w": (channels, outs, *[2] * len(extents)),
+        "b": (outs * groups,),
+    }
+    names = ["x", "w", "b"][: 3 if biased else 2]
+    node = helper.make_node("ConvTranspose", names, ["y"], group=groups, strides=[2] * len(extents))
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shapes[n]) for n in names]
+    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    feeds = {name: rng.normal(size=shapes[name]).astype(np.float32) for name in names}
+    (found,) = evaluator_of(model).run(None, feeds)
+    np.testing.assert_allclose(found, run_onnxruntime(model, feeds)[0], rtol=1e-4, atol=1e-5)
