@@ -198,7 +198,8 @@ def _layer_operands(
                 "quantize the model again"
             )
         biases = steps.astype(np.int64)
-        _check_biases(node, (real / product_scales - steps) * (product_scales / q.scale), context)
+        unit = 256 * q.scale if q.wide else q.scale
+        _check_biases(node, (real / product_scales - steps) * (product_scales / unit), context)
     totals = sums(weights.values.astype(np.int64))
     largest = int(np.abs(wide).sum(axis=1).max()) * 128
     check_sums(node, largest, context.accumulator_bits)

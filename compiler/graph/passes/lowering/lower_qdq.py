@@ -15,7 +15,11 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.lowering.function_rule import lower_function
 from daedal.compiler.graph.passes.lowering.integer_rules import RULES
-from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
+from daedal.compiler.graph.passes.lowering.lowering_context import (
+    BIAS_ERROR,
+    LoweringContext,
+    Rule,
+)
 from daedal.compiler.graph.passes.lowering.requantization import (
     FACTOR_BITS,
     Quantization,
@@ -37,7 +41,7 @@ def lower_qdq(
     rows: bool = False,
     factor_bits: int = FACTOR_BITS,
     product_bits: int | None = None,
-    bias_error: float = math.inf,
+    bias_error: float = BIAS_ERROR,
     rules: Mapping[str, Rule] = RULES,
 ) -> Graph:
     """Replace float operators between `dequantize` and `quantize` by integer operators.
@@ -61,7 +65,8 @@ def lower_qdq(
     rows : whether the variant computes softmax and norms.
     factor_bits : magnitude bits of the factors of a sum.
     product_bits : which a sum times its multiplier may have; None: any.
-    bias_error : units of a result by which rounding a bias may move it; others stay floats.
+    bias_error : units of an 8-bit result by which rounding a bias may move it; layers with others
+        stay floats.
     rules : of the float operators that become integer ones.
 
     Before::

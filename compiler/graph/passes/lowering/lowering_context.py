@@ -4,7 +4,6 @@ A rule computes a float tensor, quantized as requested, with integer operators, 
 of the result. None means that the tensor cannot be computed from integers.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -20,7 +19,7 @@ from daedal.compiler.graph.passes.lowering.requantization import (
     make_params,
 )
 
-__all__ = ["ON_GRID", "FunctionRule", "LoweringContext", "Rule"]
+__all__ = ["BIAS_ERROR", "ON_GRID", "FunctionRule", "LoweringContext", "Rule"]
 
 _WIDE_RESULTS = frozenset(
     {
@@ -30,6 +29,10 @@ _WIDE_RESULTS = frozenset(
 )
 """Operators that can have wide results; of products of two tensors that are not constant, only
 those of matrices."""
+
+BIAS_ERROR = 0.5
+"""Units of an 8-bit result by which rounding a bias may move it: with the rounding of the result
+itself, that makes one."""
 
 LARGEST_ACCUMULATOR = 1 << 31
 
@@ -49,7 +52,7 @@ class LoweringContext:
     multiplier_bits, accumulator_bits : widths of the target.
     factor_bits : magnitude bits of the factors of a sum.
     product_bits : which a sum times its multiplier may have; None: any.
-    bias_error : units of a result by which rounding a bias may move it.
+    bias_error : units of an 8-bit result by which rounding a bias may move it.
     view : the integer tensor that a float tensor is directly dequantized from, else None.
     rules : the rule of each float operator.
     function_rule : computes functions of one quantized tensor, before any other rule; None if the
@@ -66,7 +69,7 @@ class LoweringContext:
     rules: Mapping[str, "Rule"]
     factor_bits: int = FACTOR_BITS
     product_bits: int | None = None
-    bias_error: float = math.inf
+    bias_error: float = BIAS_ERROR
     function_rule: "FunctionRule | None" = None
     rows: bool = False
     resolved: dict[str, QuantizedTensor | None] = field(default_factory=dict)
