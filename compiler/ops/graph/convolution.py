@@ -11,7 +11,7 @@ from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.windows import padded_map, places
-from daedal.compiler.ops.graph.winograd import suits_winograd, winograd_sums
+from daedal.compiler.ops.graph.winograd import REALS, suits_winograd, winograd_sums
 from daedal.compiler.ops.onnx.windows import taps_of
 from daedal.compiler.tir.expr import Expr
 
@@ -23,7 +23,7 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     if groups > 1 and weights.shape[1] == 1 and weights.shape[0] == groups:
         return _depthwise(operation)
     if suits_winograd(operation):
-        return _with_bias(operation, winograd_sums(operation))
+        return _with_bias(operation, winograd_sums(operation, REALS))
     outs, ins, *kernel = weights.shape
     source = _channels(operation)
     packed = operation.tensors.table(_packed(weights))

@@ -17,6 +17,11 @@ from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.requantize import Requantization, by_channel
 from daedal.compiler.ops.graph.windows import padded_map, places
+from daedal.compiler.ops.graph.winograd import (
+    INTEGERS,
+    suits_integer_winograd,
+    winograd_sums,
+)
 from daedal.compiler.ops.onnx.windows import taps_of
 from daedal.compiler.tir.expr import Expr
 
@@ -30,6 +35,8 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     _, ins, *kernel = weights.shape
     if not operation.has_map(0) and kernel[1] > 1 and operation.ints("dilations")[1] == 1:
         return _conv2d_in_order(operation)
+    if suits_integer_winograd(operation):
+        return _requantized(operation, winograd_sums(operation, INTEGERS), operation.constant(2))
     factors = operation.tensors.factors
     source = _groups_of_channels(operation, factors)
     packed = operation.tensors.table(_packed(weights, factors.group))
@@ -101,16 +108,20 @@ def _finished(
     factors: Factors | None = None,
 ) -> te.Tensor:
     """The sums of `products`, with elements as `factors` has them, requantized."""
-    sums = operation.compute(shape, products)
     rows = operation.constant(2)
-    finish = Requantization(
-        operation, rows if factors is None else factors.biased(rows, operation.constant(1))
-    )
+    if factors is not None:
+        rows = factors.biased(rows, operation.constant(1))
+    return _requantized(operation, operation.compute(shape, products), rows)
+
+
+def _requantized(operation: GraphOperation, sums: te.Tensor, rows: Array) -> te.Tensor:
+    """The result, of sums and parameters [bias, multiplier, shift]."""
+    finish = Requantization(operation, rows)
 
     def formula(*i: Expr) -> Expr:
         return finish(sums[i], by_channel(operation, i[-2], i[-1]))
 
-    return operation.compute(shape, formula)
+    return operation.compute(sums.shape, formula)
 
 
 def _groups_of_channels(operation: GraphOperation, factors: Factors) -> te.Tensor:

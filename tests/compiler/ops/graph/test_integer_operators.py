@@ -133,9 +133,21 @@ def enlarged(maker: QdqModel, _rng: np.random.Generator, x: str) -> str:
     return maker.op("Resize", x, "", scales, mode="nearest", **attrs)
 
 
+def after_another(outs: int, ins: int, **attrs: object) -> Build:
+    """A 3x3 convolution of a map that has its channels last."""
+
+    def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+        first = maker.requantized(conv(ins, ins, (1, 1))(maker, rng, x), 0.3, -7)
+        return conv(outs, ins, (3, 3), **attrs)(maker, rng, first)
+
+    return build
+
+
 CASES: dict[str, tuple[str, tuple[int, ...], Build]] = {
     "stem": ("q_conv2d", (1, 3, 11, 9), conv(16, 3, (7, 7), strides=[2, 2], pads=[3] * 4)),
     "3x3": ("q_conv2d", (1, 16, 7, 7), conv(33, 16, (3, 3), pads=[1] * 4)),
+    "3x3, tiles": ("q_conv2d", (1, 32, 16, 12), after_another(48, 32, pads=[1] * 4)),
+    "3x3, odd tiles": ("q_conv2d", (2, 37, 13, 10), after_another(33, 37, pads=[0, 2, 1, 0])),
     "1x1": ("q_conv2d", (2, 40, 5, 6), conv(17, 40, (1, 1), bias=False)),
     "dilated": ("q_conv2d", (1, 5, 9, 9), conv(4, 5, (3, 2), dilations=[2, 3])),
     "1x1 apart": ("q_conv2d", (1, 32, 8, 8), conv(16, 32, (1, 1), strides=[2, 2])),

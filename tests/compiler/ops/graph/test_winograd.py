@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from daedal.compiler.cpu.build import build_host_code
-from daedal.compiler.ops.graph import convolution, winograd
+from daedal.compiler.cpu.graph import processor_graph
+from daedal.compiler.graph.interpreter import run
+from daedal.compiler.ops.graph import convolution, integer_convolution, winograd
+from daedal.compiler.ops.graph.factors import PAIRS
 from daedal.runtime.host_code import HostProgram
 from tests.compiler.graph.qdq_models import QdqModel
 
@@ -93,9 +96,40 @@ def test_others_are_computed_directly(
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize(
+    ("channels", "weight", "transformed"), [(229, 127, True), (230, 127, False), (64, -128, True)]
+)
+def test_sums_of_integers_are_exact_up_to_their_bound(
+    monkeypatch: pytest.MonkeyPatch, channels: int, weight: int, transformed: bool
+) -> None:
+    """All products have the largest size and one sign; larger sums are computed directly."""
+    maker, shape = QdqModel(opset=21), (1, channels, 14, 14)
+    first = np.eye(channels, dtype=np.int8)[:, :, None, None]
+    x = maker.requantized(maker.input("x", shape), 1.0, 0)
+    x = maker.requantized(maker.op("Conv", x, maker.weights(first, 1.0)), 1.0, 0)
+    weights = np.full((32, channels, 3, 3), weight, np.int8)
+    weights[1::2] = np.random.default_rng(1).integers(-50, 50, weights[1::2].shape)
+    y = maker.op("Conv", x, maker.weights(weights, 1.0), pads=[1, 1, 1, 1])
+    maker.quantize(y, 3e5, 0, "int8", "y")
+    model = maker.model("y", dtype="int8")
+    seen: list[bool] = []
+
+    def spy(operation: object) -> bool:
+        seen.append(winograd.suits_integer_winograd(operation))  # type: ignore[arg-type]
+        return seen[-1]
+
+    monkeypatch.setattr(integer_convolution, "suits_integer_winograd", spy)
+    graph, program = processor_graph(model), HostProgram(build_host_code(model, factors=PAIRS))
+    assert graph is not None and seen[-1] == transformed
+    for value in (-128, 127, None):
+        drawn = np.random.default_rng(2).integers(-128, 128, shape)
+        given = {"x": (drawn if value is None else np.full(shape, value)).astype(np.float32)}
+        np.testing.assert_array_equal(program.run(given)["y"], run(graph, given)["y"])
+
+
 def test_the_matrices_compute_a_filter() -> None:
     """``A^T ((G g) * (B^T d))`` is the filter g over the elements d."""
     rng = np.random.default_rng(3)
     d, g = rng.normal(size=6), rng.normal(size=3)
-    found = winograd._RESULTS @ ((winograd._WEIGHTS @ g) * (winograd._ELEMENTS @ d))
+    found = winograd._RESULTS @ ((winograd.REALS.weights @ g) * (winograd._ELEMENTS @ d))
     np.testing.assert_allclose(found, np.correlate(d, g, "valid"))
