@@ -3,6 +3,7 @@
 `onnx` is imported when a model is to be run: the rest of this package needs numpy alone.
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,8 @@ def evaluator_of(model: "onnx.ModelProto", *operators: "type[OpRun]") -> "Refere
 
 @cache
 def _conv_transpose() -> "type[OpRun]":
-    """Source: ONNX, ConvTranspose-11; the evaluator's own takes the wrong channels of groups."""
+    """Source: ONNX, ConvTranspose-22; the evaluator's own takes the wrong channels of groups, and
+    gives results that are larger than the windows reach."""
     from onnx.reference.ops.op_conv_transpose import ConvTranspose as Own
 
     class ConvTranspose(Own):
@@ -41,15 +43,43 @@ def _conv_transpose() -> "type[OpRun]":
             group: int | None = None,
             **attributes: Any,
         ) -> tuple[npt.NDArray[Any]]:
+            own: Callable[..., tuple[npt.NDArray[Any]]] = super()._run
+            pads, more = _explicit_pads(x.shape[2:], w.shape[2:], attributes)
             count = group or 1
-            biases = [None] * count if b is None else np.split(b, count)
-            parts = zip(np.split(x, count, axis=1), np.split(w, count), biases, strict=True)
-            results = [
-                super(ConvTranspose, self)._run(*part, group=1, **attributes) for part in parts
-            ]
-            return (np.concatenate([result for (result,) in results], axis=1),)
+            parts = zip(np.split(x, count, axis=1), np.split(w, count), strict=True)
+            sums = [own(*part, group=1, **pads)[0] for part in parts]
+            whole = [(0, 0), (0, 0), *((0, extent) for extent in more)]
+            result = np.pad(np.concatenate(sums, axis=1), whole)
+            if b is not None:
+                result += b.reshape(-1, *[1] * len(more))
+            return (result,)
 
     return ConvTranspose
+
+
+def _explicit_pads(
+    extents: Sequence[int], kernel: Sequence[int], attributes: Mapping[str, Any]
+) -> tuple[dict[str, list[int]], list[int]]:
+    """Attributes of a transposed convolution without auto_pad and output_shape, and the zeros that
+    follow its result in each dimension. Pads are never negative.
+
+    Source: ONNX, ConvTranspose-22; onnxruntime, conv_transpose_attributes.h.
+    """
+    count = len(extents)
+    mode = attributes.get("auto_pad") or "NOTSET"
+    strides, dilations = (list(attributes.get(n) or [1] * count) for n in ("strides", "dilations"))
+    extra = list(attributes.get("output_padding") or [0] * count)
+    pads = list(attributes.get("pads") or [0] * 2 * count) if mode == "NOTSET" else [0] * 2 * count
+    wanted, more = attributes.get("output_shape"), [0] * count
+    for axis in range(count) if mode.startswith("SAME") or wanted else ():
+        span = (kernel[axis] - 1) * dilations[axis] + 1
+        full = strides[axis] * (extents[axis] - 1) + span + extra[axis]
+        out = wanted[axis - count] if wanted else min(extents[axis] * strides[axis], full)
+        total, more[axis] = max(full - out, 0), max(out - full, 0)
+        before = total // 2 if mode == "SAME_UPPER" else total - total // 2
+        pads[axis], pads[axis + count] = before, total - before
+    names = ("strides", "dilations", "output_padding", "pads")
+    return dict(zip(names, (strides, dilations, extra, pads), strict=True)), more
 
 
 @cache

@@ -4,7 +4,6 @@ This is the only pass that may change results. With the same inputs, each operat
 onnxruntime by at most one unit in the last place of its output. Every later pass is exact.
 """
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 

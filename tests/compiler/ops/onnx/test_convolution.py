@@ -90,6 +90,8 @@ TRANSPOSED: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any], Any, An
     ((1, 2, 4, 4), (2, 3, 3, 3), {"strides": [2, 2], "output_shape": [10, 8]}, (0, 1), (10, 8)),
     ((1, 2, 4, 4), (2, 3, 3, 4), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}, (0, 1), (8, 8)),
     ((1, 2, 4, 4), (2, 3, 3, 4), {"strides": [2, 2], "auto_pad": "SAME_LOWER"}, (1, 1), (8, 8)),
+    ((1, 2, 3, 8), (2, 3, 2, 2), {"strides": [3, 3], "auto_pad": "SAME_UPPER"}, (0, 0), (8, 23)),
+    ((1, 2, 4, 4), (2, 3, 2, 2), {"strides": [2, 2], "output_shape": [10, 8]}, (0, 0), (10, 8)),
     ((1, 2, 2, 3, 3), (2, 2, 2, 3, 2), {"strides": [1, 2, 1]}, (0, 0, 0), (3, 7, 4)),
 ]
 
@@ -105,8 +107,7 @@ def test_conv_transpose(
     plain = transposed(feeds["x"], feeds["w"], group, strides, dilations, pads, out)
     wanted = plain + feeds["b"].reshape(-1, *[1] * dims)
     check_values("ConvTranspose", feeds, [wanted], rtol=1e-4, atol=1e-5, **attributes)
-    if "output_shape" not in attributes:
-        check_node("ConvTranspose", feeds, rtol=1e-4, atol=1e-5, **attributes)
+    check_node("ConvTranspose", feeds, rtol=1e-4, atol=1e-5, **attributes)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
