@@ -92,7 +92,13 @@ class GraphEditor(ABC):
     def remember_same(self, source: str, target: str) -> None:
         """Note that two tensors have the same elements in the same order."""
         shape = self.types[source].shape
-        self._add_view(View(source, target, shape, tuple(range(len(shape)))))
+        self.remember_moved(source, target, shape, range(len(shape)))
+
+    def remember_moved(
+        self, source: str, target: str, shape: Sequence[int], order: Sequence[int]
+    ) -> None:
+        """Note that `target` has the elements of `source`, seen in `shape` and transposed."""
+        self._add_view(View(source, target, tuple(shape), tuple(order)))
 
     def remember_part(self, source: str, target: str, shape: Sequence[int], box: Box) -> None:
         """Note that `target` is a part of `source`, seen in this shape; one may be gone."""

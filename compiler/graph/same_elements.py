@@ -18,7 +18,7 @@ from daedal.compiler.graph.types import TensorType
 
 __all__ = ["SameElements", "is_host_view"]
 
-_HOST_VIEWS = frozenset({*SAME_ORDER, "transpose"} - {"reshape_view"})
+_HOST_VIEWS = frozenset({*SAME_ORDER, "transpose"})
 
 
 def is_host_view(node: Node) -> bool:

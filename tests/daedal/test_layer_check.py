@@ -326,6 +326,24 @@ def test_blocks_of_rows_that_are_copied(rng: np.random.Generator) -> None:
     assert copies == [(name, box) for box in ((0, 8), (8, 16), (16, 20)) for name in names]
 
 
+@pytest.mark.parametrize("heads", [16, 6])
+def test_products_of_heads_whose_scale_changes(heads: int, rng: np.random.Generator) -> None:
+    """A row of each head moves to the pixels of a concat without work: in memory, and in the
+    order of bytes alone."""
+    it = QdqModel(13)
+    shapes = {"x": (1, heads, 1, 8), "w": (1, heads, 8, 8)}
+    x, w = (it.requantized(it.input(name, shape), 0.02, 0) for name, shape in shapes.items())
+    y = it.requantized(it.op("MatMul", x, w), 0.03, 0)
+    joined = it.requantized(it.op("Concat", y, y, axis=1), 0.02, 0)
+    model = it.model(joined).SerializeToString()
+    artifact = daedal.compile(model, "vta", host=None)
+    check = check_layers(
+        artifact, model, {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    )
+    assert check.passed
+    assert all(item.difference is not None for item in check.tensors)
+
+
 def test_a_part_of_a_transformer(rng: np.random.Generator) -> None:
     """It begins and ends at tensors that passes turn, and of which the rest would read a part."""
     feeds = token_feeds(rng, 20, 8)

@@ -38,11 +38,9 @@ Attrs = Mapping[str, Any]
 Infer = Callable[[Sequence[TensorType], Attrs], TensorType]
 Evaluate = Callable[[Sequence[Array], Sequence[TensorType], Attrs], Array]
 
-SAME_ORDER = (
-    *("flip_sign", "pack", "pack_pixels", "pack_stream"),
-    *("reshape", "reshape_view", "unpack"),
-)
-"""Operators that keep the order of the elements. They may change shape, layout and sign."""
+SAME_ORDER = ("flip_sign", "pack", "pack_pixels", "pack_stream", "reshape", "unpack")
+"""Operators that keep the order of the elements. They may change shape, layout and sign. A
+`reshape_view` keeps the order of the bytes, which is another one in blocks of channels."""
 
 _KINDS: dict[str, type] = {
     "bytes": bytes,

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from daedal.artifact.artifact import Move
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.views import run_of_blocks
 from daedal.compiler.graph.passes import moves_to_views, rescale_before_concat, to_blocked
+from daedal.compiler.graph.same_elements import SameElements
 
 BLOCK = 4
 SAME = {"zero_point": 0, "low": -128, "high": 127}
@@ -293,6 +295,8 @@ def test_pixels_of_few_channels_that_become_images_stay_where_they_are(rng):
     maps.builder.add("q_permute", [a, params], {**order, **SAME}, output="y")
     result = rewritten(maps.builder.finish(("y",)), rng)
     assert ops(result) == ["q_requantize", "reshape_view"]
+    moves = SameElements([result]).moves("a", "y")
+    assert moves == (Move((3, 15), (1, 0)),), "the elements are in another order, the bytes are not"
 
 
 def test_reshapes_within_the_accelerator_are_views(rng):

@@ -73,7 +73,10 @@ class _Rewrite:
             case "q_slice":
                 return self._slice(node)
             case "q_requantize":
-                return self._copy(node)
+                copied = self._copy(node)
+                if copied:
+                    self._builder.remember_same(node.inputs[0], node.output)
+                return copied
             case Q_PERMUTE.name:
                 return self._permute(node)
         return False
@@ -202,7 +205,11 @@ class _Rewrite:
         assert isinstance(kind.layout, ActivationLayout)
         order = vector_order(kind.shape, node.attrs, kind.layout.block)
         in_order = order is not None and np.array_equal(order, np.arange(order.size))
-        return in_order and self._copy(node)
+        if not (in_order and self._copy(node)):
+            return False
+        split, turned = ints(node.attrs, "split"), ints(node.attrs, "order")
+        self._builder.remember_moved(node.inputs[0], node.output, split, turned)
+        return True
 
     def _can_lie_in(self, x: str, node: Node) -> bool:
         """Whether the result of `node` may be a view of `x`. Views of inputs must not be outputs or

@@ -187,6 +187,7 @@ class _Blocking:
     def _block_reshape(self, node: Node) -> None:
         source = self._blocked[node.inputs[0]]
         self._compute(node, "reshape_view", [source])
+        self._builder.remember_same(source, self._blocked[node.output])
 
     def _compute(self, node: Node, op: str, operands: list[str]) -> None:
         """Add the operator on blocked operands; a graph output's plain form keeps the name."""
