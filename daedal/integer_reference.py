@@ -111,11 +111,10 @@ def _names_before(known: set[str], graph: Graph, names: Sequence[str]) -> list[s
         name = stack.pop()
         if graph.is_constant(name):
             continue
-        maker = graph.producers.get(name)
-        if maker is not None and maker.op == "flip_sign":
-            name = maker.inputs[0]
-        if (after := _name_after(known, graph, name)) in known:
-            name = after
+        for other in (_behind_views(known, graph, name), _name_after(known, graph, name)):
+            if other in known:
+                name = other
+                break
         if name in found:
             continue
         if name in known or name not in graph.producers:
@@ -123,6 +122,16 @@ def _names_before(known: set[str], graph: Graph, names: Sequence[str]) -> list[s
         else:
             stack.extend(reversed(graph.producers[name].inputs))
     return found
+
+
+def _behind_views(known: set[str], graph: Graph, name: str) -> str:
+    """The model's tensor that `name` is a view of."""
+    while name not in known and name in graph.producers:
+        maker = graph.producers[name]
+        if maker.op not in _SAME_NUMBERS:
+            break
+        name = maker.inputs[0]
+    return name
 
 
 def _name_after(known: set[str], graph: Graph, name: str) -> str:
