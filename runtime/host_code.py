@@ -21,6 +21,7 @@ from daedal.native.levels import level_to_run
 from daedal.native.row_copies import RowCopies
 from daedal.runtime.host import Arrays, converted
 from daedal.runtime.interpreted_node import InterpretedModel
+from daedal.runtime.outside_tensors import outside_places
 
 __all__ = ["HostProgram"]
 
@@ -100,7 +101,12 @@ class HostProgram:
         self._memory[: len(code.constants)] = np.frombuffer(code.constants, np.uint8)
         symbols = list(dict.fromkeys(call.symbol for call in code.calls))
         self._library = _loaded(code.objects[level], symbols)
-        self._steps = _ready(code.steps, self)
+        calls: dict[int, list[_Call | _Copy]] = {}
+        self._steps = _ready(code.steps, self, calls)
+        self._places = {
+            name: [(calls[step][0], argument) for step, argument in places]
+            for name, places in outside_places(code).items()
+        }
 
     def array(self, number: int) -> npt.NDArray[Any]:
         """The tensor in a buffer, in place."""
@@ -131,6 +137,7 @@ class HostProgram:
         """Outputs by name. Raises ModelError for inputs that do not fit."""
         code = self.code
         found: Arrays = {}
+        kept: Arrays = {}  # calls have the addresses of these
         for name in code.inputs:
             if name not in values:
                 raise ModelError(
@@ -144,13 +151,40 @@ class HostProgram:
             array = self.array(code.names[name])
             if given.shape != array.shape:
                 raise ModelError(f"input {name!r} must have shape {array.shape}, not {given.shape}")
-            array[...] = converted(name, given, array.dtype)
+            kept[name] = self._given(name, converted(name, given, array.dtype), array)
+        results = {name: self._result(name) for name in code.outputs if name in code.names}
         for step in self._steps:
             step.run(found)
         return {
-            name: self.array(code.names[name]).copy() if name in code.names else found[name]
+            name: self._taken(name, results[name]) if name in results else found[name]
             for name in code.outputs
         }
+
+    def _given(self, name: str, value: Array, own: Array) -> Array:
+        """Where an input is: `value`, or its copy in `own`, this program's memory."""
+        if name not in self._places or not (value.flags.c_contiguous and value.flags.aligned):
+            own[...] = value
+            value = own
+        self._address(name, value)
+        return value
+
+    def _result(self, name: str) -> Array:
+        """Where an output will be: an array of its own, or this program's memory."""
+        own = self.array(self.code.names[name])
+        if name not in self._places:
+            return own
+        value = np.empty_like(own)
+        self._address(name, value)
+        return value
+
+    def _taken(self, name: str, result: Array) -> Array:
+        """An output outside this program's memory."""
+        return result.copy() if np.may_share_memory(result, self._memory) else result
+
+    def _address(self, name: str, value: Array) -> None:
+        for call, argument in self._places.get(name, ()):
+            assert isinstance(call, _Call)
+            call.addresses[argument] = value.ctypes.data
 
 
 class _Ready(Protocol):
@@ -160,17 +194,24 @@ class _Ready(Protocol):
         """Run it; `values` has what is not in the program's memory."""
 
 
-def _ready(steps: Sequence[Step], program: HostProgram) -> list[_Ready]:
-    """What runs the steps; calls that no other step parts run together."""
+def _ready(
+    steps: Sequence[Step], program: HostProgram, calls: dict[int, list["_Call | _Copy"]]
+) -> list[_Ready]:
+    """What runs the steps; calls that no other step parts run together. Those of each step are
+    added to `calls`, by its number."""
     found: list[_Ready] = []
-    for runs, group in itertools.groupby(steps, lambda step: not isinstance(step, InterpretedNode)):
-        if runs:
-            calls = [call for step in group for call in _calls(step, program)]
-            found += [_Calls(calls, program.threads)] if calls else []
-            continue
-        found += [
-            _Interpreted(step, program) for step in group if isinstance(step, InterpretedNode)
-        ]
+    for runs, group in itertools.groupby(
+        enumerate(steps), lambda item: not isinstance(item[1], InterpretedNode)
+    ):
+        together = list[_Call | _Copy]()
+        for number, step in group:
+            if isinstance(step, InterpretedNode):
+                found.append(_Interpreted(step, program))
+                continue
+            calls[number] = _calls(step, program)
+            together += calls[number]
+        if runs and together:
+            found.append(_Calls(together, program.threads))
     return found
 
 
@@ -188,13 +229,13 @@ class _Call:
     """A call of a function, and the memory of its arguments."""
 
     def __init__(self, call: CodeCall, program: HostProgram) -> None:
-        self._addresses = (ctypes.c_void_p * len(call.buffers))(
+        self.addresses = (ctypes.c_void_p * len(call.buffers))(
             *(program.array(number).ctypes.data for number in call.buffers)
         )
         splits = call.work >= SPLIT_WORK and call.iterations > 1
         self.kernel = KernelCall(
             program.function(call.symbol),
-            ctypes.addressof(self._addresses),
+            ctypes.addressof(self.addresses),
             call.iterations,
             splits,
         )

@@ -22,6 +22,7 @@ from daedal.compiler.ops.cpu.reuse import (
     Tiles,
     choose_lanes,
     choose_tiles,
+    turned_axis,
 )
 from daedal.compiler.ops.cpu.schedule import (
     schedule_map,
@@ -137,7 +138,9 @@ def _scheduled(
     kernel = replace(kernel, result=result, reduction=reduction)
     if reduction is None:
         func = te.create_prim_func(kernel.inputs, [result], "kernel")
-        return ScheduledKernel(schedule_map(func, result.name))
+        assert result.value is not None
+        turned = turned_axis(result.value, result.axes)
+        return ScheduledKernel(schedule_map(func, result.name, turned))
     formula = reduction.value
     assert isinstance(formula, Reduce)
     bytes_each = ELEMENT_BYTES[reduction.dtype]

@@ -19,7 +19,7 @@ from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.linear import Linear, element_number
 from daedal.compiler.tir.visit import free_vars, loads, walk
 
-__all__ = ["NARROW", "WIDEST", "Registers", "Tiles", "choose_lanes", "choose_tiles"]
+__all__ = ["NARROW", "WIDEST", "Registers", "Tiles", "choose_lanes", "choose_tiles", "turned_axis"]
 
 MIN_LANES = 4
 """Fewer lanes are not worth a vector."""
@@ -172,6 +172,18 @@ def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> in
         moves = moves or form.coefficient(axis) == 1
     lanes = _divisors(axis.extent, WIDEST.vector_bytes // element_bytes)[-1]
     return lanes if moves and lanes >= MIN_LANES else 1
+
+
+def turned_axis(value: Expr, axes: Sequence[Axis]) -> int | None:
+    """The axis along which something lies side by side that does not do so along the last one."""
+    for load in loads(value):
+        form = _place(load)
+        if abs(form.coefficient(axes[-1])) < MIN_LANES:
+            continue
+        for number, axis in enumerate(axes[:-1]):
+            if form.coefficient(axis) == 1 and axis.extent >= MIN_LANES:
+                return number
+    return None
 
 
 def _lane_counts(extent: int, one: int) -> list[int]:

@@ -9,17 +9,29 @@ __all__ = ["SCOPES", "schedule_map", "schedule_partial_sums", "schedule_reductio
 SCOPES = frozenset({"global", "local"})
 """The memory scopes of a processor: memory, and the registers and stack of one thread."""
 
-PARALLEL_ELEMENTS = 1 << 14
-"""Fewer elements are computed by one thread."""
+TURNED = 16
+"""Elements along each side of a tile that is turned: floats of a line of the cache."""
 
 
-def schedule_map(func: PrimFunc, block: str) -> PrimFunc:
-    """Elements without a reduction: the outer axes parallel, the innermost one in vectors."""
+def schedule_map(func: PrimFunc, block: str, turned: int | None = None) -> PrimFunc:
+    """Elements without a reduction: the outer axes parallel, the innermost one in vectors.
+
+    What is read lies side by side along axis `turned`, if it is given: tiles of it and the
+    innermost one are computed, so that a line of the cache that is read is used whole.
+    """
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
-    loops = schedule.get_loops(schedule.get_block(block))
-    if len(loops) > 1:
-        _parallel(schedule, loops[:-1])
-    schedule.vectorize(loops[-1])
+    *outer, last = schedule.get_loops(schedule.get_block(block))
+    inner: list[LoopRef] = []
+    if turned is not None:
+        outer[turned], own = schedule.split(outer[turned], [None, TURNED])
+        inner.append(own)
+        if func.outputs[0].shape[-1] % TURNED == 0:
+            strips, last = schedule.split(last, [None, TURNED])
+            outer.append(strips)
+        schedule.reorder(*outer, *inner, last)
+    if outer:
+        _parallel(schedule, outer)
+    schedule.vectorize(last)
     return schedule.func
 
 

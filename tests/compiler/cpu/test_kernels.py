@@ -196,3 +196,11 @@ def test_one_row_times_a_transposed_operand_is_not_worth_a_copy() -> None:
     ]
     code = check(model(nodes, (40, 64), {"q": floats(1, 64)}))
     assert len(code.calls) == 2
+
+
+@pytest.mark.parametrize("perm", [(0, 2, 1), (2, 1, 0), (1, 2, 0)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 37, 50), (3, 16, 32), (5, 64, 33), (4, 3, 48)], ids=str)
+def test_what_is_turned(shape: tuple[int, ...], perm: tuple[int, ...]) -> None:
+    """Tiles of 16 x 16 elements, whole ones and parts."""
+    check(model([helper.make_node("Transpose", ["x"], ["y"], perm=perm)], shape, {}))
+    check(model([helper.make_node("Transpose", ["x"], ["y"], perm=perm)], shape, {}), checked=True)
