@@ -13,11 +13,7 @@ Exit status 1 when a model fails; 2 for a mistake on the command line.
 
 import argparse
 import json
-import os
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 import traceback
 from collections import Counter
@@ -36,6 +32,7 @@ from onnx import helper
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal.backend
+from bench.fuzz_children import report, results_of_children
 from daedal.artifact.host_code import HostCode
 from daedal.compiler.cpu.build import build_host_code
 from daedal.native.levels import LEVELS
@@ -48,8 +45,6 @@ Array = npt.NDArray[Any]
 
 TOLERANCE = 1e-4
 """Of floats, relative to the largest element of the tensor."""
-CHUNK = 50
-"""Models per child process."""
 HANG_S = 180
 """Seconds after which a model counts as hanging."""
 
@@ -197,52 +192,12 @@ def _result(seed: int, how: How) -> dict[str, Any]:
     return result
 
 
-def _child(first: int, count: int, how: How) -> None:
-    """Lines of JSON: a seed when it starts, its result when it ends."""
-    for seed in range(first, first + count):
-        print(json.dumps({"started": seed}), flush=True)
-        print(json.dumps(_result(seed, how)), flush=True)
-
-
-def _chunk(first: int, count: int, how: How, cache: str) -> Iterator[dict[str, Any]]:
-    """Results of a child process, up to one that ends it."""
-    command = [sys.executable, __file__, "--child", "--seed", str(first), "--count", str(count)]
-    command += ["--checked"] * how.checked + ["--split"] * how.split
-    command += ["--level", how.level] if how.level else []
-    running: int | None = None
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "XDG_CACHE_HOME": cache},
-    ) as child:
-        assert child.stdout is not None
-        while True:
-            timer = threading.Timer(HANG_S, child.kill)
-            timer.start()
-            line = child.stdout.readline()
-            timer.cancel()
-            if not line:
-                break
-            message = json.loads(line)
-            running = message.get("started")
-            if running is None:
-                yield message
-    status = child.returncode
-    if running is not None:
-        yield {"seed": running, "failure": f"the process ended with {status}", "interpreted": []}
-    elif status:
-        raise SystemExit(f"a child process of seeds from {first} ended with {status}")
-
-
 def run(first: int, count: int, how: How) -> Iterator[dict[str, Any]]:
     """Results of models by seed."""
-    seed, end = first, first + count
-    with tempfile.TemporaryDirectory() as cache:
-        while seed < end:
-            for result in _chunk(seed, min(CHUNK, end - seed), how, cache):
-                yield result
-                seed = result["seed"] + 1
+    arguments = ["--checked"] * how.checked + ["--split"] * how.split
+    arguments += ["--level", how.level] if how.level else []
+    for result in results_of_children(__file__, arguments, first, count, HANG_S):
+        yield {"interpreted": []} | result
 
 
 def _show(results: Sequence[Mapping[str, Any]]) -> None:
@@ -276,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--count must be at least 1, and --seed at least 0")
     how = How(options.checked, options.level, options.split)
     if options.child:
-        _child(options.seed, options.count, how)
+        report(range(options.seed, options.seed + options.count), lambda seed: _result(seed, how))
         return 0
     results = []
     try:

@@ -1,28 +1,16 @@
-"""The bench of random models: what it says of models that pass, differ, crash or hang."""
+"""The bench of random models: what it says of models that pass or differ."""
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bench import fuzz_models
-from bench.fuzz_models import How, differences, main, run
+from bench.fuzz_models import differences, main
 from tests.support.random_graphs import random_graph
 
 pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")
-
-DIES = """#!/bin/sh
-# --child --seed S --count N
-echo "{\\"started\\": $4}"
-kill -9 $$
-"""
-HANGS = """#!/bin/sh
-echo "{\\"started\\": $4}"
-exec sleep 60
-"""
 
 
 def test_models_that_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -30,20 +18,6 @@ def test_models_that_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     results = json.loads((tmp_path / "f.json").read_text())
     assert [(result["seed"], result["failure"]) for result in results] == [(0, ""), (1, "")]
     assert "2 models, 2 without an interpreted node" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("script", [DIES, HANGS], ids=["dies", "hangs"])
-def test_a_process_that_ends_is_known_by_its_seed(
-    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    python = tmp_path / "python"
-    python.write_text(script)
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
-    monkeypatch.setattr(fuzz_models, "HANG_S", 0.3)
-    results = list(run(7, 2, How()))
-    assert [result["seed"] for result in results] == [7, 8]
-    assert all(result["failure"] == "the process ended with -9" for result in results)
 
 
 def test_differences() -> None:
