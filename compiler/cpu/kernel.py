@@ -22,12 +22,13 @@ from daedal.compiler.ops.cpu.reuse import (
     Tiles,
     choose_lanes,
     choose_tiles,
-    turned_axis,
+    turned_tile,
 )
 from daedal.compiler.ops.cpu.schedule import (
     schedule_map,
     schedule_partial_sums,
     schedule_reduction,
+    schedule_turned,
 )
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce
 from daedal.compiler.tir.stmt import PrimFunc
@@ -137,10 +138,7 @@ def _scheduled(
     result, reduction = merged(kernel.result, kernel.reduction, _rows(kernel))
     kernel = replace(kernel, result=result, reduction=reduction)
     if reduction is None:
-        func = te.create_prim_func(kernel.inputs, [result], "kernel")
-        assert result.value is not None
-        turned = turned_axis(result.value, result.axes)
-        return ScheduledKernel(schedule_map(func, result.name, turned))
+        return ScheduledKernel(_map_function(kernel.inputs, result))
     formula = reduction.value
     assert isinstance(formula, Reduce)
     bytes_each = ELEMENT_BYTES[reduction.dtype]
@@ -173,6 +171,19 @@ def _scheduled(
     return ScheduledKernel(
         schedule_reduction(func, reduction.name, result.name, None), moved, tiled=False
     )
+
+
+def _map_function(inputs: tuple[te.Tensor, ...], result: te.Tensor) -> PrimFunc:
+    """The function of a kernel without a reduction."""
+    assert result.value is not None
+    tiles = turned_tile(result.value, result.axes, result.dtype)
+    if tiles is None:
+        return schedule_map(te.create_prim_func(inputs, [result], "kernel"), result.name)
+    overlap = Overlap(tiles, result.axes)
+    split = overlap.applied(result, {}) if overlap else result
+    func = te.create_prim_func(inputs, [split], "kernel")
+    func = schedule_turned(func, split.name, overlap.tiles)
+    return overlap.placed(func, result.shape) if overlap else func
 
 
 def _rows(kernel: Kernel) -> frozenset[int]:

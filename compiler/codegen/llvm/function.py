@@ -20,11 +20,13 @@ from daedal.compiler.codegen.llvm.scalars import (
     broadcast,
     llvm_type,
     memory_type,
+    turned,
 )
 from daedal.compiler.tir.expr import Binary, Buffer, Expr, Load, Var
+from daedal.compiler.tir.linear import Linear, element_number
 from daedal.compiler.tir.lower import lower
 from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, PrimFunc, Seq, Stmt
-from daedal.compiler.tir.visit import free_vars
+from daedal.compiler.tir.visit import free_vars, loads
 from daedal.native.function_text import FunctionText
 
 __all__ = ["MAX_STACK_BYTES", "function_text", "parallel_extent"]
@@ -34,6 +36,9 @@ MAX_STACK_BYTES = 1 << 18
 
 LANES = 16
 """Lanes of a vector where a loop has more iterations; LLVM splits what the processor has not."""
+
+SQUARES = (4, 8, 16)
+"""Sides of squares that are turned in registers."""
 
 _CALL = re.compile(r"call ([^@]+) @([\w.]+)\(([^)]*)\)")
 
@@ -154,6 +159,8 @@ class _Writer:
                 self._unrolled(stmt)
             case For(kind="vectorize") if self._takes_lanes(stmt):
                 self._vectorized(stmt)
+            case For(body=For(kind="vectorize", body=BufferStore())) if self._is_turned(stmt):
+                self._turned(stmt)
             case For():
                 self._loop(stmt, "0", str(stmt.extent))
             case If(condition, body):
@@ -231,6 +238,40 @@ class _Writer:
         self._write(loop.body)
         self._at.lane = None
 
+    def _is_turned(self, rows: For) -> bool:
+        """Whether a square of elements is stored along the inner loop and read along the outer."""
+        assert isinstance(rows.body, For) and isinstance(rows.body.body, BufferStore)
+        columns, store = rows.body, rows.body.body
+        if self._checked or self._at.lane is not None or rows.extent != columns.extent:
+            return False
+        if rows.extent not in SQUARES or store.buffer.dtype == "bool":
+            return False
+        place = element_number(store.indices, store.buffer.shape)
+        read = [element_number(item.indices, item.buffer.shape) for item in loads(store.value)]
+        return _steps(place, columns.var) == 1 and any(
+            _steps(form, rows.var) == 1 and _steps(form, columns.var) not in (0, 1) for form in read
+        )
+
+    def _turned(self, rows: For) -> None:
+        """Vectors along the outer loop, turned in registers, stored along the inner one."""
+        assert isinstance(rows.body, For) and isinstance(rows.body.body, BufferStore)
+        at, columns, store = self._at, rows.body, rows.body.body
+        count = rows.extent
+        at.extents[rows.var] = at.extents[columns.var] = count
+        vectors = []
+        at.lane = Lane(rows.var, count)
+        for number in range(count):
+            at.values[columns.var] = number
+            vectors.append(broadcast(self._text, at.value(store.value), count))
+        del at.values[columns.var]
+        at.lane = Lane(columns.var, count)
+        for number, vector in enumerate(turned(self._text, vectors)):
+            at.values[rows.var] = number
+            place = at.place(store.buffer, store.indices)
+            self._put(store.buffer, at.address(store.buffer, place), vector)
+        del at.values[rows.var]
+        at.lane = None
+
     def _guarded(self, condition: Expr, body: Stmt) -> None:
         text = self._text
         inside, after = text.label(), text.label()
@@ -278,6 +319,12 @@ class _Writer:
             assert llvm_type("uint8", value.lanes) == kind
         align = ELEMENT_BYTES[buffer.dtype]
         self._text.line(f"store {value}, ptr {address}, align {align}")
+
+
+def _steps(form: Linear, var: Var) -> int | None:
+    """By how many elements a place moves along `var`; None where that differs."""
+    mixed = any(term is not var and var in free_vars(term) for term, _ in form.terms)
+    return None if mixed else form.coefficient(var)
 
 
 def _accumulates(store: BufferStore) -> bool:

@@ -6,6 +6,7 @@ A value has a dtype of the loop IR and lanes: 0 for a scalar, else the length of
 import math
 import re
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daedal.compiler.tir.dtype import is_float, limits
@@ -23,6 +24,7 @@ __all__ = [
     "memory_type",
     "splat",
     "suffix",
+    "turned",
 ]
 
 _TYPES = {
@@ -105,6 +107,31 @@ def broadcast(text: FunctionText, value: Value, lanes: int) -> Value:
     return Value(
         text.value(f"shufflevector {kind} {one}, {kind} poison, {mask}"), value.dtype, lanes
     )
+
+
+def turned(text: FunctionText, rows: Sequence[Value]) -> list[Value]:
+    """The columns of a square of vectors; their number is a power of two.
+
+    Blocks of half the size are exchanged first, then those in them. Source: Eklundh, "A Fast
+    Computer Method for Matrix Transposing", IEEE Transactions on Computers C-21(7), 1972.
+    """
+    vectors, count = list(rows), len(rows)
+    distance = count // 2
+    while distance:
+        for first in range(count):
+            if first & distance:
+                continue
+            a, b = vectors[first], vectors[first + distance]
+            for place, moved in ((first, 0), (first + distance, distance)):
+                numbers = (
+                    lane + moved if not lane & distance else count + lane - distance + moved
+                    for lane in range(count)
+                )
+                mask = f"<{count} x i32> <{', '.join(f'i32 {number}' for number in numbers)}>"
+                register = text.value(f"shufflevector {a}, {b}, {mask}")
+                vectors[place] = Value(register, a.dtype, count)
+        distance //= 2
+    return vectors
 
 
 def arithmetic(text: FunctionText, op: str, a: Value, b: Value, *, contract: bool = False) -> Value:

@@ -19,8 +19,10 @@ from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.linear import Linear, element_number
 from daedal.compiler.tir.visit import free_vars, loads, walk
 
-__all__ = ["NARROW", "WIDEST", "Registers", "Tiles", "choose_lanes", "choose_tiles", "turned_axis"]
+__all__ = ["NARROW", "WIDEST", "Registers", "Tiles", "choose_lanes", "choose_tiles", "turned_tile"]
 
+TURNED_BYTES = 32
+"""Of a row of a tile that is turned in registers; its elements are 4 to 16."""
 MIN_LANES = 4
 """Fewer lanes are not worth a vector."""
 VECTORS = (1, 2, 4)
@@ -174,15 +176,20 @@ def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> in
     return lanes if moves and lanes >= MIN_LANES else 1
 
 
-def turned_axis(value: Expr, axes: Sequence[Axis]) -> int | None:
-    """The axis along which something lies side by side that does not do so along the last one."""
+def turned_tile(value: Expr, axes: Sequence[Axis], dtype: str) -> Tiles | None:
+    """The tile of elements that lie side by side along another axis than the last one where they
+    are read; None where there are none."""
+    size = min(TURNED_BYTES // ELEMENT_BYTES[dtype], 16)
+    last = len(axes) - 1
     for load in loads(value):
         form = _place(load)
-        if abs(form.coefficient(axes[-1])) < MIN_LANES:
+        if load.pad_value is not None or abs(form.coefficient(axes[last])) <= 1:
             continue
-        for number, axis in enumerate(axes[:-1]):
-            if form.coefficient(axis) == 1 and axis.extent >= MIN_LANES:
-                return number
+        for number, axis in enumerate(axes[:last]):
+            if form.coefficient(axis) == 1 and min(axis.extent, axes[last].extent) >= size:
+                # Tiles of the two axes follow each other: what they read shares lines of the cache.
+                others = (other for other in range(last) if other != number)
+                return Tiles(last, size, ((number, size),), outer=(*others, number, last))
     return None
 
 

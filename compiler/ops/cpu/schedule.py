@@ -4,34 +4,38 @@ from daedal.compiler.ops.cpu.reuse import Tiles
 from daedal.compiler.schedule import LoopRef, Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 
-__all__ = ["SCOPES", "schedule_map", "schedule_partial_sums", "schedule_reduction"]
+__all__ = [
+    "SCOPES",
+    "schedule_map",
+    "schedule_partial_sums",
+    "schedule_reduction",
+    "schedule_turned",
+]
 
 SCOPES = frozenset({"global", "local"})
 """The memory scopes of a processor: memory, and the registers and stack of one thread."""
 
-TURNED = 16
-"""Elements along each side of a tile that is turned: floats of a line of the cache."""
 
-
-def schedule_map(func: PrimFunc, block: str, turned: int | None = None) -> PrimFunc:
-    """Elements without a reduction: the outer axes parallel, the innermost one in vectors.
-
-    What is read lies side by side along axis `turned`, if it is given: tiles of it and the
-    innermost one are computed, so that a line of the cache that is read is used whole.
-    """
+def schedule_map(func: PrimFunc, block: str) -> PrimFunc:
+    """Elements without a reduction: the outer axes parallel, the innermost one in vectors."""
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
     *outer, last = schedule.get_loops(schedule.get_block(block))
-    inner: list[LoopRef] = []
-    if turned is not None:
-        outer[turned], own = schedule.split(outer[turned], [None, TURNED])
-        inner.append(own)
-        if func.outputs[0].shape[-1] % TURNED == 0:
-            strips, last = schedule.split(last, [None, TURNED])
-            outer.append(strips)
-        schedule.reorder(*outer, *inner, last)
     if outer:
         _parallel(schedule, outer)
     schedule.vectorize(last)
+    return schedule.func
+
+
+def schedule_turned(func: PrimFunc, block: str, tiles: Tiles) -> PrimFunc:
+    """Elements that are read along another axis than they are stored along: a tile of both at a
+    time, which machine code turns in registers."""
+    schedule = Schedule(func, scopes=SCOPES, trusted=True)
+    outer = schedule.get_loops(schedule.get_block(block))
+    inner = _tiled(schedule, outer, tiles)
+    outer = [outer[axis] for axis in tiles.outer]
+    schedule.reorder(*outer, *inner)
+    _parallel(schedule, outer)
+    schedule.vectorize(inner[-1])
     return schedule.func
 
 
@@ -46,10 +50,7 @@ def schedule_reduction(
     source, target = schedule.get_block(reduction), schedule.get_block(result)
     outer = schedule.get_loops(target)
     rank = len(outer)
-    inner: list[LoopRef] = []
-    for axis, extent in [] if tiles is None else [*tiles.rows, (tiles.vector, tiles.lanes)]:
-        outer[axis], own = schedule.split(outer[axis], [None, extent])
-        inner.append(own)
+    inner = [] if tiles is None else _tiled(schedule, outer, tiles)
     if tiles is not None:
         schedule.reorder(*(outer[axis] for axis in tiles.outer), *inner)
         outer = [outer[axis] for axis in tiles.outer]
@@ -91,6 +92,15 @@ def schedule_partial_sums(func: PrimFunc, partial: str, reduction: str, result: 
     schedule.unroll(schedule.get_loops(source)[-1])
     _parallel(schedule, outer)
     return schedule.func
+
+
+def _tiled(schedule: Schedule, loops: list[LoopRef], tiles: Tiles) -> list[LoopRef]:
+    """The loops of a tile, its lanes last; those around it replace their own in `loops`."""
+    inner: list[LoopRef] = []
+    for axis, extent in (*tiles.rows, (tiles.vector, tiles.lanes)):
+        loops[axis], own = schedule.split(loops[axis], [None, extent])
+        inner.append(own)
+    return inner
 
 
 def _parallel(schedule: Schedule, loops: list[LoopRef]) -> None:

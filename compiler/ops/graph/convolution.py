@@ -66,7 +66,7 @@ def _with_bias(operation: GraphOperation, sums: te.Tensor) -> te.Tensor:
 def _channels(operation: GraphOperation) -> Callable[[Expr, Expr, Expr, Expr], Expr]:
     """Reads the padded map at an image, a row, a column and a channel. A map that has its channels
     first stays as it is: each of its elements is read alone."""
-    if operation.has_map(0):
+    if operation.reads_map(0):
         padded = padded_map(operation)
         images, height, width, count, _ = padded.shape
         flat = operation.tensors.viewed(padded, (images, height, width, count * LANES))

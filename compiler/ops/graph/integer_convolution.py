@@ -33,7 +33,7 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
         return _depthwise(operation)
     weights = operation.constant(1)
     _, ins, *kernel = weights.shape
-    if not operation.has_map(0) and kernel[1] > 1 and operation.ints("dilations")[1] == 1:
+    if not operation.reads_map(0) and kernel[1] > 1 and operation.ints("dilations")[1] == 1:
         return _conv2d_in_order(operation)
     if suits_integer_winograd(operation):
         return _requantized(operation, winograd_sums(operation, INTEGERS), operation.constant(2))
@@ -126,7 +126,7 @@ def _requantized(operation: GraphOperation, sums: te.Tensor, rows: Array) -> te.
 
 def _groups_of_channels(operation: GraphOperation, factors: Factors) -> te.Tensor:
     """The padded map of factors (N, H, W, C), with channels for whole groups."""
-    if operation.has_map(0):
+    if operation.reads_map(0):
         padded = padded_map(operation, factors.element, operation.whole("pad_value"))
         images, height, width, count, _ = padded.shape
         return operation.tensors.viewed(padded, (images, height, width, count * LANES))

@@ -8,7 +8,7 @@ from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.graph.factors import Factors
-from daedal.compiler.ops.graph.maps import Map, is_map, lanes_of
+from daedal.compiler.ops.graph.maps import LANES, Map, is_map, lanes_of
 from daedal.compiler.tir.expr import Expr
 
 __all__ = ["GraphLowering", "GraphOperation", "Tensors"]
@@ -86,6 +86,11 @@ class GraphOperation:
     def has_map(self, index: int) -> bool:
         """Whether operand number `index` has its channels last already."""
         return self.tensors.has_map(self.node.inputs[index])
+
+    def reads_map(self, index: int) -> bool:
+        """Whether operand number `index`, of which each element is read many times, is read with
+        its channels last: it lies so, or it has so many channels that a copy pays."""
+        return self.has_map(index) or self.type(index).shape[1] >= LANES
 
     def tensor(self, index: int) -> te.Tensor:
         """Operand number `index`, as a map if the result is one."""

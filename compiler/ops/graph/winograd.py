@@ -117,7 +117,7 @@ def suits_winograd(operation: GraphOperation) -> bool:
     outs, ins, *kernel = operation.type(1).shape
     images, _, height, width = operation.kind.shape
     return (
-        operation.has_map(0)
+        operation.reads_map(0)
         and operation.whole("groups") == 1
         and kernel == [KERNEL, KERNEL]
         and operation.ints("strides") == operation.ints("dilations") == (1, 1)

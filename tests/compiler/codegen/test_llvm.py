@@ -9,7 +9,8 @@ import pytest
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.function import function_text
 from daedal.compiler.codegen.llvm.intrinsics import is_lowered
-from daedal.compiler.ops.cpu.schedule import schedule_map
+from daedal.compiler.ops.cpu.reuse import Tiles
+from daedal.compiler.ops.cpu.schedule import schedule_map, schedule_turned
 from daedal.compiler.schedule import Schedule
 from daedal.compiler.tir.dtype import DTYPES, is_float, is_integer, limits, numpy_dtype
 from daedal.compiler.tir.expr import Expr, eq, ne
@@ -300,3 +301,25 @@ def test_approximations_over_all_magnitudes(name: str) -> None:
     wanted, found = run(func, {"x0": x})["y"], run_machine_code(func, {"x0": x})["y"]
     np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
     np.testing.assert_allclose(found, wanted, rtol=5e-7, atol=2e-45)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("size", [4, 8, 16])
+def test_squares_are_turned_in_registers(dtype: str, size: int) -> None:
+    """Vectors are read along one axis and stored along the other, whatever is computed of them."""
+    x = te.placeholder((2 * size, size), dtype, "x0")
+    bias = te.placeholder((2 * size,), dtype, "x1")
+    y = te.compute((size, 2 * size), lambda i, j: te.maximum(x[j, i], bias[j]), "y")
+    tiles = Tiles(1, size, ((0, size),), outer=(0, 1))
+    func = schedule_turned(te.create_prim_func([x, bias], [y]), "y", tiles)
+    rng = np.random.default_rng(size)
+    arrays = [
+        rng.integers(-100, 100, shape).astype(dtype) for shape in ((2 * size, size), (2 * size,))
+    ]
+    check(func, *arrays)
+    text = function_text(func, "f")
+    # A shuffle of every vector for each stage, and one that repeats its bias; nothing is read or
+    # stored one by one.
+    stages = {4: 2, 8: 3, 16: 4}[size]
+    assert text.count("shufflevector") == (stages + 1) * size
+    assert "extractelement" not in text

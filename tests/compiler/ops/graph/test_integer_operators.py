@@ -138,7 +138,7 @@ def after_another(outs: int, ins: int, **attrs: object) -> Build:
 
     def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
         first = maker.requantized(conv(ins, ins, (1, 1))(maker, rng, x), 0.3, -7)
-        return conv(outs, ins, (3, 3), **attrs)(maker, rng, first)
+        return conv(outs, ins, (3, 3), bias=False, **attrs)(maker, rng, first)
 
     return build
 
