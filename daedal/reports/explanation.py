@@ -8,15 +8,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from daedal.isa.registers import CycleClass
+from daedal.reports.schedule_features import bound_text, cycles_title, feature_title
 from daedal.reports.tables import plain_table
-from daedal.runtime.profiler.legend import kind_title
+from daedal.runtime.bound import WAITS
 from daedal.tuning.explanation import Contribution, Explanation, KnobChange, UnitChange
 
 __all__ = [
     "explanation_json",
     "explanation_lines",
     "explanation_tables",
-    "feature_title",
     "signed_percent",
 ]
 
@@ -25,19 +25,8 @@ _NAMED = 3
 """Items that a sentence names."""
 _SHOWN = 8
 """Rows of a table."""
-_TITLES = {
-    "": "all others, which do not differ",
-    "product_cycles": "cycles of the multipliers",
-    "vector_cycles": "cycles of the ALU",
-    "beats": "words over the bus",
-    "steps": "steps of the reduction",
-    "tile_products": "products of a step",
-    "accumulators": "accumulators of a tile",
-    "input_rows": "input rows of a step",
-    "weight_rows": "weight rows of a step",
-    "group": "output blocks whose weights stay",
-}
-"""Features whose names are no words; knobs and others are shown as they are."""
+_NEGLIGIBLE = 0.0005
+"""A share that is not told: it would be 0.0 %."""
 
 
 def explanation_lines(item: Explanation) -> Iterator[str]:
@@ -60,13 +49,22 @@ def explanation_lines(item: Explanation) -> Iterator[str]:
         f"predicts {signed_percent(item.predicted)}; for schedules that it has not seen, it is off "
         f"by {100 * item.error:.1f} % (median)"
     )
-    named = [_feature_text(part) for part in item.contributions[:_NAMED] if part.feature]
-    yield f"it holds these responsible: {'; '.join(named)}"
+    named = [_feature_text(part) for part in item.contributions[:_NAMED]]
+    if named:
+        yield f"the model attributes this to: {'; '.join(named)}"
+    if abs(item.rest) >= _NEGLIGIBLE:
+        yield (
+            f"it attributes {signed_percent(item.rest)} to features with equal values: their "
+            "effect depends on those that differ"
+        )
     moved = [_unit_text(change) for change in _waits(item.units)[:_NAMED]]
     if moved:
-        yield f"in the machine, {'; '.join(moved)}"
-    old, new = (bound.value for bound in item.bounds)
-    yield f"bound by {old}, before and after" if old == new else f"bound by {old}, then by {new}"
+        yield f"with the best schedule, {'; '.join(moved)}"
+    old, new = map(bound_text, item.bounds)
+    if old == new:
+        yield f"the layer is limited by {old}, with both schedules"
+    else:
+        yield f"the layer is limited by {old} by default, and by {new} with the best schedule"
 
 
 def _knob_lines(item: Explanation) -> Iterator[str]:
@@ -84,34 +82,43 @@ def _knob_lines(item: Explanation) -> Iterator[str]:
 
 
 def explanation_tables(item: Explanation) -> list[Table]:
-    """The knobs, the features with bars, and the cycles of the units."""
+    """The knobs and features that changed, and what the units did."""
     if not item.knobs:
         return []
-    knobs = plain_table("Knobs that changed", ("knob", "default", "best", "set back alone"), 1)
+    heads = ("knob", "default", "best", "with the default's value")
+    knobs = plain_table("Knobs that changed", heads, 1)
     for knob in item.knobs:
         knobs.add_row(escape(knob.knob), str(knob.before), str(knob.after), _without(knob))
-    heads = ("feature", "", "default", "best", "cycles")
-    features = plain_table("What the model holds responsible", heads, 2)
-    most = max(abs(part.effect) for part in item.contributions) or 1
-    for part in [*item.contributions[:-1][:_SHOWN], item.contributions[-1]]:
+    return [knobs, _features_table(item.contributions[:_SHOWN]), _units_table(item)]
+
+
+def _features_table(parts: Sequence[Contribution]) -> Table:
+    """A row with a bar for each feature that differs."""
+    heads = ("feature", "", "default", "best", "effect on cycles")
+    table = plain_table("Features that changed", heads, 2)
+    most = max((abs(part.effect) for part in parts), default=0) or 1
+    for part in parts:
         bar = ("-" if part.effect < 0 else "+") * round(_BAR * abs(part.effect) / most)
-        values = (f"{part.before:,.10g}", f"{part.after:,.10g}") if part.feature else ("", "")
-        features.add_row(
-            escape(feature_title(part.feature)), bar, *values, signed_percent(part.effect)
-        )
-    units = plain_table("What the units did", ("unit", "cycles", "default", "best", "change"), 2)
+        values = f"{part.before:,.10g}", f"{part.after:,.10g}"
+        title = escape(feature_title(part.feature))
+        table.add_row(title, bar, *values, signed_percent(part.effect))
+    return table
+
+
+def _units_table(item: Explanation) -> Table:
+    """What the units' cycles and work were."""
+    table = plain_table("Cycles and work of the units", ("", "default", "best", "change"), 1)
     for change in item.units[:_SHOWN]:
-        units.add_row(
-            change.unit.name,
-            kind_title(change.kind),
+        table.add_row(
+            cycles_title(change.unit, change.kind),
             f"{change.before:,}",
             f"{change.after:,}",
             f"{change.after - change.before:+,}",
         )
-    units.add_section()
+    table.add_section()
     for name, old, new in item.work:
-        units.add_row("", name, f"{old:,}", f"{new:,}", f"{new - old:+,}" if new != old else "")
-    return [knobs, features, units]
+        table.add_row(name, f"{old:,}", f"{new:,}", f"{new - old:+,}" if new != old else "")
+    return table
 
 
 def explanation_json(item: Explanation) -> dict[str, Any]:
@@ -123,6 +130,7 @@ def explanation_json(item: Explanation) -> dict[str, Any]:
         "cycles": list(item.cycles),
         "knobs": [asdict(knob) for knob in item.knobs],
         "contributions": [asdict(part) for part in item.contributions],
+        "rest": item.rest,
         "predicted": item.predicted,
         "error": item.error,
         "schedules": {"own": item.num_own, "others": item.num_others},
@@ -137,11 +145,6 @@ def explanation_json(item: Explanation) -> dict[str, Any]:
         "bound_by": [bound.value for bound in item.bounds],
         "work": {name: [old, new] for name, old, new in item.work},
     }
-
-
-def feature_title(feature: str) -> str:
-    """A feature in words."""
-    return _TITLES.get(feature, feature.replace("_", " "))
 
 
 def signed_percent(share: float) -> str:
@@ -167,8 +170,9 @@ def _waits(changes: Sequence[UnitChange]) -> list[UnitChange]:
 
 def _unit_text(change: UnitChange) -> str:
     cycles = change.after - change.before
-    words = {CycleClass.IDLE: "is idle for", CycleClass.STALL: "is stalled for"}
-    what = words.get(change.kind, "waits")
     fewer = f"{abs(cycles):,} {'fewer' if cycles < 0 else 'more'} cycles"
-    whom = "" if change.kind in words else kind_title(change.kind).removeprefix("wait")
-    return f"{change.unit.name} {what} {fewer}{whom}"
+    if change.kind in WAITS:
+        return f"{change.unit.name} waits {fewer} for {WAITS[change.kind].name}"
+    if change.kind is CycleClass.IDLE:
+        return f"{change.unit.name} has no instruction in {fewer}"
+    return f"{change.unit.name} waits {fewer} for bus, memory or a scratchpad"

@@ -5,8 +5,8 @@ Input: results of `daedal.tuning`. Output: a `Drawing` each.
 
 from collections.abc import Sequence
 
-from daedal.reports.explanation import feature_title, signed_percent
-from daedal.runtime.profiler.legend import kind_title
+from daedal.reports.explanation import signed_percent
+from daedal.reports.schedule_features import cycles_title, feature_title
 from daedal.runtime.profiler.svg import Drawing, clip_text
 from daedal.tuning.explanation import Contribution, UnitChange
 from daedal.tuning.network import TaskResult
@@ -18,8 +18,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 20.0, 810.0, 12.0, 194.0
 _HIGHEST = 1.3
 """Of the default's cycles: what is above is drawn at the upper edge."""
 _LABEL_STEP = 15.0
-_ROW, _BAR, _NAMES, _VALUES = 22.0, 14.0, 250.0, 170.0
-_NAME_LENGTH = 34
+_ROW, _BAR, _NAMES, _VALUES = 22.0, 14.0, 370.0, 170.0
+_NAME_LENGTH = 56
 
 
 class _Axes:
@@ -99,8 +99,7 @@ def contributions_chart(parts: Sequence[Contribution]) -> Drawing:
         drawing.add("text", x=0, y=y + 11, text=clip_text(name, _NAME_LENGTH))
         width = room * abs(part.effect) / span
         kind, x = ("least", zero - width) if part.effect < 0 else ("stall", zero)
-        values = f"{part.before:,.10g} to {part.after:,.10g}: " if part.feature else ""
-        text = f"{values}{signed_percent(part.effect)}"
+        text = f"{part.before:,.10g} to {part.after:,.10g}: {signed_percent(part.effect)}"
         drawing.add("rect", kind=kind, x=x, y=y, width=width, height=_BAR, hint=f"{name}: {text}")
         drawing.add("text", x=_WIDTH - _VALUES + 8, y=y + 11, text=text)
     return drawing
@@ -115,7 +114,7 @@ def units_change_chart(changes: Sequence[UnitChange]) -> Drawing:
     room = _WIDTH - _NAMES - _VALUES
     for row, item in enumerate(changes):
         y = row * _ROW * 1.5 + 2
-        name = f"{item.unit.name}: {kind_title(item.kind)}"
+        name = cycles_title(item.unit, item.kind)
         drawing.add("text", x=0, y=y + 17, text=name)
         for number, (when, cycles) in enumerate((("default", item.before), ("best", item.after))):
             width, hint = room * cycles / most, f"{name}, {when}: {cycles:,} cycles"

@@ -50,10 +50,9 @@ class KnobChange:
 
 @dataclass(frozen=True)
 class Contribution:
-    """A feature by default and in the best schedule; without a name, all that do not differ.
+    """A feature that differs between the default and the best schedule.
 
-    `effect` is the share of the cycles that the model holds it responsible for: -0.05 for 5 %
-    fewer. All of them multiplied, as 1 + effect, give the predicted ratio.
+    `effect` is the share of the cycles that the model attributes to it: -0.05 for 5 % fewer.
     """
 
     feature: str
@@ -79,7 +78,9 @@ class Explanation:
     Attributes
     ----------
     knobs : those that changed, the one that matters most first.
-    contributions : of features that differ, the largest first; then of all others together.
+    contributions : of features that differ, the largest first.
+    rest : the effect that the model attributes to features with equal values, because it depends on
+        those that differ. All effects multiplied, as 1 + effect, give the predicted ratio.
     predicted : the share of cycles that the model predicts to change.
     error : the median error of its predictions in cross-validation.
     num_own, num_others : schedules of this layer and of others that it learned from.
@@ -94,6 +95,7 @@ class Explanation:
     cycles: tuple[int, int]
     knobs: tuple[KnobChange, ...]
     contributions: tuple[Contribution, ...]
+    rest: float
     predicted: float
     error: float
     num_own: int
@@ -142,7 +144,7 @@ def explain_layer(
         best,
         (own.cycles[task.default], cycles),
         _knobs(task, best),
-        _contributions(own, best, effects),
+        *_contributions(own, best, effects),
         math.expm1(sum(effects.values())),
         math.expm1(model.error),
         len(own.cycles),
@@ -217,9 +219,8 @@ def _knobs(task: Task, best: Config) -> tuple[KnobChange, ...]:
 
 def _contributions(
     own: Schedules, best: Config, effects: dict[str, float]
-) -> tuple[Contribution, ...]:
-    """Features that differ. What the trees credit to the others, because the effect of one depends
-    on their values, comes last, as one without a name."""
+) -> tuple[tuple[Contribution, ...], float]:
+    """The features that differ, and the effect of all others together."""
     features = {name: column.tolist() for name, column in own.features([own.default, best]).items()}
     found = []
     rest = 0.0
@@ -230,7 +231,7 @@ def _contributions(
         else:
             found.append(Contribution(name, before, after, math.expm1(effect)))
     found.sort(key=lambda item: -abs(math.log1p(item.effect)))
-    return (*found, Contribution("", 0, 0, math.expm1(rest)))
+    return tuple(found), math.expm1(rest)
 
 
 def _profiles(

@@ -45,9 +45,10 @@ def make_explanation() -> Explanation:
         (KnobChange("height", 8, 2, None),),
         (
             Contribution("beats", 100, 50, -0.15),
+            Contribution("input_beats", 60, 40, -0.08),
             Contribution("instructions", 8, 16, 0.02),
-            Contribution("", 0, 0, -0.08),
         ),
+        -0.01,
         -0.2,
         0.03,
         20,
@@ -81,7 +82,9 @@ def test_the_page_tells_the_figures(tuning: NetworkTuning) -> None:
     for text in ("2,500", "2,200", "1.136x", "height 8 -&gt; 2", "14.3 %", "1.250x", "1,400"):
         assert text in page, text
     assert "GEMM waits 180 fewer cycles for LOAD" in page
-    assert "words over the bus" in page and "wait for LOAD" in page
+    assert "bus words moved, in all" in page and "cycles in which GEMM waits for LOAD" in page
+    assert "−1.0 % to features with equal values" in page
+    assert "limited by LOAD, or the bus by default, and by GEMM with the best schedule" in page
     assert page.count("<svg") == 2 + 2
 
 

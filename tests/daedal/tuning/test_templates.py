@@ -19,6 +19,7 @@ from daedal.compiler.ops.space import Space, Table
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.program import Program
 from daedal.isa.variant import Variant, load_variant
+from daedal.reports.schedule_features import feature_title
 from daedal.tuning.layer_runner import LayerRunner, build
 from tests.support.accelerator import micro_variant
 from tests.support.blocked_layer import blocked_layers
@@ -169,3 +170,10 @@ def test_spaces_are_bounded_and_have_features(name: str) -> None:
         columns = [space.cycles(table), *space.features(table).values()]
         assert all(column.shape == (count,) and np.isfinite(column).all() for column in columns)
         assert space.fits(space.table([space.default])).all()
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_explanations_have_a_phrase_for_each_feature(name: str) -> None:
+    for _, _, _, _, space, _ in quick_layers(name):
+        named = space.features(space.table([space.default])).keys() - {"estimate"}
+        assert [item for item in named if feature_title(item) == item.replace("_", " ")] == []
