@@ -103,8 +103,18 @@ class HostProgram:
         self._library = _loaded(code.objects[level], symbols)
         calls: dict[int, list[_Call | _Copy]] = {}
         self._steps = _ready(code.steps, self, calls)
+        self._ends = {
+            name: self.array(code.names[name])
+            for name in (*code.inputs, *code.outputs)
+            if name in code.names
+        }
         self._places = {
-            name: [(calls[step][0], argument) for step, argument in places]
+            name: [
+                (call.addresses, argument)
+                for step, argument in places
+                for call in calls[step]
+                if isinstance(call, _Call)
+            ]
             for name, places in outside_places(code).items()
         }
 
@@ -148,7 +158,7 @@ class HostProgram:
                 found[name] = values[name]
                 continue
             given = np.asarray(values[name])
-            array = self.array(code.names[name])
+            array = self._ends[name]
             if given.shape != array.shape:
                 raise ModelError(f"input {name!r} must have shape {array.shape}, not {given.shape}")
             kept[name] = self._given(name, converted(name, given, array.dtype), array)
@@ -170,7 +180,7 @@ class HostProgram:
 
     def _result(self, name: str) -> Array:
         """Where an output will be: an array of its own, or this program's memory."""
-        own = self.array(self.code.names[name])
+        own = self._ends[name]
         if name not in self._places:
             return own
         value = np.empty_like(own)
@@ -179,12 +189,13 @@ class HostProgram:
 
     def _taken(self, name: str, result: Array) -> Array:
         """An output outside this program's memory."""
-        return result.copy() if np.may_share_memory(result, self._memory) else result
+        return result.copy() if result is self._ends[name] else result
 
     def _address(self, name: str, value: Array) -> None:
-        for call, argument in self._places.get(name, ()):
-            assert isinstance(call, _Call)
-            call.addresses[argument] = value.ctypes.data
+        if name in self._places:
+            address = value.ctypes.data
+            for addresses, argument in self._places[name]:
+                addresses[argument] = address
 
 
 class _Ready(Protocol):

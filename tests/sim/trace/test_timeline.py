@@ -21,7 +21,7 @@ from tests.support.random_programs import random_program
 from tests.support.rtl import CACHE, placed
 
 # One worker builds the machines that these tests share.
-pytestmark = [pytest.mark.rtl, pytest.mark.xdist_group("trace-rtl")]
+pytestmark = [pytest.mark.rtl, pytest.mark.slow, pytest.mark.xdist_group("trace-rtl")]
 
 
 @dataclasses.dataclass(frozen=True)
