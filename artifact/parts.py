@@ -191,7 +191,7 @@ class Placement:
     output : its first output.
     macs : its multiply-accumulates; None if unknown.
     part : number of the artifact's part that does its work; None for a folded one.
-    layer : output of the layer that does it, on the accelerator.
+    layer : output of the layer that does it, on the accelerator; also where the host does it, too.
     """
 
     node: str

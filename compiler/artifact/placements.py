@@ -51,6 +51,7 @@ def _place(
     if number in on_host:
         where, why = "host", why_host(node)
         part = on_host[number]
+        _, layer = launched.get(number, (part, ""))
     elif number in launched and node.op_type not in _QUANTIZATION:
         part, layer = launched[number]
         computing = parts[part]

@@ -326,6 +326,20 @@ def test_blocks_of_rows_that_are_copied(rng: np.random.Generator) -> None:
     assert copies == [(name, box) for box in ((0, 8), (8, 16), (16, 20)) for name in names]
 
 
+def test_what_host_and_accelerator_both_compute() -> None:
+    """A scale that is larger by 127.5 / 127 changes no integer on the accelerator, and some in
+    floating point, in which the host computes the tensor for its own operators."""
+    it = QdqModel(13)
+    x = it.requantized(it.input("x", (1, 16, 4, 7)), 0.015686275, 0)
+    turned = it.requantized(it.op("Transpose", x, perm=[0, 1, 3, 2]), 0.015624761, 0)
+    wave = it.requantized(it.op("Sin", turned), 0.015624761, 0)
+    y = it.requantized(it.op("Concat", wave, turned, axis=1), 0.02, 0)
+    model = it.model(y).SerializeToString()
+    artifact = daedal.compile(model, "tiny", host=None)
+    values = np.linspace(-2.1, 2.1, 448).reshape(1, 16, 4, 7)
+    assert check_layers(artifact, model, {"x": values}).passed
+
+
 @pytest.mark.parametrize("heads", [16, 6])
 def test_products_of_heads_whose_scale_changes(heads: int, rng: np.random.Generator) -> None:
     """A row of each head moves to the pixels of a concat without work: in memory, and in the
