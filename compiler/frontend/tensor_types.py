@@ -11,10 +11,10 @@ from daedal.common.errors import ModelError, ModelWarning, first_line
 from daedal.compiler.frontend.inference_bounds import hide_steps
 from daedal.compiler.frontend.inferred_forms import replace_misread
 
-__all__ = ["tensor_names", "tensor_types"]
+__all__ = ["MAX_VALUES", "tensor_names", "tensor_types"]
 
 MAX_VALUES = 1 << 12
-"""Elements of a constant that may be a shape."""
+"""Elements of a constant that shape inference may need to see: shapes, axes, pads."""
 
 
 def tensor_names(model: onnx.ModelProto) -> frozenset[str]:

@@ -62,7 +62,7 @@ class _Steps:
                 others = [
                     self._step(name)
                     for name in node.input[:2]
-                    if name and self._plan.groups.get(name) != group
+                    if self._plan.groups.get(name) != group
                 ]
                 if result and node.op_type not in _PRODUCTS:
                     yield result

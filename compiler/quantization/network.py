@@ -13,14 +13,11 @@ from onnx import helper, numpy_helper
 
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend.reader import opset_of
-from daedal.compiler.frontend.tensor_types import tensor_types
+from daedal.compiler.frontend.tensor_types import MAX_VALUES, tensor_types
 
 __all__ = ["Array", "Network"]
 
 Array = npt.NDArray[Any]
-
-_SMALL = 4096
-"""Elements of a constant that shape inference may need to see: shapes, axes, pads."""
 
 _IR_VERSION = 8
 """The last IR version that predates the oldest onnxruntime we support; newer opsets need more."""
@@ -123,7 +120,7 @@ class Network:
             name: (int(helper.np_dtype_to_tensor_dtype(value.dtype)), value.shape)
             for name, value in self.constants.items()
         }
-        large = {name for name, value in self.constants.items() if value.size > _SMALL}
+        large = {name for name, value in self.constants.items() if value.size > MAX_VALUES}
         model = self.to_model(without=large)
         model.graph.input.extend(
             helper.make_tensor_value_info(name, *found[name]) for name in sorted(large)

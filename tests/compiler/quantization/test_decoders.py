@@ -9,11 +9,16 @@ from onnx import numpy_helper
 
 from daedal.compiler.graph.passes.lowering import attention_rule
 from daedal.compiler.quantization import masks
+from daedal.compiler.quantization.attentions import Attention
+from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.given import given_tensors, spread_given
+from daedal.compiler.quantization.masks import bound_attention_masks
 from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.plan import Plan
 from daedal.compiler.quantization.rewrites.caches import ROWS, align_caches
 from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
 from daedal.onnxruntime_session import open_session
+from tests.compiler.quantization.float_networks import FloatNetwork, evaluate
 from tests.support.decoders import SmallDecoder, feed_caches
 
 DECODER = SmallDecoder()
@@ -110,3 +115,55 @@ def test_caches_share_the_scale_of_their_new_rows() -> None:
 def test_every_mask_of_attention_can_be_lowered() -> None:
     """A mask for all layers is any number of steps of one layer's scores, not a whole one."""
     assert 0.5 / masks._STEPS <= attention_rule._LARGEST_ERROR
+
+
+@pytest.mark.parametrize(
+    ("mask", "spread"),
+    [((4, 4), False), ((1, 1, 4, 4), False), ((2, 1, 4, 4), True), ((1, 3, 1, 4), True)],
+)
+def test_a_mask_of_rows_and_columns_is_spread_by_the_accelerator(mask, spread, rng) -> None:
+    """One for each sample of a batch, or for each head, is spread by the host."""
+    net = FloatNetwork(rng)
+    scores = net.op("Neg", net.input("x", (2, 3, 4, 4)))
+    net.op("Softmax", net.op("Add", scores, net.input("mask", mask)), axis=-1, output="y")
+    model = net.model("y")
+    network = Network(model)
+    spread_given(network)
+    types = network.types()
+    (added,) = (node for node in network.nodes if node.op_type == "Add")
+    assert types[added.input[1]][1] == ((2, 3, 4, 4) if spread else mask)
+    feeds = {"x": rng.normal(size=(2, 3, 4, 4)), "mask": rng.normal(size=mask)}
+    feeds = {name: value.astype(np.float32) for name, value in feeds.items()}
+    np.testing.assert_array_equal(
+        evaluate(network.to_model(), feeds)["y"], evaluate(model, feeds)["y"]
+    )
+
+
+@pytest.mark.parametrize(("low", "high", "steps"), [(-30.0, 18.0, 64 / 128), (-1.0, 1.0, 1 / 4)])
+def test_the_lowest_value_of_a_mask_hides_every_score(low, high, steps) -> None:
+    """A hidden score is 16 below the lowest that counts; a step is 512 of scores or more."""
+    mask = Attention("q", "k", "v", "s", "m", 1 / 8, "y", ("s", "y"))
+    ranges = {"q": Range(-127 / 16, 0), "k": Range(-127 / 16, 0), "s": Range(low, high)}
+    plan = Plan({"m": "m"}, frozenset(), attentions=(mask,))
+    bound_attention_masks(plan, ranges)
+    assert ranges["m"] == Range(-127 * steps, 0.0)
+
+
+def test_a_constant_mask_covers_caches_and_new_rows(rng) -> None:
+    """Each of its columns stays with its row, and what fills the blocks is hidden."""
+    net = FloatNetwork(rng)
+    cache, new = net.input("cache", (1, 1, 5, 4)), net.input("new", (1, 1, 2, 4))
+    rows = net.op("Concat", cache, new, axis=2)
+    scores = net.op("MatMul", net.op("Neg", new), net.op("Transpose", rows, perm=[0, 1, 3, 2]))
+    weights = net.op("Softmax", net.op("Add", scores, net.normal(1, 1, 2, 7)), axis=-1)
+    net.op("MatMul", weights, net.op("Concat", cache, new, axis=2), output="y")
+    model = net.model("y")
+    network = Network(model)
+    align_caches(network)
+    (mask,) = (node for node in network.nodes if len(node.input) == 4)
+    shapes = [network.constants[name].shape[-1] for name in mask.input]
+    assert shapes == [5, ROWS - 5, 2, ROWS - 2]
+    feeds = {"cache": rng.normal(size=(1, 1, 5, 4)), "new": rng.normal(size=(1, 1, 2, 4))}
+    feeds = {name: value.astype(np.float32) for name, value in feeds.items()}
+    expected, found = (evaluate(item, feeds)["y"] for item in (model, network.to_model()))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -11,6 +11,10 @@ from onnx import numpy_helper
 import daedal
 from daedal.common.errors import ModelError
 from daedal.compiler.quantization import quantize_model
+from daedal.compiler.quantization.calibration.ranges import Range
+from daedal.compiler.quantization.dead_tensors import fit_dead_tensors
+from daedal.compiler.quantization.plan import make_plan
+from daedal.compiler.quantization.rewrites.clean import clean
 from daedal.compiler.quantization.rewrites.finite import LARGEST
 from tests.compiler.quantization.float_networks import FloatNetwork
 
@@ -146,3 +150,18 @@ def test_an_input_that_is_always_zero_has_a_scale(rng: np.random.Generator) -> N
     assert all(2.0**-20 < scale < 1 for scale in scales_of(quantized))
     biases = [x for x in constants_of(quantized).values() if x.dtype == np.int32]
     assert any(np.abs(item).max() > 100 for item in biases)
+
+
+def test_the_steps_of_a_dead_tensor_are_those_of_what_reads_it(rng: np.random.Generator) -> None:
+    """An accumulator's step is 1/256 of its result's, whichever operand of the product is dead."""
+    net = FloatNetwork(rng)
+    weights = net.constant(np.full((4, 4), -127 / 64, np.float32))
+    net.op("MatMul", net.input("x", (4, 4)), weights, output="y")
+    net.op("MatMul", net.input("u", (4, 4)), net.input("v", (4, 4)), output="z")
+    network = clean(net.model("y", "z"))
+    plan = make_plan(network)
+    zero, one, four = (Range(0.0, 255 * step) for step in (0.0, 1.0, 4.0))
+    ranges = {"x": zero, "y": one, "u": one, "v": zero, "z": four}
+    fitted = fit_dead_tensors(network, plan, ranges)
+    steps = {name: item.quantization()[0] for name, item in fitted.items()}
+    assert steps == {"x": 64 / 256, "y": 1, "u": 1, "v": 4 / 256, "z": 4}
