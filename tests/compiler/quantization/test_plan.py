@@ -169,3 +169,19 @@ def test_no_function_of_two_tensors_or_of_channels(rng: np.random.Generator) -> 
     net.conv(powers, 4, 4)
     plan = planned(net, net.nodes[-1].output[0])
     assert {a, b, gate, y, powers} <= set(plan.groups) and powers not in plan.computed
+
+
+@pytest.mark.parametrize("kind", ["vector", "matrix", "computed"])
+def test_a_norm_has_constant_parameters_of_channels(kind: str, rng: np.random.Generator) -> None:
+    """One whose parameters are of tokens, too, or are computed, stays in float."""
+    net = FloatNetwork(rng, opset=17)
+    x = net.op("MatMul", net.input("x", (1, 6, 8)), net.normal(8, 8))
+    scale = {
+        "vector": lambda: net.positive(8),
+        "matrix": lambda: net.positive(6, 8),
+        "computed": lambda: net.op("Exp", net.input("scale", (8,))),
+    }[kind]()
+    net.op("LayerNormalization", x, scale, axis=-1, output="n")
+    net.op("MatMul", "n", net.normal(8, 4), output="y")
+    plan = make_plan(clean(net.model("y")), wide=True)
+    assert ("n" in plan.computed) is (kind == "vector")

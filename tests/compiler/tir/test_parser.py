@@ -241,6 +241,14 @@ def test_any_name(name: str) -> None:
     assert_read_back(PrimFunc(name, (source, Y), Allocate((allocated(inner),), Seq(loops))))
 
 
+@pytest.mark.parametrize("name", ["init", "reads", "writes"])
+def test_a_block_may_store_to_a_buffer_named_as_what_blocks_begin_with(name: str) -> None:
+    buffer = Buffer(name, (8,), "int32")
+    made = PrimFunc("f", (X, buffer), whole("b", buffer, X))
+    assert f"            {name}[vi] = x[vi]\n" in func_text(made)
+    assert_read_back(made)
+
+
 def test_annotations_keep_their_types() -> None:
     notes = {"a": 1, "b": "1", "c": True, "d": "True", "e": "x, y: {}", "f": -5, "g h": "word"}
     made = func(For(Var("i"), 8, BufferStore(Y, (IntImm(0),), IntImm(1)), "serial", notes))
