@@ -85,19 +85,19 @@ class Engine:
 
     def _machine(self, program: Program, memory: ByteMemory, bases: Sequence[int]) -> Machine:
         if self._program is not program:
-            self._program, self._table = program, columns(program).reshape(-1)
+            self._program, self._table = program, columns(program).ravel()
         state = self._state
         return Machine(
             position=0,
             missing=0,
-            inp=state.inp.reshape(-1),
-            wgt=state.wgt.reshape(-1),
-            acc=state.acc.reshape(-1),
-            out=state.out.reshape(-1),
-            bias=state.par.bias.reshape(-1),
-            multiplier=state.par.multiplier.reshape(-1),
-            shift=state.par.shift.reshape(-1),
-            tab=state.tab.reshape(-1),
+            inp=state.inp.ravel(),
+            wgt=state.wgt.ravel(),
+            acc=state.acc.ravel(),
+            out=state.out.ravel(),
+            bias=state.par.bias.ravel(),
+            multiplier=state.par.multiplier.ravel(),
+            shift=state.par.shift.ravel(),
+            tab=state.tab.ravel(),
             gemm_uops=state.uops[Unit.GEMM],
             alu_uops=state.uops[Unit.ALU],
             inp_pairs=self._inp_pairs,
