@@ -27,7 +27,7 @@ from queue import Queue
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.mutation.areas import AREAS, Area, choose, files_of
+from bench.mutation.areas import AREAS, Area, area_of, choose, files_of
 from bench.mutation.faults import Fault, control_of, faults_of
 from bench.mutation.judge import KILLED, SURVIVED, TIMEOUT, Judge, Verdict
 from bench.mutation.plan import Baselines, judging_files
@@ -114,7 +114,7 @@ def _chosen(seed: int, only: str, at: str) -> list[Work]:
     if at:
         path, _, line = at.partition(":")
         source = (ROOT / path).read_text(encoding="utf-8")
-        area = next(area for area in AREAS if _has(area, path))
+        area = area_of(path, ROOT)
         return [(f, area) for f in faults_of(path, source) if not line or f.line == int(line)]
     work = [(fault, area) for area in AREAS for fault in choose(area, ROOT, seed)]
     return [(f, a) for f, a in work if not only or a.name == only or f.path.startswith(only)]
@@ -128,10 +128,6 @@ def _controls() -> list[Work]:
         path = paths[len(paths) // 2]
         work.append((control_of(path, (ROOT / path).read_text(encoding="utf-8")), area))
     return work
-
-
-def _has(area: Area, path: str) -> bool:
-    return any(Path(path).match(pattern) for pattern in area.counts)
 
 
 def _pending(work: list[Work], results: Results, fresh: bool) -> list[Work]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.mutation.faults import Fault, faults_of
 
-__all__ = ["AREAS", "Area", "choose", "files_of"]
+__all__ = ["AREAS", "Area", "area_of", "choose", "files_of"]
 
 
 ROOMS = ("alu", "bus", "control", "gemm", "issue", "load", "memory", "parts", "primitives", "store")
@@ -136,6 +136,11 @@ def files_of(area: Area, root: Path) -> dict[str, int]:
         for path in sorted(root.glob(pattern)):
             counts.setdefault(path.relative_to(root).as_posix(), count)
     return {path: count for path, count in counts.items() if count}
+
+
+def area_of(path: str, root: Path) -> Area:
+    """The area of a file, also of one that gets no faults."""
+    return next(a for a in AREAS if any(root / path in root.glob(item) for item in a.counts))
 
 
 def choose(area: Area, root: Path, seed: int) -> list[Fault]:

@@ -30,7 +30,8 @@ class Fault:
     start, stop, after : bytes of the file that are replaced, and by what.
     before : the text that was there.
     runs : whether its code runs as a Python function, so that calls of `scope` say who reaches it;
-        what runs at import, and kernels, which are compiled, do not.
+        what runs at import, functions that are called there, and kernels, which are compiled, do
+        not.
     key : stands for file, scope, operator, line text and place in the line, without the line's
         number: edits elsewhere in the file leave it as it is.
     """
@@ -56,8 +57,9 @@ class Fault:
 
 def faults_of(path: str, source: str) -> list[Fault]:
     """Every fault that the operators can plant in `source`, in the order of the text."""
-    visitor = _Finder(source)
-    visitor.visit(ast.parse(source))
+    tree = ast.parse(source)
+    visitor = _Finder(source, frozenset(_called_at_import(tree)))
+    visitor.visit(tree)
     data, lines = source.encode(), source.splitlines()
     found, seen = list[Fault](), Counter[str]()
     edits = sorted(visitor.edits, key=lambda edit: (edit[-1], edit[0]))
@@ -328,11 +330,23 @@ def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
+def _called_at_import(node: ast.AST) -> Iterator[str]:
+    """Names of the functions that code outside of functions calls."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        yield node.func.id
+    children = ast.iter_child_nodes(node)
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        children = iter(node.decorator_list)
+    for child in () if isinstance(node, ast.Lambda) else children:
+        yield from _called_at_import(child)
+
+
 class _Finder(ast.NodeVisitor):
     """Walks over what may be changed, and asks every operator about each node."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, called_at_import: frozenset[str]) -> None:
         self._source = _Source(source)
+        self._called_at_import = called_at_import
         self._scope: list[str] = []
         self._runs = [False]
         self.edits: list[tuple[str, str, bool, Edit]] = []
@@ -359,8 +373,9 @@ class _Finder(ast.NodeVisitor):
                 if default is not None:
                     self.visit(default)
         compiled = any("kernel" in self._source.text(d) for d in node.decorator_list)
+        at_import = not self._scope and node.name in self._called_at_import
         self._scope.append(node.name)
-        self._runs.append(not isinstance(node, ast.ClassDef) and not compiled)
+        self._runs.append(not (isinstance(node, ast.ClassDef) or compiled or at_import))
         for statement in node.body:
             self.visit(statement)
         self._scope.pop()

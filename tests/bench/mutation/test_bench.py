@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.mutation.areas import AREAS, Area, choose, files_of
+from bench.mutation.areas import AREAS, Area, area_of, choose, files_of
 from bench.mutation.equivalence import reviewed, same_code
 from bench.mutation.faults import Fault, faults_of
 from bench.mutation.imports import modules_of
@@ -86,6 +86,11 @@ def test_a_fault_is_judged_by_the_tests_that_reach_it(project: Path) -> None:
     by_slow = Judge(tree, tree, (baselines, slow_ones), 60.0).verdict(fault_to("<="), AREA)
     assert (by_slow.state, by_slow.tests, by_slow.slow) == (KILLED, 2, True)
     assert by_slow.by == f"{TESTS}::test_smaller_thoroughly" and not killed.slow
+
+
+@pytest.mark.parametrize("path", ["network.py", "rewrites/halves.py"])
+def test_an_area_has_files_at_any_depth(path: str) -> None:
+    assert area_of(f"compiler/quantization/{path}", ROOT).name == "compiler"
 
 
 def test_only_files_that_import_the_module_judge(project: Path) -> None:

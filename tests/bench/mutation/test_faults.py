@@ -96,6 +96,14 @@ def test_a_kernel_does_not_run_as_python() -> None:
     assert not fault.runs
 
 
+def test_a_function_that_is_called_at_import_does_not_run_in_tests() -> None:
+    source = "def f(a):\n    return not a\n\n\ndef g(a):\n    return not f(a)\n\n\n"
+    assert [fault.runs for fault in faults_of("a.py", source)] == [True, True]
+    uses = "TABLE = [f(x) for x in range(3)]", "class C:\n    x = f(0)", "@f(1)\ndef h(): pass"
+    for use in uses:
+        assert [fault.runs for fault in faults_of("a.py", source + use)][:2] == [False, True]
+
+
 def test_a_text_that_has_changed_is_refused() -> None:
     fault = faults_of("a.py", SOURCE)[0]
     with pytest.raises(ValueError, match="has changed"):
