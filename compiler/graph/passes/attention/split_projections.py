@@ -42,13 +42,13 @@ def _slices(graph: Graph, node: Node) -> list[str]:
     if not is_pixelwise(graph, node) or node.output in graph.outputs:
         return []
     users = graph.users[node.output]
-    count = sum(graph.types[user.output].shape[1] for user in users)
-    taken = count <= graph.types[node.output].shape[1] and all(
-        _selects_channels(graph, user) for user in users
-    )
-    if not taken or not any(_feeds_product(graph, user.output) for user in users):
+    if not all(_selects_channels(graph, user) for user in users):
         return []
-    return [user.output for user in users]
+    count = sum(graph.types[user.output].shape[1] for user in users)
+    if count > graph.types[node.output].shape[1]:
+        return []
+    fed = any(_feeds_product(graph, user.output) for user in users)
+    return [user.output for user in users] if fed else []
 
 
 def _selects_channels(graph: Graph, node: Node) -> bool:
