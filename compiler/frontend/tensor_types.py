@@ -34,8 +34,12 @@ def tensor_types(model: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
         dims = value.type.tensor_type.shape.dim
         if dims and not dims[0].HasField("dim_value"):
             dims[0].dim_value = 1
+    given = {value.name: value.type for value in bound.graph.input}
     for value in bound.graph.output:
-        value.type.tensor_type.ClearField("shape")
+        if value.name in given:  # without a shape, inference would forget the input's
+            value.type.CopyFrom(given[value.name])
+        else:
+            value.type.tensor_type.ClearField("shape")
     hide_steps(bound.graph)
     replace_misread(bound)
     try:
