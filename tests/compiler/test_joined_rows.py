@@ -1,5 +1,7 @@
 """Concats along rows and pixels cost no cycles: each operand is stored where the result lies."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -13,55 +15,79 @@ from tests.compiler.graph.qdq_models import QdqModel, lower
 Array = np.ndarray
 
 
-def conv(maker: QdqModel, x: str, channels: tuple[int, int], scale: float, size: int) -> str:
-    values = np.random.default_rng(size).integers(-127, 128, (*channels[::-1], 3, 3))
+def conv(maker: QdqModel, x: str, channels: tuple[int, int], scale: float, stride: int) -> str:
+    values = np.random.default_rng(stride).integers(-127, 128, (*channels[::-1], 3, 3))
     weights = maker.weights(values.astype(np.int8), 0.004)
-    strides = [1 if size == 8 else 2] * 2
-    return maker.requantized(maker.op("Conv", x, weights, pads=[1] * 4, strides=strides), scale, 3)
+    y = maker.op("Conv", x, weights, pads=[1] * 4, strides=[stride] * 2)
+    return maker.requantized(y, scale, 3)
 
 
-def heads(channels: tuple[int, int], form: str, join: bool) -> bytes:
-    """Rows of two maps of 8x8 and 4x4 pixels, joined or not.
+@dataclass(frozen=True)
+class Detector:
+    """Rows of maps, each half as high and as wide as the one before it, joined or not.
 
-    `form` is how the rows are made: "anchors" of four numbers, "pixels" with the channels before or
-    "tokens" with them last.
+    Parameters
+    ----------
+    size : rows and columns of the first map.
+    width : channels of the maps.
+    channels : of the rows of each map.
+    form : how the rows are made: "anchors" of four numbers, "pixels" with the channels before or
+        "tokens" with them last.
     """
-    maker = QdqModel()
-    x = maker.requantized(maker.input("x", (1, 16, 8, 8)), 0.05, 0)
-    rows = []
-    for size, count, scale in zip((8, 4), channels, (0.1, 0.15), strict=True):
-        x = conv(maker, x, (16, 16), 0.05, size)
-        y = conv(maker, x, (16, count), scale, 8)
-        if form != "pixels":
-            y = maker.op("Transpose", y, perm=[0, 2, 3, 1])
-        shape = {"anchors": [1, -1, 4], "pixels": [1, count, -1], "tokens": [1, -1, count]}[form]
-        y = maker.op("Reshape", y, maker.constant(np.array(shape)))
-        rows.append(maker.requantized(y, scale, 3))
-    if join:
-        axis = 2 if form == "pixels" else 1
-        rows = [maker.requantized(maker.op("Concat", *rows, axis=axis), 0.2, -5)]
-    outputs = [maker.op("Identity", y, output=f"y{n}") for n, y in enumerate(rows)]
-    return maker.model(*outputs).SerializeToString()
+
+    channels: tuple[int, ...]
+    form: str
+    size: int = 8
+    width: int = 16
+    variant: str = "tiny"
+
+    def model(self, join: bool) -> bytes:
+        maker = QdqModel()
+        shape = (1, self.width, self.size, self.size)
+        x = maker.requantized(maker.input("x", shape), 0.05, 0)
+        rows = []
+        for number, count in enumerate(self.channels):
+            scale = 0.1 + 0.05 * number
+            x = conv(maker, x, (self.width, self.width), 0.05, 2 if number else 1)
+            y = conv(maker, x, (self.width, count), scale, 1)
+            if self.form != "pixels":
+                y = maker.op("Transpose", y, perm=[0, 2, 3, 1])
+            views = {"anchors": [1, -1, 4], "pixels": [1, count, -1], "tokens": [1, -1, count]}
+            y = maker.op("Reshape", y, maker.constant(np.array(views[self.form])))
+            rows.append(maker.requantized(y, scale, 3))
+        if join:
+            axis = 2 if self.form == "pixels" else 1
+            rows = [maker.requantized(maker.op("Concat", *rows, axis=axis), 0.2, -5)]
+        outputs = [maker.op("Identity", y, output=f"y{n}") for n, y in enumerate(rows)]
+        return maker.model(*outputs).SerializeToString()
 
 
 @pytest.mark.parametrize(
-    ("channels", "form"),
-    [((12, 12), "anchors"), ((12, 8), "anchors"), ((40, 40), "pixels"), ((20, 20), "tokens")],
+    "detector",
+    [
+        Detector((12, 12), "anchors"),
+        Detector((12, 8), "anchors"),
+        Detector((40, 40), "pixels"),
+        Detector((20, 20), "tokens"),
+        Detector((36, 36, 36), "anchors", 12, 32, "vta"),
+        Detector((36, 36, 36), "pixels", 12, 32, "vta"),
+    ],
+    ids=str,
 )
-def test_joined_heads_take_the_cycles_of_those_that_are_not(
-    channels: tuple[int, int], form: str
-) -> None:
+def test_joined_heads_take_the_cycles_of_those_that_are_not(detector: Detector) -> None:
     """Channels of several blocks, and heads of different channels, which the host joins."""
     cycles = []
-    feeds = {"x": np.random.default_rng(1).normal(size=(1, 16, 8, 8)).astype(np.float32)}
+    shape = (1, detector.width, detector.size, detector.size)
+    feeds = {"x": np.random.default_rng(1).normal(size=shape).astype(np.float32)}
     for join in (True, False):
-        artifact = daedal.compile(heads(channels, form, join), "tiny")
+        model = detector.model(join)
+        artifact = daedal.compile(model, detector.variant)
         (launch,) = artifact.launches
         assert {layer.op for layer in launch.layers} <= {"q_conv2d", "q_conv2d_requantize"}
         (profile,) = daedal.simulate(artifact, feeds, device="timing").profiles
         cycles.append(profile.cycles or 0)
         if join:
-            assert daedal.check_layers(artifact, heads(channels, form, join), feeds).passed
+            assert daedal.check_layers(artifact, model, feeds).passed
     assert 0 < cycles[0] <= 1.1 * cycles[1]
 
 

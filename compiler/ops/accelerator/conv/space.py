@@ -166,6 +166,8 @@ class ConvSpace(Space):
     def default(self) -> Config:
         """Of the configurations that cost nearly the least, the one with the fewest instructions.
 
+        The costs are those of a layer that another one follows (`ConvCost.cycles`).
+
         Raises
         ------
         ScheduleError
@@ -175,7 +177,8 @@ class ConvSpace(Space):
         return config
 
     def ranked(self) -> list[Config]:
-        """Every configuration in the usual order, the one with the fewest estimated cycles first.
+        """Every configuration in the usual order, the one with the fewest estimated cycles before
+        another layer first.
 
         Raises ScheduleError as `default`.
         """
@@ -199,7 +202,7 @@ class ConvSpace(Space):
         uncut = {**table, **{name: np.full_like(cut, n, np.int64) for name, n in taps.items()}}
         needed = ~cut | ~self.fits(uncut)
         table = {knob: column[needed] for knob, column in table.items()}
-        cycles = self.cycles(table)
+        cycles = self._evaluate(_cycles_before_another_layer, table, np.float64)
         close = cycles <= cycles.min() * (1 + nearly)
         counts = self._evaluate(lambda _, cost, tiles: cost.instructions(tiles), table, np.float64)
         # Equal estimates differ in what the bus has to spare.
@@ -222,6 +225,12 @@ class ConvSpace(Space):
                 part = {name: column[chosen] for name, column in tiles.items()}
                 result[chosen] = function(shape, self._costs[number], part)
         return result
+
+
+def _cycles_before_another_layer(
+    _: ConvShape, cost: ConvCost, tiles: Table
+) -> npt.NDArray[np.float64]:
+    return cost.cycles(tiles, followed=True)
 
 
 def best_tile(shapes: Sequence[ConvShape], variant: Variant) -> tuple[Gather, ConvTile]:
