@@ -4,7 +4,8 @@ Faults are chosen by seed in every area of the project (`bench/mutation/areas.py
 at a time in copies of the repository under `.daedal/mutants`, where the tests that reach the faulty
 function run until one fails: those of `make test`, then the slow ones. Verdicts are kept there: a
 run that was stopped goes on, and a verdict stands until the faulty file, or the test file that
-killed, changes. Exit status 1 when fewer than 98 % of the faults that are not equivalent are
+killed, changes. ``--keep`` writes them to `bench/mutation/verdicts.json`, with which a new clone
+begins. Exit status 1 when fewer than 98 % of the faults that are not equivalent are
 noticed.
 
 ``--only isa`` takes one area (or the beginning of paths), ``--at isa/verifier.py:203`` every fault
@@ -19,7 +20,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,16 +41,18 @@ __all__ = ["main"]
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / ".daedal" / "mutants"
+KEPT = ROOT / "bench" / "mutation" / "verdicts.json"
 
 Work = tuple[Fault, Area]
 
 
 class Results:
-    """Verdicts by key, on disk after each."""
+    """Verdicts by key, on disk after each; those in `kept` are known where no later one is."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kept: Path | None = None) -> None:
         self._path = path
-        known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+        files = [file for file in (kept, path) if file is not None and file.is_file()]
+        known = [item for file in files for item in json.loads(file.read_text(encoding="utf-8"))]
         self.verdicts = {item["key"]: Verdict(**item) for item in known}
 
     def add(self, verdict: Verdict) -> None:
@@ -59,6 +62,12 @@ class Results:
         items = [verdict.to_json() for verdict in self.verdicts.values()]
         write_atomically(self._path, json.dumps(items, indent=1) + "\n")
 
+    def keep(self, path: Path, keys: Collection[str]) -> None:
+        """Write those of `keys`, a line each, so that a change of one is a change of its line."""
+        chosen = [self.verdicts[key].to_json() for key in sorted(keys) if key in self.verdicts]
+        lines = ",\n".join(json.dumps(item, sort_keys=True) for item in chosen)
+        write_atomically(path, f"[\n{lines}\n]\n")
+
 
 def main() -> int:
     """Judge what has no verdict yet; print the table."""
@@ -67,7 +76,7 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     options = _options()
     work = _controls() if options.control else _chosen(options.seed, options.only, options.at)
-    results = Results(HOME / "results.json")
+    results = Results(HOME / "results.json", KEPT)
     if not options.report:
         with _alone(HOME / "lock"):
             pending = _pending(work, results, options.fresh)
@@ -76,6 +85,8 @@ def main() -> int:
     print(report(known, everything=options.all), end="")
     if len(known) < len(work):
         print(f"\n{len(work) - len(known)} of {len(work)} faults have no verdict yet")
+    if options.keep:
+        results.keep(KEPT, {fault.key for fault, _ in work})
     if options.json:
         write_atomically(options.json, json.dumps([v.to_json() for v in known], indent=1) + "\n")
     if options.control:
@@ -105,6 +116,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--control", action="store_true", help="plant what is no fault")
     parser.add_argument("--fresh", action="store_true", help="judge again what has a verdict")
     parser.add_argument("--report", action="store_true", help="run nothing")
+    parser.add_argument("--keep", action="store_true", help="write the verdicts for later clones")
     parser.add_argument("--all", action="store_true", help="list the killed ones, too")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()

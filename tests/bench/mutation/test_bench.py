@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.mutants import Results
 from bench.mutation.areas import AREAS, Area, area_of, choose, files_of
 from bench.mutation.equivalence import reviewed, same_code
 from bench.mutation.faults import Fault, faults_of
@@ -145,3 +146,19 @@ def test_every_reviewed_equivalent_is_still_there() -> None:
     for path in {entry["file"] for entry in table.values()}:
         keys = {fault.key for fault in faults_of(path, (ROOT / path).read_text(encoding="utf-8"))}
         assert {key for key, entry in table.items() if entry["file"] == path} <= keys, path
+
+
+def test_verdicts_that_are_kept_are_known_in_a_new_clone(tmp_path: Path) -> None:
+    """A later verdict on the same fault counts, and the kept file has a line for each."""
+    first = Verdict("a", "title", "isa", "number", "survived", "", 3, 1.0, "s", {})
+    later = dataclasses.replace(first, state="killed", by="tests/test_a.py::test")
+    results = Results(tmp_path / "own.json")
+    results.add(first)
+    results.add(dataclasses.replace(first, key="b"))
+    results.keep(tmp_path / "kept.json", ["a", "c"])
+    assert len((tmp_path / "kept.json").read_text().splitlines()) == 3
+    clone = Results(tmp_path / "clone" / "own.json", tmp_path / "kept.json")
+    assert clone.verdicts == {"a": first}
+    clone.add(later)
+    again = Results(tmp_path / "clone" / "own.json", tmp_path / "kept.json")
+    assert again.verdicts == {"a": later}
