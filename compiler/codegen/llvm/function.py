@@ -239,17 +239,27 @@ class _Writer:
         self._at.lane = None
 
     def _is_turned(self, rows: For) -> bool:
-        """Whether a square of elements is stored along the inner loop and read along the outer."""
+        """Whether a square of elements is stored along the inner loop and read along the outer.
+
+        All are read before one is stored, so each must have a place of its own, and be computed
+        of other buffers: a loop of a reduction is no such square.
+        """
         assert isinstance(rows.body, For) and isinstance(rows.body.body, BufferStore)
         columns, store = rows.body, rows.body.body
         if self._checked or self._at.lane is not None or rows.extent != columns.extent:
             return False
         if rows.extent not in SQUARES or store.buffer.dtype == "bool":
             return False
+        read = loads(store.value)
+        if any(item.buffer is store.buffer for item in read):
+            return False
         place = element_number(store.indices, store.buffer.shape)
-        read = [element_number(item.indices, item.buffer.shape) for item in loads(store.value)]
-        return _steps(place, columns.var) == 1 and any(
-            _steps(form, rows.var) == 1 and _steps(form, columns.var) not in (0, 1) for form in read
+        if _steps(place, columns.var) != 1 or abs(_steps(place, rows.var) or 0) < columns.extent:
+            return False
+        forms = [element_number(item.indices, item.buffer.shape) for item in read]
+        return any(
+            _steps(form, rows.var) == 1 and _steps(form, columns.var) not in (0, 1)
+            for form in forms
         )
 
     def _turned(self, rows: For) -> None:

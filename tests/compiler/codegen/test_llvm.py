@@ -10,7 +10,7 @@ from daedal.compiler import te
 from daedal.compiler.codegen.llvm.function import function_text
 from daedal.compiler.codegen.llvm.intrinsics import is_lowered
 from daedal.compiler.ops.cpu.reuse import Tiles
-from daedal.compiler.ops.cpu.schedule import schedule_map, schedule_turned
+from daedal.compiler.ops.cpu.schedule import SCOPES, schedule_map, schedule_turned
 from daedal.compiler.schedule import Schedule
 from daedal.compiler.tir.dtype import DTYPES, is_float, is_integer, limits, numpy_dtype
 from daedal.compiler.tir.expr import Expr, eq, ne
@@ -323,3 +323,18 @@ def test_squares_are_turned_in_registers(dtype: str, size: int) -> None:
     stages = {4: 2, 8: 3, 16: 4}[size]
     assert text.count("shufflevector") == (stages + 1) * size
     assert "extractelement" not in text
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_loop_of_a_reduction_is_no_square(size: int) -> None:
+    """It reads along itself and every second element along the lanes, and adds to one place."""
+    x = te.placeholder((3 * size,), "float32", "x0")
+    k = te.reduce_axis(size, "k")
+    y = te.compute((size,), lambda i: te.sum(x[i * 2 + k], k), "y")
+    schedule = Schedule(te.create_prim_func([x], [y]), scopes=SCOPES)
+    block = schedule.get_block("y")
+    lanes, reduced = schedule.get_loops(block)
+    schedule.reorder(reduced, lanes)
+    schedule.decompose_reduction(block, reduced)
+    schedule.vectorize(schedule.get_loops(block)[-1])
+    check(schedule.func, np.arange(3 * size, dtype=np.float32))
