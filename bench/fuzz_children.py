@@ -11,9 +11,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-__all__ = ["report", "results_of_children"]
+__all__ = ["collected", "report", "results_of_children", "written"]
 
 CHUNK = 50
 """Models per child process."""
@@ -44,6 +45,27 @@ def results_of_children(
             for result in _child(command, hang_s, cache):
                 yield result
                 seed = result["seed"] + 1
+
+
+def collected(results: Iterator[Result], count: int) -> list[Result]:
+    """All results, with a sentence for each failure as it comes; an interrupt ends them."""
+    found: list[Result] = []
+    try:
+        for result in results:
+            found.append(result)
+            if result["failure"]:
+                where = ", ".join(filter(None, (f"seed {result['seed']}", result.get("variant"))))
+                print(f"{where}: {result['failure']}\n{result.get('model', '')}", flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted after {len(found)} of {count} models")
+    return found
+
+
+def written(results: Sequence[Result], path: Path | None) -> int:
+    """The exit status of a command, after `results` are in the file, if there is one."""
+    if path is not None:
+        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return int(any(result["failure"] for result in results))
 
 
 def _child(command: Sequence[str], hang_s: float, cache: str) -> Iterator[Result]:

@@ -12,7 +12,6 @@ Exit status 1 when a model fails; 2 for a mistake on the command line.
 """
 
 import argparse
-import json
 import sys
 import time
 import traceback
@@ -32,7 +31,7 @@ from onnx import helper
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal.backend
-from bench.fuzz_children import report, results_of_children
+from bench.fuzz_children import collected, report, results_of_children, written
 from daedal.artifact.host_code import HostCode
 from daedal.compiler.cpu.build import build_host_code
 from daedal.native.levels import LEVELS
@@ -233,19 +232,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.child:
         report(range(options.seed, options.seed + options.count), lambda seed: _result(seed, how))
         return 0
-    results = []
-    try:
-        for result in run(options.seed, options.count, how):
-            results.append(result)
-            if result["failure"]:
-                text = f"seed {result['seed']}: {result['failure']}\n{result.get('model', '')}"
-                print(text, flush=True)
-    except KeyboardInterrupt:
-        print(f"interrupted after {len(results)} of {options.count} models")
+    results = collected(run(options.seed, options.count, how), options.count)
     _show(results)
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return int(any(result["failure"] for result in results))
+    return written(results, options.json)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ Exit status 1 when a model fails; 2 for a mistake on the command line.
 
 import argparse
 import faulthandler
-import json
 import signal
 import sys
 import time
@@ -37,7 +36,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
-from bench.fuzz_children import report, results_of_children
+from bench.fuzz_children import collected, report, results_of_children, written
 from bench.ledger_machines import OPTIONS_OF_ATTENTION, WIDER_VTA, machine
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import UserError
@@ -291,19 +290,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         faulthandler.register(signal.SIGPROF, chain=True)
         report(seeds, lambda seed: _limited(seed, options))
         return 0
-    results = []
-    try:
-        for result in _results(options):
-            results.append(result)
-            if result["failure"]:
-                where = f"seed {result['seed']}, {result.get('variant', options.variant)}"
-                print(f"{where}: {result['failure']}\n{result.get('model', '')}", flush=True)
-    except KeyboardInterrupt:
-        print(f"interrupted after {len(results)} of {options.count} models")
+    results = collected(_results(options), options.count)
     _show(results)
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-    return int(any(result["failure"] for result in results))
+    return written(results, options.json)
 
 
 if __name__ == "__main__":

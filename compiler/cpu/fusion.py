@@ -41,7 +41,7 @@ MAX_HEIGHT = 64
 
 
 def fuse(needed: Sequence[te.Tensor], constants: Constants) -> dict[te.Tensor, Kernel]:
-    """The kernels that compute `needed`, by what they write, producers first.
+    """The kernels that compute `needed`, by what they write, in any order.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def wanted(x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def unaligned(x: np.ndarray) -> np.ndarray:
-    """The same values, one byte beside where a float may begin."""
+    """The same values at an address that is no multiple of 4."""
     room = np.zeros(x.nbytes + 1, np.uint8)
     shifted = room[1:].view(x.dtype).reshape(x.shape)
     shifted[...] = x

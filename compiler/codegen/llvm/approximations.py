@@ -22,6 +22,7 @@ from daedal.native.function_text import FunctionText
 __all__ = ["APPROXIMATIONS", "exp"]
 
 _WHOLE = 1.5 * 2.0**23
+"""Around it, neighbouring floats are 1 apart."""
 _EXP = (
     *(1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3),
     *(4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
@@ -98,7 +99,7 @@ def exp(text: FunctionText, x: Value) -> Value:
     """e to the power of `x`: ``2^n * p(r)`` where ``x = n * log(2) + r``."""
     f = _Floats(text, x.lanes)
     inside = f.apply("max", f.apply("min", x, 89.0), -104.0)
-    # Beside this large number floats are whole, so that its sum's last bits are n.
+    # Floats of this size are integers: the sum is rounded to one, and its low bits are n.
     shifted = f.multiply_add(inside, 1.44269504088896341, _WHOLE)
     n = f.apply("-", shifted, _WHOLE)
     r = f.multiply_add(n, -0.693359375, inside)

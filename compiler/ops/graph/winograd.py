@@ -55,7 +55,9 @@ _RESULTS = np.array(
 _MULTIPLE = 24
 """Of all divisors: by its square whole results are too large."""
 _INVERSE = pow(_MULTIPLE // 8, -1, 1 << 32)
+"""Of its odd factor, modulo 2^32: it is part of the results' matrix, once for each dimension."""
 _SHIFT = 6
+"""Takes away the even factor, 8, of both dimensions."""
 SUM_BITS = 32 - _SHIFT - 1
 """Magnitude bits of exact sums of integers."""
 
