@@ -269,6 +269,41 @@ def test_sequences_of_interpreted_nodes_hold_no_views_of_the_memory() -> None:
     np.testing.assert_array_equal(found, np.tile(np.maximum(x, 0), (2, 1)))
 
 
+@pytest.mark.parametrize(
+    ("node", "gives"),
+    [
+        ("b = ReduceSum <keepdims = 0> (x, axis)", r"\(3,\)"),  # numpy would repeat it
+        ("b = SequenceConstruct (x)", "list"),
+    ],
+)
+def test_an_interpreted_node_gives_the_shape_of_its_buffer(node: str, gives: str) -> None:
+    code = compiled(small_floats()).code
+    assert code is not None
+    other = onnx.parser.parse_model(f"""
+        <ir_version: 10, opset_import: ["": 21]>
+        node (float[2, 3] x) => (float[3] b) <int64[1] axis = {{0}}> {{ {node} }}
+    """)
+    (old,) = code.interpreted
+    new = replace(old, model=other.SerializeToString())
+    program = HostProgram(replace(code, steps=[new if x is old else x for x in code.steps]))
+    sentence = rf"^an operator must give .*, \(2, 3\), and Bernoulli gives {gives} for 'b'; export"
+    with pytest.raises(ModelError, match=sentence):
+        program.run({"x": X})
+
+
+@pytest.mark.parametrize("more_bytes", [0, 16, 32, 48, 1 << 20])
+def test_tensors_begin_at_lines_of_the_cache(more_bytes: int) -> None:
+    """Wherever the memory is that numpy gives."""
+    code = compiled(small_floats()).code
+    assert code is not None
+    programs = [
+        HostProgram(replace(code, memory_bytes=code.memory_bytes + more_bytes)) for _ in range(4)
+    ]
+    for program in programs:
+        for number, buffer in enumerate(code.buffers):
+            assert (program.array(number).ctypes.data - buffer.offset) % 64 == 0
+
+
 FORKED = """
 import os, sys
 from daedal.runtime import host_code

@@ -18,8 +18,18 @@ from daedal.isa.tensor import TensorSpec
 from daedal.isa.verifier import verify
 from daedal.runtime.kept_layers import keep_layers
 from examples.digits.data import demo_images
-from tests.support.memory_programs import WORD_BYTES, random_program, reads
+from tests.support.memory_programs import (
+    TINY,
+    WORD_BYTES,
+    load,
+    marked,
+    random_program,
+    reads,
+    spec,
+    store,
+)
 
+INPUTS, OUTPUTS, WORKSPACE = (BASES.index(name) for name in ("inputs", "outputs", "workspace"))
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
 
 
@@ -51,6 +61,32 @@ def test_loads_read_the_same_and_results_stay(seed: int) -> None:
             for found in (memory, memory_kept)
         )
         assert before == after
+
+
+def test_an_output_that_the_program_stores_under_another_name_is_kept_once() -> None:
+    """The host reads the same words as a tensor of another layout."""
+    first, last = spec("first", WORKSPACE, 0, 2), spec("last", OUTPUTS, 0, 2)
+    program = Program(
+        TINY,
+        marked(
+            [
+                [load(INPUTS, 0, 2), store(WORKSPACE, 0, 2)],
+                [load(WORKSPACE, 0, 2), store(OUTPUTS, 0, 2)],
+            ]
+        ),
+        region_bytes=(0, 2 * WORD_BYTES, 2 * WORD_BYTES, 2 * WORD_BYTES),
+        inputs=(spec("x", INPUTS, 0, 2),),
+        outputs=(replace(last, name="in rows"),),
+        marks={0: "first", 1: "last"},
+    )
+    output = replace(binding(last), tensor="in rows")
+    layers = tuple(
+        Layer(tag, item.name, "op", 0, binding(item).name, 0, Result(item, binding(item)))
+        for tag, item in enumerate((first, last))
+    )
+    kept = keep_layers(Launch(program, (), (output,), layers))
+    assert kept.outputs == (output, binding(first))
+    assert [item.name for item in kept.program.outputs] == ["in rows", "first"]
 
 
 def binding(item: TensorSpec) -> Binding:

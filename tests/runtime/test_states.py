@@ -57,7 +57,8 @@ def test_a_position_is_a_row() -> None:
     spec = TensorSpec("tensor", 1, 0, (1, 16, 40, 1), 8, 1, 16)
     device = HostMemory(VARIANT)
     state = DeviceState(state_on(2, spec.shape, 32, 31), spec, device, device.alloc(1024))
-    state.check(30)
+    for right in (0, 30):
+        state.check(right)
     for wrong in (-1, 31):
         with pytest.raises(
             ModelError, match=rf"one of the 31 rows of state 'cache', .* not {wrong}"

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from daedal.common.errors import UserError
 from daedal.isa.profile import Profile
+from daedal.isa.registers import COUNTER_BITS
 from daedal.runtime.profiler.network_profile import network_profile
-from tests.support.profiles import random_launch
+from tests.support.profiles import counters, random_launch
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -32,6 +33,18 @@ def test_a_device_without_time() -> None:
 
 def test_a_machine_without_counters() -> None:
     launch = random_launch(np.random.default_rng(2))
-    bare = dataclasses.replace(launch.plain, marks=())
-    with pytest.raises(UserError, match=r"not variant 'tiny'; compile for .* units\.counters"):
-        network_profile(launch.artifact, [bare], memory="ddr")
+    for units in (launch.plain.units, {}):
+        bare = dataclasses.replace(launch.plain, units=units, marks=())
+        with pytest.raises(UserError, match=r"not variant 'tiny'; compile for .* units\.counters"):
+            network_profile(launch.artifact, [bare], memory="ddr")
+
+
+def test_a_long_run_on_a_device_whose_counters_do_not_wrap() -> None:
+    launch = random_launch(np.random.default_rng(3))
+    cycles = 1 << COUNTER_BITS
+    idle = counters(idle=cycles - (launch.plain.cycles or 0))
+    units = {unit: item.plus(idle) for unit, item in launch.plain.units.items()}
+    long = dataclasses.replace(launch.plain, cycles=cycles, units=units)
+    profile = network_profile(launch.artifact, [long], memory="ddr")
+    assert profile.cycles == cycles
+    assert profile.layers == launch.profile(with_timeline=False).layers
