@@ -64,6 +64,15 @@ def test_no_more_than_half_a_queue() -> None:
     assert 0 < len(early) <= PASSES * half
 
 
+def test_no_more_than_fits_a_gap() -> None:
+    """Of LOADs that take half a gap each: the waiting LOAD would wait for a second one."""
+    half_a_gap = 28
+    items = layers(2, row_step=4, steps=SHORTEST_GAP)
+    more = [load(LoadMemory.WGT, 8 + half_a_gap * n, half_a_gap) for n in range(3)]
+    _, places = filled([*items[:6], *more, *items[6:]])
+    assert [number for number in range(5, 9) if places[number] < places[4]] == [5, 6]
+
+
 def test_weights_wait_for_their_rows() -> None:
     """All layers have the same rows."""
     items = layers(4, row_step=0, steps=STEPS)
@@ -83,6 +92,15 @@ def test_loads_into_the_same_rows_keep_their_order() -> None:
     ]
     _, places = filled(items)
     assert places[13] < places[15] and places[14] < places[15] < places[16]
+
+
+def test_a_load_stays_behind_one_that_it_overwrites() -> None:
+    """The last layer's weights come in two LOADs. The first one also waits for rows of the third
+    layer; nothing else reads the row that the second one overwrites."""
+    items = layers(4, row_step=4, steps=STEPS)
+    items[13:14] = [load(LoadMemory.WGT, 8, 8), load(LoadMemory.WGT, 12, 1)]
+    _, places = filled(items)
+    assert places[10] < places[13] < places[14]
 
 
 @pytest.mark.parametrize("row_step", [1, 3, 4])

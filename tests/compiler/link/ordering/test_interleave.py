@@ -106,6 +106,24 @@ def test_layers_that_do_not_fit_the_accumulators_together_take_turns():
         assert len(stretches([first, second], (), TINY)) == count
 
 
+@pytest.mark.parametrize("largest", ["first", "second"])
+def test_the_largest_tile_of_a_layer_must_fit(largest):
+    """The last one is larger than the others."""
+    half = scratchpad(TINY, Memory.ACC).depth_rows // 2
+    for rows, count in ((half - 4, 1), (half - 3, 2)):
+        layers = []
+        for name, source, result in (("first", "x", "t"), ("second", "t", "y")):
+            head, tail = (
+                layer_of_tiles(name, source, result, tiles, products=name == "first", rows=size)
+                for tiles, size in (
+                    (loading(*range(3)), 4),
+                    ([(3, 3)], rows if name == largest else 4),
+                )
+            )
+            layers.append(replace(head, instructions=head.instructions + tail.instructions))
+        assert len(stretches(layers, (), TINY)) == count
+
+
 def test_tiles_with_few_products_hide_nothing():
     for steps, count in ((SHORTEST_TILE, 1), (SHORTEST_TILE - 1, 2)):
         first = layer_of_tiles("first", "x", "t", loading(*range(4)), products=True, steps=steps)

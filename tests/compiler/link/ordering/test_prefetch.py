@@ -36,6 +36,15 @@ def test_loads_into_the_same_rows_keep_their_order() -> None:
     assert places[id(items[13])] < places[id(items[14])] < places[id(items[15])]
 
 
+def test_a_load_stays_behind_one_that_it_overwrites() -> None:
+    """The last layer's weights come in two LOADs. The first one also waits for rows of the third
+    layer; nothing else reads the row that the second one overwrites."""
+    items = layers(4, row_step=4)
+    items[13:14] = [load(LoadMemory.WGT, 8, 8), load(LoadMemory.WGT, 12, 1)]
+    places = {id(item): place for place, item in enumerate(prefetch(TINY, REGIONS, items))}
+    assert places[id(items[10])] < places[id(items[13])] < places[id(items[14])]
+
+
 def test_conflicts_keep_their_order(rng) -> None:
     items = layers(12, row_step=3)
     found = prefetch(TINY, REGIONS, items)

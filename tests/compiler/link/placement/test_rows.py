@@ -91,6 +91,28 @@ def test_live_instances_never_overlap(steps, halves):
     assert allocator.high_water_rows <= 64
 
 
+def test_the_most_rows_in_use_at_once():
+    """Those of a layer that is begun anew do not count."""
+    allocator, kept, tile = RowAllocator(_pad(16)), _instance(3), _instance(2)
+    counted = [allocator.high_water_rows]
+    allocator.place(tile, "layer")
+    allocator.place(_instance(4), "layer")
+    allocator.free(tile)
+    counted.append(allocator.high_water_rows)
+    allocator.restart({})
+    counted.append(allocator.high_water_rows)
+    row = allocator.keep(kept)
+    allocator.place(_instance(6), "next")
+    counted.append(allocator.high_water_rows)
+    allocator.restart({kept: row})
+    counted.append(allocator.high_water_rows)
+    allocator.place(tile, "next")
+    allocator.end_layer()
+    allocator.restart({})
+    counted.append(allocator.high_water_rows)
+    assert counted == [0, 6, 0, 9, 3, 5]
+
+
 def test_without_renaming_a_buffer_keeps_its_places():
     allocator = DeclaredRows(_pad(16))
     places = []
