@@ -82,7 +82,7 @@ class Expressions:
 
     Attributes
     ----------
-    pointers : the register with the address of each buffer.
+    pointers : the address of each buffer: its type and a register.
     values : of each loop variable: a register, or a number in an unrolled loop.
     extents : of each loop variable.
     lane : the vectorized loop around, if there is one.
@@ -223,7 +223,7 @@ class Expressions:
         return converted(self.text, self.value(expr), "int64")
 
     def address(self, buffer: Buffer, place: Place, lane: int = 0) -> str:
-        """The address of an element, of one lane where the places differ."""
+        """The type and address of an element, of one lane where the places differ."""
         kind = memory_type(buffer.dtype)
         pointer = self.pointers[buffer]
         offset = place.offset
@@ -232,10 +232,15 @@ class Expressions:
             vector = f"<{self.lane.count} x i64> {offset}"
             offset = self.text.value(f"extractelement {vector}, i64 {lane}")
         if offset != "0":
-            pointer = self.text.value(f"getelementptr {kind}, ptr {pointer}, i64 {offset}")
+            pointer = self._behind(pointer, kind, offset)
         if number:
-            pointer = self.text.value(f"getelementptr {kind}, ptr {pointer}, i64 {number}")
+            pointer = self._behind(pointer, kind, str(number))
         return pointer
+
+    def _behind(self, pointer: str, kind: str, number: str) -> str:
+        """The address of the element of type `kind` that lies `number` elements further."""
+        register = self.text.value(f"getelementptr {kind}, {pointer}, i64 {number}")
+        return f"{pointer.rpartition(' ')[0]} {register}"
 
     def _variable(self, var: Var, dtype: str = INDEX_DTYPE) -> Value:
         if self.lane is not None and var is self.lane.var:
@@ -328,7 +333,7 @@ class Expressions:
     def _read(self, buffer: Buffer, address: str, lanes: int = 0) -> Value:
         dtype = buffer.dtype
         kind = memory_type(dtype, lanes)
-        register = self.text.value(f"load {kind}, ptr {address}, align {ELEMENT_BYTES[dtype]}")
+        register = self.text.value(f"load {kind}, {address}, align {ELEMENT_BYTES[dtype]}")
         if dtype == "bool":
             zero = "zeroinitializer" if lanes else "0"
             register = self.text.value(f"icmp ne {kind} {register}, {zero}")
