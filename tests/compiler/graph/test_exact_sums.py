@@ -6,7 +6,7 @@ import pytest
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Graph
 from daedal.compiler.graph.interpreter import run
-from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED_WIDE
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, UNCHANGED_WIDE
 from daedal.compiler.graph.passes import exact_sums
 from daedal.compiler.graph.types import TensorType
 
@@ -69,7 +69,7 @@ def test_a_chain_of_sums_within_16_bits() -> None:
     check_equal(before, after)
 
 
-@pytest.mark.parametrize("kind", ["factor", "multiplier", "bounds", "operand"])
+@pytest.mark.parametrize("kind", ["factor", "multiplier", "bounds", "operand", "narrow"])
 def test_other_sums_stay(kind: str) -> None:
     builder = start()
     builder.constant("half", np.array([[0, 1 << 15, 16]]))
@@ -80,7 +80,10 @@ def test_other_sums_stay(kind: str) -> None:
         attrs["high"] = 255
     first = "x" if kind == "operand" else bounded(builder, "x", 30)
     params = "half" if kind == "multiplier" else "one"
-    builder.add("q_add", [first, bounded(builder, "y", 30), params], attrs, output="a")
+    second = bounded(builder, "y", 30)
+    if kind == "narrow":
+        second = builder.add("q_requantize", ["y", "same"], UNCHANGED, output="y.narrow")
+    builder.add("q_add", [first, second, params], attrs, output="a")
     graph = builder.finish(("a",))
     assert ops(exact_sums(graph)) == ops(graph)
 

@@ -117,6 +117,23 @@ def test_other_moves_stay(order: tuple[int, ...], rng: np.random.Generator) -> N
     assert ops(shuffles_to_selections(graph)) == ops(graph)
 
 
+@pytest.mark.parametrize("order", [(0, 2, 1, 4, 3), (0, 2, 1, 3, 4)], ids=["turned", "in order"])
+def test_pixels_of_a_square_map_keep_their_places(
+    order: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    """Turned pixels change no shape, and the first pixel's channels are those of a shuffle."""
+    maps = Maps(rng)
+    builder = maps.builder
+    x = maps.conv(builder.input("x", TensorType((1, 6, 5, 5), "int8")), 8, "a")
+    split = builder.add("reshape", [x], {"shape": (1, 2, 4, 5, 5)}, output="split")
+    turned = builder.add("transpose", [split], {"order": order}, output="turned")
+    y = builder.add("reshape", [turned], {"shape": (1, 8, 5, 5)}, output="y")
+    graph = maps.finish(maps.conv(y, 4, "z"))
+    changed = shuffles_to_selections(graph)
+    assert (ops(changed) == ops(graph)) == (order[-1] == 3)
+    check_same(graph, changed, rng)
+
+
 def test_images_that_change_places_with_channels_stay(rng: np.random.Generator) -> None:
     maps = Maps(rng)
     builder = maps.builder

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from daedal.compiler.graph import GraphBuilder, TensorType, run, verify
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.passes import (
     align_matmul,
     eliminate_dead_code,
@@ -13,6 +14,7 @@ from daedal.compiler.graph.passes import (
     simplify_transposes,
     transposes_to_products,
 )
+from daedal.compiler.graph.selection import PIXELWISE
 from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import QdqModel, lower
 
@@ -99,6 +101,21 @@ def test_a_dense_layer_reads_the_channels_of_a_pixel(rng):
     values = {"a": rng.integers(-128, 128, (1, 6, 1, 1)).astype(np.int8)}
     for name, result in run(fed, values).items():
         np.testing.assert_array_equal(result, run(graph, values)[name])
+
+
+def test_a_row_that_is_read_with_padding_stays(rng):
+    """The kernel has the map's size, and more than one place."""
+    attrs = {**PIXELWISE, "pads": (0, 1, 0, 1), **UNCHANGED}
+    builder = builder_with(1, 6, 1, 1)
+    builder.constant("same", IDENTITY)
+    builder.add("q_requantize", ["a", "same"], UNCHANGED, output="b")
+    builder.add("reshape", ["b"], {"shape": (1, 1, 1, 6)}, output="row")
+    builder.constant("w", rng.integers(-128, 128, (3, 1, 1, 6)).astype(np.int8))
+    builder.constant("p", np.repeat(IDENTITY, 3, axis=0))
+    builder.add("q_conv2d", ["row", "w", "p"], attrs, output="c")
+    graph = builder.finish(("c",))
+    assert graph.types["c"].shape == (1, 3, 1, 3)
+    assert feed_dense_maps(graph).nodes == graph.nodes
 
 
 def test_operands_of_matrix_products_are_padded_to_blocks(rng):

@@ -110,6 +110,20 @@ def test_operators_on_what_the_host_gives_stay(rng):
     assert join_columns(graph).nodes == graph.nodes
 
 
+def test_a_factor_for_each_head_stays():
+    """It would have to be repeated for the channels of its head."""
+    builder = GraphBuilder("factors")
+    builder.input("x", TensorType((1, 64, 1, 1), "int8"))
+    builder.input("factors", TensorType((1, 8, 1, 1), "int8"))
+    builder.constant("p", IDENTITY)
+    builder.add("q_requantize", ["x", "p"], UNCHANGED, output="q")
+    builder.add("reshape", ["q"], {"shape": (1, 8, 1, 8)}, output="heads")
+    attrs = {"zero_point_a": 0, "zero_point_b": 0, **UNCHANGED}
+    builder.add("q_mul", ["heads", "factors", "p"], attrs, output="m")
+    graph = builder.finish(("m",))
+    assert join_columns(graph).nodes == graph.nodes
+
+
 def with_state(graph_of_token: GraphBuilder, new: str) -> str:
     graph_of_token.input("state", TensorType((1, 64, 32, 1), "int8"))
     graph_of_token.constant("i", IDENTITY)
@@ -196,3 +210,33 @@ def scores_of_a_state(order: tuple[int, ...], products: int) -> Graph:
 def test_a_state_is_one_operand_of_one_product(order, products, message):
     with pytest.raises(ModelError, match=message):
         append_to_maps(scores_of_a_state(order, products), block=BLOCK)
+
+
+def test_heads_that_share_a_block_give_the_same_scores(rng):
+    """The channels that a query has for the other head hold its zero point, of which the sum is in
+    the parameters."""
+    width, zeros = 8, {"zero_point_a": -30, "zero_point_b": 50}
+    builder = GraphBuilder("scores")
+    builder.input("state", TensorType((1, 2, 32, width), "int8"))
+    builder.input("x", TensorType((1, 2 * width, 1, 1), "int8"))
+    builder.constant("p", IDENTITY)
+    for name, shape in (("new", (1, 2, 1, width)), ("a", (2, width, 1, 1))):
+        builder.add("q_requantize", ["x", "p"], UNCHANGED, output=f"{name}.column")
+        builder.add("reshape", [f"{name}.column"], {"shape": shape}, output=name)
+    builder.add("append", ["state", "new"], {"axis": 2, "begin": 16}, output="all")
+    builder.add("transpose", ["all"], {"order": (0, 1, 3, 2)}, output="turned")
+    builder.add("reshape", ["turned"], {"shape": (2, width, 32, 1)}, output="b")
+    builder.constant("factor", np.array([-50], dtype=np.int8))
+    builder.constant("scale", np.array([[width * -30 * 50 + 77, 1, 9]]))
+    attrs = {**zeros, "columns": 32, **UNCHANGED}
+    builder.add("q_matmul", ["a", "b", "factor", "scale"], attrs, output="y")
+    graph = builder.finish(("y",))
+    mapped = append_to_maps(graph, block=BLOCK)
+    verify(mapped)
+    assert mapped.types["state"].shape == (1, BLOCK, 32, 1)
+    state, x = int8(rng, 1, 2, 32, width), int8(rng, 1, 2 * width, 1, 1)
+    channels = state.transpose(0, 1, 3, 2).reshape(1, BLOCK, 32, 1)
+    (expected,) = run(graph, {"state": state, "x": x}).values()
+    (found,) = run(mapped, {"state": channels, "x": x}).values()
+    np.testing.assert_array_equal(found, expected)
+    assert expected.std() > 10
