@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import daedal
-from daedal.compiler.graph import GraphBuilder, TensorType, run
+from daedal.compiler.graph import run
 from daedal.compiler.graph.graph import Graph
-from daedal.compiler.graph.ops.integer import UNCHANGED
 from daedal.compiler.graph.passes import move_transposes, split_joined_rows
-from daedal.compiler.graph.selection import PIXELWISE
 from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import QdqModel, lower
 
@@ -142,31 +140,3 @@ def test_convolutions_compute_their_blocks_apart(rng: np.random.Generator) -> No
     assert (ops.count("q_conv2d"), ops.count("rows_view"), ops.count("q_concat")) == (4, 2, 1)
     feeds = {"x": np.random.default_rng(2).normal(size=(1, 6, 4, 4)).astype(np.float32)}
     np.testing.assert_array_equal(run(split, feeds)["y"], found)
-
-
-@pytest.mark.parametrize(
-    ("ins", "outs", "kernel", "convolutions"),
-    [
-        pytest.param(9, 8, 1, 2, id="few products"),
-        pytest.param(9, 8, 3, 4, id="a window"),
-        pytest.param(9, 9, 1, 6, id="a large result"),
-        pytest.param(8, 6, 1, 4, id="a small input"),
-    ],
-)
-def test_an_input_is_loaded_for_each_block_only_if_that_hides(
-    ins: int, outs: int, kernel: int, convolutions: int, rng: np.random.Generator
-) -> None:
-    builder = GraphBuilder("rows")
-    builder.input("x", TensorType((1, ins, 4, 4), "int8"))
-    builder.constant("p", np.repeat([[0, 1, 6]], outs, axis=0))
-    attrs = {**PIXELWISE, "pads": (kernel // 2,) * 4, **UNCHANGED}
-    for name in "ab":
-        weights = rng.integers(-128, 128, (outs, ins, kernel, kernel)).astype(np.int8)
-        builder.constant(f"{name}.w", weights)
-        builder.add("q_conv2d", ["x", f"{name}.w", "p"], attrs, output=name)
-    builder.add("rows_view", ["a", "b"], output="y")
-    graph = builder.finish(("y",))
-    split = split_joined_rows(graph, block=4)
-    assert [node.op for node in split.nodes].count("q_conv2d") == convolutions
-    feeds = {"x": rng.integers(-128, 128, (1, ins, 4, 4)).astype(np.int8)}
-    np.testing.assert_array_equal(run(split, feeds)["y"], run(graph, feeds)["y"])
