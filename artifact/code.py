@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from daedal.artifact.host_code import (
@@ -27,7 +27,19 @@ from daedal.artifact.host_code import (
 from daedal.artifact.object_file import read_symbols
 from daedal.common.fields import text, whole, wholes, word
 
-__all__ = ["code_digest", "code_from_json", "code_json", "code_member_names", "code_members"]
+__all__ = [
+    "MAX_ENTRIES",
+    "code_digest",
+    "code_from_json",
+    "code_json",
+    "code_member_names",
+    "code_members",
+    "content_digest",
+    "entries",
+    "is_symbol",
+    "object_files",
+    "pieces",
+]
 
 MAX_ENTRIES = 1 << 20
 """Most buffers, steps and object files of a part."""
@@ -73,38 +85,54 @@ def code_digest(model: bytes, code: HostCode, level: str) -> str:
     included, and of the ONNX model that it was compiled from."""
     item = {key: value for key, value in code_json(code).items() if key != "objects"}
     members = code_members(code)
-    digest = hashlib.sha256(json.dumps(item, sort_keys=True).encode())
-    for name, data in (
+    contents = [
         ("model", model),
         *((end, members[end]) for end in (_CONSTANTS, _NODES)),
         *(("object", data) for data in code.objects[level]),
-    ):
+    ]
+    return content_digest(item, contents)
+
+
+def content_digest(item: Mapping[str, Any], contents: Iterable[tuple[str, bytes]]) -> str:
+    """SHA-256 of a manifest entry and of named bytes, whose sizes count."""
+    digest = hashlib.sha256(json.dumps(item, sort_keys=True).encode())
+    for name, data in contents:
         digest.update(f"\n{name} {len(data)}\n".encode() + data)
     return digest.hexdigest()
 
 
-def code_from_json(item: Mapping[str, Any], members: Mapping[str, bytes]) -> HostCode:
-    """Code from the manifest and its members. Raises what `isa.program.READ_FAILURES` lists."""
+def code_from_json(
+    item: Mapping[str, Any],
+    members: Mapping[str, bytes],
+    functions: frozenset[str] | None = None,
+) -> HostCode:
+    """Code from the manifest and its members. Raises what `isa.program.READ_FAILURES` lists.
+
+    `functions` are those that calls may name; None: those that the object files of every level
+    define.
+    """
     memory_bytes = whole(item["memory_bytes"], high=MAX_MEMORY_BYTES)
     constants = members[_CONSTANTS]
     if len(constants) > memory_bytes:
         raise ValueError("constants must fit into the memory")
-    buffers = tuple(_buffer(entry, memory_bytes) for entry in _entries(item["buffers"]))
+    buffers = tuple(_buffer(entry, memory_bytes) for entry in entries(item["buffers"]))
     last = len(buffers) - 1
     names = {text(name): whole(number, high=last) for name, number in item["names"].items()}
     inputs, outputs = (tuple(text(name) for name in item[key]) for key in ("inputs", "outputs"))
     if len(set(inputs)) < len(inputs):
         raise ValueError("inputs must have different names")
     objects = {
-        level: _objects(level, sizes, members[level]) for level, sizes in item["objects"].items()
+        level: object_files(LEVEL_MACHINES[level], sizes, members[level])
+        for level, sizes in item["objects"].items()
     }
-    nodes = iter(_split(members[_NODES], [x["size"] for x in item["steps"] if "op" in x]))
+    known = _common_symbols(objects) if functions is None else functions
+    nodes = iter(pieces(members[_NODES], [x["size"] for x in item["steps"] if "op" in x]))
     return HostCode(
         buffers=buffers,
         names=names,
         inputs=inputs,
         outputs=outputs,
-        steps=_steps(item["steps"], nodes, buffers, len(constants), _common_symbols(objects)),
+        steps=_steps(item["steps"], nodes, buffers, len(constants), known),
         constants=constants,
         memory_bytes=memory_bytes,
         objects={level: files for level, (files, _) in objects.items()},
@@ -125,7 +153,8 @@ def _step_json(step: Step) -> dict[str, Any]:
     }
 
 
-def _entries(values: Any) -> Sequence[Any]:
+def entries(values: Any) -> Sequence[Any]:
+    """A list from the manifest, which is not too long. Raises ValueError for anything else."""
     if not isinstance(values, list) or len(values) > MAX_ENTRIES:
         raise ValueError(f"a list of at most {MAX_ENTRIES} entries must stand there")
     return values
@@ -148,13 +177,11 @@ def _steps(
     symbols: frozenset[str],
 ) -> tuple[Step, ...]:
     steps: list[Step] = []
-    for item in _entries(items):
+    for item in entries(items):
         if "op" in item:
             steps.append(InterpretedNode(next(nodes), word(item["op"]), _reason(item["reason"])))
             continue
-        numbers = tuple(
-            whole(number, high=len(buffers) - 1) for number in _entries(item["buffers"])
-        )
+        numbers = tuple(whole(number, high=len(buffers) - 1) for number in entries(item["buffers"]))
         if not numbers or buffers[numbers[-1]].offset < constant_bytes:
             raise ValueError("a step must have a result, which is no constant")
         if "axis" in item:
@@ -162,7 +189,7 @@ def _steps(
             continue
         symbol = text(item["symbol"])
         if symbol not in symbols:
-            raise ValueError("a call must be of a function that every level has")
+            raise ValueError("a call must be of a function that the code has")
         steps.append(CodeCall(symbol, numbers, whole(item["iterations"]), whole(item["work"])))
     return tuple(steps)
 
@@ -185,19 +212,24 @@ def _reason(value: Any) -> str:
     return text(value)
 
 
-def _objects(level: str, sizes: Any, data: bytes) -> tuple[tuple[bytes, ...], frozenset[str]]:
-    """The object files of a level, and all functions that they define."""
-    files = tuple(_split(data, _entries(sizes)))
+def object_files(machine: str, sizes: Any, data: bytes) -> tuple[tuple[bytes, ...], frozenset[str]]:
+    """Object files for a `machine`, and all functions that they define.
+
+    Raises ValueError for other files, and for functions with equal or other names than the
+    compiler gives.
+    """
+    files = tuple(pieces(data, entries(sizes)))
     found = [read_symbols(file) for file in files]
-    if any(item.machine != LEVEL_MACHINES[level] for item in found):
-        raise ValueError(f"the code of level {level} must be for a processor of that level")
+    if any(item.machine != machine for item in found):
+        raise ValueError("the code of a level must be for a processor of that level")
     names = list(itertools.chain.from_iterable(item.defined for item in found))
-    if len(set(names)) < len(names) or not all(_is_symbol(name) for name in names):
+    if len(set(names)) < len(names) or not all(is_symbol(name) for name in names):
         raise ValueError("functions must have different names")
     return files, frozenset(names)
 
 
-def _is_symbol(name: str) -> bool:
+def is_symbol(name: str) -> bool:
+    """Whether the compiler gives functions such names."""
     return re.fullmatch(r"k[0-9a-f]{16}", name) is not None
 
 
@@ -209,8 +241,8 @@ def _common_symbols(
     return frozenset.intersection(*every) if every else frozenset()
 
 
-def _split(data: bytes, sizes: Sequence[Any]) -> list[bytes]:
-    """Consecutive pieces, which must be all of `data`."""
+def pieces(data: bytes, sizes: Sequence[Any]) -> list[bytes]:
+    """Consecutive pieces, which must be all of `data`: raises ValueError."""
     ends = list(itertools.accumulate((whole(size) for size in sizes), initial=0))
     if ends[-1] != len(data):
         raise ValueError("sizes of pieces must come to the size of their member")

@@ -15,6 +15,13 @@ from daedal.artifact.code import (
     code_member_names,
     code_members,
 )
+from daedal.artifact.gpu_code import GpuCode
+from daedal.artifact.gpu_code_file import (
+    gpu_from_json,
+    gpu_json,
+    gpu_member_names,
+    gpu_members,
+)
 from daedal.artifact.host_code import HostCode
 from daedal.artifact.marks import check_marks
 from daedal.common.fields import flag, text, whole, wholes, word
@@ -45,7 +52,7 @@ __all__ = [
     "value_from_json",
 ]
 
-PLACES = ("accelerator", "host", "folded")
+PLACES = ("accelerator", "host", "folded", "gpu")
 """Where a node of a model can run, besides the targets of `TargetPart`s; a folded node needs no
 work at run time."""
 
@@ -206,7 +213,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class HostPart:
-    """A part of the model that the host runs.
+    """A part of the model that the host runs, or a GPU.
 
     Attributes
     ----------
@@ -214,11 +221,13 @@ class HostPart:
         the part's meaning. Empty if the host only permutes and pads.
     nodes : its nodes, layout changes included.
     code : the same compiled for processors; without it, the model is interpreted.
+    gpu : the same compiled for GPUs. Where none is at hand, the host runs the part.
     """
 
     model: bytes
     nodes: tuple[HostNode, ...] = ()
     code: HostCode | None = None
+    gpu: GpuCode | None = None
 
 
 @dataclass(frozen=True)
@@ -262,7 +271,11 @@ def part_members(part: Part) -> dict[str, bytes]:
         return {_PROGRAM: part.program.to_bytes()}
     if isinstance(part, TargetPart):
         return {_CODE: part.code}
-    return {_MODEL: part.model, **({} if part.code is None else code_members(part.code))}
+    return {
+        _MODEL: part.model,
+        **({} if part.code is None else code_members(part.code)),
+        **({} if part.gpu is None else gpu_members(part.gpu)),
+    }
 
 
 def part_member_names(item: Mapping[str, Any]) -> list[str]:
@@ -274,7 +287,11 @@ def part_member_names(item: Mapping[str, Any]) -> list[str]:
         return [_CODE]
     if item["kind"] != "host":
         raise ValueError("a part must be of the host, a launch, or of another target")
-    return [_MODEL, *([] if item["code"] is None else code_member_names(item["code"]))]
+    return [
+        _MODEL,
+        *([] if item["code"] is None else code_member_names(item["code"])),
+        *([] if item["gpu"] is None else gpu_member_names(item["gpu"])),
+    ]
 
 
 def part_json(part: Part) -> dict[str, Any]:
@@ -284,6 +301,7 @@ def part_json(part: Part) -> dict[str, Any]:
             "kind": "host",
             "nodes": [dataclasses.asdict(item) for item in part.nodes],
             "code": None if part.code is None else code_json(part.code),
+            "gpu": None if part.gpu is None else gpu_json(part.gpu),
         }
     if isinstance(part, TargetPart):
         return {
@@ -308,7 +326,8 @@ def part_from_json(item: dict[str, Any], members: Mapping[str, bytes], source: s
     """
     if item["kind"] == "host":
         code = None if item["code"] is None else code_from_json(item["code"], members)
-        return HostPart(members[_MODEL], _nodes(item), code)
+        gpu = None if item["gpu"] is None else gpu_from_json(item["gpu"], members)
+        return HostPart(members[_MODEL], _nodes(item), code, gpu)
     if item["kind"] == "target":
         inputs, outputs = (tuple(map(text, item[end])) for end in ("inputs", "outputs"))
         return TargetPart(word(item["target"]), inputs, outputs, _nodes(item), members[_CODE])

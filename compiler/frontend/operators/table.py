@@ -42,7 +42,7 @@ class ImportedOperator:
         assert self.where in PLACES, self.where
 
 
-_ACCELERATOR, _HOST, _FOLDED = PLACES
+_ACCELERATOR, _HOST, _FOLDED, *_ = PLACES
 _PAIR = "both operands quantized, or one of them a constant number; one has the shape of the result"
 _PLANE = "one or two spatial dimensions"
 _WINDOW = f"{_PLANE}, without dilation"

@@ -1,0 +1,59 @@
+"""`GpuCode`: a model, or a part of one, as kernels for a GPU.
+
+Tensors, memory and steps are those of a `HostCode` without object code, whose calls are launches of
+kernels. The memory is the device's. Interpreted nodes run on the host.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from daedal.artifact.host_code import HostCode
+
+__all__ = ["EMULATED", "Extents", "GpuCode", "GpuKernel"]
+
+Extents = tuple[int, int, int]
+"""Along x, y and z."""
+
+EMULATED = "emulated-"
+"""Begins the architectures of object code for a processor, which an emulated GPU runs; the level of
+the processor follows (`native.levels`). Other architectures are NVIDIA's: sm_80, sm_90a."""
+
+
+@dataclass(frozen=True)
+class GpuKernel:
+    """A function that many threads run.
+
+    Attributes
+    ----------
+    grid : blocks.
+    block : threads of a block.
+    shared_bytes : shared memory of a block.
+    """
+
+    symbol: str
+    grid: Extents
+    block: Extents
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class GpuCode:
+    """A part of a model that a GPU runs.
+
+    Attributes
+    ----------
+    host : tensors, memory and steps, without object code; each `CodeCall` is of one of `kernels`,
+        with the addresses of its buffers as arguments.
+    kernels : each once.
+    images : by architecture, what a device loads: object code, PTX or a cubin; one for each kernel,
+        or one for all.
+    """
+
+    host: HostCode
+    kernels: tuple[GpuKernel, ...]
+    images: Mapping[str, tuple[bytes, ...]]
+
+    @property
+    def from_file(self) -> bool:
+        """Whether it was read from a file, so that somebody else may have written it."""
+        return self.host.from_file

@@ -1,0 +1,143 @@
+"""`GpuCode` in an artifact's file: an entry of the manifest, and members for bytes.
+
+Members are those of a `HostCode` without object code, and the images of each architecture.
+Everything read is checked as for a `HostCode`. What images do cannot be checked: `runtime` runs
+only those that it may trust.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from daedal.artifact.code import (
+    code_from_json,
+    code_json,
+    code_member_names,
+    code_members,
+    content_digest,
+    entries,
+    is_symbol,
+    object_files,
+    pieces,
+)
+from daedal.artifact.gpu_code import EMULATED, Extents, GpuCode, GpuKernel
+from daedal.artifact.host_code import LEVEL_MACHINES
+from daedal.common.fields import text, whole, wholes
+
+__all__ = ["gpu_digest", "gpu_from_json", "gpu_json", "gpu_member_names", "gpu_members"]
+
+MAX_BLOCKS = (2**31 - 1, 65535, 65535)
+MAX_THREADS = (1024, 1024, 64)
+MAX_THREADS_OF_BLOCK = 1024
+MAX_SHARED_BYTES = 227 * 1024
+"""Source of all limits: CUDA C++ Programming Guide, "Compute Capabilities", 8.0 to 9.0."""
+
+_PREFIX = "gpu."
+"""Begins the names of members."""
+_CUBIN = re.compile(rb"\x7fELF\x02\x01.{12}\xbe\x00", re.DOTALL)
+"""An ELF file of 64 bits for a GPU of NVIDIA's: machine 190."""
+
+
+def gpu_json(code: GpuCode) -> dict[str, Any]:
+    """The manifest entry."""
+    return {
+        "host": code_json(code.host),
+        "kernels": [
+            [item.symbol, list(item.grid), list(item.block), item.shared_bytes]
+            for item in code.kernels
+        ],
+        "images": {name: [len(data) for data in code.images[name]] for name in sorted(code.images)},
+    }
+
+
+def gpu_members(code: GpuCode) -> dict[str, bytes]:
+    """The members by name; `gpu_member_names` lists them in this order."""
+    images = {name: b"".join(code.images[name]) for name in sorted(code.images)}
+    return {_PREFIX + end: data for end, data in (code_members(code.host) | images).items()}
+
+
+def gpu_member_names(item: Mapping[str, Any]) -> list[str]:
+    """Names of the members of a manifest entry. Raises as `gpu_from_json`."""
+    for name in item["images"]:
+        if not _is_architecture(text(name)):
+            raise ValueError(f"{name!r} is no architecture of a GPU")
+    return [_PREFIX + end for end in (*code_member_names(item["host"]), *sorted(item["images"]))]
+
+
+def gpu_digest(model: bytes, code: GpuCode, architecture: str) -> str:
+    """SHA-256 of everything that decides what the code for an architecture does, and of the ONNX
+    model that it was compiled from."""
+    item = {key: value for key, value in gpu_json(code).items() if key != "images"}
+    contents = [("model", model), *code_members(code.host).items()]
+    images = [("image", data) for data in code.images[architecture]]
+    return content_digest({**item, "architecture": architecture}, [*contents, *images])
+
+
+def gpu_from_json(item: Mapping[str, Any], members: Mapping[str, bytes]) -> GpuCode:
+    """Code from the manifest and its members. Raises what `isa.program.READ_FAILURES` lists."""
+    kernels = tuple(_kernel(entry) for entry in entries(item["kernels"]))
+    symbols = frozenset(kernel.symbol for kernel in kernels)
+    if len(symbols) < len(kernels):
+        raise ValueError("kernels must have different names")
+    own = {name.removeprefix(_PREFIX): members[name] for name in gpu_member_names(item)}
+    host = code_from_json(item["host"], own, symbols)
+    if host.objects:
+        raise ValueError("code for a GPU must have no functions for processors")
+    images = {
+        name: _images(name, sizes, own[name], symbols) for name, sizes in item["images"].items()
+    }
+    return GpuCode(host, kernels, images)
+
+
+def _is_architecture(name: str) -> bool:
+    if name.startswith(EMULATED):
+        return name.removeprefix(EMULATED) in LEVEL_MACHINES
+    return re.fullmatch(r"sm_[0-9]{2,3}[a-z]?", name) is not None
+
+
+def _kernel(entry: Any) -> GpuKernel:
+    symbol, grid, block, shared_bytes = entry
+    if not is_symbol(text(symbol)):
+        raise ValueError("a kernel must have a name that the compiler gives")
+    found = GpuKernel(
+        symbol,
+        _extents(grid, MAX_BLOCKS),
+        _extents(block, MAX_THREADS),
+        whole(shared_bytes, high=MAX_SHARED_BYTES),
+    )
+    x, y, z = found.block
+    if x * y * z > MAX_THREADS_OF_BLOCK:
+        raise ValueError(f"a block must have at most {MAX_THREADS_OF_BLOCK} threads")
+    return found
+
+
+def _extents(values: Any, most: Sequence[int]) -> Extents:
+    x, y, z = wholes(values)
+    return whole(x, 1, most[0]), whole(y, 1, most[1]), whole(z, 1, most[2])
+
+
+def _images(
+    architecture: str, sizes: Any, data: bytes, symbols: frozenset[str]
+) -> tuple[bytes, ...]:
+    """What a device loads: functions that the kernels name."""
+    if architecture.startswith(EMULATED):
+        level = architecture.removeprefix(EMULATED)
+        files, defined = object_files(LEVEL_MACHINES[level], sizes, data)
+    else:
+        files = tuple(pieces(data, entries(sizes)))
+        defined = frozenset(
+            itertools.chain.from_iterable(_entries(file, symbols) for file in files)
+        )
+    if not symbols <= defined:
+        raise ValueError("every architecture must have every kernel")
+    return files
+
+
+def _entries(image: bytes, symbols: frozenset[str]) -> Iterable[str]:
+    """Kernels that an image defines, as far as can be seen: a driver checks a cubin."""
+    if _CUBIN.match(image):
+        return (name for name in symbols if name.encode() in image)
+    if b"\0" in image or not image.isascii():
+        raise ValueError("an image must be a cubin, or PTX")
+    return re.findall(r"\.entry\s+(\w+)", image.decode("ascii"))
