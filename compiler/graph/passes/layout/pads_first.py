@@ -55,17 +55,17 @@ def _is_pad(graph: Graph, node: Node) -> bool:
 
 
 def _places(graph: Graph, pads: Mapping[str, Sequence[Node]]) -> dict[str, list[str]]:
-    """By the result of a node, the maps whose pads follow it."""
+    """By the result of a node, the maps whose pads, if any, follow it."""
     found: dict[str, list[str]] = defaultdict(list)
     # A map with pads, while only convolutions of it have followed, and the last of these.
     here, last = "", ""
     for node in graph.nodes:
         if _is_pad(graph, node) or get_op(node.op).is_view:
-            found[node.output] += [node.output] if node.output in pads else []
+            found[node.output].append(node.output)
             continue
         if here and _is_convolution(graph, node, here):
             last = node.output
-            found[last] += [last] if last in pads else []
+            found[last].append(last)
             continue
         if here:
             found[last].append(here)

@@ -155,7 +155,7 @@ def _maps_with_channels_last(
             return []
         images, channels, *extents = shape
         order = np.arange(prod(shape)).reshape(images, channels, prod(extents)).swapaxes(1, 2)
-        if channels == 1 or not np.array_equal(places().reshape(-1), order.reshape(-1)):
+        if channels == 1 or not np.array_equal(places().ravel(), order.ravel()):
             return []
         maps.append(replace(x, name=root))
     return maps

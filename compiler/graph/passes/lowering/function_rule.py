@@ -228,9 +228,7 @@ def _is_elementwise(node: Node) -> bool:
 
 def _is_scalar(graph: Graph, node: Node) -> bool:
     """Whether a quantize or dequantize has one scale, and integers of 8 bits."""
-    scale, zero_point = (graph.constants.get(name) for name in node.inputs[1:])
-    if scale is None or zero_point is None:
-        return False
+    scale, zero_point = (graph.constant(name) for name in node.inputs[1:])
     return scale.size == 1 and zero_point.dtype.name in _INTEGERS
 
 

@@ -81,9 +81,8 @@ class _Used:
         for name in graph.outputs:
             needs[name].append(self.whole(name))
         for node in reversed(graph.nodes):
-            wanted = [part for name in node.outputs for part in needs[name]]
-            if wanted:
-                self._read(node, wanted, needs)
+            if needs[node.output]:
+                self._read(node, needs)
         for node in graph.nodes:
             if node.op in _FOLLOWING and not self.computed.keys() & set(node.inputs):
                 self._restore(node)
@@ -96,13 +95,12 @@ class _Used:
         """The part of a tensor that exists."""
         return self.computed.get(name, self.whole(name))
 
-    def _read(self, node: Node, wanted: list[Box], needs: dict[str, list[Box]]) -> None:
-        reading = self._reading(node, wanted)
+    def _read(self, node: Node, needs: dict[str, list[Box]]) -> None:
+        reading = self._reading(node, needs[node.output])
         for name, part in reading.operands.items():
             needs[name].append(part)
-        for name in node.outputs:
-            self.readings[name] = reading
-        if len(node.outputs) == 1 and reading.part != self.whole(node.output):
+        self.readings[node.output] = reading
+        if reading.part != self.whole(node.output):
             self.computed[node.output] = reading.part
 
     def _restore(self, node: Node) -> None:
@@ -113,8 +111,6 @@ class _Used:
 
     def _reading(self, node: Node, wanted: list[Box]) -> _Reading:
         every = {name: self.whole(name) for name in node.inputs}
-        if len(node.outputs) > 1:
-            return _Reading((), every)
         total = self.whole(node.output)
         part = wanted[0]
         for other in wanted[1:]:
@@ -131,7 +127,7 @@ class _Used:
         return _Reading(total, every)
 
     def _is_integer(self, node: Node) -> bool:
-        kinds = {self._graph.types[name].dtype for name in (*node.outputs, *node.inputs[:1])}
+        kinds = {self._graph.types[name].dtype for name in (node.output, *node.inputs[:1])}
         known = node.op in VIEWS or runs_on(node.op, ACCELERATOR)
         return known and kinds <= {"int8", "int16"}
 
@@ -158,15 +154,12 @@ class _Rewrite:
             return self._graph
         self._builder.copy_inputs()
         for node in self._graph.nodes:
-            reading = self._used.readings.get(node.outputs[0])
+            reading = self._used.readings.get(node.output)
             if reading is not None:
                 self._add(node, reading)
         return self._builder.finish(self._graph.outputs)
 
     def _add(self, node: Node, reading: _Reading) -> None:
-        if len(node.outputs) > 1:
-            self._builder.copy_node(node)
-            return
         output = self._named(node.output, reading.part)
         if node.op == "q_slice":
             self._add_slice(node, reading.operands[node.inputs[0]], output)
