@@ -56,6 +56,19 @@ def test_the_host_where_8_bits_are_too_few(x: tuple[float, int], y: tuple[float,
     assert [node.op for node in graph.nodes] == ["dequantize", "onnx", "quantize"]
 
 
+def test_other_operators_of_onnx_are_the_hosts() -> None:
+    """Those that the graph has no operator for come to the same rule."""
+    maker = QdqModel(18)
+    values = maker.dequantize(maker.input("x", (1, 4, 8, 8), "int8"), 0.06, 10)
+    maker.quantize(maker.op("Mish", values), 0.03, -115, output="y")
+    model = maker.model("y", dtype="int8")
+    graph = lower(model)
+    assert [node.op for node in graph.nodes] == ["dequantize", "onnx", "quantize"]
+    (expected,) = run_onnxruntime(model, {"x": EVERY_VALUE})
+    found = run(graph, {"x": EVERY_VALUE})["y"]
+    assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
+
+
 def test_on_the_machine(rng: np.random.Generator) -> None:
     model = hard_swish((0.06, 10), (0.03, -115))
     compiled = compile_graph(load_onnx(model.SerializeToString()), load_variant("vta"))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daedal.artifact.artifact import Move
+from daedal.artifact.artifact import Counterpart, Move
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.aliases import aliases_of
 from daedal.compiler.graph.layout import ActivationLayout
@@ -140,6 +140,17 @@ def test_operands_with_other_scales_get_the_one_of_the_result_first(rng):
     result = rewritten(rescaled(graph, rng), rng)
     assert ops(result)[3:] == ["q_requantize", "q_requantize", "concat_view"]
     assert result.nodes[-1].inputs == ("a", "b.rescaled", "c", "x.rescaled")
+
+
+def test_a_rescaled_operand_is_a_part_of_the_result(rng):
+    """The channels behind those of the operands before it."""
+    maps = Maps()
+    made = [maps.made(maps.input(f"{name}.x", 4 * k), name) for k, name in enumerate("abc", 1)]
+    graph = maps.builder.finish((maps.concat("y", *made, factors=(2, 2, 3)),))
+    same = SameElements([rescaled(graph, rng)])
+    for name, begin, end in (("a", 0, 4), ("b", 4, 12), ("c", 12, 24)):
+        found = same.counterpart(f"{name}.rescaled", {"y": graph.types["y"]})
+        assert found == Counterpart("y", (), ((0, 1), (begin, end), (0, 3), (0, 5)))
 
 
 def test_a_concat_of_one_scale_stays_as_it_is(rng):
@@ -325,3 +336,20 @@ def test_reshapes_within_the_accelerator_are_views(rng):
     expected = run(graph, values)
     for name, found in run(blocked, values).items():
         np.testing.assert_array_equal(found, expected[name])
+
+
+@pytest.mark.parametrize("channels", [4, 2], ids=["whole blocks", "halves of blocks"])
+def test_blocks_of_channels_become_images_only_whole(channels, rng):
+    """And images become blocks again; a half of a block is no image of its own."""
+    builder = GraphBuilder("images")
+    shape, images = (1, 8, 4, 3), (8 // channels, channels, 4, 3)
+    builder.input("x", TensorType(shape, "int8"))
+    builder.constant("params", np.array([[0, 1, 1]]))
+    source = builder.add("q_requantize", ["x", "params"], SAME, output="a")
+    for name, form in (("b", images), ("c", shape)):
+        view = builder.add("reshape", [source], {"shape": form}, output=f"{name}.x")
+        source = builder.add("q_requantize", [view, "params"], SAME, output=name)
+    graph = builder.finish((source,))
+    blocked = to_blocked(graph, block_in=BLOCK, block_out=BLOCK)
+    check_equal(graph, blocked, rng)
+    assert ("reshape_view" in ops(blocked)) == (channels == BLOCK)

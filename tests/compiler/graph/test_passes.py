@@ -254,6 +254,20 @@ def test_lower_qdq_refuses_products_of_matrices_that_could_wrap(depth: int, wrap
     )
 
 
+def test_lower_qdq_keeps_the_products_of_a_pool_within_their_bits() -> None:
+    """Of the largest sum of a window, less its zero points, and the multiplier."""
+    maker = QdqModel()
+    x = maker.dequantize(maker.input("x", (1, 4, 6, 4), "int8"), 0.5, -100)
+    maker.quantize(maker.op("AveragePool", x, kernel_shape=[3, 2]), 0.347, 7, output="y")
+    graph = fold_constants(load_onnx(maker.model("y", dtype="int8").SerializeToString()))
+    lowered = lower_qdq(graph, multiplier_bits=30, product_bits=27)
+    (node,) = lowered.nodes
+    ((bias, multiplier, _),) = lowered.constant(node.inputs[-1])
+    largest = 3 * 2 * 127 + bias
+    assert node.op == "q_avg_pool" and largest == 3 * 2 * (127 + 100)
+    assert 1 << 25 <= largest * multiplier < 1 << 27, "as many bits as there are, and no more"
+
+
 @pytest.mark.parametrize("op", ["Relu", "MaxPool"])
 def test_lower_qdq_leaves_a_layer_of_floats_in_float(op: str) -> None:
     """Nothing quantizes what the ReLU or the pool selects from."""

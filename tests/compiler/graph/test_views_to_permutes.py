@@ -76,6 +76,19 @@ def test_what_stays(name, rng):
     assert ops(views_to_permutes(graph, block=BLOCK)) == ops(graph)
 
 
+def test_pixels_in_an_order_of_no_nested_loops_stay(rng):
+    """Two transposes, where one cannot do it."""
+    maps = Maps(rng)
+    builder = maps.builder
+    x = maps.conv(builder.input("x", TensorType((1, 4, 2, 3), "int8")), 16, "a")
+    for number in range(2):
+        grid = builder.add("reshape", [x], {"shape": (16, 2, 3)}, output=f"grid{number}")
+        x = builder.add("transpose", [grid], {"order": (0, 2, 1)}, output=f"turned{number}")
+    y = builder.add("reshape", [x], {"shape": (1, 16, 2, 3)}, output="y")
+    graph = maps.finish(maps.conv(y, 8, "z"))
+    assert ops(views_to_permutes(graph, block=BLOCK)) == ops(graph)
+
+
 def test_what_the_host_reads_stays(rng):
     graph = moved(rng, *WINDOWS, to_host=True)
     assert ops(views_to_permutes(graph, block=BLOCK)) == ops(graph)
