@@ -1,10 +1,13 @@
 """Float runs of networks, in the reference evaluator and as machine code."""
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
+import onnx
 import pytest
 
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
-from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.network import Array, Network
 from daedal.quantization import open_compiled
 from tests.compiler.graph.qdq_models import QdqModel
 
@@ -33,3 +36,24 @@ def test_an_old_batch_norm_is_that_of_inference(open_model: OpenModel) -> None:
     run = make_runner(Network(maker.model("y")), ["y"], open_model)
     found = run({"x": np.array([[4, 5]], np.float32)})["y"]
     np.testing.assert_allclose(found, [[1, 2]], rtol=1e-4)
+
+
+def test_an_opened_model_gives_every_tensor_once() -> None:
+    """Its own outputs are not observed again, and inputs need no run."""
+    maker = QdqModel()
+    inner = maker.op("Relu", maker.input("x", (1, 2)), output="inner")
+    maker.op("Neg", inner, output="y")
+    opened = []
+
+    def open_model(model: onnx.ModelProto) -> Callable[..., Mapping[str, Array]]:
+        opened.append([item.name for item in model.graph.output])
+        return evaluate(model)
+
+    run = make_runner(Network(maker.model("y")), ["y", "x", "inner"], open_model)
+    assert opened == [["y", "inner"]]
+    found = run({"x": np.array([[-2, 3]], np.float32)})
+    assert {name: value.tolist() for name, value in found.items()} == {
+        "y": [[0, -3]],
+        "x": [[-2, 3]],
+        "inner": [[0, 3]],
+    }
