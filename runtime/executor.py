@@ -14,6 +14,7 @@ from daedal.common.errors import ArtifactError, ModelError
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.runtime.driver import LoadedProgram
+from daedal.runtime.gpu_device import GpuDevice
 from daedal.runtime.host import Arrays, HostModel
 from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
 from daedal.runtime.states import DeviceState
@@ -46,17 +47,22 @@ class Executor:
     ----------
     device : None for an artifact without programs.
     trust : which machine code from files runs; by default, what was compiled here.
+    gpu : runs the parts that have code for GPUs; None: the processor does.
 
     Raises ArtifactError for an artifact of another variant or that needs a device, with a damaged
     host part, or with machine code that may not run.
     """
 
     def __init__(
-        self, artifact: Artifact, device: Device | None, trust: CodeTrust | None = None
+        self,
+        artifact: Artifact,
+        device: Device | None,
+        trust: CodeTrust | None = None,
+        gpu: GpuDevice | None = None,
     ) -> None:
         self.artifact = artifact
         self._parts = [
-            _loaded(part, f"part {number}", artifact.states, device, trust)
+            _loaded(part, f"part {number}", artifact.states, device, trust, gpu)
             for number, part in enumerate(artifact.parts)
         ]
 
@@ -122,13 +128,14 @@ def _loaded(
     states: Sequence[State],
     device: Device | None,
     trust: CodeTrust | None,
+    gpu: GpuDevice | None,
 ) -> "_LoadedLaunch | TargetRun | HostModel | CompiledPart":
     """A part that is ready to run; `what` names it in errors."""
     if isinstance(part, Launch):
         return _LoadedLaunch(part, _needed(device), states)
     if isinstance(part, TargetPart):
         return TargetRun(part)
-    return load_host_part(part, what, trust)
+    return load_host_part(part, what, trust, gpu)
 
 
 def _needed(device: Device | None) -> Device:

@@ -19,9 +19,9 @@ from daedal.native.call_table import CallTable, KernelCall
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import level_to_run
 from daedal.native.row_copies import RowCopies
-from daedal.runtime.host import Arrays, converted
-from daedal.runtime.interpreted_node import InterpretedModel
+from daedal.runtime.host import Arrays
 from daedal.runtime.outside_tensors import outside_places
+from daedal.runtime.program_memory import InterpretedStep, given_inputs
 
 __all__ = ["HostProgram"]
 
@@ -126,6 +126,14 @@ class HostProgram:
         own = self._memory[buffer.offset : buffer.offset + count * dtype.itemsize]
         return own.view(dtype).reshape(buffer.shape)
 
+    def fetch(self, number: int) -> Array:
+        """The same, for `InterpretedStep`."""
+        return self.array(number)
+
+    def store(self, number: int, value: Array) -> None:
+        """Put a tensor into a buffer, converted to its type."""
+        self.array(number)[...] = value
+
     def own(self, result: Any) -> Any:
         """`result` outside this program's memory, which later steps and runs write. The evaluator
         returns views of its operands, also in sequences."""
@@ -138,30 +146,12 @@ class HostProgram:
         """The address of a compiled function."""
         return self._library.addresses[symbol]
 
-    def _shape(self, name: str) -> str:
-        """The shape of an input after its name in a sentence; empty if it is not static."""
-        number = self.code.names.get(name)
-        return "" if number is None else f" of shape {self.code.buffers[number].shape}"
-
     def run(self, values: Mapping[str, npt.NDArray[Any]]) -> Arrays:
         """Outputs by name. Raises ModelError for inputs that do not fit."""
         code = self.code
-        found: Arrays = {}
-        kept: Arrays = {}  # calls have the addresses of these
-        for name in code.inputs:
-            if name not in values:
-                raise ModelError(
-                    f"a run must give the model's input {name!r}{self._shape(name)}; it got "
-                    f"{', '.join(map(repr, values)) or 'nothing'}"
-                )
-            if name not in code.names:
-                found[name] = values[name]
-                continue
-            given = np.asarray(values[name])
-            array = self._ends[name]
-            if given.shape != array.shape:
-                raise ModelError(f"input {name!r} must have shape {array.shape}, not {given.shape}")
-            kept[name] = self._given(name, converted(name, given, array.dtype), array)
+        placed, found = given_inputs(code, values)
+        for name, value in placed.items():
+            placed[name] = self._given(name, value, self._ends[name])  # calls have its address
         results = {name: self._result(name) for name in code.outputs if name in code.names}
         for step in self._steps:
             step.run(found)
@@ -217,7 +207,7 @@ def _ready(
         together = list[_Call | _Copy]()
         for number, step in group:
             if isinstance(step, InterpretedNode):
-                found.append(_Interpreted(step, program))
+                found.append(InterpretedStep(step, program.code, program))
                 continue
             calls[number] = _calls(step, program)
             together += calls[number]
@@ -315,31 +305,3 @@ def _check(status: int, symbol: str) -> None:
         raise ModelError(
             f"compiled code must stay inside its tensors, and {symbol} did not; report this defect"
         )
-
-
-class _Interpreted:
-    """One node that ONNX's reference evaluator runs."""
-
-    def __init__(self, step: InterpretedNode, program: HostProgram) -> None:
-        self._op = step.op
-        self._model = InterpretedModel(step.model, f"the operator {step.op}")
-        self._program = program
-
-    def run(self, values: Arrays) -> None:
-        program, names = self._program, self._program.code.names
-        feeds = {
-            name: program.array(names[name]) if name in names else values[name]
-            for name in self._model.inputs
-        }
-        for name, result in self._model.run(feeds).items():
-            if name in names:
-                array = program.array(names[name])
-                if not isinstance(result, np.ndarray | np.generic) or result.shape != array.shape:
-                    found = getattr(result, "shape", type(result).__name__)
-                    raise ModelError(
-                        f"an operator must give the shape that ONNX infers, {array.shape}, and "
-                        f"{self._op} gives {found} for {name!r}; export the model again"
-                    )
-                array[...] = result
-            else:
-                values[name] = program.own(result)

@@ -1,28 +1,35 @@
-"""`load_host_part`: a part that the host runs, ready to run: as machine code, or interpreted.
+"""`load_host_part`: a part of the host or a GPU, ready to run: as machine code, or interpreted.
 
 Machine code from a file runs only if the user's own compiler made the same here, or the owner
 trusts the file (`CodeTrust`). Otherwise the part's ONNX model is compiled again. The compiler gives
 equal code for equal models, so code from another machine with the same compiler runs the next time.
+A part with code for GPUs alone is compiled for this processor where no GPU is used.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy.typing as npt
 from onnx import ModelProto
 
 from daedal.artifact.code import code_digest
+from daedal.artifact.gpu_code import GpuCode
+from daedal.artifact.gpu_code_file import gpu_digest
 from daedal.artifact.host_code import HostCode
 from daedal.artifact.parts import HostPart
 from daedal.common.errors import ArtifactError
 from daedal.native.levels import level_to_run
 from daedal.native.own_code import OwnCode
+from daedal.runtime.gpu_device import GpuDevice
+from daedal.runtime.gpu_program import GpuProgram, architecture_to_run
 from daedal.runtime.host import Arrays, HostModel
 from daedal.runtime.host_code import HostProgram
 from daedal.runtime.quantized_inputs import QuantizedInputs
 
 __all__ = ["CodeTrust", "CompiledPart", "load_host_part"]
+
+_Compiler = TypeVar("_Compiler")
 
 
 @dataclass(frozen=True)
@@ -35,37 +42,68 @@ class CodeTrust:
     compile_model : compiles a serialized ONNX model for this processor, or gives None where it
         must be interpreted; without it, code that may not run is an ArtifactError.
     report : called with a sentence where a part is compiled again.
+    compile_gpu : compiles a serialized ONNX model for a GPU of these architectures, or gives None
+        where it must run on the processor; without it, code that may not run is an ArtifactError.
     """
 
     trust_file: bool = False
     compile_model: Callable[[bytes], HostCode | None] | None = None
     report: Callable[[str], None] | None = None
+    compile_gpu: Callable[[bytes, tuple[str, ...]], GpuCode | None] | None = None
 
 
 def load_host_part(
-    part: HostPart, what: str, trust: CodeTrust | None = None
+    part: HostPart, what: str, trust: CodeTrust | None = None, gpu: GpuDevice | None = None
 ) -> "HostModel | CompiledPart":
-    """Load a part, which `what` names in errors.
+    """Load a part, which `what` names in errors, on `gpu` if it has code for GPUs.
 
     Raises ArtifactError for a damaged part, and for code that may not run here and cannot be
     compiled again.
     """
     trust = trust or CodeTrust()
-    if part.code is None:
+    if part.gpu is not None and gpu is not None:
+        program = _gpu_program(part, part.gpu, what, trust, gpu)
+        if program is not None:
+            return CompiledPart(part, program, what)
+    if part.code is not None:
+        problem = _problem(part.model, part.code, trust)
+    elif part.gpu is not None:
+        problem = "has code for GPUs alone, and none is used"
+    else:
         return HostModel(part.model, what)
-    problem = _problem(part.model, part.code, trust)
+    if part.code is not None and not problem:
+        return CompiledPart(part, HostProgram(part.code), what)
+    again = _again(trust.compile_model, what, problem)
+    interpreted = HostModel(part.model, what)  # checks the model before it is compiled
+    if trust.report is not None:
+        trust.report(f"{what} {problem}; its ONNX model is compiled again")
+    code = again(part.model)
+    return interpreted if code is None else CompiledPart(part, HostProgram(code), what)
+
+
+def _gpu_program(
+    part: HostPart, code: GpuCode, what: str, trust: CodeTrust, gpu: GpuDevice
+) -> GpuProgram | None:
+    """The part on a GPU; None where it must run on the processor."""
+    problem = _gpu_problem(part.model, code, trust, gpu)
     if not problem:
-        return CompiledPart(part, part.code, what)
-    if trust.compile_model is None:
+        return GpuProgram(code, gpu)
+    again = _again(trust.compile_gpu, what, problem)
+    HostModel(part.model, what)  # checks the model before it is compiled
+    if trust.report is not None:
+        trust.report(f"{what} {problem}; its ONNX model is compiled again")
+    made = again(part.model, gpu.architectures)
+    return None if made is None else GpuProgram(made, gpu)
+
+
+def _again(compiler: _Compiler | None, what: str, problem: str) -> _Compiler:
+    """What compiles a part again whose code may not run."""
+    if compiler is None:
         raise ArtifactError(
             f"machine code from a file must be made on this machine, and {what} {problem}; compile "
             "the model here, or run it with `daedal run --trust`"
         )
-    interpreted = HostModel(part.model, what)  # checks the model before it is compiled
-    if trust.report is not None:
-        trust.report(f"{what} {problem}; its ONNX model is compiled again")
-    code = trust.compile_model(part.model)
-    return interpreted if code is None else CompiledPart(part, code, what)
+    return compiler
 
 
 def _problem(model: bytes, code: HostCode, trust: CodeTrust) -> str:
@@ -80,11 +118,23 @@ def _problem(model: bytes, code: HostCode, trust: CodeTrust) -> str:
     return ""
 
 
+def _gpu_problem(model: bytes, code: GpuCode, trust: CodeTrust, gpu: GpuDevice) -> str:
+    """The same for code for GPUs."""
+    architecture = architecture_to_run(code, gpu)
+    if architecture is None:
+        return f"has code for {', '.join(code.images) or 'no GPU'}, not for {gpu.name}"
+    if not code.from_file or trust.trust_file:
+        return ""
+    if gpu_digest(model, code, architecture) not in OwnCode():
+        return "has machine code that was not compiled here"
+    return ""
+
+
 class CompiledPart:
     """A part as machine code."""
 
-    def __init__(self, part: HostPart, code: HostCode, what: str) -> None:
-        self._program = HostProgram(code)
+    def __init__(self, part: HostPart, program: HostProgram | GpuProgram, what: str) -> None:
+        self.program = program
         self._part = part
         self._what = what
         model = ModelProto.FromString(part.model)
@@ -98,7 +148,7 @@ class CompiledPart:
         quantized.
         """
         self._quantized.check(values)
-        return self._program.run(values)
+        return self.program.run(values)
 
     def zeros(self) -> Arrays:
         """Inputs of the right shapes and types, for measurements."""

@@ -9,6 +9,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.devices import open_device
 from daedal.runtime.executor import Executor
 from daedal.runtime.host import HostModel
+from daedal.runtime.host_code import HostProgram
 from daedal.runtime.host_parts import CompiledPart
 
 __all__ = ["check_host_code"]
@@ -27,7 +28,7 @@ def check_host_code(artifact: Artifact, inputs: Mapping[str, npt.ArrayLike]) -> 
         if part.code is None:
             continue
         what = f"host part {number}"
-        found = CompiledPart(part, part.code, what).run(values)
+        found = CompiledPart(part, HostProgram(part.code), what).run(values)
         for name, expected in HostModel(part.model, what).run(values).items():
             assert found[name].dtype == expected.dtype and found[name].shape == expected.shape, name
             if expected.dtype in (np.int8, np.uint8):

@@ -1,0 +1,160 @@
+"""`GpuProgram`: a `GpuCode` on a device: its memory, its kernels, and runs."""
+
+import math
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.artifact.gpu_code import GpuCode, GpuKernel
+from daedal.artifact.host_code import ALIGN, CodeCall, HostCode, InterpretedNode, Join
+from daedal.common.errors import ArtifactError
+from daedal.runtime.gpu_device import GpuDevice, LoadedKernels
+from daedal.runtime.host import Arrays
+from daedal.runtime.program_memory import InterpretedStep, given_inputs
+
+__all__ = ["GpuProgram", "architecture_to_run"]
+
+Array = npt.NDArray[Any]
+
+
+def architecture_to_run(code: GpuCode, device: GpuDevice) -> str | None:
+    """The best architecture of the code that the device runs, or None where it runs none."""
+    return next((name for name in device.architectures if name in code.images), None)
+
+
+class GpuProgram:
+    """Compiled code that is ready to run. One run at a time: runs share the memory.
+
+    The memory is allocated once, with the constants in it, and given back with this object.
+
+    Raises ArtifactError where the code is for no architecture of the device, and what the device
+    raises.
+    """
+
+    def __init__(self, code: GpuCode, device: GpuDevice) -> None:
+        architecture = architecture_to_run(code, device)
+        if architecture is None:
+            raise ArtifactError(
+                f"an artifact must hold code for {device.name}, and it has that of "
+                f"{', '.join(code.images) or 'none'}; compile the model here"
+            )
+        self.code = code
+        kernels = {kernel.symbol: kernel for kernel in code.kernels}
+        loaded = device.load(code.images[architecture], list(kernels))
+        self._memory = _DeviceMemory(code.host, device)
+        self._steps: list[_Ready] = [
+            InterpretedStep(step, code.host, self._memory)
+            if isinstance(step, InterpretedNode)
+            else _ready(step, kernels, loaded, self._memory)
+            for step in code.host.steps
+        ]
+
+    def run(self, values: Mapping[str, Array]) -> Arrays:
+        """Outputs by name. Raises ModelError for inputs that do not fit, and what the device
+        raises."""
+        code, memory = self.code.host, self._memory
+        placed, found = given_inputs(code, values)
+        for name, value in placed.items():
+            memory.store(code.names[name], value)
+        for step in self._steps:
+            step.run(found)
+        return {
+            name: memory.fetch(code.names[name]) if name in code.names else found[name]
+            for name in code.outputs
+        }
+
+
+class _DeviceMemory:
+    """The memory of a program on a device."""
+
+    def __init__(self, code: HostCode, device: GpuDevice) -> None:
+        self.device = device
+        self._buffers = code.buffers
+        self._base = device.allocate(max(code.memory_bytes, ALIGN))
+        weakref.finalize(self, device.free, self._base).atexit = False
+        if code.constants:
+            device.write(self._base, code.constants)
+
+    def address(self, number: int) -> int:
+        """Of a buffer."""
+        return self._base + self._buffers[number].offset
+
+    def fetch(self, number: int) -> Array:
+        """A copy of the tensor in a buffer."""
+        buffer = self._buffers[number]
+        size = math.prod(buffer.shape) * np.dtype(buffer.dtype).itemsize
+        data = self.device.read(self.address(number), size) if size else b""
+        return np.frombuffer(bytearray(data), buffer.dtype).reshape(buffer.shape)
+
+    def store(self, number: int, value: Array) -> None:
+        """Copy a tensor into a buffer, converted to its type."""
+        if value.size:
+            dtype = np.dtype(self._buffers[number].dtype)
+            self.device.write(self.address(number), value.astype(dtype, copy=False).tobytes())
+
+    def own(self, result: Any) -> Any:
+        """`result` as it is: nothing on the host is part of this memory."""
+        return result
+
+
+class _Ready(Protocol):
+    """A step that is ready to run."""
+
+    def run(self, values: Arrays, /) -> None:
+        """Run it; `values` has what is not in the device's memory."""
+
+
+def _ready(
+    step: CodeCall | Join,
+    kernels: Mapping[str, GpuKernel],
+    loaded: LoadedKernels,
+    memory: _DeviceMemory,
+) -> _Ready:
+    """A step on the device."""
+    if isinstance(step, Join):
+        return _Join(step, memory)
+    arguments = [memory.address(number) for number in step.buffers]
+    return _Launch(kernels[step.symbol], loaded, arguments, memory.device)
+
+
+class _Launch:
+    """A launch of a kernel."""
+
+    def __init__(
+        self,
+        kernel: GpuKernel,
+        loaded: LoadedKernels,
+        arguments: Sequence[int],
+        device: GpuDevice,
+    ) -> None:
+        self._kernel = kernel
+        self._loaded = loaded
+        self._arguments = arguments
+        self._device = device
+
+    def run(self, _values: Arrays) -> None:
+        kernel = self._kernel
+        self._device.launch(
+            self._loaded,
+            kernel.symbol,
+            kernel.grid,
+            kernel.block,
+            kernel.shared_bytes,
+            self._arguments,
+        )
+
+
+class _Join:
+    """Tensors joined on the host."""
+
+    def __init__(self, join: Join, memory: _DeviceMemory) -> None:
+        self._join = join
+        self._memory = memory
+
+    def run(self, _values: Arrays) -> None:
+        *parts, result = self._join.buffers
+        arrays = [self._memory.fetch(number) for number in parts]
+        self._memory.store(result, np.concatenate(arrays, self._join.axis))

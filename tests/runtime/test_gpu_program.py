@@ -1,0 +1,271 @@
+"""Programs on a GPU: what they ask of the device, what they refuse, and which code runs."""
+
+import gc
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from daedal.artifact.artifact import Artifact, Value
+from daedal.artifact.gpu_code import GpuCode
+from daedal.artifact.gpu_code_file import gpu_digest, gpu_from_json, gpu_json, gpu_members
+from daedal.artifact.host_code import HostCode, InterpretedNode
+from daedal.artifact.parts import HostPart
+from daedal.common.errors import ArtifactError, DeviceError, ModelError
+from daedal.compiler.artifact.host_code import best_levels, compile_host_model
+from daedal.compiler.cpu.build import build_host_code
+from daedal.native.own_code import OwnCode
+from daedal.runtime.executor import Executor
+from daedal.runtime.gpu_program import GpuProgram
+from daedal.runtime.host import HostModel
+from daedal.runtime.host_code import HostProgram
+from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
+from tests.support.gpu_code import FakeGpu, as_gpu_code
+from tests.support.host_models import SHAPE, small_floats
+
+X = np.array([[1, -2, 3], [0.5, 0, 1]], np.float32)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was compiled before a test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def host_code(model: bytes) -> HostCode:
+    return build_host_code(onnx.ModelProto.FromString(model))
+
+
+@pytest.fixture
+def code() -> GpuCode:
+    return as_gpu_code(host_code(small_floats()))
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, Sequence[int]],
+    outputs: dict[str, Sequence[int] | None],
+) -> bytes:
+    values = [
+        helper.make_tensor_value_info(
+            name, TensorProto.INT64 if len(name) > 1 else TensorProto.FLOAT, shape
+        )
+        for name, shape in inputs.items()
+    ]
+    results = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in outputs.items()
+    ]
+    graph = helper.make_graph(list(nodes), "small", values, results)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    return bytes(model.SerializeToString())
+
+
+def test_steps_run_in_order_on_one_block_of_memory(code: GpuCode) -> None:
+    device = FakeGpu()
+    program = GpuProgram(code, device)
+    assert list(device.held.values()) == [code.host.memory_bytes]
+    expected = HostModel(small_floats(), "the model").run({"x": X})
+    for _ in range(2):
+        np.testing.assert_allclose(program.run({"x": X})["y"], expected["y"], rtol=1e-6)
+    assert device.launched == 2 * [call.symbol for call in code.host.calls]
+    assert program.run({"x": X.astype(np.int64)})["y"].dtype == np.float32
+    assert len(device.held) == 1
+    del program
+    gc.collect()
+    assert not device.held
+
+
+def test_results_may_be_changed(code: GpuCode) -> None:
+    result = GpuProgram(code, FakeGpu()).run({"x": X})["y"]
+    result += 1
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_inputs_that_do_not_fit_have_the_same_sentence_as_on_a_processor(
+    code: GpuCode, on_gpu: bool
+) -> None:
+    program = GpuProgram(code, FakeGpu()) if on_gpu else HostProgram(host_code(small_floats()))
+    for values, sentence in (
+        ({}, r"^a run must give the model's input 'x' of shape \(2, 3\); it got nothing$"),
+        ({"x": X[:1]}, r"^input 'x' must have shape \(2, 3\), not \(1, 3\)$"),
+        ({"x": X + 1j}, "^input 'x' must be float32, not complex64; convert the array$"),
+    ):
+        with pytest.raises(ModelError, match=sentence):
+            program.run(values)
+
+
+def test_code_for_another_gpu_is_refused(code: GpuCode) -> None:
+    with pytest.raises(ArtifactError) as error:
+        GpuProgram(replace(code, images={"sm_80": code.images["sm_80"]}), FakeGpu())
+    assert str(error.value) == (
+        "an artifact must hold code for fake, and it has that of sm_80; compile the model here"
+    )
+
+
+def test_tensors_are_joined() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Concat", ["a", *9 * ["y"], "x"], ["z"], axis=1),
+    ]
+    model = model_of(nodes, {"x": (2, 3), "y": (2, 1)}, {"z": (2, 15)})
+    code = as_gpu_code(host_code(model))
+    y = np.array([[7], [8]], np.float32)
+    found = GpuProgram(code, FakeGpu()).run({"x": X, "y": y})["z"]
+    np.testing.assert_array_equal(found, np.concatenate([np.maximum(X, 0), *9 * [y], X], 1))
+
+
+def test_tensors_without_a_static_shape_stay_on_the_host() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Slice", ["a", "first", "end"], ["y"]),
+    ]
+    inputs = {"x": (2, 3), "first": (1,), "end": (1,)}
+    code = as_gpu_code(host_code(model_of(nodes, inputs, {"y": None})))
+    program = GpuProgram(code, FakeGpu())
+    for first, end in ((0, 1), (1, 2), (0, 2)):
+        found = program.run({"x": X, "first": np.array([first]), "end": np.array([end])})["y"]
+        np.testing.assert_array_equal(found, np.maximum(X, 0)[first:end])
+
+
+def test_tensors_without_elements() -> None:
+    nodes = [helper.make_node("Relu", ["x"], ["y"])]
+    code = as_gpu_code(host_code(model_of(nodes, {"x": (0, 3)}, {"y": (0, 3)})))
+    found = GpuProgram(code, FakeGpu()).run({"x": np.zeros((0, 3), np.float32)})["y"]
+    assert found.shape == (0, 3)
+
+
+def test_an_interpreted_node_gives_the_shape_of_its_buffer(code: GpuCode) -> None:
+    (old,) = code.host.interpreted
+    model = onnx.ModelProto.FromString(old.model)
+    model.graph.node[0].op_type = "Shape"
+    model.graph.node[0].ClearField("attribute")
+    new = InterpretedNode(model.SerializeToString(), "Shape", "")
+    steps = tuple(new if step is old else step for step in code.host.steps)
+    program = GpuProgram(replace(code, host=replace(code.host, steps=steps)), FakeGpu())
+    with pytest.raises(ModelError, match=r"ONNX infers, \(2, 3\), and Shape gives \(2,\) for 'b'"):
+        program.run({"x": X})
+
+
+def test_what_a_device_raises_is_passed_on(code: GpuCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_self: FakeGpu, size_bytes: int) -> int:
+        raise DeviceError(f"{size_bytes} bytes must be free")
+
+    monkeypatch.setattr(FakeGpu, "allocate", full)
+    with pytest.raises(DeviceError, match=f"^{code.host.memory_bytes} bytes must be free$"):
+        GpuProgram(code, FakeGpu())
+
+
+# Which code of a part runs.
+
+
+def part_of(code: GpuCode, *, is_known: bool) -> HostPart:
+    """A part from a file, which was compiled here or elsewhere."""
+    if is_known:
+        for architecture in code.images:
+            OwnCode().add(gpu_digest(small_floats(), code, architecture))
+    return HostPart(small_floats(), (), None, gpu_from_json(gpu_json(code), gpu_members(code)))
+
+
+def test_code_from_a_file_runs_where_it_was_compiled(code: GpuCode) -> None:
+    device = FakeGpu()
+    found = load_host_part(part_of(code, is_known=True), "part 0", CodeTrust(), device)
+    assert isinstance(found, CompiledPart) and isinstance(found.program, GpuProgram)
+    assert found.run({"x": X})["y"].shape == SHAPE and device.launched
+    assert found.zeros()["x"].shape == SHAPE
+
+
+def test_other_code_is_refused_without_a_compiler(code: GpuCode) -> None:
+    part = part_of(code, is_known=False)
+    with pytest.raises(ArtifactError) as error:
+        load_host_part(part, "part 0", CodeTrust(), FakeGpu())
+    assert str(error.value) == (
+        "machine code from a file must be made on this machine, and part 0 has machine code that "
+        "was not compiled here; compile the model here, or run it with `daedal run --trust`"
+    )
+    trusted = load_host_part(part, "part 0", CodeTrust(trust_file=True), FakeGpu())
+    assert isinstance(trusted, CompiledPart) and isinstance(trusted.program, GpuProgram)
+
+
+def test_changed_code_is_not_what_was_compiled(code: GpuCode) -> None:
+    part = part_of(code, is_known=True)
+    assert part.gpu is not None
+    first, *others = part.gpu.kernels
+    for changed in (
+        replace(part, model=part.model + b"\x22\x00"),
+        replace(part, gpu=replace(part.gpu, kernels=(replace(first, grid=(9, 1, 1)), *others))),
+        replace(part, gpu=replace(part.gpu, host=replace(part.gpu.host, memory_bytes=1 << 20))),
+    ):
+        with pytest.raises(ArtifactError, match="was not compiled here"):
+            load_host_part(changed, "part 0", CodeTrust(), FakeGpu())
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_other_code_is_compiled_again(code: GpuCode, is_made: bool) -> None:
+    """For the GPU, or where that cannot be for the processor."""
+    said: list[str] = []
+    asked: list[tuple[str, ...]] = []
+
+    def again(model: bytes, architectures: tuple[str, ...]) -> GpuCode | None:
+        assert model == small_floats()
+        asked.append(architectures)
+        return code if is_made else None
+
+    def processor(model: bytes) -> HostCode | None:
+        return compile_host_model(model, best_levels())
+
+    device = FakeGpu()
+    trust = CodeTrust(False, processor, said.append, again)
+    found = load_host_part(part_of(code, is_known=False), "part 0", trust, device)
+    assert isinstance(found, CompiledPart) and asked == [device.architectures]
+    assert isinstance(found.program, GpuProgram if is_made else HostProgram)
+    problem = "part 0 has machine code that was not compiled here; its ONNX model is compiled again"
+    assert said[0] == problem
+    assert said[1:] == (
+        []
+        if is_made
+        else ["part 0 has code for GPUs alone, and none is used; its ONNX model is compiled again"]
+    )
+
+
+def test_code_for_another_architecture_is_compiled_again(code: GpuCode) -> None:
+    part = HostPart(small_floats(), (), None, code)
+    with pytest.raises(ArtifactError, match=r"part 0 has code for .*, sm_80, not for fake; comp"):
+        load_host_part(part, "part 0", CodeTrust(), FakeGpu(architectures=("sm_90",)))
+
+
+def test_without_a_gpu_the_processor_runs_the_model(code: GpuCode) -> None:
+    part = HostPart(small_floats(), (), None, code)
+    said: list[str] = []
+    trust = CodeTrust(False, lambda model: compile_host_model(model, best_levels()), said.append)
+    found = load_host_part(part, "part 0", trust)
+    assert isinstance(found, CompiledPart) and isinstance(found.program, HostProgram)
+    assert said == [
+        "part 0 has code for GPUs alone, and none is used; its ONNX model is compiled again"
+    ]
+    both = replace(part, code=host_code(small_floats()))
+    found = load_host_part(both, "part 0")
+    assert isinstance(found, CompiledPart) and isinstance(found.program, HostProgram)
+    with pytest.raises(ArtifactError, match="and part 0 has code for GPUs alone, and none is used"):
+        load_host_part(part, "part 0")
+
+
+def test_a_damaged_model_is_refused_before_it_is_compiled(code: GpuCode) -> None:
+    part = replace(part_of(code, is_known=False), model=b"\xff")
+    with pytest.raises(ArtifactError, match="must be a valid ONNX model"):
+        load_host_part(part, "part 0", CodeTrust(compile_gpu=lambda *_: pytest.fail()), FakeGpu())
+
+
+def test_an_executor_runs_parts_on_its_gpu(code: GpuCode) -> None:
+    part = HostPart(small_floats(), (), None, code)
+    artifact = Artifact((part,), (Value("x", SHAPE),), (Value("y", SHAPE),))
+    device = FakeGpu()
+    found = Executor(artifact, None, gpu=device).run({"x": X}).outputs
+    np.testing.assert_allclose(
+        found["y"], HostModel(small_floats(), "the model").run({"x": X})["y"], rtol=1e-6
+    )
+    assert device.launched
