@@ -3,36 +3,19 @@
 import hashlib
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
 from daedal.compiler.cpu.frame import Frame
-from daedal.compiler.cpu.kernel import Kernel, Moved, kernel_function
+from daedal.compiler.cpu.kernel import Kernel, kernel_function
+from daedal.compiler.cpu.steps import Function
 from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
 from daedal.compiler.tir.expr import Buffer, Reduce
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text, compile_vectors
 from daedal.native.levels import level_cpu
 
-__all__ = ["Function", "Functions"]
-
-
-@dataclass(frozen=True)
-class Function:
-    """A function and what its callers must know.
-
-    Attributes
-    ----------
-    moved : of constants that it reads in another layout, the number of the input and the layout.
-    iterations : of its parallel loop.
-    nanoseconds : a guess of one thread's time within a factor of a few: it decides on threads.
-    """
-
-    symbol: str
-    moved: tuple[tuple[int, Moved], ...]
-    iterations: int
-    nanoseconds: int
+__all__ = ["Functions"]
 
 
 class Functions:
@@ -45,6 +28,8 @@ class Functions:
     levels : what object code is made for.
     checked : whether indices are checked at run time.
     """
+
+    takes_copies = True
 
     def __init__(self, levels: Sequence[str], cache: ObjectCache, *, checked: bool) -> None:
         self._levels = tuple(levels)
@@ -74,6 +59,9 @@ class Functions:
         self._texts[symbol] = dict.fromkeys(self._registers, plain)
         elements = math.prod(frame.outer) - math.prod(frame.inner)
         return Function(symbol, (), 1, elements // 2)
+
+    def placed(self, frame: Frame, dtype: str) -> None:
+        """None: processors copy rows (`native.row_copies`)."""
 
     def objects(self, level: str) -> tuple[bytes, ...]:
         """Object files with all functions."""

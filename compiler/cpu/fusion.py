@@ -40,7 +40,9 @@ MAX_HEIGHT = 64
 """Nested operations of a formula, as what lowers it recurses."""
 
 
-def fuse(needed: Sequence[te.Tensor], constants: Constants) -> dict[te.Tensor, Kernel]:
+def fuse(
+    needed: Sequence[te.Tensor], constants: Constants, *, copies: bool = True
+) -> dict[te.Tensor, Kernel]:
     """The kernels that compute `needed`, by what they write, in any order.
 
     Parameters
@@ -48,12 +50,14 @@ def fuse(needed: Sequence[te.Tensor], constants: Constants) -> dict[te.Tensor, K
     needed : tensors that must be in memory, computed ones.
     constants : those of one element become immediates, and what formulas compute of constants alone
         is computed now.
+    copies : whether maps with pads and operands in another layout are brought into memory, for the
+        vectors of processors.
     """
-    return _Fusion(needed, constants).kernels
+    return _Fusion(needed, constants, copies).kernels
 
 
 class _Fusion:
-    def __init__(self, needed: Sequence[te.Tensor], constants: Constants) -> None:
+    def __init__(self, needed: Sequence[te.Tensor], constants: Constants, copies: bool) -> None:
         self._constants = constants
         self._needed = set(needed)
         order = [tensor for tensor in topological(needed) if tensor.value is not None]
@@ -61,8 +65,9 @@ class _Fusion:
         for tensor in order:
             assert tensor.value is not None
             self._values[tensor] = tensor.value
-        frames = self._framed(self._roots())
-        self.kernels = self._joined(self._with_operands(self._roots()))
+        frames = self._framed(self._roots()) if copies else {}
+        roots = self._roots()
+        self.kernels = self._joined(self._with_operands(roots) if copies else roots)
         for tensor, item in frames.items():
             kernel = self.kernels.pop(item.content)
             self.kernels[tensor] = replace(kernel, frame=item.frame)

@@ -53,6 +53,11 @@ class MemoryPlan:
         storage, dtype, known = self._buffers[number]
         return number if known == tuple(shape) else self._append(storage, dtype, shape)
 
+    def kind(self, number: int) -> tuple[str, tuple[int, ...]]:
+        """Dtype and shape of a tensor."""
+        _, dtype, shape = self._buffers[number]
+        return dtype, shape
+
     def read(self, number: int, time: int) -> None:
         """Step `time` needs the tensor."""
         storage = self._storages[self._buffers[number][0]]
