@@ -20,6 +20,7 @@ from daedal.compiler.tir.memory import Memory
 from daedal.compiler.tir.points import Points
 from daedal.compiler.tir.stmt import (
     Allocate,
+    Barrier,
     BlockRealize,
     BufferStore,
     For,
@@ -95,6 +96,8 @@ class _Machine:
             case If(condition, body):
                 if self._value(condition, env):
                     self.execute(body, env)
+            case Barrier():
+                pass  # statements are executed in order
             case _:
                 raise AssertionError(f"cannot execute {stmt!r}")
 

@@ -23,6 +23,7 @@ from daedal.compiler.tir.region import make_block, whole_window
 from daedal.compiler.tir.stmt import (
     Allocate,
     Allocation,
+    Barrier,
     Block,
     BlockRealize,
     BufferStore,
@@ -38,7 +39,7 @@ from daedal.compiler.tir.tokens import Line, split_lines
 
 __all__ = ["parse_func"]
 
-_STATEMENTS = "a store, for, if, alloc or block"
+_STATEMENTS = "a store, for, if, alloc, block or barrier"
 
 
 def parse_func(text: str) -> PrimFunc:
@@ -144,6 +145,9 @@ class _Parser:
             return self._block(line, scope)
         if line.take("alloc"):
             return self._allocate(line, scope)
+        if line.take("barrier"):
+            line.finish("'barrier'")
+            return Barrier()
         if line.take("if"):
             condition = parse_expr(line, scope, "bool", "a condition")
             _end_head(line, "a condition")

@@ -37,6 +37,7 @@ from daedal.compiler.tir.region import block_regions, whole_window
 from daedal.compiler.tir.stmt import (
     Allocate,
     Allocation,
+    Barrier,
     Block,
     BlockRealize,
     BufferStore,
@@ -142,6 +143,8 @@ def _stmt(stmt: Stmt, names: _Names, last: bool = True) -> list[str]:
             return [f"{names.of(buffer)}[{inside}] = {_expr(value, names, buffer.dtype)}"]
         case For():
             return _loops(stmt, names)
+        case Barrier():
+            return ["barrier"]
         case If(condition, body):
             return [f"if {_expr(condition, names, 'bool')}:", *_indent(_stmt(body, names))]
         case Allocate():

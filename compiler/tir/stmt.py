@@ -22,6 +22,7 @@ __all__ = [
     "SCOPES",
     "Allocate",
     "Allocation",
+    "Barrier",
     "Block",
     "BlockRealize",
     "BufferStore",
@@ -176,6 +177,11 @@ class If(Stmt):
 
     condition: Expr
     body: Stmt
+
+
+@dataclass(frozen=True)
+class Barrier(Stmt):
+    """All threads of a GPU's block wait for each other; only in lowered functions."""
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ unrolled copies share the first.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
-from daedal.compiler.codegen.llvm.intrinsics import called
+from daedal.compiler.codegen.llvm.intrinsics import Library, c_library, called
 from daedal.compiler.codegen.llvm.scalars import (
     ELEMENT_BYTES,
     Value,
@@ -45,6 +45,9 @@ from daedal.compiler.tir.visit import free_vars, walk
 from daedal.native.function_text import FunctionText
 
 __all__ = ["Expressions", "Lane", "Place"]
+
+
+Announce = Callable[[Buffer, str, int, bool], None]
 
 
 def _follows(first: Load, second: Load) -> bool:
@@ -91,6 +94,9 @@ class Expressions:
     levels : how many loops are around the body of a variable's loop, that included.
     places : where values are computed once for the whole function, for an iteration of the
         outermost loop, of the one in it, and so on.
+    library : writes functions of floats.
+    announce : is told of every access of memory, with its address, bytes, and whether it is a
+        store.
     """
 
     text: FunctionText
@@ -103,6 +109,8 @@ class Expressions:
     failure: str = ""
     levels: dict[Var, int] = field(default_factory=dict)
     places: list[Any] = field(default_factory=list)
+    library: Library = c_library
+    announce: Announce | None = None
 
     def scalar(self, expr: Expr) -> Value:
         """The value of an expression that is the same in all lanes."""
@@ -148,7 +156,7 @@ class Expressions:
             case Call(name, args) if name in DOT_PRODUCTS:
                 return self._dot_product(name, args)
             case Call(name, args, dtype):
-                return called(self.text, name, self._alike(*args), dtype)
+                return called(self.text, name, self._alike(*args), dtype, self.library)
         raise AssertionError(f"no code for {expr!r}")
 
     def place(self, buffer: Buffer, indices: Sequence[Expr]) -> Place:
@@ -333,6 +341,8 @@ class Expressions:
     def _read(self, buffer: Buffer, address: str, lanes: int = 0) -> Value:
         dtype = buffer.dtype
         kind = memory_type(dtype, lanes)
+        if self.announce is not None:
+            self.announce(buffer, address, ELEMENT_BYTES[dtype] * max(lanes, 1), False)
         register = self.text.value(f"load {kind}, {address}, align {ELEMENT_BYTES[dtype]}")
         if dtype == "bool":
             zero = "zeroinitializer" if lanes else "0"

@@ -23,7 +23,7 @@ from daedal.compiler.tir.dtype import is_float
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.native.function_text import FunctionText
 
-__all__ = ["called", "is_lowered"]
+__all__ = ["Library", "by_lanes", "c_library", "called", "is_lowered"]
 
 _SAME_NAME = frozenset(
     [
@@ -47,6 +47,8 @@ _SAME_NAME = frozenset(
         "tanh",
     ]
 )
+_SELECTED = frozenset(("ceil", "exp2", "floor", "sqrt", "trunc"))
+"""Functions that most processors, and GPUs, have instructions for."""
 _LIBRARY = frozenset(("erf", "asinh", "acosh", "atanh"))
 _BITS = {"bit_and": "and", "bit_or": "or", "bit_xor": "xor"}
 
@@ -57,13 +59,31 @@ def is_lowered(name: str) -> bool:
     return name in known
 
 
-def called(text: FunctionText, name: str, arguments: list[Value], dtype: str) -> Value:
-    """The value of an intrinsic of arguments of equal lanes. Raises UnsupportedError."""
+Library = Callable[[FunctionText, str, list[Value]], Value]
+"""Writes a function of floats that has no code of its own here."""
+
+
+def c_library(text: FunctionText, name: str, arguments: list[Value]) -> Value:
+    """A function of floats as LLVM's or the C library's."""
+    if name in _LIBRARY:
+        return by_lanes(text, c_name(name, arguments[0].dtype), arguments)
+    return _llvm(text, name, arguments)
+
+
+def called(
+    text: FunctionText,
+    name: str,
+    arguments: list[Value],
+    dtype: str,
+    library: Library = c_library,
+) -> Value:
+    """The value of an intrinsic of arguments of equal lanes, whose functions of floats are those of
+    `library`. Raises UnsupportedError."""
     first = arguments[0]
     if name in _BITS:
         return Value(text.value(f"{_BITS[name]} {first}, {arguments[1].text}"), dtype, first.lanes)
     if name in _OWN:
-        return _OWN[name](text, arguments)
+        return _OWN[name](text, arguments, library)
     if not is_lowered(name):
         raise UnsupportedError(
             f"an intrinsic that is compiled for a processor must be one that its code generator "
@@ -71,12 +91,12 @@ def called(text: FunctionText, name: str, arguments: list[Value], dtype: str) ->
         )
     if dtype == "float16":
         wide = [converted(text, item, "float32") for item in arguments]
-        return converted(text, called(text, name, wide, "float32"), "float16")
+        return converted(text, called(text, name, wide, "float32", library), "float16")
     if name in APPROXIMATIONS and dtype == "float32":
         return APPROXIMATIONS[name](text, first)
-    if name in _LIBRARY:
-        return _library(text, name, first)
-    return _llvm(text, name, arguments)
+    if name in _SELECTED:
+        return _llvm(text, name, arguments)
+    return library(text, name, arguments)
 
 
 def _llvm(text: FunctionText, name: str, arguments: list[Value]) -> Value:
@@ -86,21 +106,28 @@ def _llvm(text: FunctionText, name: str, arguments: list[Value]) -> Value:
     return Value(text.value(f"call {first.type} @{full}({given})"), first.dtype, first.lanes)
 
 
-def _library(text: FunctionText, name: str, value: Value) -> Value:
-    """A call of the C library, lane by lane."""
-    symbol = name if value.dtype == "float64" else f"{name}f"
-    scalar = llvm_type(value.dtype)
-    if not value.lanes:
-        return Value(text.value(f"call {scalar} @{symbol}({value})"), value.dtype)
+def c_name(name: str, dtype: str) -> str:
+    """The C library's name of a function for this type."""
+    return name if dtype == "float64" else f"{name}f"
+
+
+def by_lanes(text: FunctionText, symbol: str, arguments: list[Value]) -> Value:
+    """A call of a function of scalars, lane by lane."""
+    first = arguments[0]
+    scalar = llvm_type(first.dtype)
+    if not first.lanes:
+        given = ", ".join(map(str, arguments))
+        return Value(text.value(f"call {scalar} @{symbol}({given})"), first.dtype)
     result = "poison"
-    for lane in range(value.lanes):
-        one = text.value(f"extractelement {value}, i64 {lane}")
-        done = text.value(f"call {scalar} @{symbol}({scalar} {one})")
-        result = text.value(f"insertelement {value.type} {result}, {scalar} {done}, i64 {lane}")
-    return Value(result, value.dtype, value.lanes)
+    for lane in range(first.lanes):
+        ones = [text.value(f"extractelement {item}, i64 {lane}") for item in arguments]
+        given = ", ".join(f"{scalar} {one}" for one in ones)
+        done = text.value(f"call {scalar} @{symbol}({given})")
+        result = text.value(f"insertelement {first.type} {result}, {scalar} {done}, i64 {lane}")
+    return Value(result, first.dtype, first.lanes)
 
 
-def _abs(text: FunctionText, arguments: list[Value]) -> Value:
+def _abs(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
     value = arguments[0]
     if is_float(value.dtype):
         return _llvm(text, "fabs", [value])
@@ -112,55 +139,55 @@ def _abs(text: FunctionText, arguments: list[Value]) -> Value:
     )
 
 
-def _bit_not(text: FunctionText, arguments: list[Value]) -> Value:
+def _bit_not(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
     value = arguments[0]
     ones = splat(constant(-1, value.dtype), value.lanes)
     return Value(text.value(f"xor {value}, {ones.text}"), value.dtype, value.lanes)
 
 
-def _popcount(text: FunctionText, arguments: list[Value]) -> Value:
+def _popcount(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
     return _llvm(text, "ctpop", arguments)
 
 
-def _round(text: FunctionText, arguments: list[Value]) -> Value:
+def _round(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
     return _llvm(text, "roundeven", arguments)
 
 
-def _nearest(text: FunctionText, arguments: list[Value]) -> Value:
+def _nearest(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
     value = arguments[0]
     kind = llvm_type("int32", value.lanes)
     name = f"llvm.lrint{suffix('int32', value.lanes)}{suffix(value.dtype, value.lanes)}"
     return Value(text.value(f"call {kind} @{name}({value})"), "int32", value.lanes)
 
 
-def _rsqrt(text: FunctionText, arguments: list[Value]) -> Value:
+def _rsqrt(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
     value = arguments[0]
     one = splat(constant(1.0, value.dtype), value.lanes)
-    return arithmetic(text, "/", one, called(text, "sqrt", [value], value.dtype))
+    return arithmetic(text, "/", one, _llvm(text, "sqrt", [value]))
 
 
-def _sigmoid(text: FunctionText, arguments: list[Value]) -> Value:
+def _sigmoid(text: FunctionText, arguments: list[Value], library: Library) -> Value:
     """``1 / (1 + exp(-|x|))``, or ``exp(-|x|)`` times that: nothing overflows on either side."""
     value = arguments[0]
     if value.dtype == "float16":
-        wide = _sigmoid(text, [converted(text, value, "float32")])
+        wide = _sigmoid(text, [converted(text, value, "float32")], library)
         return converted(text, wide, "float16")
     one = splat(constant(1.0, value.dtype), value.lanes)
     zero = splat(constant(0.0, value.dtype), value.lanes)
-    size = _abs(text, [value])
+    size = _abs(text, [value], library)
     negative = arithmetic(text, "-", splat(constant(-0.0, value.dtype), value.lanes), size)
-    small = called(text, "exp", [negative], value.dtype)
+    small = called(text, "exp", [negative], value.dtype, library)
     positive = compared(text, ">=", value, zero)
     above = Value(text.value(f"select {positive}, {one}, {small}"), value.dtype, value.lanes)
     return arithmetic(text, "/", above, arithmetic(text, "+", one, small))
 
 
-def _fmod(text: FunctionText, arguments: list[Value]) -> Value:
+def _fmod(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
     left, right = arguments
     return Value(text.value(f"frem {left}, {right.text}"), left.dtype, left.lanes)
 
 
-_OWN: dict[str, Callable[[FunctionText, list[Value]], Value]] = {
+_OWN: dict[str, Callable[[FunctionText, list[Value], Library], Value]] = {
     "abs": _abs,
     "bit_not": _bit_not,
     "fmod": _fmod,

@@ -230,6 +230,8 @@ class Statements:
             value = Value(self.text.value(f"zext {value} to {kind}"), "uint8", value.lanes)
             assert llvm_type("uint8", value.lanes) == kind
         align = ELEMENT_BYTES[buffer.dtype]
+        if self.at.announce is not None:
+            self.at.announce(buffer, address, align * max(value.lanes, 1), True)
         self.text.line(f"store {value}, {address}, align {align}")
 
 

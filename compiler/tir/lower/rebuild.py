@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from daedal.compiler.tir.expr import Expr
-from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, Seq, Stmt
+from daedal.compiler.tir.stmt import Allocate, Barrier, BufferStore, For, If, Seq, Stmt
 
 __all__ = ["flat_seq", "rebuilt"]
 
@@ -18,6 +18,8 @@ def rebuilt(
             return flat_seq([statement(part) for part in body])
         case For(_, _, body) | Allocate(_, body):
             return replace(stmt, body=statement(body))
+        case Barrier():
+            return stmt
         case If(condition, body):
             return If(expression(condition), statement(body))
         case BufferStore(buffer, indices, value):

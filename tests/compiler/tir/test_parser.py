@@ -374,7 +374,7 @@ def test_regions_that_are_left_out_are_what_the_body_touches() -> None:
         ((STORE, "t.padded(0)[vi] = 1"), "a store goes to an element inside a buffer"),
         ((STORE, "t[vi] := 5"), "a store to 't' needs '=', not ':'"),
         ((STORE, "t[vi] = 5 @ 2"), "there is no token that begins with '@'; remove it"),
-        ((STORE, "return"), "line 5 .*: a statement must be a store, for, if, alloc or"),
+        ((STORE, "return"), "line 5 .*: a statement must be a store, for, if, alloc, block"),
         ((STORE, "reads x[vi]"), "a block has both reads and writes, in this order, or"),
         ((STORE, "init:\n                t[vi] = 0"), "line 4 .*: a statement must follow"),
         (("            t[vi] = x[vi]\n", ""), "line 4 .*: a line that ends in ':' needs indented"),

@@ -1,0 +1,180 @@
+"""`kernel_text`: a scheduled function as a kernel.
+
+Loops bound to the axes of the grid become coordinates. A block of loop IR that is under no loop of
+some thread axis is executed by the first thread of that axis alone. Buffers in shared memory lie
+one after the other; `local` ones are in registers.
+"""
+
+from collections.abc import Iterator
+
+from daedal.common.errors import UnsupportedError
+from daedal.compiler.codegen.gpu.kernel_text import KernelText
+from daedal.compiler.codegen.gpu.operations import Operations, function
+from daedal.compiler.codegen.llvm.function import declarations
+from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
+from daedal.compiler.codegen.llvm.statements import Statements
+from daedal.compiler.tir.expr import Buffer
+from daedal.compiler.tir.lower import lower_kernel
+from daedal.compiler.tir.lower.threads import THREAD_AXES, has_threads
+from daedal.compiler.tir.stmt import GPU_AXES, Allocate, Barrier, For, If, PrimFunc, Seq, Stmt
+
+__all__ = ["MAX_LOCAL_BYTES", "kernel_text"]
+
+BLOCK_AXES = ("block.x", "block.y", "block.z")
+SHARED_ALIGN = 128
+"""Bytes: a row of the memory's banks."""
+MAX_LOCAL_BYTES = 1 << 12
+"""Of one thread: more can be in no registers."""
+
+
+def kernel_text(func: PrimFunc, symbol: str, *, checked: bool = False) -> KernelText:
+    """The kernel `symbol` of a function whose loops are bound to the axes of a GPU.
+
+    Parameters
+    ----------
+    checked : whether each access of memory that threads share is announced (``@gpu.read``,
+        ``@gpu.write``), for the emulator's race detector.
+
+    Raises UnsupportedError for what has no code, and where threads would race.
+    """
+    lowered = lower_kernel(func)
+    writer = _Kernel(lowered, checked)
+    body = writer.written()
+    parameters = "".join(
+        f", ptr noalias {'' if buffer in func.outputs else 'readonly '}%a{number}"
+        for number, buffer in enumerate(func.params)
+    )
+    text = (
+        f"define internal void @body(ptr %gpu{parameters}) #0 {{\n{body}\n}}\n\n"
+        "attributes #0 = { alwaysinline nounwind }\n"
+    )
+    extents = _extents(lowered)
+    x, y, z = (extents.get(axis, 1) for axis in BLOCK_AXES)
+    block = tuple(extents.get(axis, 1) for axis in THREAD_AXES)
+    return KernelText(
+        symbol,
+        declarations(text) + text,
+        (x, y, z),
+        (block[0], block[1], block[2]),
+        writer.shared_bytes,
+        len(func.params),
+    )
+
+
+def _extents(func: PrimFunc) -> dict[str, int]:
+    """Of the axes of the grid that loops are bound to."""
+    return {loop.kind: loop.extent for loop in _loops(func.body) if loop.kind in GPU_AXES}
+
+
+def _loops(stmt: Stmt) -> Iterator[For]:
+    match stmt:
+        case Seq(body):
+            for part in body:
+                yield from _loops(part)
+        case For(_, _, body):
+            yield stmt
+            yield from _loops(body)
+        case Allocate(_, body) | If(_, body):
+            yield from _loops(body)
+
+
+class _Kernel(Statements):
+    """Writes a kernel.
+
+    Attributes
+    ----------
+    shared_bytes : of the shared buffers so far.
+    """
+
+    def __init__(self, func: PrimFunc, checked: bool) -> None:
+        pointers = {buffer: f"ptr %a{number}" for number, buffer in enumerate(func.params)}
+        super().__init__(func.name, pointers)
+        self._operations = Operations(self.text)
+        self.at.library = function
+        if checked:
+            self.at.announce = self._operations.announce
+        self._body = func.body
+        with self.text.at(self.at.places[0]):
+            self._coordinates = {
+                axis: self._operations.coordinate(axis)
+                for axis, extent in _extents(func).items()
+                if extent > 1
+            }
+        self._bound: set[str] = set()
+        self._local_bytes = 0
+        self.shared_bytes = 0
+
+    def written(self) -> str:
+        """The body of the kernel."""
+        self.write(self._body)
+        self.text.leave("ret void")
+        return self.text.body()
+
+    def write(self, stmt: Stmt) -> None:
+        """See `Statements.write`."""
+        match stmt:
+            case Barrier():
+                self._operations.barrier()
+            case For() if stmt.kind in GPU_AXES:
+                self._bind(stmt)
+            case _ if not has_threads(stmt) and (missing := self._missing()):
+                self._first_alone(stmt, missing)
+            case _:
+                super().write(stmt)
+
+    def _bind(self, loop: For) -> None:
+        """The iteration that the thread or its block runs."""
+        self.at.extents[loop.var] = loop.extent
+        self.at.values[loop.var] = self._coordinates.get(loop.kind, 0)
+        bound, self._bound = self._bound, self._bound | {loop.kind}
+        self.write(loop.body)
+        self._bound = bound
+        del self.at.values[loop.var]
+
+    def _missing(self) -> list[str]:
+        """Thread axes of the kernel that no loop around is bound to."""
+        axes = (axis for axis in self._coordinates if axis in THREAD_AXES)
+        return [axis for axis in axes if axis not in self._bound]
+
+    def _first_alone(self, stmt: Stmt, missing: list[str]) -> None:
+        text, after = self.text, self.text.label()
+        for axis in missing:
+            first, inside = text.value(f"icmp eq i64 {self._coordinates[axis]}, 0"), text.label()
+            text.branch(first, inside, after)
+            text.start(inside)
+        bound, self._bound = self._bound, self._bound | set(missing)
+        self.write(stmt)
+        self._bound = bound
+        text.start(after)
+
+    def allocate(self, buffer: Buffer) -> None:
+        """See `Statements.allocate`; shared memory for buffers of that scope."""
+        if buffer.scope == "shared":
+            self._share(buffer)
+            return
+        if buffer.scope != "local":
+            raise UnsupportedError(
+                "buffers inside a kernel must be in scope shared, local or fragment, and "
+                f"{buffer.name!r} is in {buffer.scope!r}; set its scope"
+            )
+        self._local_bytes += buffer_bytes(buffer)
+        if self._local_bytes > MAX_LOCAL_BYTES:
+            raise UnsupportedError(
+                f"buffers of one thread must have at most {MAX_LOCAL_BYTES} bytes, not "
+                f"{self._local_bytes} ({buffer.name!r}); schedule smaller tiles"
+            )
+        super().allocate(buffer)
+
+    def _share(self, buffer: Buffer) -> None:
+        first = -(-self.shared_bytes // SHARED_ALIGN) * SHARED_ALIGN
+        self.shared_bytes = first + buffer_bytes(buffer)
+        with self.text.at(self.at.places[0]):
+            self.at.pointers[buffer] = self._operations.shared(first)
+
+
+def buffer_bytes(buffer: Buffer) -> int:
+    """The size of a buffer in memory."""
+    count = ELEMENT_BYTES[buffer.dtype]
+    for extent in buffer.shape:
+        count *= extent
+    return count

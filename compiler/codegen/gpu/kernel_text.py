@@ -1,0 +1,30 @@
+"""`KernelText`: a kernel in LLVM's text, before a target gives its operations bodies."""
+
+from dataclasses import dataclass
+
+from daedal.artifact.gpu_code import Extents
+
+__all__ = ["KernelText"]
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel.
+
+    Attributes
+    ----------
+    symbol : its name in machine code; the text does not have it.
+    text : defines ``void @body(ptr %gpu, ptr %a0, ptr %a1, ...)``, with a pointer for each
+        parameter in global memory, and declares what that calls. Operations of the GPU are
+        functions ``@gpu.*``, which take ``%gpu`` first, but for functions of numbers.
+    grid, block : extents along x, y and z.
+    shared_bytes : of a block's shared memory.
+    parameters : how many.
+    """
+
+    symbol: str
+    text: str
+    grid: Extents
+    block: Extents
+    shared_bytes: int
+    parameters: int

@@ -1,0 +1,1 @@
+"""Schedules of kernels for GPUs: loops bound to blocks and threads."""

@@ -1,0 +1,188 @@
+"""Barriers where threads of a block would race, and nowhere else.
+
+    for k in 4:                                   for k in 4:
+        for t in 8 thread.x:                          barrier
+            s[t] = x[k, t]                            for t in 8 thread.x:
+        for t in 8 thread.x:                 =>           s[t] = x[k, t]
+            y[k, t] = s[7 - t]                        barrier
+                                                      for t in 8 thread.x:
+                                                          y[k, t] = s[7 - t]
+
+Two accesses of different threads to one element race if one of them writes it and no barrier is
+between them. The elements of each thread are enumerated; where they are too many, or not known
+before the run, accesses to one buffer count as a race. The last nest of a loop and the first of
+its next iteration follow each other, too.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from daedal.common.errors import UnsupportedError
+from daedal.compiler.tir.expr import Buffer, Var
+from daedal.compiler.tir.lower.rebuild import flat_seq
+from daedal.compiler.tir.lower.threads import (
+    Access,
+    Threads,
+    accesses,
+    has_threads,
+    is_thread,
+)
+from daedal.compiler.tir.stmt import Allocate, Barrier, For, If, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.visit import free_vars
+
+__all__ = ["lower_barriers"]
+
+MAX_PAIRS = 1 << 10
+"""Pairs of iterations that are looked at one by one."""
+
+_EXCHANGED = ("shared", "global")
+"""Scopes whose buffers several threads can touch."""
+
+
+def lower_barriers(func: PrimFunc) -> PrimFunc:
+    """A lowered function of one kernel, with the barriers that it needs.
+
+    Raises UnsupportedError where threads would race inside one nest, where none can be.
+    """
+    written = frozenset(
+        item.buffer
+        for item in accesses(func.body)
+        if item.is_write and item.buffer.scope in _EXCHANGED
+    )
+    placed = _Barriers(Threads.of(func), written).placed(func.body, {})
+    return replace(func, body=placed.stmt)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A statement with its barriers, and its accesses `first`, before all of them, and `last`,
+    after all of them; without a barrier these are all."""
+
+    stmt: Stmt
+    first: tuple[Access, ...]
+    last: tuple[Access, ...]
+    has_barrier: bool = False
+
+
+class _Barriers:
+    """Gives each statement its barriers, then those between it and its neighbours."""
+
+    def __init__(self, threads: Threads, written: frozenset[Buffer]) -> None:
+        self._threads = threads
+        self._written = written
+
+    def placed(self, stmt: Stmt, extents: Mapping[Var, int]) -> _Placed:
+        """`stmt` with its barriers; `extents` are those of the loops around it."""
+        if is_thread(stmt) or not has_threads(stmt):
+            return self._nest(stmt, extents)
+        match stmt:
+            case Seq(body):
+                parts = [self.placed(part, extents) for part in body]
+                return reduce(lambda a, b: self._joined(a, b, extents), parts)
+            case For():
+                return self._loop(stmt, extents)
+            case Allocate(_, body):
+                inner = self.placed(body, extents)
+                return replace(inner, stmt=replace(stmt, body=inner.stmt))
+            case If():
+                raise UnsupportedError(
+                    "code for GPUs must not have thread loops under a condition; put the condition "
+                    "inside them"
+                )
+        raise AssertionError(f"not a lowered statement: {stmt!r}")
+
+    def _nest(self, stmt: Stmt, extents: Mapping[Var, int]) -> _Placed:
+        own = tuple(item for item in accesses(stmt) if item.buffer in self._written)
+        for a, b in itertools.combinations_with_replacement(own, 2):
+            if self._race(a, b, extents):
+                raise UnsupportedError(
+                    "code for GPUs must not exchange elements between threads under one thread "
+                    f"loop, and {a.buffer.name!r} is exchanged; give what writes it and what "
+                    "reads it a thread loop each"
+                )
+        return _Placed(stmt, own, own)
+
+    def _joined(self, a: _Placed, b: _Placed, extents: Mapping[Var, int]) -> _Placed:
+        """One after the other."""
+        race = self._races(a.last, b.first, extents)
+        stmt = flat_seq([a.stmt, Barrier(), b.stmt] if race else [a.stmt, b.stmt])
+        first = a.first if race or a.has_barrier else (*a.first, *b.first)
+        last = b.last if race or b.has_barrier else (*a.last, *b.last)
+        return _Placed(stmt, first, last, race or a.has_barrier or b.has_barrier)
+
+    def _loop(self, loop: For, extents: Mapping[Var, int]) -> _Placed:
+        """A loop that all threads execute alike; an iteration races with those before it."""
+        body = self.placed(loop.body, {**extents, loop.var: loop.extent})
+        if loop.kind.startswith("block."):
+            return replace(body, stmt=replace(loop, body=body.stmt))
+        if loop.extent > 1:
+            carried = (loop.var, not body.has_barrier)
+            before = [replace(item, carried=(*item.carried, carried)) for item in body.last]
+            if self._races(before, body.first, {**extents, loop.var: loop.extent}):
+                stmt = flat_seq([Barrier(), body.stmt])
+                body = _Placed(stmt, (), body.last, has_barrier=True)
+        first, last = (tuple(x.inside(loop) for x in found) for found in (body.first, body.last))
+        return _Placed(replace(loop, body=body.stmt), first, last, body.has_barrier)
+
+    def _races(
+        self, before: Sequence[Access], after: Sequence[Access], extents: Mapping[Var, int]
+    ) -> bool:
+        return any(self._race(a, b, extents) for a in before for b in after)
+
+    def _race(self, a: Access, b: Access, extents: Mapping[Var, int]) -> bool:
+        """Whether different threads touch one element, `a` first."""
+        if a.buffer is not b.buffer or not (a.is_write or b.is_write):
+            return False
+        pairs = list(itertools.islice(_iterations(a, b, extents), MAX_PAIRS + 1))
+        return len(pairs) > MAX_PAIRS or any(self._meet(a, b, *pair) for pair in pairs)
+
+    def _meet(
+        self, a: Access, b: Access, first: Mapping[Var, int], then: Mapping[Var, int]
+    ) -> bool:
+        size = math.prod(a.buffer.shape)
+        one, other = a.owners(self._threads, first, size), b.owners(self._threads, then, size)
+        if one is None or other is None:
+            return True
+        touched = (one[1] >= 0) & (other[1] >= 0)
+        alone = (one[0] == one[1]) & (other[0] == other[1]) & (one[0] == other[0])
+        return bool((touched & ~alone).any())
+
+
+def _iterations(
+    a: Access, b: Access, extents: Mapping[Var, int]
+) -> Iterator[tuple[Mapping[Var, int], Mapping[Var, int]]]:
+    """Values of the outer variables, of `a` and of `b`, that cover all pairs of iterations."""
+    carried = dict(a.carried)
+    used = sorted(a.outer | b.outer, key=lambda var: var.name)
+    fixed = [var for var in used if var not in carried and _cancels(a, b, var)]
+    varied = [var for var in used if var not in fixed]
+    zero = dict.fromkeys(fixed, 0)
+    for values in itertools.product(*(_pairs(var, carried, a, b, extents) for var in varied)):
+        first = {var: value[0] for var, value in zip(varied, values, strict=True)}
+        then = {var: value[1] for var, value in zip(varied, values, strict=True)}
+        yield {**zero, **first}, {**zero, **then}
+
+
+def _pairs(
+    var: Var, carried: Mapping[Var, bool], a: Access, b: Access, extents: Mapping[Var, int]
+) -> Sequence[tuple[int, int]]:
+    """Iterations of a loop around both, of `a` and of `b`."""
+    count = extents[var]
+    if var not in carried:
+        return [(number, number) for number in range(count)]
+    if carried[var]:
+        return list(itertools.combinations(range(count), 2))
+    if _cancels(a, b, var):  # what lies between is the same in every iteration
+        return [(0, 1)]
+    return list(itertools.pairwise(range(count)))
+
+
+def _cancels(a: Access, b: Access, var: Var) -> bool:
+    """Whether both places move alike with `var`, so that its value does not tell."""
+    return all(
+        not any(term is not var and var in free_vars(term) for term, _ in item.place.terms)
+        for item in (a, b)
+    ) and a.place.coefficient(var) == b.place.coefficient(var)

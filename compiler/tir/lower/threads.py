@@ -1,0 +1,190 @@
+"""The threads of a GPU's block in a lowered function: which exist, and which elements each touches.
+
+A *nest* is a statement that threads execute without waiting for each other: one under the outermost
+loop along a thread axis, or one without such a loop, which the first thread executes. What lies
+around nests is executed by all threads alike. Along an axis that no loop around a statement is
+bound to, the first thread alone executes it.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.tir.evaluate import evaluate
+from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
+from daedal.compiler.tir.linear import Linear, element_number
+from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.visit import free_vars, loads, walk
+
+__all__ = ["MAX_POINTS", "THREAD_AXES", "Access", "Threads", "accesses", "has_threads", "is_thread"]
+
+THREAD_AXES = ("thread.x", "thread.y", "thread.z")
+"""Neighbours along the first one are neighbours in a warp."""
+MAX_POINTS = 1 << 22
+"""Threads times iterations that are looked at one by one."""
+
+Places = npt.NDArray[np.int64]
+
+
+def is_thread(stmt: Stmt) -> bool:
+    """Whether it is a loop along a thread axis."""
+    return isinstance(stmt, For) and stmt.kind in THREAD_AXES
+
+
+def has_threads(stmt: Stmt) -> bool:
+    """Whether a loop along a thread axis is in it."""
+    match stmt:
+        case Seq(body):
+            return any(map(has_threads, body))
+        case For(_, _, body):
+            return is_thread(stmt) or has_threads(body)
+        case Allocate(_, body) | If(_, body):
+            return has_threads(body)
+    return False
+
+
+@dataclass(frozen=True)
+class Threads:
+    """The extents of a block along its thread axes."""
+
+    extents: Mapping[str, int]
+
+    @classmethod
+    def of(cls, func: PrimFunc) -> "Threads":
+        """Those of a function with one kernel."""
+        found = dict.fromkeys(THREAD_AXES, 1)
+
+        def visit(stmt: Stmt) -> None:
+            match stmt:
+                case Seq(body):
+                    for part in body:
+                        visit(part)
+                case For(_, extent, body):
+                    if stmt.kind in THREAD_AXES:
+                        found[stmt.kind] = extent
+                    visit(body)
+                case Allocate(_, body) | If(_, body):
+                    visit(body)
+
+        visit(func.body)
+        return cls(found)
+
+    @property
+    def count(self) -> int:
+        """Of a block."""
+        return math.prod(self.extents.values())
+
+    @cached_property
+    def numbers(self) -> Places:
+        """0, 1, 2, ..."""
+        return np.arange(self.count, dtype=np.int64)
+
+    def coordinate(self, axis: str) -> Places:
+        """Of every thread, along one axis."""
+        before = math.prod(self.extents[x] for x in THREAD_AXES[: THREAD_AXES.index(axis)])
+        return self.numbers // before % self.extents[axis]
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a nest does with one element of a buffer in each of its iterations.
+
+    Attributes
+    ----------
+    place : the element's number in the buffer.
+    loops : those around it whose iterations are looked at together, thread loops among them.
+    carried : loops whose earlier iteration it is of; True: of any, False: of the one before.
+    """
+
+    buffer: Buffer
+    place: Linear
+    is_write: bool
+    loops: tuple[For, ...]
+    carried: tuple[tuple[Var, bool], ...] = ()
+
+    @property
+    def outer(self) -> frozenset[Var]:
+        """Variables of the place that are no loop's of `loops`."""
+        own = {loop.var for loop in self.loops}
+        return frozenset(free_vars(self.place.expr())) - own
+
+    def inside(self, loop: For) -> "Access":
+        """The same for all iterations of a loop around it, after which it is seen."""
+        carried = tuple(item for item in self.carried if item[0] is not loop.var)
+        return replace(self, loops=(loop, *self.loops), carried=carried)
+
+    def owners(
+        self, threads: Threads, values: Mapping[Var, int], size: int
+    ) -> tuple[Places, Places] | None:
+        """The first and the last thread that touches each of `size` elements, -1 where none does,
+        with `values` of the outer variables.
+
+        None where these are too many to be looked at, or not known before the run.
+        """
+        if any(isinstance(node, Load) for node in walk(self.place.expr())):
+            return None
+        bound = {loop.kind: loop for loop in self.loops if loop.kind in THREAD_AXES}
+        others = [loop for loop in self.loops if loop.kind not in THREAD_AXES]
+        used = free_vars(self.place.expr())
+        others = [loop for loop in others if loop.var in used]
+        if threads.count * math.prod(loop.extent for loop in others) > MAX_POINTS:
+            return None
+        runs = np.ones(threads.count, bool)
+        for axis in THREAD_AXES:
+            if axis not in bound:
+                runs &= threads.coordinate(axis) == 0
+        numbers = threads.numbers[runs]
+        env: dict[Var, Any] = dict(values)
+        rank = len(others) + 1
+        for axis, loop in bound.items():
+            env[loop.var] = threads.coordinate(axis)[runs].reshape(-1, *[1] * (rank - 1))
+        for number, loop in enumerate(others):
+            shape = [1] * rank
+            shape[number + 1] = loop.extent
+            env[loop.var] = np.arange(loop.extent, dtype=np.int64).reshape(shape)
+        places = np.asarray(evaluate(self.place.expr(), env, _no_load), np.int64)
+        full = np.broadcast_to(places, (len(numbers), *(loop.extent for loop in others)))
+        elements = np.clip(full.reshape(len(numbers), -1), 0, size - 1)
+        who = np.broadcast_to(numbers[:, None], elements.shape)
+        first, last = np.full(size, threads.count), np.full(size, -1)
+        np.minimum.at(first, elements, who)
+        np.maximum.at(last, elements, who)
+        return np.where(last < 0, -1, first), last
+
+
+def _no_load(load: Load, _indices: Any) -> Any:
+    raise AssertionError(f"{load} is known only when it runs")
+
+
+def accesses(stmt: Stmt) -> Iterator[Access]:
+    """What a nest reads and writes."""
+    yield from _accesses(stmt, ())
+
+
+def _accesses(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[Access]:
+    match stmt:
+        case Seq(body):
+            for part in body:
+                yield from _accesses(part, loops)
+        case For(_, _, body):
+            yield from _accesses(body, (*loops, stmt))
+        case Allocate(_, body):
+            yield from _accesses(body, loops)
+        case If(condition, body):
+            yield from _reads(condition, loops)
+            yield from _accesses(body, loops)
+        case BufferStore(buffer, indices, value):
+            for expr in (*indices, value):
+                yield from _reads(expr, loops)
+            yield Access(buffer, element_number(indices, buffer.shape), True, loops)
+
+
+def _reads(expr: Expr, loops: tuple[For, ...]) -> Iterator[Access]:
+    for load in dict.fromkeys(loads(expr)):
+        place = element_number(load.indices, load.buffer.shape)
+        yield Access(load.buffer, place, False, loops)
