@@ -149,8 +149,10 @@ class Access:
             env[loop.var] = np.arange(loop.extent, dtype=np.int64).reshape(shape)
         places = np.asarray(evaluate(self.place.expr(), env, _no_load), np.int64)
         full = np.broadcast_to(places, (len(numbers), *(loop.extent for loop in others)))
-        elements = np.clip(full.reshape(len(numbers), -1), 0, size - 1)
-        who = np.broadcast_to(numbers[:, None], elements.shape)
+        elements = full.reshape(len(numbers), -1)
+        inside = (elements >= 0) & (elements < size)  # a condition keeps other threads out
+        who = np.broadcast_to(numbers[:, None], elements.shape)[inside]
+        elements = elements[inside]
         first, last = np.full(size, threads.count), np.full(size, -1)
         np.minimum.at(first, elements, who)
         np.maximum.at(last, elements, who)

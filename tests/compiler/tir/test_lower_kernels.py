@@ -96,6 +96,15 @@ def test_places_that_are_known_at_run_time_count_as_races() -> None:
     assert "barrier" in func_text(lower_barriers(parse_func(func + body)))
 
 
+def test_threads_beyond_a_buffer_touch_nothing() -> None:
+    """Where threads do not divide what they share, a condition keeps the last ones out."""
+    guarded = "for t in 96 thread.x:\n    if t < 64:\n        {}\n"
+    write, own = guarded.format("s[t] = x[b, t]"), guarded.format("y[b, t] = s[t]")
+    assert placed(write + own) == f"{write}{own}"[:-1]
+    other = guarded.format("y[b, t] = s[63 - t]")
+    assert placed(write + other) == f"{write}barrier\n{other}"[:-1]
+
+
 FRAGMENT = """
 func kernel(x: float32[4, 64, 8], out y: float32[64, 8]):
     for b in 2 block.x:
