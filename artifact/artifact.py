@@ -111,6 +111,11 @@ class Artifact:
         return tuple(part for part in self.parts if isinstance(part, HostPart))
 
     @property
+    def has_gpu_code(self) -> bool:
+        """Whether a GPU can run a part of it."""
+        return any(part.gpu is not None for part in self.host_parts)
+
+    @property
     def repeated(self) -> "Artifact":
         """What a run costs that follows another: the same artifact, its programs without setup."""
         parts = (
@@ -125,9 +130,10 @@ class Artifact:
     def variant(self) -> Variant:
         """The variant of all its programs. Raises ArtifactError for an artifact without one."""
         if not self.launches:
+            others = "GPUs" if self.has_gpu_code else "processors alone"
             raise ArtifactError(
                 "this needs an artifact with a program for an accelerator, and this one is for "
-                "processors alone; compile the model with --target VARIANT"
+                f"{others}; compile the model with --target VARIANT"
             )
         return self.launches[0].program.variant
 

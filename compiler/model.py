@@ -1,7 +1,7 @@
-"""`compile_model` and `compile_for_cpu`: an ONNX file in, an artifact out.
+"""`compile_model`, `compile_for_cpu` and `compile_for_gpu`: an ONNX file in, an artifact out.
 
 `pipeline.compile_graph` compiles the programs; `artifact.build` adds the host's parts. For
-processors alone, the whole model is one part of the host.
+processors or GPUs alone, the whole model is one part of the host.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,17 +10,20 @@ from pathlib import Path
 import onnx
 
 from daedal.artifact.artifact import Artifact
+from daedal.artifact.gpu_code import GpuCode
 from daedal.artifact.host_code import HostCode
 from daedal.common.errors import ModelError, UserError, VariantError
 from daedal.compiler.artifact.build import build_artifact
+from daedal.compiler.artifact.gpu_code import compile_gpu_model
 from daedal.compiler.artifact.host_code import best_levels, compile_host_model
-from daedal.compiler.artifact.whole_host import host_artifact
+from daedal.compiler.artifact.whole_host import gpu_artifact, host_artifact
 from daedal.compiler.collection import without_collection
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.frontend.reader import Source, opset_of, read_model, source_of
 from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.frontend.tensor_types import tensor_names, tensor_types
+from daedal.compiler.gpu.architectures import gpu_architectures
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.states import BoundState, bind_states, match_states
 from daedal.compiler.layers.config_check import check_configs
@@ -31,7 +34,14 @@ from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.isa.variant import Variant
 from daedal.native.cache import ObjectCache
 
-__all__ = ["check_widths", "compile_for_cpu", "compile_model", "compile_part"]
+__all__ = [
+    "check_widths",
+    "compile_for_cpu",
+    "compile_for_gpu",
+    "compile_gpu_part",
+    "compile_model",
+    "compile_part",
+]
 
 
 @without_collection
@@ -107,19 +117,62 @@ def compile_for_cpu(
 ) -> Artifact:
     """Compile any model, float or quantized, for processors alone; `shapes` are those of inputs
     that it leaves open. Raises ModelError."""
-    say = report or (lambda _sentence: None)
-    say("reading the model")
+    checked = _whole(model, shapes, report)
+    _say(report, "compiling for processors")
+    return host_artifact(checked, cpu_levels, report, objects)
+
+
+@without_collection
+def compile_for_gpu(
+    model: Source,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    architectures: Sequence[str] = (),
+    cpu_levels: Sequence[str] = (),
+    objects: ObjectCache | None = None,
+    report: Callable[[str], None] | None = None,
+) -> Artifact:
+    """Compile any model for GPUs of `architectures`, by default of all that can be made here, and
+    for `cpu_levels` of processors. Raises as `compile_for_cpu`, and UnsupportedError."""
+    chosen = gpu_architectures(architectures)
+    checked = _whole(model, shapes, report)
+    _say(report, f"compiling for GPUs: {', '.join(chosen)}")
+    return gpu_artifact(checked, chosen, cpu_levels, report, objects)
+
+
+def _whole(
+    model: Source,
+    shapes: Mapping[str, Sequence[int]] | None,
+    report: Callable[[str], None] | None,
+) -> onnx.ModelProto:
+    """A checked model for a target that takes whole ones."""
+    _say(report, "reading the model")
     checked = read_model(source_of(model), loops=True)
     opset_of(checked)
-    checked = bind_shapes(checked, shapes or {})
-    say("compiling for processors")
-    return host_artifact(checked, cpu_levels, report, objects)
+    return bind_shapes(checked, shapes or {})
+
+
+def _say(report: Callable[[str], None] | None, sentence: str) -> None:
+    if report is not None:
+        report(sentence)
 
 
 def compile_part(serialized: bytes) -> HostCode | None:
     """Compile a host's part of an artifact again, for this processor; None where it must be
     interpreted. Raises ModelError for a model that is none."""
     return compile_host_model(read_model(serialized, loops=True).SerializeToString(), best_levels())
+
+
+def compile_gpu_part(serialized: bytes, architectures: Sequence[str]) -> GpuCode | None:
+    """Compile a part again for a GPU that runs these architectures; None where none of them can be
+    made here, or GPUs have no code for it. Raises ModelError for a model that is none."""
+    known = set(gpu_architectures())
+    model = read_model(serialized, loops=True).SerializeToString()
+    best = next((name for name in architectures if name in known), None)
+    try:
+        return None if best is None else compile_gpu_model(model, (best,))
+    except UserError:
+        return None
 
 
 def _check_quantized(model: onnx.ModelProto, graph: Graph) -> None:

@@ -5,12 +5,14 @@
 >>> result.outputs["probabilities"], result.profiles[0].cycles
 >>> artifact = daedal.compile("digits.onnx", target="cpu")
 >>> daedal.simulate(artifact, {"input": images}).outputs["probabilities"]
+>>> artifact = daedal.compile("digits.onnx", target="gpu")
+>>> daedal.simulate(artifact, {"input": images}, device="gpu-emulated")
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,25 +23,34 @@ from daedal.common.errors import UserError
 from daedal.compiler.artifact.host_code import best_levels
 from daedal.compiler.frontend.reader import Source
 from daedal.compiler.layers.segment_store import default_store
-from daedal.compiler.model import compile_for_cpu, compile_model, compile_part
+from daedal.compiler.model import (
+    compile_for_cpu,
+    compile_for_gpu,
+    compile_gpu_part,
+    compile_model,
+    compile_part,
+)
 from daedal.compiler.ops.space import Config
 from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
-from daedal.compiler.targets.names import CPU
-from daedal.devices import open_device
+from daedal.compiler.targets.names import CPU, GPU
+from daedal.devices import find_gpu, open_device, open_gpu
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
 from daedal.items import split_items, stack_items
 from daedal.native.cache import NoCache
 from daedal.runtime.executor import Executor, RunResult
+from daedal.runtime.gpu_device import GpuDevice
 from daedal.runtime.host_parts import CodeTrust
 from daedal.runtime.layers import LayerProfile, layer_profiles
 
 __all__ = [
     "CPU",
+    "GPU",
     "SimulationResult",
     "code_trust",
     "compile",
+    "gpu_of_target",
     "simulate",
     "target_variant",
 ]
@@ -94,12 +105,16 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     """Compile an ONNX model for a target.
 
     For a variant, an int8 model becomes one program, unless host operators split it, and machine
-    code for the host's parts. For the target ``cpu``, any model becomes machine code alone.
+    code for the host's parts. For the target ``cpu``, any model becomes machine code alone, and
+    for the target ``gpu``, kernels for GPUs.
 
     `target` is ``cpu``, a variant's name or .toml file, or either of these with ``+cpu``, which is
-    the same. `variant` is a variant; one of both must be given. `cpu_levels` are the processors
+    the same; or ``gpu``, for GPUs of all architectures that can be made here, or ``gpu:`` and some
+    with commas between them: ``emulated``, ``sm_80``, ``sm_90``, ``sm_90a``. `variant` is a
+    variant; one of both must be given. `cpu_levels` are the processors
     that machine code is for, of `native.levels`: by default the best level of this one, which is
     enough where the artifact is not run elsewhere; without any, the host's parts are interpreted.
+    For GPUs, it is by default none: a processor that runs the artifact compiles the model then.
 
     `model` is the path of a file, its bytes or an ``onnx.ModelProto``. `shapes` are those of inputs
     that the model leaves open, by name; a batch is 1 by default.
@@ -121,14 +136,24 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     do not go together.
     """
     chosen = target_variant(variant, target)
+    architectures = gpu_of_target(target)
     levels = best_levels() if cpu_levels is None else _checked_levels(cpu_levels)
     objects = None if cache else NoCache()
     if chosen is None:
         if from_tensors or to_tensors or configs or states or not fuse or dump_dir is not None:
             raise UserError(
-                f"target {CPU!r} takes whole models, without schedules and states of an "
+                f"target {target!r} takes whole models, without schedules and states of an "
                 "accelerator; leave out parts, schedules, states, and the folder of intermediate "
                 "forms"
+            )
+        if architectures is not None:
+            return compile_for_gpu(
+                model,
+                shapes=shapes,
+                architectures=architectures,
+                cpu_levels=levels if cpu_levels else (),
+                objects=objects,
+                report=report,
             )
         return compile_for_cpu(
             model, shapes=shapes, cpu_levels=levels, objects=objects, report=report
@@ -153,23 +178,31 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
 
 
 def target_variant(variant: Variant | str | None, target: str | None) -> Variant | None:
-    """The variant that `variant` and `target` name, or None for processors alone.
+    """The variant that `variant` and `target` name, or None for processors or GPUs alone.
 
     Raises UserError unless exactly one of both is given, VariantError for an unknown variant.
     """
     if (variant is None) == (target is None):
         raise UserError(
-            f"a target must be given once, as a variant or as target {CPU!r} or 'VARIANT+cpu'; "
-            f"{'none is given' if variant is None else 'both are given'}"
+            f"a target must be given once, as a variant or as target {CPU!r}, {GPU!r} or "
+            f"'VARIANT+cpu'; {'none is given' if variant is None else 'both are given'}"
         )
     if isinstance(variant, Variant):
         return variant
     name = str(variant if target is None else target)
     if target is not None:
         name = name.removesuffix(f"+{CPU}")
-        if name == CPU:
+        if name == CPU or gpu_of_target(target) is not None:
             return None
     return load_variant(name)
+
+
+def gpu_of_target(target: str | None) -> tuple[str, ...] | None:
+    """The architectures of a target ``gpu:NAME,...``, none for ``gpu``; None for other targets."""
+    name, colon, names = (target or "").partition(":")
+    if name != GPU:
+        return None
+    return tuple(names.split(",")) if colon else ()
 
 
 def _checked_levels(levels: Sequence[str]) -> tuple[str, ...]:
@@ -187,14 +220,14 @@ def code_trust(*, trust_file: bool = False, report: Report | None = None) -> Cod
     `trust_file` runs all of a file's, whoever made it; `report` is called with a sentence where
     code is compiled again.
     """
-    return CodeTrust(trust_file, compile_part, report)
+    return CodeTrust(trust_file, compile_part, report, compile_gpu_part)
 
 
 def simulate(
     artifact: Artifact,
     inputs: Mapping[str, npt.ArrayLike],
     *,
-    device: str | Device | None = None,
+    device: str | Device | GpuDevice | None = None,
     trust: CodeTrust | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -203,15 +236,17 @@ def simulate(
     position after the other.
 
     `device` is a name (``functional``, the default, ``rtl``; `options` go to it) or an open device;
-    an artifact for processors alone takes none. `trust`, made by `code_trust`, says which machine
+    an artifact for processors alone takes none. For an artifact for GPUs it is one of these
+    (``cuda``, ``gpu-emulated``): by default a GPU of this machine, and where there is none its
+    processor runs the model. `trust`, made by `code_trust`, says which machine
     code from files runs: by default what was compiled here, and the rest is compiled again.
     `progress` is called with (runs done, runs in all).
 
     Raises ModelError for inputs that do not fit, DeviceError where the machine fails, UserError for
     a device that an artifact cannot use.
     """
-    opened = _opened(artifact, device, options)
-    executor = Executor(artifact, opened, trust or code_trust())
+    opened, gpu = _opened(artifact, device, options)
+    executor = Executor(artifact, opened, trust or code_trust(), gpu)
     feeds = split_items(executor.input_shapes, inputs)
     runs: list[RunResult] = []
     for number, feed in enumerate(feeds):
@@ -224,18 +259,23 @@ def simulate(
 
 
 def _opened(
-    artifact: Artifact, device: str | Device | None, options: Mapping[str, Any]
-) -> Device | None:
-    if not artifact.launches:
+    artifact: Artifact, device: str | Device | GpuDevice | None, options: Mapping[str, Any]
+) -> tuple[Device | None, GpuDevice | None]:
+    """The device of an artifact's programs, and the GPU of one without programs."""
+    if artifact.launches:
+        if device is None or isinstance(device, str):
+            return open_device(device or "functional", artifact.variant, **options), None
+        return cast(Device, device), None
+    if not artifact.has_gpu_code:
         if device is not None or options:
             raise UserError(
                 "an artifact for processors alone has nothing for a device to run; give no device "
                 "and no options of one"
             )
-        return None
-    if device is None or isinstance(device, str):
-        return open_device(device or "functional", artifact.variant, **options)
-    return device
+        return None, None
+    if device is None:
+        return None, find_gpu()
+    return None, open_gpu(device, **options) if isinstance(device, str) else cast(GpuDevice, device)
 
 
 def _layers(artifact: Artifact, run: RunResult) -> tuple[LayerProfile, ...]:

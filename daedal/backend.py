@@ -1,4 +1,4 @@
-"""ONNX's standard backend interface, on compiled code for this processor.
+"""ONNX's standard backend interface, on compiled code for this processor or a GPU.
 
 >>> import daedal.backend
 >>> prepared = daedal.backend.prepare(model)
@@ -15,8 +15,14 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from daedal.artifact.host_code import HostCode
+from daedal.common.errors import DeviceError
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.frontend.host_model import modern_model
+from daedal.compiler.gpu.architectures import gpu_architectures
+from daedal.compiler.gpu.build import build_gpu_code
+from daedal.devices import find_gpu
+from daedal.runtime.gpu_device import GpuDevice
+from daedal.runtime.gpu_program import GpuProgram
 from daedal.runtime.host_code import HostProgram
 
 __all__ = [
@@ -44,31 +50,45 @@ def _is_static(kind: onnx.TypeProto) -> bool:
 class Prepared(BackendRep):
     """A compiled model; if it leaves shapes of inputs open, it is compiled for those of each run.
 
+    Parameters
+    ----------
+    gpu : what runs it; None: this processor.
+
     Attributes
     ----------
-    code : what the last run ran.
+    code : what the last run ran; for a GPU, its tensors and steps.
     """
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, gpu: GpuDevice | None = None) -> None:
         self._model = modern_model(model)
-        self._programs: dict[Shapes, HostProgram] = {}
+        self._gpu = gpu
+        self._programs: dict[Shapes, tuple[HostCode, HostProgram | GpuProgram]] = {}
         given = {item.name for item in model.graph.initializer}
         self._inputs = [item for item in model.graph.input if item.name not in given]
         self._open = {item.name for item in self._inputs if not _is_static(item.type)}
         self.code: HostCode | None = None
         if not self._open:
-            self.code = self._program({}).code
+            self.code, _ = self._program({})
 
-    def _program(self, values: Mapping[str, Any]) -> HostProgram:
+    def _program(self, values: Mapping[str, Any]) -> tuple[HostCode, HostProgram | GpuProgram]:
         shapes = tuple(
             (name, np.shape(values[name]))
             for name in sorted(self._open & values.keys())
             if isinstance(values[name], np.ndarray)
         )
         if shapes not in self._programs:
-            code = build_host_code(self._model, shapes=dict(shapes))
-            self._programs[shapes] = HostProgram(code)
+            self._programs[shapes] = self._compiled(dict(shapes))
         return self._programs[shapes]
+
+    def _compiled(
+        self, shapes: Mapping[str, tuple[int, ...]]
+    ) -> tuple[HostCode, HostProgram | GpuProgram]:
+        if self._gpu is None:
+            code = build_host_code(self._model, shapes=shapes)
+            return code, HostProgram(code)
+        known = [name for name in gpu_architectures() if name in self._gpu.architectures]
+        kernels = build_gpu_code(self._model, shapes=shapes, architectures=known)
+        return kernels.host, GpuProgram(kernels, self._gpu)
 
     def run(self, inputs: Sequence[Any] | Mapping[str, Any], **_options: Any) -> tuple[Any, ...]:
         """The outputs for inputs in the model's order, or by name."""
@@ -77,8 +97,7 @@ class Prepared(BackendRep):
             if isinstance(inputs, Mapping)
             else dict(zip((item.name for item in self._inputs), inputs, strict=False))
         )
-        program = self._program(given)
-        self.code = program.code
+        self.code, program = self._program(given)
         results = program.run(given)
         names = [name if name.isidentifier() else f"y{n}" for n, name in enumerate(results)]
         outputs: tuple[Any, ...] = namedtupledict("Outputs", names)(*results.values())
@@ -95,14 +114,27 @@ class DaedalBackend(Backend):
 
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **_options: Any) -> Prepared:
-        """Compile a model for this processor."""
+        """Compile a model for this processor, or for the GPU of this machine.
+
+        Raises DeviceError where it has none.
+        """
         onnx.checker.check_model(model)
-        return Prepared(model)
+        if _kind(device) == "CPU":
+            return Prepared(model)
+        gpu = find_gpu()
+        if gpu is None:
+            raise DeviceError(f"a machine must have a GPU for device {device!r}, and this has none")
+        return Prepared(model, gpu)
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether `device` is the processor."""
-        return device.split(":", 1)[0] == "CPU"
+        """Whether `device` is the processor, or a GPU that this machine has."""
+        return _kind(device) == "CPU" or (_kind(device) == "CUDA" and find_gpu() is not None)
+
+
+def _kind(device: str) -> str:
+    """ONNX's name of a device without its number."""
+    return device.split(":", 1)[0]
 
 
 is_compatible = DaedalBackend.is_compatible

@@ -1,17 +1,29 @@
-"""Devices by name, found through the entry point group ``daedal.devices``."""
+"""Devices by name, found through entry point groups: ``daedal.devices`` has those that run the
+programs of a variant, ``daedal.gpus`` GPUs."""
 
 import inspect
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from daedal.common.errors import ToolError, UserError
+from daedal.common.errors import DaedalError, ToolError, UserError
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant
+from daedal.runtime.gpu_device import GpuDevice
 
-__all__ = ["device_names", "open_device", "takes_option", "text_options"]
+__all__ = [
+    "device_names",
+    "find_gpu",
+    "open_device",
+    "open_gpu",
+    "takes_option",
+    "text_options",
+]
 
 _GROUP = "daedal.devices"
+_GPUS = "daedal.gpus"
+_EMULATED = "gpu-emulated"
+"""The GPU that is opened only where it is asked for: it is slow."""
 
 _KINDS: dict[object, Callable[[str], str | int | float]] = {
     str: str,
@@ -27,7 +39,7 @@ _EXTRAS = {"serial": "board"}
 
 def device_names() -> list[str]:
     """Names that `open_device` knows."""
-    return sorted({point.name for point in entry_points(group=_GROUP)})
+    return sorted(_points(_GROUP))
 
 
 def open_device(name: str, variant: Variant, **options: Any) -> Device:
@@ -39,12 +51,32 @@ def open_device(name: str, variant: Variant, **options: Any) -> Device:
     return device
 
 
-def text_options(name: str, texts: Sequence[str]) -> dict[str, Any]:
-    """Options of the device `name` from ``option=value`` each.
+def open_gpu(name: str, **options: Any) -> GpuDevice:
+    """Open the GPU `name`; options are its own keyword arguments.
+
+    Raises UserError for an unknown name, ToolError where a package it needs is missing, DeviceError
+    where there is no such GPU.
+    """
+    gpu: GpuDevice = _factory(name, _GPUS)(**options)
+    return gpu
+
+
+def find_gpu() -> GpuDevice | None:
+    """A GPU of this machine, or None where it has none; the emulated one does not count."""
+    for name in sorted(_points(_GPUS).keys() - {_EMULATED}):
+        try:
+            return open_gpu(name)
+        except DaedalError:
+            continue
+    return None
+
+
+def text_options(name: str, texts: Sequence[str], *, gpu: bool = False) -> dict[str, Any]:
+    """Options of the device `name`, or of the GPU of that name, from ``option=value`` each.
 
     Raises UserError for an option that the device lacks, or a value of the wrong type.
     """
-    signature = inspect.signature(_factory(name), eval_str=True)
+    signature = inspect.signature(_factory(name, _GPUS if gpu else _GROUP), eval_str=True)
     kinds = {
         item.name: _KINDS[item.annotation]
         for item in signature.parameters.values()
@@ -70,10 +102,15 @@ def takes_option(name: str, option: str) -> bool:
     return option in inspect.signature(_factory(name)).parameters
 
 
-def _factory(name: str) -> Callable[..., Any]:
-    points = {point.name: point for point in entry_points(group=_GROUP)}
+def _points(group: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def _factory(name: str, group: str = _GROUP) -> Callable[..., Any]:
+    points = _points(group)
     if name not in points:
-        raise UserError(f"a device is one of {', '.join(sorted(points))}, not {name!r}")
+        kind = "device" if group == _GROUP else "GPU"
+        raise UserError(f"a {kind} is one of {', '.join(sorted(points))}, not {name!r}")
     try:
         factory: Callable[..., Any] = points[name].load()
     except ImportError as error:

@@ -69,7 +69,8 @@ class LaunchReport:
 
 @dataclass(frozen=True)
 class HostReport:
-    """A part that the host runs. `seconds` are measured here, on zeros; None if not measured."""
+    """A part that the host or a GPU runs. `seconds` are the host's, measured here on zeros; None if
+    not measured."""
 
     host: HostPart
     seconds: float | None
@@ -148,7 +149,8 @@ def inspect(
         elif isinstance(part, TargetPart):
             parts.append(TargetReport(part))
         else:
-            seconds = _seconds(part, f"part {number}", trust) if time_host else None
+            is_timed = time_host and part.gpu is None
+            seconds = _seconds(part, f"part {number}", trust) if is_timed else None
             parts.append(HostReport(part, seconds))
     report = Inspection(artifact, memory.name, mhz, tuple(parts))
     return replace(report, nodes=_nodes(report))

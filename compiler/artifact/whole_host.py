@@ -1,10 +1,12 @@
-"""`host_artifact`: an artifact of one host part, for processors alone."""
+"""`host_artifact` and `gpu_artifact`: an artifact of one part, for processors or GPUs alone."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import onnx
 
 from daedal.artifact.artifact import Artifact, HostNode, HostPart, Value
+from daedal.compiler.artifact.gpu_code import compile_gpu_model
 from daedal.compiler.artifact.host_code import compile_host_model
 from daedal.compiler.artifact.placements import place_nodes
 from daedal.compiler.cpu.support import check_runs
@@ -13,9 +15,10 @@ from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.frontend.tensor_types import tensor_types
 from daedal.native.cache import ObjectCache
 
-__all__ = ["host_artifact"]
+__all__ = ["gpu_artifact", "host_artifact"]
 
-_WHY = "the model is compiled for processors alone"
+_ON_HOST = "the model is compiled for processors alone"
+_ON_GPU = "the model is compiled for GPUs"
 
 
 def host_artifact(
@@ -31,22 +34,55 @@ def host_artifact(
     Raises ModelError for a model whose inputs have no static shapes, apart from a batch, which is
     1, and for one with an operator that nothing runs.
     """
+
+    def compiled(serialized: bytes) -> HostPart:
+        code = compile_host_model(serialized, cpu_levels, report, objects)
+        return HostPart(serialized, code=code)
+
+    return _artifact(model, compiled, "host", _ON_HOST)
+
+
+def gpu_artifact(
+    model: onnx.ModelProto,
+    architectures: Sequence[str],
+    cpu_levels: Sequence[str] = (),
+    report: Callable[[str], None] | None = None,
+    objects: ObjectCache | None = None,
+) -> Artifact:
+    """The artifact of a whole checked model, compiled for GPUs of `architectures`, and for
+    `cpu_levels` of processors, too.
+
+    Raises as `host_artifact`, and UnsupportedError for what GPUs have no code for.
+    """
+
+    def compiled(serialized: bytes) -> HostPart:
+        code = compile_host_model(serialized, cpu_levels, report, objects)
+        gpu = compile_gpu_model(serialized, architectures, objects)
+        return HostPart(serialized, code=code, gpu=gpu)
+
+    return _artifact(model, compiled, "gpu", _ON_GPU)
+
+
+def _artifact(
+    model: onnx.ModelProto, compiled: Callable[[bytes], HostPart], where: str, why: str
+) -> Artifact:
+    """The artifact of what `compiled` makes of the whole model, and runs at `where`."""
     cutter = ModelCutter(model, tensor_types(model))
     numbers = sorted(cutter.needed(cutter.inputs, cutter.outputs))
     check_runs(cutter.nodes[number] for number in numbers)
     run = [n for n in numbers if not cutter.constants.issuperset(cutter.nodes[n].output)]
     part_model = modern_model(cutter.part(numbers, cutter.inputs, cutter.outputs))
-    serialized = bytes(part_model.SerializeToString(deterministic=True))
-    part = HostPart(
-        serialized,
-        tuple(_host_node(cutter.nodes[number]) for number in run),
-        compile_host_model(serialized, cpu_levels, report, objects),
-    )
+    nodes = tuple(_host_node(cutter.nodes[number]) for number in run)
+    part = compiled(bytes(part_model.SerializeToString(deterministic=True)))
+    part = replace(part, nodes=nodes)
+    placements = place_nodes(cutter, (part,), {}, dict.fromkeys(run, 0), lambda _node: why)
     return Artifact(
         parts=(part,),
         inputs=tuple(_value(cutter, name) for name in cutter.inputs),
         outputs=tuple(_value(cutter, name) for name in cutter.outputs),
-        placements=place_nodes(cutter, (part,), {}, dict.fromkeys(run, 0), lambda _node: _WHY),
+        placements=tuple(
+            replace(item, where=where) if item.where == "host" else item for item in placements
+        ),
     )
 
 

@@ -23,11 +23,16 @@ _err = make_console(stderr=True)
 
 
 def compile_command(
-    model: Annotated[Path, typer.Argument(help="An ONNX model: int8 QDQ, or any for target cpu.")],
+    model: Annotated[
+        Path, typer.Argument(help="An ONNX model: int8 QDQ, or any for targets cpu and gpu.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The artifact to write.")],
     target: Annotated[
         str | None,
-        typer.Option(help="VARIANT or VARIANT+cpu, or cpu for processors alone.  [default: vta]"),
+        typer.Option(
+            help="VARIANT or VARIANT+cpu, cpu for processors alone, or gpu; gpu:NAME,... for some "
+            "architectures of GPUs.  [default: vta]"
+        ),
     ] = None,
     variant: Annotated[
         str | None,
@@ -39,7 +44,7 @@ def compile_command(
         list[str] | None,
         typer.Option(
             help="Compile the host's code for this level of processors; may be repeated. By "
-            "default x86-64, x86-64-v3, and the best of this machine."
+            "default x86-64, x86-64-v3, and the best of this machine; for target gpu, none."
         ),
     ] = None,
     shape: Annotated[
@@ -94,9 +99,10 @@ def compile_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile MODEL for a target: into one program and the host's machine code, or that alone."""
+    """Compile MODEL for a target: into one program and the host's machine code, that alone, or
+    kernels for GPUs."""
     from daedal.api import compile as compile_model
-    from daedal.api import target_variant
+    from daedal.api import gpu_of_target, target_variant
     from daedal.compiler.artifact.host_code import saved_levels
     from daedal.host_rates import DEFAULT, load_host_rates
     from daedal.reports.artifact import artifact_json, program_tables, summary_lines
@@ -108,10 +114,11 @@ def compile_command(
     if target is None and variant is None:
         variant = "vta"
     chosen = target_variant(variant, target)
+    is_gpu = gpu_of_target(target) is not None
     if chosen is None and (all_on_accelerator or host_rates or records is not None):
         raise UserError(
             "--all-on-accelerator, --host-rates and --records need an accelerator, and target "
-            "'cpu' has none"
+            f"{target!r} has none"
         )
     if all_on_accelerator and host_rates:
         raise UserError(
@@ -129,7 +136,7 @@ def compile_command(
         artifact = compile_model(
             model,
             chosen,
-            target="cpu" if chosen is None else None,
+            target=target if chosen is None else None,
             shapes=shapes,
             from_tensors=from_tensors or (),
             to_tensors=to_tensors or (),
@@ -138,7 +145,7 @@ def compile_command(
             other_configs=True,  # other options may leave a tuned layer to the host
             states=states,
             cache=cache,
-            cpu_levels=cpu_level or saved_levels(),
+            cpu_levels=cpu_level or (None if is_gpu else saved_levels()),
             dump_dir=dump_dir,
             report=report,
         )
@@ -150,7 +157,7 @@ def compile_command(
     print_tables(_out, *program_tables(artifact))
     for line in (*summary_lines(artifact), *code_lines(artifact), *cost_lines(artifact)):
         _out.print(escape(line))
-    what = "machine code for processors"
+    what = "kernels for GPUs" if is_gpu else "machine code for processors"
     if chosen is not None:
         what = (
             f"{summary['instructions']:,} instructions, {summary['tokens']:,} tokens "

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # compiler and devices load slowly, and other commands need n
     from daedal.api import SimulationResult
     from daedal.isa.protocols import Device
     from daedal.layer_check import LayerCheck
+    from daedal.runtime.gpu_device import GpuDevice
 
 __all__ = ["run_command"]
 
@@ -40,8 +41,9 @@ def run_command(
     device: Annotated[
         str | None,
         typer.Option(
-            help="functional, timing, rtl, or the machine on a board: uio or uart; none for an "
-            "artifact for processors alone.  [default: functional]"
+            help="functional, timing, rtl, or the machine on a board: uio or uart; for an artifact "
+            "for GPUs, cuda or gpu-emulated; none for one for processors alone.  [default: "
+            "functional; a GPU if there is one]"
         ),
     ] = None,
     option: Annotated[
@@ -85,7 +87,7 @@ def run_command(
     With --check, exit status 1 where a layer differs.
     """
     from daedal.api import code_trust, simulate
-    from daedal.devices import open_device, text_options
+    from daedal.devices import open_device, open_gpu, text_options
     from daedal.isa.memory_model import memory_model
     from daedal.layer_check import check_layers
     from daedal.sim.rtl.run import WAVE_FILE
@@ -97,6 +99,7 @@ def run_command(
     loaded = Artifact.load(artifact)
     arrays = load_arrays(inputs)
     opened: Device | None = None
+    opened_gpu: GpuDevice | None = None
     with show_progress(_err) as report:
         if loaded.launches:
             device = device or "functional"
@@ -112,11 +115,12 @@ def run_command(
                     make_folder(wave_dir)
                     options |= {"wave": window, "work_dir": wave_dir}
             opened = open_device(device, machine, **options)
-        elif device or variant or option or check or wave:
-            raise UserError(
-                f"{str(artifact)!r} is for processors alone, so a run must have no --device, "
-                "--variant, --option, --check and --wave; leave them out"
-            )
+        elif variant or check or wave or ((device or option) and not loaded.has_gpu_code):
+            raise UserError(_refusal(artifact, loaded))
+        elif option and not device:
+            raise UserError("an --option is one of a device; give its --device, too")
+        elif device:
+            opened_gpu = open_gpu(device, **text_options(device, option or (), gpu=True))
         where = device or "processor"
 
         def progress(done: int, total: int) -> None:
@@ -125,7 +129,9 @@ def run_command(
         found: LayerCheck | None = None
         trusted = code_trust(trust_file=trust, report=_say)
         if check is None:
-            result = simulate(loaded, arrays, device=opened, trust=trusted, progress=progress)
+            result = simulate(
+                loaded, arrays, device=opened or opened_gpu, trust=trusted, progress=progress
+            )
         else:
             assert opened is not None, "an artifact without programs was refused"
             found = check_layers(
@@ -140,6 +146,19 @@ def run_command(
         _print(result, found)
     if found is not None and not found.passed:
         raise typer.Exit(1)
+
+
+def _refusal(path: Path, artifact: Artifact) -> str:
+    """What is said to options for an accelerator, of an artifact without programs."""
+    if artifact.has_gpu_code:
+        return (
+            f"{str(path)!r} is for GPUs, so a run must have no --variant, --check and --wave; "
+            "leave them out"
+        )
+    return (
+        f"{str(path)!r} is for processors alone, so a run must have no --device, --variant, "
+        "--option, --check and --wave; leave them out"
+    )
 
 
 def _say(sentence: str) -> None:

@@ -87,7 +87,7 @@ def share_of_macs(artifact: Artifact) -> float | None:
     where the number is not known of every node."""
     if _uncounted(artifact):
         return None
-    every = _macs(artifact, "accelerator", "host")
+    every = _macs(artifact, "accelerator", "host", "gpu")
     return _macs(artifact, "accelerator") / every if every else 1.0
 
 
@@ -103,9 +103,10 @@ def _uncounted(artifact: Artifact) -> list[Placement]:
 def summary_lines(artifact: Artifact) -> list[str]:
     """How much of the model runs on the accelerator, in how many launches, and why not all."""
     if not artifact.launches:
-        macs, uncounted = _macs(artifact, "host"), _uncounted(artifact)
+        macs, uncounted = _macs(artifact, "host", "gpu"), _uncounted(artifact)
         more = f", and those of {_nodes(uncounted)}: how many they are is not known"
-        return [f"{macs:,} multiply-accumulates on the processor{more if uncounted else ''}"]
+        where = "GPU" if artifact.has_gpu_code else "processor"
+        return [f"{macs:,} multiply-accumulates on the {where}{more if uncounted else ''}"]
     layers, launches = len(artifact.layers), len(artifact.launches)
     where = (
         f"on the accelerator, {'one layer' if layers == 1 else f'{layers} layers'} in "

@@ -1,11 +1,13 @@
-"""What of the host's parts is compiled: a few lines for each part, and plain data."""
+"""What of the parts of host and GPU is compiled: a few lines for each part, and plain data."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnx import ModelProto
 
 from daedal.artifact.artifact import Artifact, HostPart
+from daedal.artifact.gpu_code import GpuCode
 
 __all__ = ["code_json", "code_lines"]
 
@@ -16,44 +18,55 @@ def code_lines(artifact: Artifact) -> list[str]:
     lines = []
     for number, part in enumerate(artifact.parts):
         if isinstance(part, HostPart) and part.model:
-            lines += _part_lines(f"part {number}, on the host", code_json(part))
+            where = "the host" if part.gpu is None else "the GPU"
+            lines += _part_lines(f"part {number}, on {where}", code_json(part))
     return lines
 
 
 def code_json(part: HostPart) -> dict[str, Any]:
-    """Nodes of the part's ONNX model by what becomes of them, and the code's size by level.
+    """Nodes of the part's ONNX model by what becomes of them, and the code's size by level and by
+    architecture of GPUs.
 
     A node that needs no code of its own, for it is constant or only gives a tensor another shape,
-    counts as compiled.
+    counts as compiled. A part with code for GPUs counts as that code has it.
     """
     operators = Counter(_operators(part.model))
-    if part.code is None:
+    code = part.code if part.gpu is None else part.gpu.host
+    if code is None:
         interpreted = [
             {"op": op, "reason": "the part is not compiled", "nodes": count}
             for op, count in sorted(operators.items())
         ]
         return {"compiled": {}, "interpreted": interpreted, "levels": {}}
-    reasons = Counter((item.op, item.reason) for item in part.code.interpreted)
-    left = Counter(item.op for item in part.code.interpreted)
+    reasons = Counter((item.op, item.reason) for item in code.interpreted)
+    left = Counter(item.op for item in code.interpreted)
     return {
         "compiled": dict(sorted((operators - left).items())),
         "interpreted": [
             {"op": op, "reason": reason, "nodes": count}
             for (op, reason), count in sorted(reasons.items())
         ],
-        "levels": {
-            level: sum(map(len, objects)) for level, objects in sorted(part.code.objects.items())
-        },
-        "calls": len(part.code.calls),
-        "constant_bytes": len(part.code.constants),
-        "memory_bytes": part.code.memory_bytes,
+        "levels": _sizes({} if part.code is None else part.code.objects),
+        "calls": len(code.calls),
+        "constant_bytes": len(code.constants),
+        "memory_bytes": code.memory_bytes,
+        **({} if part.gpu is None else _gpu_json(part.gpu)),
     }
+
+
+def _gpu_json(code: GpuCode) -> dict[str, Any]:
+    return {"architectures": _sizes(code.images), "kernels": len(code.kernels)}
+
+
+def _sizes(files: Mapping[str, Sequence[bytes]]) -> dict[str, int]:
+    return {name: sum(map(len, files[name])) for name in sorted(files)}
 
 
 def _part_lines(what: str, found: dict[str, Any]) -> list[str]:
     compiled = sum(found["compiled"].values())
     interpreted = sum(item["nodes"] for item in found["interpreted"])
-    levels = f" for {', '.join(found['levels'])}" if found["levels"] else ""
+    targets = [*found.get("architectures", ()), *found["levels"]]
+    levels = f" for {', '.join(targets)}" if targets else ""
     lines = [f"{what}: {_nodes(compiled)} compiled{levels}, {interpreted} interpreted"]
     for item in found["interpreted"]:
         lines.append(f"interpreted: {item['op']} ({_nodes(item['nodes'])}): {item['reason']}")

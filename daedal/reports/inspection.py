@@ -60,7 +60,7 @@ def _part_json(part: LaunchReport | HostReport | TargetReport) -> dict[str, Any]
 
 def _host_json(part: HostReport) -> dict[str, Any]:
     return {
-        "kind": "host",
+        "kind": "host" if part.host.gpu is None else "gpu",
         "seconds": part.seconds,
         "steps": [{"op": node.op, "name": node.name} for node in part.host.nodes],
         "code": code_json(part.host),
@@ -107,7 +107,7 @@ def print_inspection(console: Console, report: Inspection) -> None:
         variant = artifact.variant
         console.print(f"variant {escape(variant.name)} ({variant.fingerprint})")
     else:
-        console.print("for processors alone")
+        console.print("for GPUs" if artifact.has_gpu_code else "for processors alone")
     for kind, values in (("input", artifact.inputs), ("output", artifact.outputs)):
         for item in values:
             console.print(escape(f"{kind} {item.name}: {_extents(item.shape)}"))
@@ -136,7 +136,8 @@ def _parts_table(report: Inspection) -> Table:
         share = _share(part.seconds, report.seconds)
         if isinstance(part, HostReport):
             steps = f"{len(part.host.nodes)}"
-            table.add_row("host", "", "", steps, "", "", "", "", "", _time(part.seconds), share)
+            where = "host" if part.host.gpu is None else "gpu"
+            table.add_row(where, "", "", steps, "", "", "", "", "", _time(part.seconds), share)
             continue
         if isinstance(part, TargetReport):
             own = part.part

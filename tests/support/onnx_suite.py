@@ -17,6 +17,7 @@ from onnx.backend.test.runner import Runner
 
 import daedal.backend
 from daedal.onnxruntime_session import open_session
+from daedal.runtime.gpu_device import GpuDevice
 
 __all__ = ["AS_ONNXRUNTIME", "Case", "cases", "results_of_onnxruntime", "where"]
 
@@ -38,8 +39,11 @@ class Case:
     name: str
     _case: Any
 
-    def run(self) -> daedal.backend.Prepared:
-        """Compile and run it. Raises AssertionError where results differ, and what else fails."""
+    def run(self, gpu: GpuDevice | None = None) -> daedal.backend.Prepared:
+        """Compile and run it, on a GPU if one is given.
+
+        Raises AssertionError where results differ, and what else fails.
+        """
         case = self._case
         if case.model is not None:
             model, data = case.model, case.data_sets
@@ -47,7 +51,8 @@ class Case:
             folder = Path(case.model_dir)
             model = onnx.load(folder / "model.onnx")
             data = [_data_set(item, model.graph) for item in sorted(folder.glob("test_data_set_*"))]
-        prepared = daedal.backend.prepare(model)
+        onnx.checker.check_model(model)
+        prepared = daedal.backend.Prepared(model, gpu)
         for inputs, outputs in data:
             operands = [_array(item) for item in inputs]
             found = prepared.run(operands)

@@ -193,7 +193,7 @@ def test_commands_of_an_accelerator(run: Run, folder: Path, command: tuple[str, 
     ("options", "sentence"),
     [
         (("--target", "cpu", "-v", "vta"), "a target must be given once"),
-        (("--target", "gpu"), "'gpu'"),
+        (("--target", "tpu"), "'tpu'"),
         (("--target", "cpu", "--from", "conv0_q"), "target 'cpu' takes whole models"),
         (("--target", "cpu", "--all-on-accelerator"), "target 'cpu' has none"),
         (("--target", "cpu", "--cpu-level", "x86"), "must be one of x86-64, x86-64-v3"),

@@ -1,0 +1,54 @@
+"""`build_gpu_code`: a checked ONNX model becomes a `GpuCode`."""
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+
+from daedal.artifact.gpu_code import GpuCode
+from daedal.common.errors import ModelError
+from daedal.compiler.cpu.importer import import_model
+from daedal.compiler.cpu.steps import program_code
+from daedal.compiler.gpu.architectures import gpu_architectures
+from daedal.compiler.gpu.functions import GpuFunctions
+from daedal.compiler.gpu.images import gpu_images
+from daedal.native.cache import ObjectCache
+
+__all__ = ["build_gpu_code"]
+
+
+def build_gpu_code(
+    model: onnx.ModelProto,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    architectures: Sequence[str] = (),
+    cache: ObjectCache | None = None,
+    checked: bool = False,
+) -> GpuCode:
+    """Compile a model for GPUs.
+
+    Parameters
+    ----------
+    model : checked; a symbolic first dimension of an input is 1.
+    shapes : of inputs, where the model leaves them open.
+    architectures : as `gpu_architectures` takes them; none: all that can be made here.
+    cache : keeps images; by default, the user's.
+    checked : whether kernels announce their accesses to the emulator's detectors, for tests: slow.
+
+    Raises
+    ------
+    ModelError
+        For a damaged model, for shapes that contradict it, and for formulas that GPUs have no code
+        for or that nest too deeply.
+    """
+    chosen = gpu_architectures(architectures)
+    functions = GpuFunctions(checked=checked)
+    try:
+        host = program_code(import_model(model, shapes), functions)
+    except RecursionError as error:
+        raise ModelError(
+            "formulas of compiled code must not nest too deeply, and a node of this model has one "
+            "that does; give it fewer operands"
+        ) from error
+    kept = cache or ObjectCache()
+    images = {name: gpu_images(functions.texts, name, kept) for name in chosen}
+    return GpuCode(host, functions.kernels, images)

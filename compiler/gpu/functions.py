@@ -1,0 +1,70 @@
+"""`GpuFunctions`: the kernels of a GPU; kernels of equal structure are one."""
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import replace
+
+from daedal.artifact.gpu_code import GpuKernel
+from daedal.compiler import te
+from daedal.compiler.codegen.gpu.kernel import kernel_text
+from daedal.compiler.codegen.gpu.kernel_text import KernelText
+from daedal.compiler.cpu.frame import Frame
+from daedal.compiler.cpu.kernel import Kernel
+from daedal.compiler.cpu.steps import Function
+from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
+from daedal.compiler.tir.expr import Buffer
+
+__all__ = ["GpuFunctions"]
+
+
+class GpuFunctions:
+    """Kernels, each scheduled and written once for all architectures.
+
+    Parameters
+    ----------
+    checked : whether accesses are announced to the emulator's detectors.
+
+    Raises UnsupportedError for a kernel that GPUs have no code for.
+    """
+
+    takes_copies = False
+
+    def __init__(self, *, checked: bool) -> None:
+        self._checked = checked
+        self._functions: dict[str, Function] = {}
+        self._texts: dict[str, KernelText] = {}
+
+    @property
+    def texts(self) -> tuple[KernelText, ...]:
+        """Of all kernels, each once."""
+        return tuple(self._texts.values())
+
+    @property
+    def kernels(self) -> tuple[GpuKernel, ...]:
+        """How each of `texts` is launched."""
+        return tuple(
+            GpuKernel(item.symbol, item.grid, item.block, item.shared_bytes) for item in self.texts
+        )
+
+    def of(self, kernel: Kernel, _constants: Collection[Buffer] = ()) -> Function:
+        """The function of a kernel. Constants keep their layout."""
+        if kernel.key not in self._functions:
+            self._functions[kernel.key] = self._written(kernel)
+        return self._functions[kernel.key]
+
+    def border(self, frame: Frame, dtype: str) -> Function:
+        """Never asked for: no kernel stores inside pads."""
+        raise AssertionError(f"a border of {frame} of {dtype}")
+
+    def placed(self, frame: Frame, dtype: str) -> Function:
+        """The function that copies a tensor into `frame`."""
+        source = te.placeholder(frame.inner, dtype, "x0")
+        result = te.compute(frame.inner, lambda *i: source[i], "y")
+        return self.of(Kernel((source,), result, frame=frame))
+
+    def _written(self, kernel: Kernel) -> Function:
+        text = kernel_text(gpu_kernel_function(kernel), "", checked=self._checked)
+        launch = f"{text.grid} {text.block} {text.shared_bytes}\n{text.text}"
+        symbol = f"k{hashlib.sha256(launch.encode()).hexdigest()[:16]}"
+        self._texts[symbol] = replace(text, symbol=symbol)
+        return Function(symbol)

@@ -1,0 +1,117 @@
+"""Models as kernels: which there are, what they are called with, and what is refused."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from daedal.artifact.gpu_code_file import gpu_from_json, gpu_json, gpu_members
+from daedal.artifact.host_code import CodeCall, InterpretedNode
+from daedal.artifact.object_file import read_symbols
+from daedal.common.errors import ModelError, UserError
+from daedal.compiler.gpu.architectures import gpu_architectures
+from daedal.compiler.gpu.build import build_gpu_code
+from daedal.compiler.gpu.functions import GpuFunctions
+from daedal.native.cache import ObjectCache
+from daedal.native.levels import host_level
+from tests.support.host_models import small_floats
+
+EMULATED = f"emulated-{host_level()}"
+SHAPE = (4, 6)
+
+
+def model(nodes: list[onnx.NodeProto], **constants: np.ndarray) -> onnx.ModelProto:
+    """From x to y."""
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in "xy")
+    y.type.tensor_type.ClearField("shape")
+    values = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "small", [x], [y], values)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def test_a_model_becomes_kernels_that_a_file_can_hold() -> None:
+    code = build_gpu_code(onnx.ModelProto.FromString(small_floats()))
+    assert gpu_from_json(gpu_json(code), gpu_members(code)) == code
+    kinds = [type(step) for step in code.host.steps]
+    assert kinds == [InterpretedNode, CodeCall] and code.host.objects == {}
+    (kernel,) = code.kernels
+    assert kernel.grid == (1, 1, 1) and kernel.block[0] >= 6
+    (call,) = code.host.calls
+    assert call.symbol == kernel.symbol and len(call.buffers) == 4  # x, w, b, y
+    (image,) = code.images[EMULATED]
+    assert read_symbols(image).defined == {kernel.symbol}
+
+
+def test_kernels_of_equal_structure_are_one() -> None:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("MatMul", ["a", "v"], ["y"]),
+    ]
+    weights = {name: np.eye(6, dtype=np.float32) * 2 for name in "wv"}
+    code = build_gpu_code(model(nodes, **weights))
+    assert len(code.kernels) == len(code.images[EMULATED]) == 1
+    first, second = code.host.calls
+    assert first.symbol == second.symbol and first.buffers != second.buffers
+
+
+def test_a_kernel_joins_each_tensor() -> None:
+    names = ["x", "a"] * 5
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Concat", names, ["y"], axis=1),
+    ]
+    code = build_gpu_code(model(nodes))
+    assert all(isinstance(step, CodeCall) for step in code.host.steps)
+    assert len(code.host.calls) == 1 + len(names)
+    result = code.host.names["y"]
+    assert code.host.buffers[result].shape == (4, 60)
+    assert [call.buffers[-1] for call in code.host.calls[1:]] == [result] * len(names)
+
+
+def test_maps_with_pads_need_no_border() -> None:
+    """A kernel of its own for the pads would be a launch more."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Pad", ["a", "pads"], ["b"]),
+        helper.make_node("Softmax", ["b"], ["y"]),
+    ]
+    code = build_gpu_code(model(nodes, pads=np.array([1, 1, 1, 1])))
+    results = [call.buffers[-1] for call in code.host.calls]
+    assert len(set(results)) == len(results)
+
+
+def test_the_checked_form_announces_accesses() -> None:
+    code = build_gpu_code(onnx.ModelProto.FromString(small_floats()), checked=True)
+    (image,) = code.images[EMULATED]
+    assert {"gpu.read", "gpu.write"} <= read_symbols(image).undefined
+    plain = build_gpu_code(onnx.ModelProto.FromString(small_floats()))
+    assert code.kernels != plain.kernels
+
+
+def test_images_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = ObjectCache(tmp_path)
+    made = onnx.ModelProto.FromString(small_floats())
+    first = build_gpu_code(made, cache=cache)
+    monkeypatch.setattr("daedal.compiler.gpu.images.compile_text", lambda *_: pytest.fail())
+    assert build_gpu_code(made, cache=cache) == first
+
+
+def test_architectures() -> None:
+    assert EMULATED in gpu_architectures()
+    assert gpu_architectures(["emulated", EMULATED]) == (EMULATED,)
+    for name in ("sm_20", "", "emulated-x"):
+        with pytest.raises(UserError) as error:
+            gpu_architectures([name])
+        known = "an architecture of a GPU must be one of emulated"
+        assert str(error.value).startswith(known) and str(error.value).endswith(f", not {name!r}")
+
+
+def test_formulas_that_nest_too_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deep(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(GpuFunctions, "of", deep)
+    with pytest.raises(ModelError, match="must not nest too deeply"):
+        build_gpu_code(onnx.ModelProto.FromString(small_floats()))
