@@ -6,7 +6,6 @@ import numpy as np
 import onnx
 
 from daedal.compiler import te
-from daedal.compiler.codegen.llvm.support import check_code
 from daedal.compiler.cpu.program import OWN, Computed, Joined, TensorProgram, View
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
@@ -40,10 +39,18 @@ class GraphTensors:
     program : what is added to.
     number : gives a number that no other tensor has.
     factors : how the processors multiply 8-bit integers.
+    check : raises UnsupportedError for a tensor whose formula has no code.
     """
 
-    def __init__(self, program: TensorProgram, number: Callable[[], int], factors: Factors) -> None:
+    def __init__(
+        self,
+        program: TensorProgram,
+        number: Callable[[], int],
+        factors: Factors,
+        check: Callable[[te.Tensor], None],
+    ) -> None:
         self.factors = factors
+        self._check = check
         self._program = program
         self._number = number
         self._maps: dict[str, Map] = {}
@@ -81,7 +88,7 @@ class GraphTensors:
 
     def _add_tensor(self, name: str, tensor: te.Tensor, shape: Sequence[int]) -> None:
         for item in topological([tensor], self._program.tensors.values()):
-            check_code(item)
+            self._check(item)
         self._define(name, tensor, shape)
 
     def plain(self, name: str) -> te.Tensor:

@@ -6,7 +6,7 @@ Nodes of constants are evaluated.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any
 
@@ -63,16 +63,18 @@ def import_model(
     shapes: Mapping[str, Sequence[int]] | None = None,
     factors: Factors = PAIRS,
     imported: Graph | None = None,
+    check: Callable[[te.Tensor], None] = check_code,
 ) -> TensorProgram:
     """The tensor expressions of a model, whose inputs have `shapes` where the model says none, for
     processors that multiply 8-bit integers as `factors` says.
 
-    `imported` is the model as a graph, where it was made from one.
+    `imported` is the model as a graph, where it was made from one. `check` raises UnsupportedError
+    for a tensor whose formula has no code; its node is interpreted.
 
     Raises ModelError for a damaged model, and for shapes that contradict it.
     """
     bound = bind_shapes(model, shapes or {}, empty=True)
-    importer = _Importer(bound, factors)
+    importer = _Importer(bound, factors, check)
     graph = processor_graph(bound, imported)
     if graph is None:
         importer.add(bound.graph.node)
@@ -106,7 +108,9 @@ def _value(tensor: onnx.TensorProto) -> Array:
 
 
 class _Importer:
-    def __init__(self, model: onnx.ModelProto, factors: Factors) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, factors: Factors, check: Callable[[te.Tensor], None]
+    ) -> None:
         graph = model.graph
         opsets = tuple((item.domain, item.version) for item in model.opset_import)
         given = {item.name for item in graph.initializer}
@@ -117,7 +121,8 @@ class _Importer:
         )
         self._types = Types(model)
         self._numbers = 0
-        self._maps = GraphTensors(self.program, self._next, factors)
+        self._check = check
+        self._maps = GraphTensors(self.program, self._next, factors, check)
         for item in graph.initializer:
             self._add_constant(item.name, _value(item))
         for name in self.program.inputs:
@@ -305,7 +310,7 @@ class _Importer:
         known = {operand.tensor for operand in operands if operand is not None}
         empty = {item.tensor for item in operands if item is not None and 0 in item.shape}
         for tensor in topological(tensors, known):
-            check_code(tensor)
+            self._check(tensor)
             if tensor.value is not None and any(x.buffer in empty for x in loads(tensor.value)):
                 raise ModelError("operands that are read must have elements; it is interpreted")
         for tensor, value in tables.items():

@@ -11,6 +11,7 @@ from daedal.compiler.cpu.steps import program_code
 from daedal.compiler.gpu.architectures import gpu_architectures
 from daedal.compiler.gpu.functions import GpuFunctions
 from daedal.compiler.gpu.images import gpu_images
+from daedal.compiler.gpu.support import check_gpu_code
 from daedal.native.cache import ObjectCache
 
 __all__ = ["build_gpu_code"]
@@ -37,13 +38,13 @@ def build_gpu_code(
     Raises
     ------
     ModelError
-        For a damaged model, for shapes that contradict it, and for formulas that GPUs have no code
-        for or that nest too deeply.
+        For a damaged model, for shapes that contradict it, for formulas that nest too deeply, and
+        for a kernel that GPUs have no code for. Nodes without code for GPUs are interpreted.
     """
     chosen = gpu_architectures(architectures)
     functions = GpuFunctions(checked=checked)
     try:
-        host = program_code(import_model(model, shapes), functions)
+        host = program_code(import_model(model, shapes, check=check_gpu_code), functions)
     except RecursionError as error:
         raise ModelError(
             "formulas of compiled code must not nest too deeply, and a node of this model has one "

@@ -1,5 +1,6 @@
 """Models as kernels: which there are, what they are called with, and what is refused."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +116,18 @@ def test_formulas_that_nest_too_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GpuFunctions, "of", deep)
     with pytest.raises(ModelError, match="must not nest too deeply"):
         build_gpu_code(onnx.ModelProto.FromString(small_floats()))
+
+
+@pytest.mark.parametrize(("name", "is_compiled"), [("Sqrt", True), ("Exp", False)])
+def test_functions_of_float64_are_interpreted(name: str, is_compiled: bool) -> None:
+    """GPUs compute few."""
+    nodes = [
+        helper.make_node("Cast", ["x"], ["a"], to=TensorProto.DOUBLE),
+        helper.make_node(name, ["a"], ["y"]),
+    ]
+    made = model(nodes)
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    reasons = [item.reason for item in build_gpu_code(made).host.interpreted]
+    sentence = "functions of float64 on a GPU must be abs, ceil, .*, not 'exp'; it is interpreted"
+    assert len(reasons) == (not is_compiled)
+    assert all(re.fullmatch(sentence, reason) for reason in reasons)
