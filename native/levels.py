@@ -10,7 +10,7 @@ from collections.abc import Collection
 from daedal.common.errors import UserError
 from daedal.native.cpu import Cpu, host_cpu
 
-__all__ = ["LEVELS", "VNNI", "host_level", "level_cpu", "level_to_run"]
+__all__ = ["LEVELS", "VNNI", "host_level", "level_cpu", "level_to_run", "levels_to_run"]
 
 _V3 = frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"])
 _V4 = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
@@ -38,15 +38,20 @@ def level_cpu(level: str) -> Cpu:
     return Cpu(triple, name, LEVELS[level])
 
 
-def level_to_run(found: Collection[str]) -> str | None:
-    """The best of some levels that this processor has, or None where it has none of them."""
+def levels_to_run() -> tuple[str, ...]:
+    """All levels that this processor has, the best first."""
     host = host_cpu()
     machine = host.triple.split("-", 1)[0]
-    for level, needed in LEVELS.items():
-        fits = level_cpu(level).triple.startswith(machine) and needed <= host.features
-        if fits and level in found:
-            return level
-    return None
+    return tuple(
+        level
+        for level, needed in LEVELS.items()
+        if level_cpu(level).triple.startswith(machine) and needed <= host.features
+    )
+
+
+def level_to_run(found: Collection[str]) -> str | None:
+    """The best of some levels that this processor has, or None where it has none of them."""
+    return next((level for level in levels_to_run() if level in found), None)
 
 
 def host_level() -> str:

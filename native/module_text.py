@@ -1,13 +1,16 @@
 """A kernel, all that it calls and its entry from Python, as one module of LLVM's text."""
 
+from collections.abc import Sequence
+
 from daedal.native.calls import kernel_symbol
+from daedal.native.intrinsic import Intrinsic
 from daedal.native.metadata import AliasClasses
 from daedal.native.record import BOOL, RecordType
 from daedal.native.scope import KernelLike, reachable
 from daedal.native.statements import function_definition
 from daedal.native.types import ArrayType, Kind
 
-__all__ = ["ENTRY", "HEADER_SLOTS", "module_text"]
+__all__ = ["ENTRY", "HEADER_SLOTS", "library_text", "module_text"]
 
 ENTRY = "daedal_entry"
 """Symbol of the entry: it takes the address of an argument block."""
@@ -27,15 +30,30 @@ _DECLARATIONS = (
 
 def module_text(kernel: KernelLike, *, checked: bool) -> str:
     """The whole module. Raises KernelError for what the language has not."""
-    kernels, intrinsics = reachable(kernel)
+    return library_text([kernel], _entry(kernel, checked), checked=checked)
+
+
+def library_text(roots: Sequence[KernelLike], text: str, *, checked: bool) -> str:
+    """A module of kernels, of all that they call, and of LLVM's text that calls them.
+
+    `text` knows them by `calls.kernel_symbol`, and has each declaration on a line of its own.
+    Raises KernelError for what the language has not.
+    """
+    kernels: list[KernelLike] = []
+    intrinsics: list[Intrinsic] = []
+    for root in roots:
+        own_kernels, own_intrinsics = reachable(root)
+        kernels += [item for item in own_kernels if not any(item is known for known in kernels)]
+        intrinsics += [
+            item for item in own_intrinsics if not any(item is known for known in intrinsics)
+        ]
     classes = AliasClasses()
     parts = [function_definition(item, kernels, classes, checked=checked) for item in kernels]
     declarations = dict.fromkeys(_DECLARATIONS)
-    for function in intrinsics:
-        lines = function.definition().splitlines()
+    for part in [*(function.definition() for function in intrinsics), text]:
+        lines = part.splitlines()
         declarations |= dict.fromkeys(line for line in lines if line.startswith("declare "))
         parts.append("\n".join(line for line in lines if not line.startswith("declare ")))
-    parts.append(_entry(kernel, checked))
     attributes = 'attributes #0 = { nounwind "prefer-vector-width"="512" }'
     return "\n\n".join([*declarations, *parts, attributes, classes.definitions()]) + "\n"
 

@@ -1,0 +1,41 @@
+"""`failure_sentence`: why a launch ended early."""
+
+from daedal.sim.gpu.launch import Launch
+from daedal.sim.gpu.reports import Failure, Site, place_text, site_text
+
+__all__ = ["failure_sentence"]
+
+
+def failure_sentence(launch: Launch, symbol: str, reach: int) -> str:
+    """One sentence about the launch of `symbol`; see `place_text` for `reach`."""
+    block = f"block {launch.block} of {symbol!r}"
+    thread = f"thread {launch.thread}"
+    place = place_text(launch.place, launch.shared, reach)
+    at = site_text(launch.site) if launch.failure in _AT_SITES else ""
+    match launch.failure:
+        case Failure.OUTSIDE:
+            return (
+                f"an access must stay inside the memory of its kernel, and {thread} of {block} "
+                f"accesses {launch.size} bytes from {place} at {at}"
+            )
+        case Failure.DIVERGED:
+            other = f"waits at {site_text(launch.other_site)}"
+            if launch.other_site == Site.ENDED:
+                other = "has ended"
+            return (
+                f"divergent barrier: all threads of a block must come to the same barrier, and in "
+                f"{block} {thread} waits at {at}, while thread {launch.other_thread} {other}"
+            )
+        case Failure.ENDLESS:
+            return (
+                f"the threads of a block must end after at most {launch.max_passes} barriers and "
+                f"operations of warps, and those of {block} do not"
+            )
+        case _:
+            return (
+                f"a thread must not need more memory for its variables than its stack has, and "
+                f"{thread} of {block} does; schedule smaller tiles"
+            )
+
+
+_AT_SITES = (Failure.OUTSIDE, Failure.DIVERGED)

@@ -1,0 +1,106 @@
+"""Memory by address, for kernels."""
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from daedal.native.intrinsic import intrinsic
+from daedal.native.types import i64
+
+__all__ = ["copy_bytes", "fill_words", "load_i32", "load_i64", "load_u16", "store_i32", "store_i64"]
+
+_Text = Callable[[Mapping[str, Any]], str]
+
+
+def _load(kind: str, widen: str) -> _Text:
+    value = f"  %value = {widen} {kind} %raw to i64\n" if widen else ""
+    return lambda _names: (
+        "define internal i64 @SELF(i64 %address) alwaysinline {\n"
+        "  %place = inttoptr i64 %address to ptr\n"
+        f"  %raw = load {kind}, ptr %place, align 1\n{value}"
+        f"  ret i64 {'%value' if widen else '%raw'}\n}}\n"
+    )
+
+
+def _store(kind: str) -> _Text:
+    narrow = f"  %raw = trunc i64 %value to {kind}\n" if kind != "i64" else ""
+    return lambda _names: (
+        "define internal void @SELF(i64 %address, i64 %value) alwaysinline {\n"
+        "  %place = inttoptr i64 %address to ptr\n"
+        f"{narrow}  store {kind} {'%raw' if narrow else '%value'}, ptr %place, align 1\n"
+        "  ret void\n}\n"
+    )
+
+
+def _copy(_names: Mapping[str, Any]) -> str:
+    return (
+        "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)\n"
+        "define internal void @SELF(i64 %to, i64 %source, i64 %size) alwaysinline {\n"
+        "  %target = inttoptr i64 %to to ptr\n"
+        "  %from = inttoptr i64 %source to ptr\n"
+        "  call void @llvm.memmove.p0.p0.i64(ptr %target, ptr %from, i64 %size, i1 false)\n"
+        "  ret void\n}\n"
+    )
+
+
+@intrinsic(_load("i16", "zext"))
+def load_u16(address: i64) -> i64:
+    """The two bytes there."""
+    return ctypes.c_uint16.from_address(address).value
+
+
+@intrinsic(_load("i32", "sext"))
+def load_i32(address: i64) -> i64:
+    """The four bytes there."""
+    return ctypes.c_int32.from_address(address).value
+
+
+@intrinsic(_load("i64", ""))
+def load_i64(address: i64) -> i64:
+    """The eight bytes there."""
+    return ctypes.c_int64.from_address(address).value
+
+
+@intrinsic(_store("i32"))
+def store_i32(address: i64, value: i64) -> None:
+    """Write four bytes."""
+    ctypes.c_int32.from_address(address).value = value
+
+
+@intrinsic(_store("i64"))
+def store_i64(address: i64, value: i64) -> None:
+    """Write eight bytes."""
+    ctypes.c_int64.from_address(address).value = value
+
+
+@intrinsic(_copy)
+def copy_bytes(to: i64, source: i64, size: i64) -> None:
+    """Copy `size` bytes."""
+    ctypes.memmove(to, source, size)
+
+
+def _fill(_names: Mapping[str, Any]) -> str:
+    return """define internal void @SELF(i64 %address, i64 %count, i64 %value) {
+entry:
+  %base = inttoptr i64 %address to ptr
+  %word = trunc i64 %value to i32
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %loop, label %done
+loop:
+  %number = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %place = getelementptr i32, ptr %base, i64 %number
+  store i32 %word, ptr %place, align 4
+  %next = add i64 %number, 1
+  %more = icmp slt i64 %next, %count
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+
+
+@intrinsic(_fill)
+def fill_words(address: i64, count: i64, value: i64) -> None:
+    """Write `count` times the same four bytes."""
+    for number in range(count):
+        ctypes.c_int32.from_address(address + 4 * number).value = value
