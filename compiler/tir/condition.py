@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from daedal.compiler.tir.expr import And, Compare, Expr, Var
+from daedal.compiler.tir.expr import And, Binary, Compare, Expr, IntImm, Var
 from daedal.compiler.tir.linear import Linear, linear, simplify
 
 __all__ = ["Condition", "bounds_where", "conjuncts", "entry_condition", "normal_condition"]
@@ -58,6 +58,8 @@ def bounds_where(
     >>> where = [normal_condition(i * 4 + j < 6, {i: 2, j: 4})]
     >>> bounds_where(linear(i * 8 + j * 2), {i: 2, j: 4}, where)
     (0, 10)
+    >>> bounds_where(linear((i * 4 + j) // 3), {i: 2, j: 4}, where)
+    (0, 1)
     """
     if not conditions:
         return form.bounds(extents)
@@ -81,8 +83,29 @@ def bounds_where(
             low, high = low + min(ends), high + max(ends)
             for term, _ in terms:
                 del rest[term]
-    natural = Linear(tuple(rest.items()), 0).bounds(extents)
-    return None if natural is None else (low + natural[0], high + natural[1])
+    for term, factor in rest.items():
+        found = _term_where(term, extents, conditions)
+        if found is None:
+            return None
+        ends = found[0] * factor, found[1] * factor
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _term_where(
+    term: Expr, extents: Mapping[Var, int], conditions: Sequence[Condition]
+) -> tuple[int, int] | None:
+    """`bounds_where` of one term: a quotient or remainder is as large as what is divided."""
+    match term:
+        case Binary("//" | "%" as op, a, IntImm(divisor)) if divisor > 0:
+            inside = bounds_where(linear(a), extents, conditions)
+            if inside is not None:
+                first, last = inside[0] // divisor, inside[1] // divisor
+                if op == "//":
+                    return first, last
+                if first == last:
+                    return inside[0] % divisor, inside[1] % divisor
+    return linear(term).bounds(extents)
 
 
 def _difference(condition: Expr, extents: Mapping[Var, int]) -> tuple[Linear, bool]:

@@ -2,7 +2,11 @@
 
 from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
-from daedal.compiler.ops.gpu.schedule import schedule_map, schedule_reduction
+from daedal.compiler.ops.cpu.merge import merged
+from daedal.compiler.ops.gpu.padded import padded, stored
+from daedal.compiler.ops.gpu.schedule import schedule_map, schedule_reduction, schedule_tiles
+from daedal.compiler.ops.gpu.tiles import choose_tiles, factors
+from daedal.compiler.tir.expr import Reduce
 from daedal.compiler.tir.stmt import PrimFunc
 
 __all__ = ["gpu_kernel_function"]
@@ -13,9 +17,29 @@ def gpu_kernel_function(kernel: Kernel) -> PrimFunc:
 
     Its parameters are the kernel's inputs, then its result.
     """
-    func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
-    if kernel.reduction is None:
-        func = schedule_map(func, kernel.result.name)
-    else:
-        func = schedule_reduction(func, kernel.reduction.name, kernel.result.name)
+    func = _scheduled(kernel)
     return func if kernel.frame is None else kernel.frame.placed(func)
+
+
+def _scheduled(kernel: Kernel) -> PrimFunc:
+    if kernel.reduction is None:
+        func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
+        return schedule_map(func, kernel.result.name)
+    result, reduction = merged(kernel.result, kernel.reduction)
+    assert reduction is not None
+    formula = reduction.value
+    assert isinstance(formula, Reduce)
+    tiles = None
+    if formula.op == "sum":
+        tiles = choose_tiles(formula.value, reduction.axes, formula.axes)
+    if tiles is None:
+        func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
+        return schedule_reduction(func, kernel.reduction.name, kernel.result.name)
+    shape = result.shape
+    result, reduction = padded(result, reduction, tiles)
+    operands = factors(formula.value)
+    assert operands is not None
+    func = te.create_prim_func(kernel.inputs, [result], "kernel")
+    names = [operand.buffer.name for operand in operands]
+    func = schedule_tiles(func, reduction.name, result.name, names, tiles)
+    return stored(func, shape)

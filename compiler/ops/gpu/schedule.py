@@ -1,9 +1,13 @@
-"""The rules for any kernel: one thread for each element of the result."""
+"""The rules: a thread for each element of the result, or a block of threads for a tile of it."""
 
-from daedal.compiler.schedule import LoopRef, Schedule
+import math
+from collections.abc import Sequence
+
+from daedal.compiler.ops.gpu.tiles import GpuTiles
+from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 
-__all__ = ["SCOPES", "THREADS", "schedule_map", "schedule_reduction"]
+__all__ = ["SCOPES", "THREADS", "schedule_map", "schedule_reduction", "schedule_tiles"]
 
 SCOPES = frozenset({"global", "shared", "fragment", "local"})
 """The memory scopes of a GPU: its memory, that of a block, the registers of a block's threads
@@ -16,7 +20,7 @@ THREADS = 256
 def schedule_map(func: PrimFunc, block: str) -> PrimFunc:
     """Elements without a reduction."""
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
-    bind_elements(schedule, schedule.get_loops(schedule.get_block(block)))
+    _bind_elements(schedule, schedule.get_loops(schedule.get_block(block)))
     return schedule.func
 
 
@@ -24,16 +28,84 @@ def schedule_reduction(func: PrimFunc, reduction: str, result: str) -> PrimFunc:
     """A reduction that each thread computes for one element, and what follows it."""
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
     source, target = schedule.get_block(reduction), schedule.get_block(result)
-    thread = bind_elements(schedule, schedule.get_loops(target))
+    thread = _bind_elements(schedule, schedule.get_loops(target))
     schedule.set_scope(source, 0, "local")
     schedule.compute_at(source, thread)
     return schedule.func
 
 
-def bind_elements(schedule: Schedule, loops: list[LoopRef]) -> LoopRef:
+def schedule_tiles(
+    func: PrimFunc, reduction: str, result: str, operands: Sequence[str], tiles: GpuTiles
+) -> PrimFunc:
+    """A reduction in tiles, whose `operands` are copied to shared memory, and what follows it."""
+    schedule = Schedule(func, scopes=SCOPES, trusted=True)
+    source, target = schedule.get_block(reduction), schedule.get_block(result)
+    block = _tile(schedule, schedule.get_loops(target), tiles)
+    schedule.set_scope(source, 0, "fragment")
+    schedule.compute_at(source, block)
+    loops = schedule.get_loops(source)[1:]
+    rank = len(tiles.threads)
+    spatial, reduced = loops[:rank], loops[rank:]
+    steps, inner = _split(schedule, reduced, tiles.depth)
+    threads, elements = _split(schedule, spatial, tiles.elements)
+    schedule.reorder(*steps, *threads, *inner, *elements)
+    step = schedule.fuse(*steps) if len(steps) > 1 else steps[0]
+    _bind_threads(schedule, threads)
+    copies = [schedule.cache_read(source, operand, "shared") for operand in operands]
+    for copy in copies:
+        schedule.compute_at(copy, step)
+    init = schedule.decompose_reduction(source, step)
+    for loop in elements:
+        schedule.unroll(loop)
+    _, first_thread, *first_elements = schedule.get_loops(init)
+    schedule.bind(first_thread, "thread.x")
+    for loop in first_elements:
+        schedule.unroll(loop)
+    count = math.prod(tiles.threads)
+    for copy in copies:
+        _copy_together(schedule, copy, count)
+    return schedule.func
+
+
+def _bind_elements(schedule: Schedule, loops: list[LoopRef]) -> LoopRef:
     """A thread for each iteration of nested loops; the loop of the threads."""
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     blocks, threads = schedule.split(fused, [None, THREADS])
     schedule.bind(blocks, "block.x")
     schedule.bind(threads, "thread.x")
     return threads
+
+
+def _tile(schedule: Schedule, loops: list[LoopRef], tiles: GpuTiles) -> LoopRef:
+    """Tiles of the loops that store the result; the loop of the blocks."""
+    blocks, inner = _split(schedule, loops, tiles.block)
+    threads, elements = _split(schedule, inner, tiles.elements)
+    schedule.reorder(*blocks, *threads, *elements)
+    block = schedule.fuse(*blocks) if len(blocks) > 1 else blocks[0]
+    schedule.bind(block, "block.x")
+    _bind_threads(schedule, threads)
+    for loop in elements:
+        schedule.unroll(loop)
+    return block
+
+
+def _split(
+    schedule: Schedule, loops: Sequence[LoopRef], sizes: Sequence[int]
+) -> tuple[list[LoopRef], list[LoopRef]]:
+    """Each loop as two, the inner one of its size."""
+    pairs = [schedule.split(loop, [None, size]) for loop, size in zip(loops, sizes, strict=True)]
+    return [outer for outer, _ in pairs], [inner for _, inner in pairs]
+
+
+def _bind_threads(schedule: Schedule, loops: Sequence[LoopRef]) -> None:
+    """The threads of a block for all iterations of nested loops."""
+    thread = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+    schedule.bind(thread, "thread.x")
+
+
+def _copy_together(schedule: Schedule, copy: BlockRef, threads: int) -> None:
+    """The elements of a copy in shared memory, neighbours by neighbouring threads."""
+    loops = schedule.get_loops(copy)[2:]
+    fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+    _, thread = schedule.split(fused, [None, threads])
+    schedule.bind(thread, "thread.x")

@@ -20,11 +20,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
+import numpy as np
+
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.lower.rebuild import flat_seq
 from daedal.compiler.tir.lower.threads import (
     Access,
+    Places,
     Threads,
     accesses,
     has_threads,
@@ -142,13 +145,28 @@ class _Barriers:
     def _meet(
         self, a: Access, b: Access, first: Mapping[Var, int], then: Mapping[Var, int]
     ) -> bool:
-        size = math.prod(a.buffer.shape)
-        one, other = a.owners(self._threads, first, size), b.owners(self._threads, then, size)
+        one, other = a.touched(self._threads, first), b.touched(self._threads, then)
         if one is None or other is None:
             return True
-        touched = (one[1] >= 0) & (other[1] >= 0)
-        alone = (one[0] == one[1]) & (other[0] == other[1]) & (one[0] == other[0])
+        low = np.minimum(one[0].min(axis=1), other[0].min(axis=1))
+        high = np.maximum(one[0].max(axis=1), other[0].max(axis=1))
+        shape = tuple((high - low + 1).tolist())
+        (first_a, last_a), (first_b, last_b) = (
+            _owners(np.ravel_multi_index(tuple(x[0] - low[:, None]), shape), x[1], shape)
+            for x in (one, other)
+        )
+        touched = (last_a >= 0) & (last_b >= 0)
+        alone = (first_a == last_a) & (first_b == last_b) & (first_a == first_b)
         return bool((touched & ~alone).any())
+
+
+def _owners(elements: Places, who: Places, shape: Sequence[int]) -> tuple[Places, Places]:
+    """The first and the last thread that touches each element, -1 where none does."""
+    size = math.prod(shape)
+    first, last = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
+    np.minimum.at(first, elements, who)
+    np.maximum.at(last, elements, who)
+    return first, last
 
 
 def _iterations(
@@ -181,8 +199,11 @@ def _pairs(
 
 
 def _cancels(a: Access, b: Access, var: Var) -> bool:
-    """Whether both places move alike with `var`, so that its value does not tell."""
+    """Whether both elements move alike with `var`, so that its value does not tell."""
     return all(
-        not any(term is not var and var in free_vars(term) for term, _ in item.place.terms)
-        for item in (a, b)
-    ) and a.place.coefficient(var) == b.place.coefficient(var)
+        one.coefficient(var) == other.coefficient(var)
+        and not any(
+            term is not var and var in free_vars(term) for term, _ in (*one.terms, *other.terms)
+        )
+        for one, other in zip(a.indices, b.indices, strict=True)
+    )

@@ -17,11 +17,20 @@ import numpy.typing as npt
 
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
-from daedal.compiler.tir.linear import Linear, element_number
+from daedal.compiler.tir.linear import Linear, linear
 from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, PrimFunc, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars, loads, walk
 
-__all__ = ["MAX_POINTS", "THREAD_AXES", "Access", "Threads", "accesses", "has_threads", "is_thread"]
+__all__ = [
+    "MAX_POINTS",
+    "THREAD_AXES",
+    "Access",
+    "Places",
+    "Threads",
+    "accesses",
+    "has_threads",
+    "is_thread",
+]
 
 THREAD_AXES = ("thread.x", "thread.y", "thread.z")
 """Neighbours along the first one are neighbours in a warp."""
@@ -96,42 +105,43 @@ class Access:
 
     Attributes
     ----------
-    place : the element's number in the buffer.
+    indices : of the element. A condition may keep those out that lie behind an end.
     loops : those around it whose iterations are looked at together, thread loops among them.
     carried : loops whose earlier iteration it is of; True: of any, False: of the one before.
     """
 
     buffer: Buffer
-    place: Linear
+    indices: tuple[Linear, ...]
     is_write: bool
     loops: tuple[For, ...]
     carried: tuple[tuple[Var, bool], ...] = ()
 
     @property
+    def variables(self) -> frozenset[Var]:
+        """Those of the indices."""
+        return frozenset(var for index in self.indices for var in free_vars(index.expr()))
+
+    @property
     def outer(self) -> frozenset[Var]:
-        """Variables of the place that are no loop's of `loops`."""
-        own = {loop.var for loop in self.loops}
-        return frozenset(free_vars(self.place.expr())) - own
+        """Variables of the indices that are no loop's of `loops`."""
+        return self.variables - {loop.var for loop in self.loops}
 
     def inside(self, loop: For) -> "Access":
         """The same for all iterations of a loop around it, after which it is seen."""
         carried = tuple(item for item in self.carried if item[0] is not loop.var)
         return replace(self, loops=(loop, *self.loops), carried=carried)
 
-    def owners(
-        self, threads: Threads, values: Mapping[Var, int], size: int
-    ) -> tuple[Places, Places] | None:
-        """The first and the last thread that touches each of `size` elements, -1 where none does,
-        with `values` of the outer variables.
+    def touched(self, threads: Threads, values: Mapping[Var, int]) -> tuple[Places, Places] | None:
+        """The indices of elements, a row for each dimension, and the thread that touches each, with
+        `values` of the outer variables.
 
         None where these are too many to be looked at, or not known before the run.
         """
-        if any(isinstance(node, Load) for node in walk(self.place.expr())):
+        if any(isinstance(node, Load) for item in self.indices for node in walk(item.expr())):
             return None
         bound = {loop.kind: loop for loop in self.loops if loop.kind in THREAD_AXES}
-        others = [loop for loop in self.loops if loop.kind not in THREAD_AXES]
-        used = free_vars(self.place.expr())
-        others = [loop for loop in others if loop.var in used]
+        used = self.variables
+        others = [x for x in self.loops if x.kind not in THREAD_AXES and x.var in used]
         if threads.count * math.prod(loop.extent for loop in others) > MAX_POINTS:
             return None
         runs = np.ones(threads.count, bool)
@@ -147,16 +157,13 @@ class Access:
             shape = [1] * rank
             shape[number + 1] = loop.extent
             env[loop.var] = np.arange(loop.extent, dtype=np.int64).reshape(shape)
-        places = np.asarray(evaluate(self.place.expr(), env, _no_load), np.int64)
-        full = np.broadcast_to(places, (len(numbers), *(loop.extent for loop in others)))
-        elements = full.reshape(len(numbers), -1)
-        inside = (elements >= 0) & (elements < size)  # a condition keeps other threads out
-        who = np.broadcast_to(numbers[:, None], elements.shape)[inside]
-        elements = elements[inside]
-        first, last = np.full(size, threads.count), np.full(size, -1)
-        np.minimum.at(first, elements, who)
-        np.maximum.at(last, elements, who)
-        return np.where(last < 0, -1, first), last
+        full = (len(numbers), *(loop.extent for loop in others))
+        rows = [
+            np.broadcast_to(np.asarray(evaluate(item.expr(), env, _no_load), np.int64), full)
+            for item in self.indices
+        ]
+        who = np.broadcast_to(numbers.reshape(-1, *[1] * (rank - 1)), full)
+        return np.stack([row.reshape(-1) for row in rows]), who.reshape(-1)
 
 
 def _no_load(load: Load, _indices: Any) -> Any:
@@ -183,10 +190,9 @@ def _accesses(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[Access]:
         case BufferStore(buffer, indices, value):
             for expr in (*indices, value):
                 yield from _reads(expr, loops)
-            yield Access(buffer, element_number(indices, buffer.shape), True, loops)
+            yield Access(buffer, tuple(map(linear, indices)), True, loops)
 
 
 def _reads(expr: Expr, loops: tuple[For, ...]) -> Iterator[Access]:
     for load in dict.fromkeys(loads(expr)):
-        place = element_number(load.indices, load.buffer.shape)
-        yield Access(load.buffer, place, False, loops)
+        yield Access(load.buffer, tuple(map(linear, load.indices)), False, loops)

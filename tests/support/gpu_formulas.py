@@ -1,0 +1,103 @@
+"""Kernels of many shapes, as fusion makes them, for tests of schedules for GPUs."""
+
+from collections.abc import Callable
+
+from daedal.compiler import te
+from daedal.compiler.cpu.kernel import Kernel
+from daedal.compiler.tir.expr import Axis, Expr
+
+__all__ = ["KERNELS"]
+
+
+def product(rows: int, columns: int, depth: int, dtype: str = "float32") -> Kernel:
+    """A matrix product with a bias."""
+    x = te.placeholder((rows, depth), dtype, "x0")
+    w = te.placeholder((depth, columns), dtype, "x1")
+    sums = "float32" if dtype == "float32" else "int32"
+    bias = te.placeholder((columns,), sums, "x2")
+    k = te.reduce_axis(depth, "k")
+    shape = (rows, columns)
+    r = te.compute(shape, lambda i, j: te.sum(x[i, k].astype(sums) * w[k, j].astype(sums), k), "r")
+    y = te.compute(shape, lambda i, j: r[i, j] + bias[j], "y")
+    return Kernel((x, w, bias), y, r)
+
+
+def batched(batch: int, rows: int, columns: int, depth: int) -> Kernel:
+    """Products of matrices, the second one transposed."""
+    x = te.placeholder((batch, rows, depth), "float32", "x0")
+    w = te.placeholder((batch, columns, depth), "float32", "x1")
+    k = te.reduce_axis(depth, "k")
+    shape = (batch, rows, columns)
+    r = te.compute(shape, lambda b, i, j: te.sum(x[b, i, k] * w[b, j, k], k), "r")
+    return Kernel((x, w), te.compute(shape, lambda *i: r[i] * 0.5, "y"), r)
+
+
+def convolution(channels: int, size: int, maps: int, kernel: int = 3, stride: int = 1) -> Kernel:
+    """A convolution of a square image with zeros around it, and Relu."""
+    x = te.placeholder((channels, size, size), "float32", "x0")
+    w = te.placeholder((maps, channels, kernel, kernel), "float32", "x1")
+    c, a, b = (
+        te.reduce_axis(n, name) for n, name in ((channels, "c"), (kernel, "a"), (kernel, "b"))
+    )
+    pad = kernel // 2
+    side = (size + 2 * pad - kernel) // stride + 1
+
+    def value(o: Axis, i: Axis, j: Axis) -> Expr:
+        element = x.padded(0)[c, i * stride + a - pad, j * stride + b - pad]
+        return te.sum(element * w[o, c, a, b], (c, a, b))
+
+    shape = (maps, side, side)
+    r = te.compute(shape, value, "r")
+    return Kernel((x, w), te.compute(shape, lambda *i: te.maximum(r[i], 0.0), "y"), r)
+
+
+def depthwise(channels: int, size: int) -> Kernel:
+    """Each channel with a kernel of its own: no product of rows and columns."""
+    x = te.placeholder((channels, size, size), "float32", "x0")
+    w = te.placeholder((channels, 3, 3), "float32", "x1")
+    a, b = te.reduce_axis(3, "a"), te.reduce_axis(3, "b")
+    shape = (channels, size - 2, size - 2)
+    r = te.compute(shape, lambda c, i, j: te.sum(x[c, i + a, j + b] * w[c, a, b], (a, b)), "r")
+    return Kernel((x, w), te.compute(shape, lambda *i: r[i], "y"), r)
+
+
+def reduced(rows: int, columns: int, op: str) -> Kernel:
+    """Rows reduced to one element each."""
+    x = te.placeholder((rows, columns), "float32", "x0")
+    k = te.reduce_axis(columns, "k")
+    function = getattr(te, op)
+    r = te.compute((rows,), lambda i: function(x[i, k], k), "r")
+    return Kernel((x,), te.compute((rows,), lambda i: r[i] + 1.0, "y"), r)
+
+
+def elementwise(*shape: int) -> Kernel:
+    """A sum with a function in it."""
+    x = te.placeholder(shape, "float32", "x0")
+    return Kernel((x,), te.compute(shape, lambda *i: te.maximum(x[i], 0.0) * 2.0 + 1.0, "y"))
+
+
+def transposed(rows: int, columns: int) -> Kernel:
+    """The other order of two axes."""
+    x = te.placeholder((rows, columns), "float32", "x0")
+    return Kernel((x,), te.compute((columns, rows), lambda i, j: x[j, i], "y"))
+
+
+KERNELS: dict[str, Callable[[], Kernel]] = {
+    "product": lambda: product(64, 64, 32),
+    "odd product": lambda: product(35, 18, 21),
+    "few rows": lambda: product(5, 35, 20),
+    "a row": lambda: product(1, 20, 15),
+    "product of 8 bits": lambda: product(17, 10, 20, "int8"),
+    "batched": lambda: batched(3, 7, 9, 10),
+    "convolution": lambda: convolution(4, 6, 8),
+    "odd convolution": lambda: convolution(3, 7, 5, stride=2),
+    "deep convolution": lambda: convolution(20, 5, 9),
+    "pointwise": lambda: convolution(6, 5, 9, kernel=1),
+    "depthwise": lambda: depthwise(3, 6),
+    "row sums": lambda: reduced(3, 70, "sum"),
+    "row maxima": lambda: reduced(3, 33, "max"),
+    "an element": lambda: elementwise(1),
+    "elementwise": lambda: elementwise(7, 111),
+    "transposed": lambda: transposed(33, 50),
+}
+"""By name."""
