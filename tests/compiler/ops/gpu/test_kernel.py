@@ -1,13 +1,15 @@
-"""Schedules for GPUs compute what the kernel's formulas say, in the interpreter."""
+"""Schedules for GPUs on the emulator compute what the kernel's formulas say, and race nowhere."""
+
+import re
 
 import numpy as np
 import pytest
 
+from daedal.common.errors import DeviceError
 from daedal.compiler import te
 from daedal.compiler.codegen.gpu.kernel import kernel_text
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
-from daedal.compiler.tir.interpreter import run
-from daedal.compiler.tir.lower import lower
+from tests.support.emulated import emulated, launched
 from tests.support.gpu_formulas import KERNELS
 from tests.support.tensor_programs import inputs_of
 
@@ -22,15 +24,18 @@ TILED = {
     "deep convolution",
     "pointwise",
 }
+SEEDS = (None, 0, 1, 2, 3)
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_schedule_computes_what_the_formulas_say(name: str) -> None:
     kernel = KERNELS[name]()
     inputs = inputs_of((list(kernel.inputs), []), np.random.default_rng(3))
-    (wanted,) = run(te.create_prim_func(kernel.inputs, [kernel.result], "k"), inputs).values()
-    (found,) = run(lower(gpu_kernel_function(kernel)), inputs).values()
-    np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
+    (wanted,) = te.evaluate_tensors([kernel.result], inputs)
+    func = gpu_kernel_function(kernel)
+    for seed in SEEDS:
+        (found,) = emulated(func, inputs, seed).values()
+        np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -40,3 +45,18 @@ def test_tiles_are_in_shared_memory(name: str) -> None:
     assert ("@gpu.barrier" in text.text) == (name in TILED)
     assert text.shared_bytes <= 48 << 10
     assert np.prod(text.block) <= 1024
+
+
+@pytest.mark.parametrize("name", sorted(TILED))
+def test_no_barrier_is_superfluous(name: str) -> None:
+    """Without any one of them, the emulator sees a race."""
+    kernel = KERNELS[name]()
+    inputs = inputs_of((list(kernel.inputs), []), np.random.default_rng(3))
+    func = gpu_kernel_function(kernel)
+    text = kernel_text(func, "k", checked=True)
+    barriers = re.findall(r"^ *call void @gpu\.barrier.*\n", text.text, re.MULTILINE)
+    assert barriers
+    for barrier in barriers:
+        fewer = type(text)(**{**vars(text), "text": text.text.replace(barrier, "")})
+        with pytest.raises(DeviceError, match="must be ordered by barriers"):
+            launched(fewer, func, inputs, 0)

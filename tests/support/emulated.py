@@ -1,0 +1,54 @@
+"""Scheduled functions on the emulated GPU, with its race detector."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.codegen.gpu.emulated import emulated_text
+from daedal.compiler.codegen.gpu.kernel import kernel_text
+from daedal.compiler.codegen.gpu.kernel_text import KernelText
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.native.cache import ObjectCache
+from daedal.native.codegen import compile_text
+from daedal.sim.gpu.emulator import EmulatedGpu
+
+__all__ = ["emulated", "launched"]
+
+SYMBOL = "kernel"
+
+
+@lru_cache(maxsize=8)
+def _object(text: str) -> bytes:
+    return ObjectCache().get(text, lambda: compile_text(text))
+
+
+def launched(
+    text: KernelText, func: PrimFunc, inputs: Mapping[str, npt.NDArray[Any]], seed: int | None
+) -> dict[str, npt.NDArray[Any]]:
+    """The outputs of `func`, whose checked kernel is `text`, from undefined memory."""
+    device = EmulatedGpu(races=True, seed=seed)
+    addresses = []
+    for buffer in func.params:
+        size = int(np.prod(buffer.shape)) * np.dtype(buffer.dtype).itemsize
+        addresses.append(device.allocate(size))
+        if buffer.name in inputs:
+            device.write(addresses[-1], np.ascontiguousarray(inputs[buffer.name]).tobytes())
+    loaded = device.load([_object(emulated_text(text))], [text.symbol])
+    device.launch(loaded, text.symbol, text.grid, text.block, text.shared_bytes, addresses)
+    found = {}
+    for buffer, address in zip(func.params, addresses, strict=True):
+        if buffer.name not in inputs:
+            count = int(np.prod(buffer.shape))
+            data = device.read(address, count * np.dtype(buffer.dtype).itemsize)
+            found[buffer.name] = np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
+    return found
+
+
+def emulated(
+    func: PrimFunc, inputs: Mapping[str, npt.NDArray[Any]], seed: int | None = None
+) -> dict[str, npt.NDArray[Any]]:
+    """The outputs of a scheduled function. Raises DeviceError where its threads race."""
+    return launched(kernel_text(func, SYMBOL, checked=True), func, inputs, seed)
