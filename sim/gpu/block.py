@@ -7,6 +7,7 @@ from daedal.artifact.gpu_code import Extents
 from daedal.common.errors import DeviceError
 from daedal.native.record import record_type
 from daedal.native.types import ArrayType
+from daedal.sim.gpu.copies import COPY_SLOTS, MAX_COPIES
 from daedal.sim.gpu.device_memory import DeviceMemory
 from daedal.sim.gpu.failure_text import failure_sentence
 from daedal.sim.gpu.launch import Launch
@@ -14,6 +15,7 @@ from daedal.sim.gpu.races import SHADOW_WORDS
 from daedal.sim.gpu.reports import KEPT, Column, Failure, Race, place_text
 from daedal.sim.gpu.scheduler import STACK_BYTES
 from daedal.sim.gpu.thread import ROW
+from daedal.sim.gpu.warps import WARP, M, N
 
 __all__ = ["MAX_SHARED_BYTES", "MAX_THREADS", "Block"]
 
@@ -107,8 +109,9 @@ class Block:
             size=0,
             num_races=0,
             found=np.zeros(KEPT * len(Column), np.int64),
-            copies=np.zeros(1, np.int64),
+            copies=np.zeros(MAX_THREADS * MAX_COPIES * COPY_SLOTS, np.int64),
             halves=np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32),
+            factors=np.zeros((M + N) * WARP, np.float64),
         )
 
     def prepare(

@@ -1,5 +1,6 @@
 """`failure_sentence`: why a launch ended early."""
 
+from daedal.sim.gpu.copies import MAX_COPIES
 from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.reports import Failure, Site, place_text, site_text
 
@@ -25,6 +26,32 @@ def failure_sentence(launch: Launch, symbol: str, reach: int) -> str:
             return (
                 f"divergent barrier: all threads of a block must come to the same barrier, and in "
                 f"{block} {thread} waits at {at}, while thread {launch.other_thread} {other}"
+            )
+        case Failure.WARP_DIVERGED:
+            return (
+                f"all threads of a warp must come to the same operation of the warp, and in "
+                f"{block} {thread} waits for one that thread {launch.other_thread} does not come to"
+            )
+        case Failure.WARP_PARTIAL:
+            return (
+                f"products of matrices and ldmatrix need warps of 32 threads, and that of {thread} "
+                f"of {block} has {launch.size}"
+            )
+        case Failure.COPIES:
+            return (
+                f"at most {MAX_COPIES} asynchronous copies of a thread may be under way, and "
+                f"{thread} of {block} begins another one; wait for some of them"
+            )
+        case Failure.COPY_SHAPE:
+            return (
+                "an asynchronous copy must have 4, 8 or 16 bytes, at addresses that are multiples "
+                f"of that, and that of {thread} of {block} to {place} has {launch.size} or other "
+                "addresses"
+            )
+        case Failure.ROW_ADDRESS:
+            return (
+                f"rows of ldmatrix must lie in shared memory, aligned to 16 bytes, and that of "
+                f"{thread} of {block} is at {place}"
             )
         case Failure.ENDLESS:
             return (

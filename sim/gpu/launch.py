@@ -1,7 +1,7 @@
 """`Launch`: the state of a launch, which the scheduler and the kernels' operations share."""
 
 from daedal.native.record import record
-from daedal.native.types import Array, f32, i8, i32, i64, u16
+from daedal.native.types import Array, f32, f64, i8, i32, i64, u16
 
 __all__ = ["Launch"]
 
@@ -31,6 +31,7 @@ class Launch:
     num_races, found : races so far, and the first ones as rows of `reports.Column`.
     copies : for each thread, asynchronous copies that have not landed.
     halves : the value of each float16 by its bits.
+    factors : the operands of a product of matrices.
     """
 
     threads: Array[i64]
@@ -78,3 +79,4 @@ class Launch:
     found: Array[i64]
     copies: Array[i64]
     halves: Array[f32]
+    factors: Array[f64]

@@ -1,17 +1,18 @@
 """The bodies of the operations that kernels call, as LLVM's text.
 
 Coordinates and addresses are read from the thread's row; what waits says so in it, and goes to the
-scheduler; accesses are calls of `races.access`.
+scheduler; accesses and asynchronous copies are calls of kernels (`races`, `copies`).
 """
 
 from daedal.native.calls import kernel_symbol
 from daedal.native.kernel import Kernel
+from daedal.sim.gpu.copies import begin_copy, wait_for_copies
 from daedal.sim.gpu.races import access
-from daedal.sim.gpu.thread import Slot, State
+from daedal.sim.gpu.thread import ARGUMENT_WORDS, RESULT_WORD, Slot, State, Waiting
 
 __all__ = ["ROOTS", "operations_text"]
 
-ROOTS: tuple[Kernel, ...] = (access,)
+ROOTS: tuple[Kernel, ...] = (access, begin_copy, wait_for_copies)
 """Kernels that operations call."""
 
 _COORDINATES = {
@@ -90,6 +91,84 @@ def _access(name: str, is_write: bool) -> str:
     )
 
 
+def _copies() -> str:
+    given = ", i64 %target, i64 %source, i64 %size, i64 %valid"
+    return (
+        "define void @gpu.copy(\n"
+        "    ptr %gpu, ptr addrspace(3) %to, ptr %from, i32 %bytes, i32 %valid_bytes) {\n"
+        "  %target = ptrtoint ptr addrspace(3) %to to i64\n"
+        "  %source = ptrtoint ptr %from to i64\n"
+        "  %size = sext i32 %bytes to i64\n"
+        "  %valid = sext i32 %valid_bytes to i64\n"
+        f"{checked_call(begin_copy, given)}"
+        "  ret void\n}\n"
+        f"define void @gpu.commit(ptr %gpu) {{\n{_field(Slot.GROUPS)}"
+        "  %more = add i64 %groups, 1\n"
+        "  store i64 %more, ptr %groups.at, align 8\n"
+        "  ret void\n}\n"
+        "define void @gpu.wait(ptr %gpu, i32 %newest) {\n"
+        f"{_field(Slot.LAUNCH, 'ptr')}{_field(Slot.NUMBER)}"
+        "  %wide = sext i32 %newest to i64\n"
+        f"  call void {kernel_symbol(wait_for_copies)}(ptr %launch, i64 %number, i64 %wide)\n"
+        "  ret void\n}\n"
+    )
+
+
+_FOUR_I32 = "{i32, i32, i32, i32}"
+_FOUR_FLOATS = "{float, float, float, float}"
+_FACTORS = "i32 " * 6
+
+_OF_WARPS = {
+    Waiting.SHUFFLE_XOR: ("shuffle.xor.f32", "float i32", "float"),
+    Waiting.LDMATRIX: ("ldmatrix.x4", "shared", _FOUR_I32),
+    Waiting.LDMATRIX_TRANS: ("ldmatrix.x4.trans", "shared", _FOUR_I32),
+    Waiting.MMA_F16: ("mma.m16n8k16.f16", _FACTORS + "float " * 4, _FOUR_FLOATS),
+    Waiting.MMA_BF16: ("mma.m16n8k16.bf16", _FACTORS + "float " * 4, _FOUR_FLOATS),
+    Waiting.MMA_S8: ("mma.m16n8k32.s8", _FACTORS + "i32 " * 4, _FOUR_I32),
+}
+"""Names, types of operands and of results; `shared` is an address in shared memory."""
+
+
+def _of_warps() -> str:
+    return "".join(_of_warp(waiting, *row) for waiting, row in _OF_WARPS.items())
+
+
+def _of_warp(waiting: Waiting, name: str, operands: str, result: str) -> str:
+    """Leaves its operands in the row, and finds the results there when its warp has been served."""
+    kinds = operands.replace("shared", "ptr,addrspace(3)").split()
+    given = ", ".join(f"{kind.replace(',', ' ')} %a{at}" for at, kind in enumerate(kinds))
+    lines = [
+        f"define {result} @gpu.{name}(ptr %gpu, {given}) {{",
+        f"  %waiting = getelementptr i64, ptr %gpu, i64 {Slot.WAITING:d}",
+        f"  store i64 {waiting:d}, ptr %waiting, align 8",
+    ]
+    for at, kind in enumerate(kinds):
+        lines.append(f"  %p{at} = getelementptr i32, ptr %gpu, i64 {ARGUMENT_WORDS + at}")
+        if kind.startswith("ptr"):
+            lines.append(f"  %w{at} = ptrtoint ptr addrspace(3) %a{at} to i64")
+            lines.append(f"  store i64 %w{at}, ptr %p{at}, align 8")
+        else:
+            lines.append(f"  store {kind} %a{at}, ptr %p{at}, align 4")
+    lines.append(f"  call void @gpu.leave(ptr %gpu, i64 {State.WARP:d})")
+    lines += _results(result)
+    return "\n".join([*lines, "}\n"])
+
+
+def _results(result: str) -> list[str]:
+    kinds = result.strip("{}").split(", ")
+    lines = []
+    for at, kind in enumerate(kinds):
+        lines.append(f"  %q{at} = getelementptr i32, ptr %gpu, i64 {RESULT_WORD + at}")
+        lines.append(f"  %r{at} = load {kind}, ptr %q{at}, align 4")
+    if len(kinds) == 1:
+        return [*lines, f"  ret {result} %r0"]
+    whole = "poison"
+    for at, kind in enumerate(kinds):
+        lines.append(f"  %s{at} = insertvalue {result} {whole}, {kind} %r{at}, {at}")
+        whole = f"%s{at}"
+    return [*lines, f"  ret {result} {whole}"]
+
+
 def _functions() -> str:
     lines = []
     for count, names in _FUNCTIONS.items():
@@ -108,4 +187,4 @@ def _functions() -> str:
 def operations_text() -> str:
     """Definitions of all operations; they call `ROOTS` and what `fibers.fiber_text` defines."""
     parts = [_coordinates(), _shared(), _barrier(), _access("read", False), _access("write", True)]
-    return "".join([*parts, _functions()])
+    return "".join([*parts, _copies(), _of_warps(), _functions()])

@@ -1,13 +1,23 @@
 """Memory by address, for kernels."""
 
 import ctypes
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from daedal.native.intrinsic import intrinsic
-from daedal.native.types import i64
+from daedal.native.types import f64, i64
 
-__all__ = ["copy_bytes", "fill_words", "load_i32", "load_i64", "load_u16", "store_i32", "store_i64"]
+__all__ = [
+    "copy_bytes",
+    "fill_words",
+    "float_of_bits",
+    "load_i32",
+    "load_i64",
+    "load_u16",
+    "store_i32",
+    "store_i64",
+]
 
 _Text = Callable[[Mapping[str, Any]], str]
 
@@ -104,3 +114,19 @@ def fill_words(address: i64, count: i64, value: i64) -> None:
     """Write `count` times the same four bytes."""
     for number in range(count):
         ctypes.c_int32.from_address(address + 4 * number).value = value
+
+
+def _float_of_bits(_names: Mapping[str, Any]) -> str:
+    return (
+        "define internal double @SELF(i64 %bits) alwaysinline {\n"
+        "  %low = trunc i64 %bits to i32\n"
+        "  %value = bitcast i32 %low to float\n"
+        "  %wide = fpext float %value to double\n"
+        "  ret double %wide\n}\n"
+    )
+
+
+@intrinsic(_float_of_bits)
+def float_of_bits(bits: i64) -> f64:
+    """The float32 of these 32 bits."""
+    return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])

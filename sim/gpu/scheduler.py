@@ -12,6 +12,7 @@ from daedal.sim.gpu.races import fail
 from daedal.sim.gpu.raw_memory import fill_words, load_i64, store_i64
 from daedal.sim.gpu.reports import Failure, Site
 from daedal.sim.gpu.thread import ROW, Slot, State
+from daedal.sim.gpu.warps import serve_warps
 
 __all__ = ["CANARY", "POISONED_BYTES", "STACK_BYTES", "run_launch"]
 
@@ -117,7 +118,11 @@ def run_block(launch: Launch, x: i64, y: i64, z: i64) -> None:
             if launch.failure != Failure.NONE:
                 return
         passes += 1
-        goes_on = pass_barrier(launch)
+        goes_on = serve_warps(launch)
+        if launch.failure != Failure.NONE:
+            return
+        if not goes_on:
+            goes_on = pass_barrier(launch)
 
 
 @kernel

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from daedal.native.codegen import compile_text
+from daedal.compiler.codegen.gpu.emulated import emulated_object
+from daedal.compiler.codegen.gpu.kernel_text import KernelText
+from daedal.native.cpu import host_cpu
 from daedal.sim.gpu.emulator import EmulatedGpu
 
 __all__ = ["DECLARATIONS", "Kernel", "run"]
@@ -58,28 +60,26 @@ class Kernel:
     shared_bytes: int = 0
     more: str = ""
 
-    def text(self) -> str:
-        """The module, in which a function takes the thread and the parameters' addresses."""
-        loads = "".join(
-            f"  %s{number} = getelementptr ptr, ptr %buffers, i64 {number}\n"
-            f"  %a{number} = load ptr, ptr %s{number}, align 8\n"
-            for number in range(self.parameters)
-        )
-        return (
+    def text(self) -> KernelText:
+        """As code generation gives it."""
+        parameters = "".join(f", ptr noalias %a{number}" for number in range(self.parameters))
+        text = (
             f"{DECLARATIONS}{self.more}\n"
-            f"define void @{SYMBOL}(ptr %gpu, ptr %buffers) {{\nentry:\n{loads}{self.body}\n"
-            "  ret void\n}\n"
+            f"define internal void @body(ptr %gpu{parameters}) alwaysinline {{\nentry:\n"
+            f"{self.body}\n  ret void\n}}\n"
         )
+        extents = (self.grid, self.block, self.shared_bytes)
+        return KernelText(SYMBOL, text, *extents, self.parameters)
 
 
 @lru_cache(maxsize=64)
-def _compiled(text: str) -> bytes:
-    return compile_text(text)
+def _compiled(kernel: Kernel) -> bytes:
+    return emulated_object(kernel.text(), host_cpu())
 
 
 def run(gpu: EmulatedGpu, kernel: Kernel, arrays: Sequence[Array]) -> list[Array]:
     """The arrays after a launch with a copy of each as an argument."""
-    loaded = gpu.load([_compiled(kernel.text())], [SYMBOL])
+    loaded = gpu.load([_compiled(kernel)], [SYMBOL])
     addresses = [gpu.allocate(array.nbytes) for array in arrays]
     for address, array in zip(addresses, arrays, strict=True):
         gpu.write(address, array.tobytes())

@@ -1,0 +1,96 @@
+"""Asynchronous copies to shared memory: they land when a wait needs them, not before.
+
+Source: NVIDIA, PTX ISA 8.0, "cp.async", "cp.async.commit_group", "cp.async.wait_group".
+"""
+
+from enum import IntEnum
+
+from daedal.native.kernel import kernel
+from daedal.native.types import i64
+from daedal.sim.gpu.launch import Launch
+from daedal.sim.gpu.races import SHADOW_BYTES, Shadow, access, fail, found_shadow, mark, wrote
+from daedal.sim.gpu.raw_memory import copy_bytes, fill_words, store_i32
+from daedal.sim.gpu.reports import Failure, Site
+from daedal.sim.gpu.thread import ROW, Slot
+
+__all__ = ["COPY_SLOTS", "MAX_COPIES", "begin_copy", "wait_for_copies"]
+
+MAX_COPIES = 128
+"""Of one thread that have not landed."""
+
+
+class Copy(IntEnum):
+    """Slots of a copy that has not landed."""
+
+    TO = 0
+    SOURCE = 1
+    SIZE = 2
+    VALID = 3
+    GROUP = 4
+
+
+COPY_SLOTS = len(Copy)
+
+
+@kernel
+def begin_copy(launch: Launch, thread: i64, to: i64, source: i64, size: i64, valid: i64) -> bool:
+    """A copy of `valid` bytes and zeros after them; False where it must not happen."""
+    fits = (size == 4 or size == 8 or size == 16) and 0 <= valid <= size and to % size == 0
+    if not fits or (valid > 0 and source % size != 0):
+        fail(launch, Failure.COPY_SHAPE, thread, Site.COPY, to, size)
+        return False
+    row = found_shadow(launch, to, size)
+    if row < 0 or not launch.shared <= to < launch.shared + launch.shared_bytes:
+        fail(launch, Failure.OUTSIDE, thread, Site.COPY, to, size)
+        return False
+    if valid > 0 and not access(launch, thread, source, valid, Site.COPY, False):
+        return False
+    slots = ROW * thread
+    count = launch.threads[slots + Slot.NUM_COPIES]
+    if count == MAX_COPIES:
+        fail(launch, Failure.COPIES, thread, Site.COPY, to, size)
+        return False
+    place = (launch.threads[slots + Slot.FIRST_COPY] + count) % MAX_COPIES
+    at = (thread * MAX_COPIES + place) * COPY_SLOTS
+    launch.copies[at + Copy.TO] = to
+    launch.copies[at + Copy.SOURCE] = source
+    launch.copies[at + Copy.SIZE] = size
+    launch.copies[at + Copy.VALID] = valid
+    launch.copies[at + Copy.GROUP] = launch.threads[slots + Slot.GROUPS]
+    launch.threads[slots + Slot.NUM_COPIES] = count + 1
+    if row > 0:
+        for number in range(size):
+            byte = row + number * SHADOW_BYTES
+            mark(launch, byte, to + number, thread, Site.COPY, True, True)
+            store_i32(byte + Shadow.FLIGHT, thread)
+            store_i32(byte + Shadow.FLIGHT_EPOCH, launch.epoch)
+    return True
+
+
+@kernel
+def land(launch: Launch, thread: i64, at: i64) -> None:
+    """Do what a copy at a place in `Launch.copies` says."""
+    to, size = launch.copies[at + Copy.TO], launch.copies[at + Copy.SIZE]
+    fill_words(to, size // 4, 0)
+    copy_bytes(to, launch.copies[at + Copy.SOURCE], launch.copies[at + Copy.VALID])
+    row = found_shadow(launch, to, size)
+    if row > 0:
+        for number in range(size):
+            byte = row + number * SHADOW_BYTES
+            store_i32(byte + Shadow.FLIGHT_EPOCH, 0)
+            wrote(launch, byte, thread, Site.COPY)
+
+
+@kernel
+def wait_for_copies(launch: Launch, thread: i64, newest: i64) -> None:
+    """Land the thread's copies, except for those of the `newest` groups and of none."""
+    slots = ROW * thread
+    needed = launch.threads[slots + Slot.GROUPS] - newest
+    while launch.threads[slots + Slot.NUM_COPIES] > 0:
+        first = launch.threads[slots + Slot.FIRST_COPY]
+        at = (thread * MAX_COPIES + first) * COPY_SLOTS
+        if launch.copies[at + Copy.GROUP] >= needed:
+            return
+        land(launch, thread, at)
+        launch.threads[slots + Slot.FIRST_COPY] = (first + 1) % MAX_COPIES
+        launch.threads[slots + Slot.NUM_COPIES] -= 1
