@@ -29,6 +29,7 @@ _KINDS: dict[object, Callable[[str], str | int | float]] = {
     str: str,
     str | None: str,
     int: int,
+    int | None: int,
     float: float,
 }
 """Options of these types can be given as text."""

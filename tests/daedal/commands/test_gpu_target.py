@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import daedal
 from daedal.artifact.artifact import Artifact
@@ -12,9 +14,9 @@ from daedal.common.errors import UserError
 from daedal.native.levels import host_level
 from examples.digits.data import demo_images
 from tests.support.command_line import Run, refuses
+from tests.support.host_models import SHAPE, one_model
 
 ROOT = Path(__file__).resolve().parents[3]
-FLOAT = ROOT / "examples" / "digits" / "digits.onnx"
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"
 EMULATED = f"emulated-{host_level()}"
 
@@ -25,69 +27,116 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("daedal.api.find_gpu", lambda: None)
 
 
+def small() -> bytes:
+    """``y = relu(x @ w + b)``, where an interpreted node gives b, which is 0."""
+    weights = np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Bernoulli", ["z"], ["b"]),
+        helper.make_node("Add", ["m", "b"], ["a"]),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    zeros = numpy_helper.from_array(np.zeros(SHAPE, np.float32), "z")
+    return one_model(nodes, [numpy_helper.from_array(weights, "w"), zeros])
+
+
+X = np.array([[1, -2, 3], [0.5, 0, 1]], np.float32)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both digits networks compiled for GPUs, and two images."""
+    """A small model, the same and digits compiled for GPUs, and inputs."""
     made = tmp_path_factory.mktemp("gpu")
-    for path in (FLOAT, DIGITS):
-        daedal.compile(path, target="gpu").save(made / f"{path.stem}.daedal")
+    onnx.save(onnx.ModelProto.FromString(small()), made / "small.onnx")
+    daedal.compile(made / "small.onnx", target="gpu").save(made / "small.daedal")
+    daedal.compile(DIGITS, target="gpu").save(made / "digits.daedal")
     np.savez(made / "images.npz", input=demo_images(2)[0])
+    np.savez(made / "x.npz", x=X)
     return made
 
 
-def test_compile_says_what_is_compiled(run: Run, tmp_path: Path) -> None:
+def test_compile_says_what_is_compiled(run: Run, folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "x.daedal"
-    status, out, err = run("compile", FLOAT, "--target", "gpu:emulated", "-o", target)
+    status, out, err = run(
+        "compile", folder / "small.onnx", "--target", "gpu:emulated", "-o", target
+    )
     assert status == 0, err
     lines = out.splitlines()
-    assert lines[0] == "379,136 multiply-accumulates on the GPU"
-    assert lines[1] == f"part 0, on the GPU: 14 nodes compiled for {EMULATED}, 0 interpreted"
-    assert lines[2] == f"{target}: kernels for GPUs; `daedal inspect` tells more"
+    assert lines[0] == "18 multiply-accumulates on the GPU"
+    assert lines[1] == f"part 0, on the GPU: 3 nodes compiled for {EMULATED}, 1 interpreted"
+    assert lines[2].startswith("interpreted: Bernoulli (one node): ")
+    assert lines[3] == f"{target}: kernels for GPUs; `daedal inspect` tells more"
     part = Artifact.load(target).host_parts[0]
     assert part.code is None and part.gpu is not None
 
 
-def test_compile_as_json_with_code_for_processors(run: Run, tmp_path: Path) -> None:
+def test_compile_as_json_with_code_for_processors(run: Run, folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "x.daedal"
     options = ("--target", "gpu:emulated", "--cpu-level", "x86-64", "--json")
-    status, out, err = run("compile", FLOAT, "-o", target, *options)
+    status, out, err = run("compile", folder / "small.onnx", "-o", target, *options)
     assert status == 0, err
     report = json.loads(out)
     (code,) = report["code"]
     assert list(code["levels"]) == ["x86-64"] and list(code["architectures"]) == [EMULATED]
-    assert 0 < code["kernels"] <= code["calls"]
+    assert (code["kernels"], code["calls"]) == (1, 1)
     assert {item["where"] for item in report["placements"]} == {"gpu"}
     assert (report["variant"], report["share_of_macs"]) == (None, 0.0)
 
 
 def test_inspect(run: Run, folder: Path) -> None:
-    status, out, err = run("inspect", folder / "digits.daedal")
+    status, out, err = run("inspect", folder / "small.daedal")
     assert status == 0, err
-    assert out.startswith("for GPUs\n") and "14 nodes compiled for" in out
-    status, out, _ = run("inspect", folder / "digits.daedal", "--json")
+    assert out.startswith("for GPUs\n") and "3 nodes compiled for" in out
+    status, out, _ = run("inspect", folder / "small.daedal", "--json")
     report = json.loads(out)
     (part,) = report["parts"]
     assert status == 0 and part["kind"] == "gpu" and part["seconds"] is None
     assert EMULATED in part["code"]["architectures"]
 
 
-@pytest.mark.parametrize("name", ["digits", "digits_qdq"])
-def test_without_a_gpu_the_processor_runs_it(run: Run, folder: Path, name: str) -> None:
-    arguments = ("run", folder / f"{name}.daedal", "-i", folder / "images.npz", "--json")
+def test_without_a_gpu_the_processor_runs_it(run: Run, folder: Path) -> None:
+    arguments = ("run", folder / "small.daedal", "-i", folder / "x.npz", "--json")
     status, out, err = run(*arguments)
     assert status == 0, err
     assert (
         "part 0 has code for GPUs alone, and none is used; its ONNX model is compiled again" in err
     )
-    _, labels = demo_images(2)
-    found = np.array(json.loads(out)["outputs"]["probabilities"])
-    assert found.argmax(axis=1).tolist() == labels.tolist()
+    emulated = json.loads(run(*arguments, "--device", "gpu-emulated")[1])
+    np.testing.assert_allclose(json.loads(out)["outputs"]["y"], emulated["outputs"]["y"], 1e-6)
+
+
+def test_run_on_the_emulated_gpu(run: Run, folder: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "outputs.npz"
+    arguments = ("run", folder / "digits.daedal", "-i", folder / "images.npz", "-o", saved)
+    status, out, err = run(*arguments, "--device", "gpu-emulated", "--option", "seed=3")
+    assert status == 0 and "compiled again" not in err, err
+    assert "probabilities (2, 10)" in out
+    with np.load(saved) as outputs:
+        found = outputs["probabilities"]
+    assert found.argmax(axis=1).tolist() == demo_images(2)[1].tolist()
+
+
+def test_code_that_was_not_compiled_here(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = folder / "small.daedal"
+    arguments = ("run", path, "-i", folder / "x.npz", "--device", "gpu-emulated", "--json")
+    status, trusted, err = run(*arguments, "--trust")
+    assert status == 0 and "compiled again" not in err
+    status, out, err = run(*arguments)
+    assert status == 0 and out == trusted
+    assert "part 0 has machine code that was not compiled here; its ONNX model is compiled" in err
+    status, _, err = run(*arguments)  # it is the same code, which is known now
+    assert status == 0 and "compiled again" not in err
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--device", "functional"), "a GPU is one of "),
+        (("--device", "functional"), ", not 'functional'"),
+        (("--device", "gpu-emulated", "--option", "order=1"), "'gpu-emulated' must be NAME=VALUE"),
+        (("--device", "gpu-emulated", "--option", "seed=x"), "'seed' must be a number, not 'x'"),
         (("--option", "seed=1"), "an --option is one of a device; give its --device, too"),
         (("-v", "tiny"), "is for GPUs, so a run must have no --variant, --check and --wave"),
         (("--check", DIGITS), "is for GPUs, so a run must have no --variant"),
@@ -123,7 +172,7 @@ def test_commands_of_an_accelerator(run: Run, folder: Path, command: tuple[str, 
     refuses(result, "an artifact with a program for an accelerator", "--target VARIANT")
 
 
-def test_an_artifact_for_processors_has_no_gpu(folder: Path) -> None:
-    artifact = daedal.compile(FLOAT, target="cpu")
+def test_an_artifact_for_processors_has_no_gpu() -> None:
+    artifact = daedal.compile(small(), target="cpu")
     with pytest.raises(UserError, match="has nothing for a device to run"):
-        daedal.simulate(artifact, {"input": demo_images(1)[0]}, device="gpu-emulated")
+        daedal.simulate(artifact, {"x": X}, device="gpu-emulated")

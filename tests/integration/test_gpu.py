@@ -1,0 +1,116 @@
+"""Whole models on the emulated GPU, whose detectors look at every access."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import daedal
+from daedal.compiler.gpu.build import build_gpu_code
+from daedal.onnxruntime_session import open_session
+from daedal.runtime.gpu_program import GpuProgram
+from daedal.sim.gpu.emulator import EmulatedGpu
+from examples.digits.data import demo_images
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOAT = TensorProto.FLOAT
+
+
+def model_of(
+    nodes: list[onnx.NodeProto], shape: tuple[int, ...], **constants: np.ndarray
+) -> onnx.ModelProto:
+    """From x to y."""
+    values = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", FLOAT, shape)],
+        [helper.make_empty_tensor_value_info("y")],
+        values,
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+def weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    scale = np.sqrt(2 / np.prod(shape[1:]))
+    return (rng.standard_normal(shape) * scale).astype(np.float32)
+
+
+def perceptron(rng: np.random.Generator) -> onnx.ModelProto:
+    node = helper.make_node
+    return model_of(
+        [
+            node("Gemm", ["x", "w", "b"], ["a"], transB=1),
+            node("Relu", ["a"], ["c"]),
+            node("Gemm", ["c", "v"], ["d"], transB=1),
+            node("LayerNormalization", ["d", "s"], ["e"]),
+            node("Softmax", ["e"], ["y"]),
+        ],
+        (3, 20),
+        w=weights(rng, 33, 20),
+        b=weights(rng, 33, 1)[:, 0],
+        v=weights(rng, 10, 33),
+        s=np.ones(10, np.float32),
+    )
+
+
+def convolutions(rng: np.random.Generator) -> onnx.ModelProto:
+    node = helper.make_node
+    return model_of(
+        [
+            node("Conv", ["x", "w", "b"], ["a"], pads=[1, 1, 1, 1]),
+            node("Relu", ["a"], ["c"]),
+            node("Conv", ["c", "v"], ["d"], pads=[1, 1, 1, 1], group=8, strides=[2, 2]),
+            node("Sigmoid", ["d"], ["e"]),
+            node("MaxPool", ["c"], ["f"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+            node("Add", ["e", "f"], ["g"]),
+            node("Concat", ["g", *9 * ["e"]], ["h"], axis=1),
+            node("GlobalAveragePool", ["h"], ["i"]),
+            node("Flatten", ["i"], ["j"]),
+            node("MatMul", ["j", "u"], ["y"]),
+        ],
+        (1, 3, 9, 9),
+        w=weights(rng, 8, 3, 3, 3),
+        b=weights(rng, 8, 1)[:, 0],
+        v=weights(rng, 8, 1, 3, 3),
+        u=weights(rng, 80, 5),
+    )
+
+
+@pytest.mark.heavy(5)
+@pytest.mark.parametrize("network", [perceptron, convolutions])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_networks_of_floats(
+    network: Callable[[np.random.Generator], onnx.ModelProto], seed: int
+) -> None:
+    """As onnxruntime computes them, in any order of the threads, and without a race."""
+    rng = np.random.default_rng(seed)
+    model = network(rng)
+    code = build_gpu_code(model, architectures=["emulated"], checked=True)
+    assert not code.host.interpreted
+    program = GpuProgram(code, EmulatedGpu(races=True, seed=seed))
+    session = open_session(model)
+    for _ in range(2):
+        x = rng.standard_normal(code.host.buffers[code.host.names["x"]].shape).astype(np.float32)
+        (expected,) = session({"x": x})
+        np.testing.assert_allclose(program.run({"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.heavy(5)
+@pytest.mark.parametrize("name", ["digits", "digits_qdq"])
+def test_trained_networks(name: str) -> None:
+    """As on the processor; integers to the bit."""
+    path = ROOT / "examples" / "digits" / f"{name}.onnx"
+    images, _ = demo_images(1)
+    found, expected = (
+        daedal.simulate(daedal.compile(path, target=target), {"input": images}, device=device)
+        for target, device in (("gpu:emulated", "gpu-emulated"), ("cpu", None))
+    )
+    np.testing.assert_allclose(
+        found.outputs["probabilities"], expected.outputs["probabilities"], atol=1e-6
+    )
+    assert (found.profiles, found.layers) == ((), ())
