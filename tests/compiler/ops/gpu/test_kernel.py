@@ -9,7 +9,7 @@ from daedal.common.errors import DeviceError
 from daedal.compiler import te
 from daedal.compiler.codegen.gpu.kernel import kernel_text
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
-from tests.support.emulated import emulated, launched
+from tests.support.emulated import launched
 from tests.support.gpu_formulas import KERNELS
 from tests.support.tensor_programs import inputs_of
 
@@ -33,8 +33,9 @@ def test_a_schedule_computes_what_the_formulas_say(name: str) -> None:
     inputs = inputs_of((list(kernel.inputs), []), np.random.default_rng(3))
     (wanted,) = te.evaluate_tensors([kernel.result], inputs)
     func = gpu_kernel_function(kernel)
+    text = kernel_text(func, "k", checked=True)
     for seed in SEEDS:
-        (found,) = emulated(func, inputs, seed).values()
+        (found,) = launched(text, func, inputs, seed).values()
         np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
 
 
