@@ -16,7 +16,7 @@ its next iteration follow each other, too.
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -40,6 +40,9 @@ __all__ = ["lower_barriers"]
 
 MAX_PAIRS = 1 << 10
 """Pairs of iterations that are looked at one by one."""
+
+MAX_ELEMENTS = 1 << 24
+"""Elements of a buffer of which the threads are noted."""
 
 _EXCHANGED = ("shared", "global")
 """Scopes whose buffers several threads can touch."""
@@ -139,8 +142,23 @@ class _Barriers:
         """Whether different threads touch one element, `a` first."""
         if a.buffer is not b.buffer or not (a.is_write or b.is_write):
             return False
-        pairs = list(itertools.islice(_iterations(a, b, extents), MAX_PAIRS + 1))
-        return len(pairs) > MAX_PAIRS or any(self._meet(a, b, *pair) for pair in pairs)
+        carried, zero = dict(a.carried), dict.fromkeys(a.outer | b.outer, 0)
+        varied = [var for var in zero if var in carried or not _cancels(a, b, var)]
+        at_once = [For(var, extents[var], Barrier()) for var in varied]
+        all_a, all_b = (reduce(Access.inside, at_once, item) for item in (a, b))
+        if varied and not self._meet(all_a, all_b, zero, zero):
+            return False
+        pairs = [_pairs(var, carried, a, b, extents) for var in varied]
+        if math.prod(map(len, pairs)) > MAX_PAIRS:
+            return True
+        for values in itertools.product(*pairs):
+            first, then = (
+                {**zero, **{var: value[n] for var, value in zip(varied, values, strict=True)}}
+                for n in range(2)
+            )
+            if self._meet(a, b, first, then):
+                return True
+        return False
 
     def _meet(
         self, a: Access, b: Access, first: Mapping[Var, int], then: Mapping[Var, int]
@@ -151,6 +169,8 @@ class _Barriers:
         low = np.minimum(one[0].min(axis=1), other[0].min(axis=1))
         high = np.maximum(one[0].max(axis=1), other[0].max(axis=1))
         shape = tuple((high - low + 1).tolist())
+        if math.prod(shape) > MAX_ELEMENTS:
+            return True
         (first_a, last_a), (first_b, last_b) = (
             _owners(np.ravel_multi_index(tuple(x[0] - low[:, None]), shape), x[1], shape)
             for x in (one, other)
@@ -169,21 +189,6 @@ def _owners(elements: Places, who: Places, shape: Sequence[int]) -> tuple[Places
     return first, last
 
 
-def _iterations(
-    a: Access, b: Access, extents: Mapping[Var, int]
-) -> Iterator[tuple[Mapping[Var, int], Mapping[Var, int]]]:
-    """Values of the outer variables, of `a` and of `b`, that cover all pairs of iterations."""
-    carried = dict(a.carried)
-    used = sorted(a.outer | b.outer, key=lambda var: var.name)
-    fixed = [var for var in used if var not in carried and _cancels(a, b, var)]
-    varied = [var for var in used if var not in fixed]
-    zero = dict.fromkeys(fixed, 0)
-    for values in itertools.product(*(_pairs(var, carried, a, b, extents) for var in varied)):
-        first = {var: value[0] for var, value in zip(varied, values, strict=True)}
-        then = {var: value[1] for var, value in zip(varied, values, strict=True)}
-        yield {**zero, **first}, {**zero, **then}
-
-
 def _pairs(
     var: Var, carried: Mapping[Var, bool], a: Access, b: Access, extents: Mapping[Var, int]
 ) -> Sequence[tuple[int, int]]:
@@ -191,11 +196,10 @@ def _pairs(
     count = extents[var]
     if var not in carried:
         return [(number, number) for number in range(count)]
-    if carried[var]:
-        return list(itertools.combinations(range(count), 2))
-    if _cancels(a, b, var):  # what lies between is the same in every iteration
-        return [(0, 1)]
-    return list(itertools.pairwise(range(count)))
+    if _cancels(a, b, var):  # what lies between them is the same from each iteration on
+        return [(0, later) for later in range(1, count if carried[var] else 2)]
+    later = itertools.combinations if carried[var] else lambda x, _: itertools.pairwise(x)
+    return list(itertools.islice(later(range(count), 2), MAX_PAIRS + 1))
 
 
 def _cancels(a: Access, b: Access, var: Var) -> bool:
