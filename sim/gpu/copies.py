@@ -8,9 +8,18 @@ from enum import IntEnum
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.gpu.launch import Launch
-from daedal.sim.gpu.races import SHADOW_BYTES, Shadow, access, fail, found_shadow, mark, wrote
-from daedal.sim.gpu.raw_memory import copy_bytes, fill_words, store_i32
-from daedal.sim.gpu.reports import Failure, Site
+from daedal.sim.gpu.races import (
+    SHADOW_BYTES,
+    Shadow,
+    access,
+    fail,
+    found_shadow,
+    mark,
+    reported,
+    wrote,
+)
+from daedal.sim.gpu.raw_memory import copy_bytes, fill_words, load_i32, store_i32
+from daedal.sim.gpu.reports import Failure, Kind, Site
 from daedal.sim.gpu.thread import ROW, Slot
 
 __all__ = ["COPY_SLOTS", "MAX_COPIES", "begin_copy", "wait_for_copies"]
@@ -27,6 +36,7 @@ class Copy(IntEnum):
     SIZE = 2
     VALID = 3
     GROUP = 4
+    EPOCH = 5
 
 
 COPY_SLOTS = len(Copy)
@@ -56,6 +66,7 @@ def begin_copy(launch: Launch, thread: i64, to: i64, source: i64, size: i64, val
     launch.copies[at + Copy.SOURCE] = source
     launch.copies[at + Copy.SIZE] = size
     launch.copies[at + Copy.VALID] = valid
+    launch.copies[at + Copy.EPOCH] = launch.epoch
     launch.copies[at + Copy.GROUP] = launch.threads[slots + Slot.GROUPS]
     launch.threads[slots + Slot.NUM_COPIES] = count + 1
     if row > 0:
@@ -68,9 +79,33 @@ def begin_copy(launch: Launch, thread: i64, to: i64, source: i64, size: i64, val
 
 
 @kernel
+def compare_source(launch: Launch, thread: i64, at: i64) -> None:
+    """Report bytes of a copy's source that were written after its epoch, while it was under way."""
+    source, valid = launch.copies[at + Copy.SOURCE], launch.copies[at + Copy.VALID]
+    row = found_shadow(launch, source, valid)
+    if row <= 0:
+        return
+    for number in range(valid):
+        byte = row + number * SHADOW_BYTES
+        if load_i32(byte + Shadow.WRITER_EPOCH) > launch.copies[at + Copy.EPOCH]:
+            reported(
+                launch,
+                Kind.WRITE_READ,
+                source + number,
+                thread,
+                Site.COPY,
+                load_i32(byte + Shadow.WRITER_BLOCK),
+                load_i32(byte + Shadow.WRITER),
+                load_i32(byte + Shadow.WRITER_SITE),
+            )
+
+
+@kernel
 def land(launch: Launch, thread: i64, at: i64) -> None:
     """Do what a copy at a place in `Launch.copies` says."""
     to, size = launch.copies[at + Copy.TO], launch.copies[at + Copy.SIZE]
+    if launch.copies[at + Copy.VALID] > 0:
+        compare_source(launch, thread, at)
     fill_words(to, size // 4, 0)
     copy_bytes(to, launch.copies[at + Copy.SOURCE], launch.copies[at + Copy.VALID])
     row = found_shadow(launch, to, size)

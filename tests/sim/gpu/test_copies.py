@@ -109,6 +109,17 @@ def test_a_write_to_bytes_in_flight() -> None:
     assert raced(kernel(twice)).races[0].kind == Kind.WRITE_IN_FLIGHT
 
 
+def test_a_source_that_is_written_while_its_copy_is_under_way() -> None:
+    """A barrier orders the write after the begin of the copy, but not after its end."""
+    body = copy("mine", "in") + COMMIT + BARRIER + store("5.0", "in", 4) + wait(0)
+    made = kernel(body + load("x", "mine", 1))
+    assert (result(EmulatedGpu(), made) == 5).all()
+    race = raced(made).races[0]
+    assert (race.kind, race.site, race.other_site) == (Kind.WRITE_READ, -1, 4)
+    ordered = body.replace(BARRIER, "").replace(wait(0), "").replace(COMMIT, COMMIT + wait(0))
+    result(EmulatedGpu(races=True), kernel(ordered + load("x", "mine", 1)))
+
+
 def test_a_copy_to_bytes_that_others_read_in_this_epoch() -> None:
     """A second buffer that is filled before all have read the first one."""
     body = FINE + copy("mine", "in2") + COMMIT + wait(0)
