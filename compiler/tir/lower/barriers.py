@@ -166,6 +166,8 @@ class _Barriers:
         one, other = a.touched(self._threads, first), b.touched(self._threads, then)
         if one is None or other is None:
             return True
+        if not (one[1].size and other[1].size):
+            return False
         low = np.minimum(one[0].min(axis=1), other[0].min(axis=1))
         high = np.maximum(one[0].max(axis=1), other[0].max(axis=1))
         shape = tuple((high - low + 1).tolist())

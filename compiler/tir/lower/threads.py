@@ -105,7 +105,7 @@ class Access:
 
     Attributes
     ----------
-    indices : of the element. A condition may keep those out that lie behind an end.
+    indices : of the element. A condition keeps those out that lie outside the buffer.
     loops : those around it whose iterations are looked at together, thread loops among them.
     carried : loops whose earlier iteration it is of; True: of any, False: of the one before.
     """
@@ -162,8 +162,11 @@ class Access:
             np.broadcast_to(np.asarray(evaluate(item.expr(), env, _no_load), np.int64), full)
             for item in self.indices
         ]
-        who = np.broadcast_to(numbers.reshape(-1, *[1] * (rank - 1)), full)
-        return np.stack([row.reshape(-1) for row in rows]), who.reshape(-1)
+        who = np.broadcast_to(numbers.reshape(-1, *[1] * (rank - 1)), full).reshape(-1)
+        indices = np.stack([row.reshape(-1) for row in rows])
+        ends = np.array(self.buffer.shape)[:, None]
+        exist = ((indices >= 0) & (indices < ends)).all(axis=0)
+        return indices[:, exist], who[exist]
 
 
 def _no_load(load: Load, _indices: Any) -> Any:

@@ -105,6 +105,19 @@ def test_threads_beyond_a_buffer_touch_nothing() -> None:
     assert placed(write + other) == f"{write}barrier\n{other}"[:-1]
 
 
+def test_threads_beyond_all_dimensions_touch_nothing() -> None:
+    """A result of one element has one index for all of its dimensions."""
+    text = """
+func kernel(x: float32[3], out y: float32[1, 1, 1, 1, 1]):
+    for t in 256 thread.x:
+        if t < 1:
+            y[t, t, t, t, t] = 0.0
+        if t < 1:
+            y[t, t, t, t, t] = y[t, t, t, t, t] + x[t]
+""".lstrip()
+    assert func_text(lower_barriers(parse_func(text))) == text
+
+
 FRAGMENT = """
 func kernel(x: float32[4, 64, 8], out y: float32[64, 8]):
     for b in 2 block.x:
