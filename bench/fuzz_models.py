@@ -5,8 +5,9 @@ and must give what onnxruntime gives: floats within 1e-4 of the largest element,
 equal; tensors that are quantized from sums of floats may differ by one unit. Models run in child
 processes, so a crash or a hang is known by its seed. A failing model is shown with as few nodes as
 fail alike. `--checked` has compiled code check its indices, `--level` compiles for another level of
-the processor, `--split` splits every kernel among threads; `--json F` writes all results. An
-interrupt shows those so far.
+the processor, `--split` splits every kernel among threads; `--gpu` compiles for the emulated GPU,
+which looks for races and orders threads at random. `--json F` writes all results.
+An interrupt shows those so far.
 
 Exit status 1 when a model fails; 2 for a mistake on the command line.
 """
@@ -34,8 +35,11 @@ import daedal.backend
 from bench.fuzz_children import collected, report, results_of_children, written
 from daedal.artifact.host_code import HostCode
 from daedal.compiler.cpu.build import build_host_code
+from daedal.compiler.gpu.build import build_gpu_code
 from daedal.native.levels import LEVELS
 from daedal.runtime import host_code
+from daedal.runtime.gpu_program import GpuProgram
+from daedal.sim.gpu.emulator import EmulatedGpu
 from tests.support.random_graphs import RandomGraph, random_graph
 
 __all__ = ["TOLERANCE", "How", "differences", "main", "minimized", "results_of"]
@@ -55,6 +59,7 @@ class How:
     checked: bool = False
     level: str = ""
     split: bool = False
+    gpu: bool = False
 
 
 def results_of(
@@ -63,6 +68,8 @@ def results_of(
     """Outputs of compiled code by name; its second run must give the bits of the first."""
     how = how or How()
     names = [item.name for item in model.graph.output]
+    if how.gpu:
+        return _on_gpu(model, feeds)
     if how != How():
         shapes = {name: array.shape for name, array in feeds.items()}
         levels = [how.level] if how.level else []
@@ -79,6 +86,16 @@ def results_of(
             raise AssertionError(f"{name} differs between two runs")
     assert prepared.code is not None
     return dict(zip(names, runs[0], strict=True)), prepared.code
+
+
+def _on_gpu(
+    model: onnx.ModelProto, feeds: Mapping[str, Array]
+) -> tuple[dict[str, Array], HostCode]:
+    """Outputs of kernels by name, in an order of the threads that the model's size decides."""
+    shapes = {name: array.shape for name, array in feeds.items()}
+    kernels = build_gpu_code(model, shapes=shapes, architectures=["emulated"], checked=True)
+    device = EmulatedGpu(races=True, seed=model.ByteSize())
+    return dict(GpuProgram(kernels, device).run(feeds)), kernels.host
 
 
 def differences(graph: RandomGraph, found: Mapping[str, Array]) -> list[str]:
@@ -193,7 +210,7 @@ def _result(seed: int, how: How) -> dict[str, Any]:
 
 def run(first: int, count: int, how: How) -> Iterator[dict[str, Any]]:
     """Results of models by seed."""
-    arguments = ["--checked"] * how.checked + ["--split"] * how.split
+    arguments = ["--checked"] * how.checked + ["--split"] * how.split + ["--gpu"] * how.gpu
     arguments += ["--level", how.level] if how.level else []
     for result in results_of_children(__file__, arguments, first, count, HANG_S):
         yield {"interpreted": []} | result
@@ -223,12 +240,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--checked", action="store_true", help="check indices at run time")
     parser.add_argument("--level", choices=sorted(LEVELS), default="", help="of the processor")
     parser.add_argument("--split", action="store_true", help="split every kernel among threads")
+    parser.add_argument("--gpu", action="store_true", help="on the emulated GPU")
     parser.add_argument("--json", type=Path, metavar="F", help="write all results")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.count < 1 or options.seed < 0:
         parser.error("--count must be at least 1, and --seed at least 0")
-    how = How(options.checked, options.level, options.split)
+    how = How(options.checked, options.level, options.split, options.gpu)
+    if how.gpu and how != How(gpu=True):
+        parser.error("--gpu goes with none of --checked, --level and --split")
     if options.child:
         report(range(options.seed, options.seed + options.count), lambda seed: _result(seed, how))
         return 0

@@ -13,8 +13,12 @@ from tests.support.random_graphs import random_graph
 pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")
 
 
-def test_models_that_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--count", "2", "--json", str(tmp_path / "f.json")]) == 0
+@pytest.mark.heavy(8)
+@pytest.mark.parametrize("options", [[], ["--gpu"]])
+def test_models_that_agree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
+) -> None:
+    assert main(["--count", "2", "--json", str(tmp_path / "f.json"), *options]) == 0
     results = json.loads((tmp_path / "f.json").read_text())
     assert [(result["seed"], result["failure"]) for result in results] == [(0, ""), (1, "")]
     assert "2 models, 2 without an interpreted node" in capsys.readouterr().out
@@ -45,7 +49,7 @@ def test_differences() -> None:
 
 
 def test_mistakes_on_the_command_line() -> None:
-    for arguments in (["--count", "0"], ["--seed", "-1"], ["--level", "z80"]):
+    for arguments in (["--count", "0"], ["--seed", "-1"], ["--level", "z80"], ["--gpu", "--split"]):
         with pytest.raises(SystemExit) as raised:
             main(arguments)
         assert raised.value.code == 2
