@@ -39,7 +39,7 @@ class EmulatedGpu:
     Attributes
     ----------
     races : the first races of the last launch.
-    num_races : bytes and accesses that raced in it.
+    num_races : accesses of bytes in it that raced with one before.
     """
 
     name = "emulated GPU"

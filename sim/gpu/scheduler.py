@@ -112,7 +112,7 @@ def run_block(launch: Launch, x: i64, y: i64, z: i64) -> None:
         if passes == launch.max_passes:
             fail(launch, Failure.ENDLESS, 0, 0, 0, 0)
             return
-        order = passes * launch.num_threads % len(launch.orders)
+        order = (launch.block + passes) * launch.num_threads % len(launch.orders)
         for number in range(launch.num_threads):
             run_thread(launch, launch.orders[order + number])
             if launch.failure != Failure.NONE:

@@ -72,23 +72,27 @@ def test_every_thread_of_every_block_runs_once(seed: int | None) -> None:
     np.testing.assert_array_equal(result, np.arange(count) + 1)
 
 
-def test_threads_run_in_another_order_between_barriers_by_the_seed() -> None:
-    """Each thread counts on in global memory, a race."""
+def test_threads_run_in_an_order_from_the_seed() -> None:
+    """Each thread counts on in global memory, a race; every block has another order."""
     body = (
         "  %t = call i64 @gpu.thread.x(ptr %gpu)\n"
+        "  %b = call i64 @gpu.block.x(ptr %gpu)\n"
+        "  %first = mul i64 %b, 64\n"
+        "  %i = add i64 %first, %t\n"
         "  %n = load i32, ptr %a0\n"
         "  %more = add i32 %n, 1\n"
-        "  store i32 %more, ptr %a0\n" + place("out", "%a1", "%t") + store("%n", "out", 0, "i32")
+        "  store i32 %more, ptr %a0\n" + place("out", "%a1", "%i") + store("%n", "out", 0, "i32")
     )
-    kernel = Kernel(body, 2, (64, 1, 1))
+    kernel = Kernel(body, 2, (64, 1, 1), (2, 1, 1))
     orders = [
-        run(EmulatedGpu(seed=seed), kernel, [np.zeros(1, np.int32), np.zeros(64, np.int32)])[1]
+        run(EmulatedGpu(seed=seed), kernel, [np.zeros(1, np.int32), np.zeros(128, np.int32)])[1]
         for seed in (None, 1, 1, 2)
     ]
-    np.testing.assert_array_equal(orders[0], np.arange(64))
+    np.testing.assert_array_equal(orders[0], np.arange(128))
     np.testing.assert_array_equal(orders[1], orders[2])
     assert (orders[1] != orders[3]).any()
-    assert sorted(orders[3]) == list(range(64))
+    assert (orders[1][:64] != orders[1][64:] - 64).any()
+    assert sorted(orders[3]) == list(range(128))
 
 
 def divergent(first: str, second: str) -> Kernel:
