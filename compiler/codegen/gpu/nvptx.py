@@ -1,0 +1,130 @@
+"""`ptx_text`: a kernel as PTX, the assembler text of NVIDIA's GPUs, which a driver compiles.
+
+Operations of the GPU become intrinsics of LLVM's NVPTX back end. One that it cannot select ends the
+process, so only functions on a list are called. Source: LLVM, "User Guide for NVPTX Back-end";
+NVIDIA, PTX ISA 8.0.
+"""
+
+import re
+
+from daedal.common.errors import UnsupportedError
+from daedal.compiler.codegen.gpu.kernel_text import KernelText
+from daedal.compiler.codegen.gpu.nvptx_functions import function_definitions
+from daedal.compiler.codegen.llvm.function import declarations
+from daedal.native.codegen import assembly_text
+from daedal.native.cpu import Cpu
+
+__all__ = ["ARCHITECTURES", "ptx_module", "ptx_text"]
+
+ARCHITECTURES: dict[str, str] = {"sm_90a": "ptx80", "sm_90": "ptx78", "sm_80": "ptx70"}
+"""The oldest version of PTX that has each; drivers refuse text of a newer one than theirs."""
+
+_TRIPLE = "nvptx64-nvidia-cuda"
+
+_SELECTED = frozenset(
+    f"llvm.{name}"
+    for name in (
+        *("abs", "ceil", "copysign", "ctpop", "exp2", "fabs", "floor", "fma", "fmuladd"),
+        *("fptosi.sat", "fptoui.sat", "lrint", "maximum", "maxnum", "minimum", "minnum"),
+        *("roundeven", "smax", "smin", "sqrt", "trunc", "umax", "umin", "is.fpclass"),
+    )
+)
+"""Intrinsics that the back end selects, without the suffix of their type."""
+
+_DEFINED = re.compile(r"define [^@]*@([\w.]+)\(")
+_CALLED = re.compile(r"call [^@\n]*@([\w.]+)\(")
+
+_SHARED = "@shared_memory = external addrspace(3) global [0 x i8], align 128\n"
+
+_COORDINATE = """
+define internal i64 @gpu.{axis}(ptr %gpu) alwaysinline {{
+  %narrow = call i32 @llvm.nvvm.read.ptx.sreg.{register}()
+  %wide = zext i32 %narrow to i64
+  ret i64 %wide
+}}
+"""
+
+_COORDINATES = {
+    f"{level}.{axis}": f"{register}.{axis}"
+    for level, register in (("thread", "tid"), ("block", "ctaid"))
+    for axis in "xyz"
+}
+
+_OPERATIONS = {
+    "gpu.barrier": """
+define internal void @gpu.barrier(ptr %gpu, i32 %site) alwaysinline convergent {
+  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
+  ret void
+}
+""",
+    "gpu.shared": """
+define internal ptr addrspace(3) @gpu.shared(ptr %gpu) alwaysinline {
+  ret ptr addrspace(3) @shared_memory
+}
+""",
+    "gpu.read": """
+define internal void @gpu.read(ptr %gpu, ptr %address, i32 %bytes, i32 %site) alwaysinline {
+  ret void
+}
+""",
+    "gpu.write": """
+define internal void @gpu.write(ptr %gpu, ptr %address, i32 %bytes, i32 %site) alwaysinline {
+  ret void
+}
+""",
+    **{
+        f"gpu.{axis}": _COORDINATE.format(axis=axis, register=register)
+        for axis, register in _COORDINATES.items()
+    },
+}
+"""The bodies of operations by name."""
+
+
+def ptx_text(kernel: KernelText, architecture: str) -> str:
+    """The PTX of a kernel. Raises UnsupportedError where it calls what GPUs do not have."""
+    return assembly_text(ptx_module(kernel, architecture), _cpu(architecture))
+
+
+def ptx_module(kernel: KernelText, architecture: str) -> str:
+    """The same in LLVM's text, with the bodies of all operations and an entry."""
+    assert architecture in ARCHITECTURES, architecture
+    body = re.sub(r"^declare [^\n]*\n", "", kernel.text, flags=re.MULTILINE)
+    called = set(_CALLED.findall(body))
+    parts = [_OPERATIONS[name] for name in sorted(called & _OPERATIONS.keys())]
+    parts += function_definitions(sorted(called - _OPERATIONS.keys()))
+    text = "".join((_SHARED, *parts, body, _entry(kernel)))
+    _check(text)
+    known = _DEFINED.findall(text)
+    missing = [
+        line
+        for line in declarations(text).splitlines(keepends=True)
+        if not any(f"@{name}(" in line for name in known)
+    ]
+    return "".join(missing) + text
+
+
+def _entry(kernel: KernelText) -> str:
+    names = [f"ptr noalias %a{number}" for number in range(kernel.parameters)]
+    given = "".join(f", ptr %a{number}" for number in range(kernel.parameters))
+    threads = ",".join(map(str, kernel.block))
+    return (
+        f"\ndefine ptx_kernel void @{kernel.symbol}({', '.join(names)}) "
+        f'"nvvm.maxntid"="{threads}" {{\n  call void @body(ptr null{given})\n  ret void\n}}\n'
+    )
+
+
+def _cpu(architecture: str) -> Cpu:
+    return Cpu(_TRIPLE, architecture, frozenset((ARCHITECTURES[architecture],)))
+
+
+def _check(text: str) -> None:
+    defined = set(_DEFINED.findall(text))
+    for name in dict.fromkeys(_CALLED.findall(text)):
+        if name in defined or name.startswith("llvm.nvvm."):
+            continue
+        plain = re.sub(r"(\.(v\d+)?[fi]\d+)+$", "", name)
+        if plain not in _SELECTED:
+            raise UnsupportedError(
+                f"kernels for {_TRIPLE} must call functions that its code generator has, not "
+                f"{name!r}; leave out this architecture"
+            )
