@@ -122,8 +122,8 @@ def _atan(text: FunctionText, x: Value) -> Value:
 
 
 def _sinh(text: FunctionText, x: Value) -> Value:
-    """Near 0 the first terms of the series; else by the exponential of half the argument, as that of
-    all of it may be no float where the result is."""
+    """Near 0 the first terms of the series; else by the exponential of half the argument, as that
+    of all of it may be no float where the result is."""
     f = Floats(text, 0)
     size = f.unary("fabs", x)
     square = f.apply("*", x, x)

@@ -1,4 +1,4 @@
-"""`assembled`: PTX to a cubin, machine code of one GPU, by NVIDIA's assembler where it is installed.
+"""`assembled`: PTX to a cubin, machine code of a GPU, by NVIDIA's assembler where it is installed.
 
 The wheel ``nvidia-cuda-nvcc`` has it (extra ``gpu``), and so has every CUDA toolkit. It also says
 what a kernel needs: registers, and memory for those that it has not.

@@ -13,7 +13,7 @@ from daedal.compiler.tir.stmt import For, PrimFunc
 
 __all__ = ["declarations", "function_text", "parallel_extent"]
 
-_CALL = re.compile(r"call ([^@]+) @([\w.]+)\(([^)]*)\)")
+_CALL = re.compile(r"call ([^@]+) @([\w.]+)\(")
 
 
 def parallel_extent(func: PrimFunc) -> int:
@@ -86,22 +86,26 @@ def _call(given: str, own: int, iterations: int | None) -> str:
 def declarations(text: str) -> str:
     """A declaration for every function that is called and not defined, but for `body`."""
     found: dict[str, str] = {}
-    for result, name, given in _CALL.findall(text):
-        if name != "body":
-            kinds = ", ".join(_argument_type(item) for item in _split(given))
+    for call in _CALL.finditer(text):
+        result, name = call.groups()
+        if name != "body" and name not in found:
+            kinds = ", ".join(_argument_type(item) for item in _arguments(text, call.end()))
             found[name] = f"declare {result} @{name}({kinds})\n"
     return "".join(found[name] for name in sorted(found)) + "\n"
 
 
-def _split(arguments: str) -> list[str]:
-    """Arguments at commas outside ``<...>`` and ``(...)``."""
-    parts, depth, start = [], 0, 0
-    for position, letter in enumerate(arguments):
+def _arguments(text: str, start: int) -> list[str]:
+    """Arguments of a call, from behind its parenthesis to the one that closes it."""
+    parts, depth = [], 0
+    for position in range(start, len(text)):
+        letter = text[position]
         depth += (letter in "<(") - (letter in ">)")
-        if letter == "," and not depth:
-            parts.append(arguments[start:position])
+        if depth < 0 or (letter == "," and not depth):
+            parts.append(text[start:position])
             start = position + 1
-    return [*parts, arguments[start:]]
+        if depth < 0:
+            break
+    return [part for part in parts if part.strip()]
 
 
 def _argument_type(argument: str) -> str:

@@ -289,7 +289,7 @@ def test_the_checked_form_finds_a_bad_index() -> None:
             run_machine_code(func, {**inputs, "index": np.array([0, 1, bad, 1])}, checked=True)
 
 
-@pytest.mark.parametrize("name", ["exp", "tanh", "erf", "sigmoid"])
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sigmoid"])
 def test_approximations_over_all_magnitudes(name: str) -> None:
     """Relative errors of a few units in the last place, infinities, and gradual underflow."""
     sizes = np.exp2(np.linspace(-149, 127.99, 40_000)).astype(np.float32)
