@@ -25,11 +25,18 @@ _SELECTED = frozenset(
     f"llvm.{name}"
     for name in (
         *("abs", "ceil", "copysign", "ctpop", "exp2", "fabs", "floor", "fma", "fmuladd"),
-        *("fptosi.sat", "fptoui.sat", "lrint", "maximum", "maxnum", "minimum", "minnum"),
+        *("fptosi.sat", "fptoui.sat", "maximum", "maxnum", "minimum", "minnum"),
         *("roundeven", "smax", "smin", "sqrt", "trunc", "umax", "umin", "is.fpclass"),
     )
 )
 """Intrinsics that the back end selects, without the suffix of their type."""
+_OTHER_TYPES = frozenset(("llvm.exp2.f64",))
+"""Those of types that it does not select."""
+_NAMES = {
+    "llvm.lrint.i32.f32": "llvm.nvvm.f2i.rn",
+    "llvm.lrint.i32.f64": "llvm.nvvm.d2i.rn",
+}
+"""What it calls functions that it does not select under their own name."""
 
 _DEFINED = re.compile(r"define [^@]*@([\w.]+)\(")
 _CALLED = re.compile(r"call [^@\n]*@([\w.]+)\(")
@@ -89,6 +96,8 @@ def ptx_module(kernel: KernelText, architecture: str) -> str:
     """The same in LLVM's text, with the bodies of all operations and an entry."""
     assert architecture in ARCHITECTURES, architecture
     body = re.sub(r"^declare [^\n]*\n", "", kernel.text, flags=re.MULTILINE)
+    for name, other in _NAMES.items():
+        body = body.replace(f"@{name}(", f"@{other}(")
     called = set(_CALLED.findall(body))
     parts = [_OPERATIONS[name] for name in sorted(called & _OPERATIONS.keys())]
     parts += function_definitions(sorted(called - _OPERATIONS.keys()))
@@ -123,7 +132,7 @@ def _check(text: str) -> None:
         if name in defined or name.startswith("llvm.nvvm."):
             continue
         plain = re.sub(r"(\.(v\d+)?[fi]\d+)+$", "", name)
-        if plain not in _SELECTED:
+        if plain not in _SELECTED or name in _OTHER_TYPES:
             raise UnsupportedError(
                 f"kernels for {_TRIPLE} must call functions that its code generator has, not "
                 f"{name!r}; leave out this architecture"

@@ -66,6 +66,32 @@ def test_what_the_back_end_cannot_select_is_refused() -> None:
         ptx_text(KernelText("k", body, (1, 1, 1), (1, 1, 1), 0, 1), "sm_80")
 
 
+def calling(declaration: str, result: str, call: str) -> KernelText:
+    """A kernel that stores what a function gives for the number that is there."""
+    kind = call.split("(")[1].split(" ")[0]
+    body = (
+        f"{declaration}\ndefine internal void @body(ptr %gpu, ptr noalias %a0) {{\n"
+        f"  %x = load {kind}, ptr %a0\n  %r = call {result} {call}\n"
+        f"  store {result} %r, ptr %a0\n  ret void\n}}\n"
+    )
+    return KernelText("k", body, (1, 1, 1), (1, 1, 1), 0, 1)
+
+
+@pytest.mark.parametrize(("kind", "suffix"), [("float", "f32"), ("double", "f64")])
+def test_numbers_are_rounded_to_the_nearest_integer(kind: str, suffix: str) -> None:
+    """The back end does not select the function of LLVM's, and would end the process."""
+    name = f"@llvm.lrint.i32.{suffix}"
+    text = calling(f"declare i32 {name}({kind})", "i32", f"{name}({kind} %x)")
+    assert f"cvt.rni.s32.{suffix}" in ptx_text(text, "sm_80")
+
+
+def test_powers_of_two_in_float64_are_refused() -> None:
+    name = "@llvm.exp2.f64"
+    text = calling(f"declare double {name}(double)", "double", f"{name}(double %x)")
+    with pytest.raises(UnsupportedError, match=r"not 'llvm\.exp2\.f64'; leave out"):
+        ptx_text(text, "sm_80")
+
+
 def compiled(name: str) -> Callable[[Array], Array]:
     """A function of GPUs as this processor's code."""
     (definition,) = function_definitions([f"gpu.{name}.f32"])
