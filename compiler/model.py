@@ -132,12 +132,12 @@ def compile_for_gpu(
     objects: ObjectCache | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
-    """Compile any model for GPUs of `architectures`, by default of all that can be made here, and
+    """Compile any model for GPUs of `architectures`, by default of the usual ones, and
     for `cpu_levels` of processors. Raises as `compile_for_cpu`, and UnsupportedError."""
     chosen = gpu_architectures(architectures)
     checked = _whole(model, shapes, report)
     _say(report, f"compiling for GPUs: {', '.join(chosen)}")
-    return gpu_artifact(checked, chosen, cpu_levels, report, objects)
+    return gpu_artifact(checked, architectures, cpu_levels, report, objects)
 
 
 def _whole(

@@ -1,30 +1,33 @@
 """`gpu_architectures`: what kernels can be compiled for here.
 
-``emulated`` stands for object code of this processor, which an emulated GPU runs.
+``emulated`` stands for object code of this processor, which an emulated GPU runs. Others are
+NVIDIA's generations; later ones run the code of earlier ones, but for those that end in a letter.
 """
 
 from collections.abc import Sequence
 
 from daedal.artifact.gpu_code import EMULATED
 from daedal.common.errors import UserError
+from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES
 from daedal.native.levels import host_level
 
 __all__ = ["gpu_architectures"]
 
 _EMULATED = EMULATED.rstrip("-")
+DEFAULT = (_EMULATED, "sm_80")
+"""Every GPU from 2020 on runs the code of sm_80."""
 
 
 def gpu_architectures(names: Sequence[str] = ()) -> tuple[str, ...]:
-    """The architectures that `names` ask for, by default all; each once.
+    """The architectures that `names` ask for, by default `DEFAULT`; each once.
 
     Raises UserError for a name that stands for none, and for a processor that emulates none.
     """
     found: list[str] = []
-    for name in names or (_EMULATED,):
-        here = f"{EMULATED}{host_level()}"
-        if name not in (_EMULATED, here):
-            raise UserError(
-                f"an architecture of a GPU must be one of {_EMULATED}, not {name[:80]!r}"
-            )
-        found.append(here)
+    for name in names or DEFAULT:
+        emulated = f"{EMULATED}{host_level()}" if name.startswith(_EMULATED) else ""
+        if name not in (_EMULATED, emulated, *ARCHITECTURES):
+            known = ", ".join((_EMULATED, *sorted(ARCHITECTURES)))
+            raise UserError(f"an architecture of a GPU must be one of {known}, not {name[:80]!r}")
+        found.append(emulated or name)
     return tuple(dict.fromkeys(found))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 
 from daedal.artifact.gpu_code import GpuCode
-from daedal.common.errors import ModelError
+from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.steps import program_code
 from daedal.compiler.gpu.architectures import gpu_architectures
@@ -31,7 +31,8 @@ def build_gpu_code(
     ----------
     model : checked; a symbolic first dimension of an input is 1.
     shapes : of inputs, where the model leaves them open.
-    architectures : as `gpu_architectures` takes them; none: all that can be made here.
+    architectures : as `gpu_architectures` takes them; none: the default ones that have code for all
+        kernels.
     cache : keeps images; by default, the user's.
     checked : whether kernels announce their accesses to the emulator's detectors, for tests: slow.
 
@@ -50,6 +51,11 @@ def build_gpu_code(
             "formulas of compiled code must not nest too deeply, and a node of this model has one "
             "that does; give it fewer operands"
         ) from error
-    kept = cache or ObjectCache()
-    images = {name: gpu_images(functions.texts, name, kept) for name in chosen}
+    images: dict[str, tuple[bytes, ...]] = {}
+    for name in chosen:
+        try:
+            images[name] = gpu_images(functions.texts, name, cache or ObjectCache())
+        except UnsupportedError:
+            if architectures:  # the user asks for this one
+                raise
     return GpuCode(host, functions.kernels, images)

@@ -6,6 +6,7 @@ from functools import partial
 from daedal.artifact.gpu_code import EMULATED
 from daedal.compiler.codegen.gpu.emulated import emulated_text
 from daedal.compiler.codegen.gpu.kernel_text import KernelText
+from daedal.compiler.codegen.gpu.nvptx import ptx_module, ptx_text
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text
 from daedal.native.levels import level_cpu
@@ -16,10 +17,19 @@ __all__ = ["gpu_images"]
 def gpu_images(
     kernels: Sequence[KernelText], architecture: str, cache: ObjectCache
 ) -> tuple[bytes, ...]:
-    """Object code of kernels, in order; kept in `cache`."""
-    level = architecture.removeprefix(EMULATED)
-    texts = [emulated_text(kernel) for kernel in kernels]
-    return tuple(
-        cache.get(f"{architecture}\n{text}", partial(compile_text, text, level_cpu(level)))
-        for text in texts
-    )
+    """Object code of kernels for the emulator, or PTX for GPUs, in order; kept in `cache`.
+
+    Raises UnsupportedError for a kernel that has no code for the architecture.
+    """
+    image = _object if architecture.startswith(EMULATED) else _ptx
+    return tuple(image(kernel, architecture, cache) for kernel in kernels)
+
+
+def _object(kernel: KernelText, architecture: str, cache: ObjectCache) -> bytes:
+    text, level = emulated_text(kernel), architecture.removeprefix(EMULATED)
+    return cache.get(f"{architecture}\n{text}", partial(compile_text, text, level_cpu(level)))
+
+
+def _ptx(kernel: KernelText, architecture: str, cache: ObjectCache) -> bytes:
+    sources = f"{architecture}\n{ptx_module(kernel, architecture)}"
+    return cache.get(sources, lambda: ptx_text(kernel, architecture).encode("ascii"))

@@ -153,8 +153,10 @@ def _round(text: FunctionText, arguments: list[Value], _library: Library) -> Val
     return _llvm(text, "roundeven", arguments)
 
 
-def _nearest(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
+def _nearest(text: FunctionText, arguments: list[Value], library: Library) -> Value:
     value = arguments[0]
+    if library is not c_library:  # GPUs have no lrint
+        return converted(text, _round(text, arguments, library), "int32")
     kind = llvm_type("int32", value.lanes)
     name = f"llvm.lrint{suffix('int32', value.lanes)}{suffix(value.dtype, value.lanes)}"
     return Value(text.value(f"call {kind} @{name}({value})"), "int32", value.lanes)
