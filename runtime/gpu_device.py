@@ -1,16 +1,18 @@
 """`GpuDevice`: what runs kernels: a GPU behind its driver, or an emulator."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from daedal.artifact.gpu_code import Extents
 
-__all__ = ["Bytes", "GpuDevice", "LoadedKernels"]
+__all__ = ["Bytes", "GpuDevice", "GraphDevice", "LaunchGraph", "LoadedKernels"]
 
 Bytes = bytes | bytearray | memoryview
 """What can be written to a device."""
 LoadedKernels = Any
 """What a device made of images; only it knows its form."""
+LaunchGraph = Any
+"""What a device made of launches; only it knows its form."""
 
 
 class GpuDevice(Protocol):
@@ -65,4 +67,17 @@ class GpuDevice(Protocol):
 
     def synchronize(self) -> None:
         """Wait until all launches have ended."""
+        ...
+
+
+@runtime_checkable
+class GraphDevice(Protocol):
+    """A `GpuDevice` that runs launches which are always the same with less work on the host."""
+
+    def capture(self, work: Callable[[], None], /) -> LaunchGraph:
+        """The launches of `work`, which are not run."""
+        ...
+
+    def replay(self, graph: LaunchGraph, /) -> None:
+        """Run the launches of a graph, after all launches before."""
         ...

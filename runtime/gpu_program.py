@@ -1,5 +1,6 @@
 """`GpuProgram`: a `GpuCode` on a device: its memory, its kernels, and runs."""
 
+import itertools
 import math
 import weakref
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from daedal.artifact.gpu_code import GpuCode, GpuKernel
 from daedal.artifact.host_code import ALIGN, CodeCall, HostCode, InterpretedNode, Join
 from daedal.common.errors import ArtifactError
-from daedal.runtime.gpu_device import GpuDevice, LoadedKernels
+from daedal.runtime.gpu_device import GpuDevice, GraphDevice, LaunchGraph, LoadedKernels
 from daedal.runtime.host import Arrays
 from daedal.runtime.program_memory import InterpretedStep, given_inputs
 
@@ -45,12 +46,7 @@ class GpuProgram:
         kernels = {kernel.symbol: kernel for kernel in code.kernels}
         loaded = device.load(code.images[architecture], list(kernels))
         self._memory = _DeviceMemory(code.host, device)
-        self._steps: list[_Ready] = [
-            InterpretedStep(step, code.host, self._memory)
-            if isinstance(step, InterpretedNode)
-            else _ready(step, kernels, loaded, self._memory)
-            for step in code.host.steps
-        ]
+        self._steps = _ready(code.host, kernels, loaded, self._memory)
 
     def run(self, values: Mapping[str, Array]) -> Arrays:
         """Outputs by name. Raises ModelError for inputs that do not fit, and what the device
@@ -82,6 +78,10 @@ class _DeviceMemory:
         """Of a buffer."""
         return self._base + self._buffers[number].offset
 
+    def addresses(self, call: CodeCall) -> list[int]:
+        """Of the arguments of a call."""
+        return [self.address(number) for number in call.buffers]
+
     def fetch(self, number: int) -> Array:
         """A copy of the tensor in a buffer."""
         buffer = self._buffers[number]
@@ -108,16 +108,50 @@ class _Ready(Protocol):
 
 
 def _ready(
-    step: CodeCall | Join,
+    code: HostCode,
     kernels: Mapping[str, GpuKernel],
     loaded: LoadedKernels,
     memory: _DeviceMemory,
-) -> _Ready:
-    """A step on the device."""
-    if isinstance(step, Join):
-        return _Join(step, memory)
-    arguments = [memory.address(number) for number in step.buffers]
-    return _Launch(kernels[step.symbol], loaded, arguments, memory.device)
+) -> list[_Ready]:
+    """What runs the steps; launches that follow each other are one."""
+    found: list[_Ready] = []
+    for is_call, group in itertools.groupby(code.steps, lambda step: isinstance(step, CodeCall)):
+        if is_call:
+            calls = [step for step in group if isinstance(step, CodeCall)]
+            launches = [
+                _Launch(kernels[call.symbol], loaded, memory.addresses(call), memory.device)
+                for call in calls
+            ]
+            found.append(_Launches(launches, memory.device))
+            continue
+        for step in group:
+            if isinstance(step, InterpretedNode):
+                found.append(InterpretedStep(step, code, memory))
+            elif isinstance(step, Join):
+                found.append(_Join(step, memory))
+    return found
+
+
+class _Launches:
+    """Launches, one after the other: as a graph where the device has them."""
+
+    def __init__(self, launches: Sequence["_Launch"], device: GpuDevice) -> None:
+        self._launches = launches
+        self._device = device
+        self._graph: LaunchGraph | None = None
+        if isinstance(device, GraphDevice) and len(launches) > 1:
+            self._graph = device.capture(self._launch_all)
+
+    def run(self, _values: Arrays) -> None:
+        if self._graph is None:
+            self._launch_all()
+        else:
+            assert isinstance(self._device, GraphDevice)
+            self._device.replay(self._graph)
+
+    def _launch_all(self) -> None:
+        for launch in self._launches:
+            launch.run()
 
 
 class _Launch:
@@ -135,7 +169,8 @@ class _Launch:
         self._arguments = arguments
         self._device = device
 
-    def run(self, _values: Arrays) -> None:
+    def run(self) -> None:
+        """Start it."""
         kernel = self._kernel
         self._device.launch(
             self._loaded,

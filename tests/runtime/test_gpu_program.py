@@ -1,9 +1,11 @@
 """Programs on a GPU: what they ask of the device, what they refuse, and which code runs."""
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,7 +27,7 @@ from daedal.runtime.host import HostModel
 from daedal.runtime.host_code import HostProgram
 from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
 from tests.support.gpu_code import FakeGpu, as_gpu_code
-from tests.support.host_models import SHAPE, small_floats
+from tests.support.host_models import SHAPE, one_model, small_floats
 
 X = np.array([[1, -2, 3], [0.5, 0, 1]], np.float32)
 
@@ -78,6 +80,55 @@ def test_steps_run_in_order_on_one_block_of_memory(code: GpuCode) -> None:
     del program
     gc.collect()
     assert not device.held
+
+
+class GraphGpu(FakeGpu):
+    """A device with graphs: lists of symbols and what launches them."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.replayed: list[int] = []
+        self.captured: list[tuple[Any, ...]] | None = None
+
+    def launch(self, *given: Any) -> None:
+        if self.captured is None:
+            super().launch(*given)
+        else:
+            self.captured.append(given)
+
+    def capture(self, work: Callable[[], None]) -> list[tuple[Any, ...]]:
+        self.captured = found = []
+        work()
+        self.captured = None
+        return found
+
+    def replay(self, graph: list[tuple[Any, ...]]) -> None:
+        self.replayed.append(len(graph))
+        for given in graph:
+            super().launch(*given)
+
+
+def test_launches_that_follow_each_other_are_a_graph() -> None:
+    """An interpreted node ends one; a launch alone needs none."""
+    node = helper.make_node
+    nodes = [
+        node("Softmax", ["x"], ["a"]),
+        node("Bernoulli", ["z"], ["b"]),
+        node("Add", ["a", "b"], ["y"]),
+    ]
+    zeros = onnx.numpy_helper.from_array(np.zeros(SHAPE, np.float32), "z")
+    model = one_model(nodes, [zeros])
+    code = as_gpu_code(host_code(model))
+    kinds = [isinstance(step, InterpretedNode) for step in code.host.steps]
+    assert True in kinds[1:-1], "the interpreted node is between kernels"
+    graphs, plain = GraphGpu(), FakeGpu()
+    program, other = GpuProgram(code, graphs), GpuProgram(code, plain)
+    assert graphs.launched == []
+    for _ in range(2):
+        np.testing.assert_array_equal(program.run({"x": X})["y"], other.run({"x": X})["y"])
+    assert graphs.launched == plain.launched
+    sizes = [len(list(group)) for is_node, group in groupby(kinds) if not is_node]
+    assert graphs.replayed == 2 * [size for size in sizes if size > 1] != []
 
 
 def test_results_may_be_changed(code: GpuCode) -> None:
