@@ -23,7 +23,7 @@ from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.frontend.reader import Source, opset_of, read_model, source_of
 from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.frontend.tensor_types import tensor_names, tensor_types
-from daedal.compiler.gpu.architectures import gpu_architectures
+from daedal.compiler.gpu.architectures import best_architecture, gpu_architectures
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.states import BoundState, bind_states, match_states
 from daedal.compiler.layers.config_check import check_configs
@@ -166,9 +166,8 @@ def compile_part(serialized: bytes) -> HostCode | None:
 def compile_gpu_part(serialized: bytes, architectures: Sequence[str]) -> GpuCode | None:
     """Compile a part again for a GPU that runs these architectures; None where none of them can be
     made here, or GPUs have no code for it. Raises ModelError for a model that is none."""
-    known = set(gpu_architectures())
     model = read_model(serialized, loops=True).SerializeToString()
-    best = next((name for name in architectures if name in known), None)
+    best = best_architecture(architectures)
     try:
         return None if best is None else compile_gpu_model(model, (best,))
     except UserError:

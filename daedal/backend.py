@@ -18,7 +18,7 @@ from daedal.artifact.host_code import HostCode
 from daedal.common.errors import DeviceError
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.frontend.host_model import modern_model
-from daedal.compiler.gpu.architectures import gpu_architectures
+from daedal.compiler.gpu.architectures import best_architecture
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.devices import find_gpu
 from daedal.runtime.gpu_device import GpuDevice
@@ -86,8 +86,10 @@ class Prepared(BackendRep):
         if self._gpu is None:
             code = build_host_code(self._model, shapes=shapes)
             return code, HostProgram(code)
-        known = [name for name in gpu_architectures() if name in self._gpu.architectures]
-        kernels = build_gpu_code(self._model, shapes=shapes, architectures=known)
+        best = best_architecture(self._gpu.architectures)
+        if best is None:
+            raise DeviceError(f"{self._gpu.name} must be a GPU that kernels can be compiled for")
+        kernels = build_gpu_code(self._model, shapes=shapes, architectures=[best])
         return kernels.host, GpuProgram(kernels, self._gpu)
 
     def run(self, inputs: Sequence[Any] | Mapping[str, Any], **_options: Any) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from daedal.common.errors import UserError
 from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES
 from daedal.native.levels import host_level
 
-__all__ = ["gpu_architectures"]
+__all__ = ["best_architecture", "gpu_architectures"]
 
 _EMULATED = EMULATED.rstrip("-")
 DEFAULT = (_EMULATED, "sm_80")
@@ -25,9 +25,20 @@ def gpu_architectures(names: Sequence[str] = ()) -> tuple[str, ...]:
     """
     found: list[str] = []
     for name in names or DEFAULT:
-        emulated = f"{EMULATED}{host_level()}" if name.startswith(_EMULATED) else ""
-        if name not in (_EMULATED, emulated, *ARCHITECTURES):
+        here = f"{EMULATED}{host_level()}" if name.startswith(_EMULATED) else None
+        if name not in (_EMULATED, here, *ARCHITECTURES):
             known = ", ".join((_EMULATED, *sorted(ARCHITECTURES)))
             raise UserError(f"an architecture of a GPU must be one of {known}, not {name[:80]!r}")
-        found.append(emulated or name)
+        found.append(here or name)
     return tuple(dict.fromkeys(found))
+
+
+def best_architecture(names: Sequence[str]) -> str | None:
+    """The first of a device's architectures that kernels can be compiled for here."""
+    for name in names:
+        try:
+            gpu_architectures([name])
+        except UserError:
+            continue
+        return name
+    return None

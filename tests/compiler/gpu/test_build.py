@@ -12,7 +12,7 @@ from daedal.artifact.gpu_code_file import gpu_from_json, gpu_json, gpu_members
 from daedal.artifact.host_code import CodeCall, InterpretedNode
 from daedal.artifact.object_file import read_symbols
 from daedal.common.errors import ModelError, UserError
-from daedal.compiler.gpu.architectures import gpu_architectures
+from daedal.compiler.gpu.architectures import best_architecture, gpu_architectures
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.compiler.gpu.functions import GpuFunctions
 from daedal.native.cache import ObjectCache
@@ -107,6 +107,12 @@ def test_architectures() -> None:
             gpu_architectures([name])
         known = "an architecture of a GPU must be one of emulated"
         assert str(error.value).startswith(known) and str(error.value).endswith(f", not {name!r}")
+
+
+def test_the_best_architecture_of_a_device() -> None:
+    assert best_architecture(("sm_120a", "sm_120", "sm_90", "sm_80")) == "sm_90"
+    assert best_architecture(("emulated-none", EMULATED)) == EMULATED
+    assert best_architecture(("sm_75",)) is None
 
 
 def test_formulas_that_nest_too_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
