@@ -59,6 +59,7 @@ def compile_model(
     states: Mapping[str, str] | None = None,
     store: SegmentStore | None = None,
     cpu_levels: Sequence[str] = (),
+    gpus: Sequence[str] | None = None,
     objects: ObjectCache | None = None,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
@@ -67,7 +68,8 @@ def compile_model(
 
     `shapes` are those of inputs that the model leaves open. `store` keeps the code of layers for
     the next compilation. The host's parts are compiled for `cpu_levels` of processors; without any
-    they are interpreted. Their object code is kept in `objects`, by default in the user's cache.
+    they are interpreted. With `gpus`, they are compiled for these architectures of GPUs, too, or by
+    default for the usual ones. Their code is kept in `objects`, by default in the user's cache.
 
     Raises VariantError if the machine's widths differ from those of the model's tensors, ModelError
     and ScheduleError as `daedal.compile` says.
@@ -102,7 +104,7 @@ def compile_model(
     if cpu_levels:
         say("compiling the host's parts")
     return build_artifact(
-        checked, compiled, from_tensors, to_tensors, cpu_levels, report, objects, bound
+        checked, compiled, from_tensors, to_tensors, cpu_levels, report, objects, bound, gpus
     )
 
 

@@ -9,6 +9,7 @@
 >>> daedal.simulate(artifact, {"input": images}, device="gpu-emulated")
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,8 +110,9 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     for the target ``gpu``, kernels for GPUs.
 
     `target` is ``cpu``, a variant's name or .toml file, or either of these with ``+cpu``, which is
-    the same; or ``gpu``, for GPUs of all architectures that can be made here, or ``gpu:`` and some
-    with commas between them: ``emulated``, ``sm_80``, ``sm_90``, ``sm_90a``. `variant` is a
+    the same; or ``gpu``, for GPUs from 2020 on and the emulator, or ``gpu:`` and architectures with
+    commas between them: ``emulated``, ``sm_80``, ``sm_90``, ``sm_90a``; or a variant with ``+`` and
+    one of these, for an accelerator beside a GPU, which runs the host's parts. `variant` is a
     variant; one of both must be given. `cpu_levels` are the processors
     that machine code is for, of `native.levels`: by default the best level of this one, which is
     enough where the artifact is not run elsewhere; without any, the host's parts are interpreted.
@@ -171,6 +173,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         states=states,
         store=default_store() if cache else None,
         cpu_levels=levels,
+        gpus=architectures,
         objects=objects,
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
         report=report,
@@ -191,18 +194,29 @@ def target_variant(variant: Variant | str | None, target: str | None) -> Variant
         return variant
     name = str(variant if target is None else target)
     if target is not None:
-        name = name.removesuffix(f"+{CPU}")
-        if name == CPU or gpu_of_target(target) is not None:
+        base, joined, _ = _parted(target)
+        name = base if joined else name.removesuffix(f"+{CPU}")
+        if not name or name == CPU:
             return None
     return load_variant(name)
 
 
 def gpu_of_target(target: str | None) -> tuple[str, ...] | None:
-    """The architectures of a target ``gpu:NAME,...``, none for ``gpu``; None for other targets."""
-    name, colon, names = (target or "").partition(":")
-    if name != GPU:
+    """The architectures of a target ``gpu:NAME,...`` or ``VARIANT+gpu:NAME,...``, none where it
+    names none; None for other targets."""
+    _, joined, names = _parted(target or "")
+    if not joined:
         return None
-    return tuple(names.split(",")) if colon else ()
+    return tuple(names.split(",")) if names is not None else ()
+
+
+def _parted(target: str) -> tuple[str, bool, str | None]:
+    """The variant of a target, whether it has a GPU, and the architectures of that."""
+    found = re.fullmatch(rf"(?:(.*)\+)?{GPU}(?::(.*))?", target)
+    if found is None:
+        return target, False, None
+    base, names = found.groups()
+    return base or "", True, names
 
 
 def _checked_levels(levels: Sequence[str]) -> tuple[str, ...]:
@@ -228,6 +242,7 @@ def simulate(
     inputs: Mapping[str, npt.ArrayLike],
     *,
     device: str | Device | GpuDevice | None = None,
+    gpu: GpuDevice | None = None,
     trust: CodeTrust | None = None,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -238,15 +253,16 @@ def simulate(
     `device` is a name (``functional``, the default, ``rtl``; `options` go to it) or an open device;
     an artifact for processors alone takes none. For an artifact for GPUs it is one of these
     (``cuda``, ``gpu-emulated``): by default a GPU of this machine, and where there is none its
-    processor runs the model. `trust`, made by `code_trust`, says which machine
-    code from files runs: by default what was compiled here, and the rest is compiled again.
+    processor runs the model. An accelerator beside a GPU takes both, as in
+    ``functional+gpu-emulated``, or an open one as `gpu`. `trust`, made by `code_trust`, says which
+    machine code from files runs: by default what was compiled here, and the rest is compiled again.
     `progress` is called with (runs done, runs in all).
 
     Raises ModelError for inputs that do not fit, DeviceError where the machine fails, UserError for
     a device that an artifact cannot use.
     """
-    opened, gpu = _opened(artifact, device, options)
-    executor = Executor(artifact, opened, trust or code_trust(), gpu)
+    opened, found = _opened(artifact, device, options)
+    executor = Executor(artifact, opened, trust or code_trust(), gpu or found)
     feeds = split_items(executor.input_shapes, inputs)
     runs: list[RunResult] = []
     for number, feed in enumerate(feeds):
@@ -261,11 +277,20 @@ def simulate(
 def _opened(
     artifact: Artifact, device: str | Device | GpuDevice | None, options: Mapping[str, Any]
 ) -> tuple[Device | None, GpuDevice | None]:
-    """The device of an artifact's programs, and the GPU of one without programs."""
+    """The device of an artifact's programs, and the GPU of its other parts."""
     if artifact.launches:
-        if device is None or isinstance(device, str):
-            return open_device(device or "functional", artifact.variant, **options), None
-        return cast(Device, device), None
+        if device is not None and not isinstance(device, str):
+            return cast(Device, device), find_gpu() if artifact.has_gpu_code else None
+        name, joined, other = (device or "functional").partition("+")
+        if joined and not artifact.has_gpu_code:
+            raise UserError(
+                f"this artifact has nothing for a GPU to run; give the device {name!r} alone, or "
+                "compile it with --target VARIANT+gpu"
+            )
+        opened = open_device(name, artifact.variant, **options)
+        if joined:
+            return opened, open_gpu(other)
+        return opened, find_gpu() if artifact.has_gpu_code else None
     if not artifact.has_gpu_code:
         if device is not None or options:
             raise UserError(

@@ -18,11 +18,13 @@ from daedal.artifact.artifact import (
     TargetPart,
     Value,
 )
+from daedal.artifact.gpu_code import GpuCode
 from daedal.artifact.host_code import HostCode
 from daedal.artifact.parts import Part
 from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.artifact.bindings import Bindings
 from daedal.compiler.artifact.costs import weight_cost
+from daedal.compiler.artifact.gpu_code import compile_gpu_model
 from daedal.compiler.artifact.host_code import compile_host_model
 from daedal.compiler.artifact.host_parts import HostParts, HostTask
 from daedal.compiler.artifact.placements import place_nodes
@@ -62,19 +64,41 @@ def build_artifact(
     report: Callable[[str], None] | None = None,
     objects: ObjectCache | None = None,
     states: Sequence[BoundState] = (),
+    gpus: Sequence[str] | None = None,
 ) -> Artifact:
     """The artifact of `model`, or of its part between tensors.
 
     The host's parts are compiled for `cpu_levels` of processors, and interpreted without any.
-    Object code is kept in `objects`, by default in the user's cache.
+    With `gpus`, they are compiled for these architectures of GPUs, too, where they have code for
+    them. Object code is kept in `objects`, by default in the user's cache.
 
     Raises ModelError for a host part that cannot be cut out of the model.
     """
 
-    def compile_part(model: bytes, graph: Graph) -> HostCode | None:
-        return compile_host_model(model, cpu_levels, report, objects, graph)
+    def compile_part(model: bytes, graph: Graph) -> tuple[HostCode | None, GpuCode | None]:
+        code = compile_host_model(model, cpu_levels, report, objects, graph)
+        return code, None if gpus is None else _gpu_code(model, gpus, report, objects)
 
     return _Build(model, compiled, from_tensors, to_tensors, states).artifact(compile_part)
+
+
+CompilePart = Callable[[bytes, Graph], tuple[HostCode | None, GpuCode | None]]
+"""The code of a host's part, given as ONNX and as a graph, for processors and for GPUs."""
+
+
+def _gpu_code(
+    model: bytes,
+    gpus: Sequence[str],
+    report: Callable[[str], None] | None,
+    objects: ObjectCache | None,
+) -> GpuCode | None:
+    """A host's part for GPUs; None where it has no code for them."""
+    try:
+        return compile_gpu_model(model, gpus, objects)
+    except UnsupportedError as error:
+        if report is not None:
+            report(f"a part stays with the host: {error}")
+        return None
 
 
 class _Build:
@@ -111,7 +135,7 @@ class _Build:
         self._tasks = self._host_tasks()
         self._host = HostParts(compiled.imported, self._tasks)
 
-    def artifact(self, compile_part: Callable[[bytes, Graph], HostCode | None]) -> Artifact:
+    def artifact(self, compile_part: CompilePart) -> Artifact:
         launches, numbers = iter(self._launches), iter(range(len(self._tasks)))
         parts = list[Part]()
         for item in self._compiled.parts:
@@ -142,7 +166,7 @@ class _Build:
         self,
         index: int,
         nodes: tuple[HostNode, ...],
-        compile_part: Callable[[bytes, Graph], HostCode | None],
+        compile_part: CompilePart,
     ) -> HostPart:
         """A host part; without a model where it has nothing to compute."""
         outputs = self._host.outputs(index)
@@ -151,7 +175,7 @@ class _Build:
         graph = self._host.graph(index)
         made = host_model(graph, outputs, self._model, self._types)
         serialized = bytes(made.SerializeToString(deterministic=True))
-        return HostPart(serialized, nodes, compile_part(serialized, graph))
+        return HostPart(serialized, nodes, *compile_part(serialized, graph))
 
     def _target_part(self, part: GraphPart, code: bytes) -> TargetPart:
         """A part of a target that the kit does not have. It has the model's tensors as they are."""

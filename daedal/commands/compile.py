@@ -135,8 +135,8 @@ def compile_command(
     with show_progress(_err) as report:
         artifact = compile_model(
             model,
-            chosen,
-            target=target if chosen is None else None,
+            None if target is not None else chosen,
+            target=target,
             shapes=shapes,
             from_tensors=from_tensors or (),
             to_tensors=to_tensors or (),
@@ -145,7 +145,7 @@ def compile_command(
             other_configs=True,  # other options may leave a tuned layer to the host
             states=states,
             cache=cache,
-            cpu_levels=cpu_level or (None if is_gpu else saved_levels()),
+            cpu_levels=cpu_level or (None if is_gpu and chosen is None else saved_levels()),
             dump_dir=dump_dir,
             report=report,
         )

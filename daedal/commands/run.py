@@ -102,7 +102,7 @@ def run_command(
     opened_gpu: GpuDevice | None = None
     with show_progress(_err) as report:
         if loaded.launches:
-            device = device or "functional"
+            device, joined, other = (device or "functional").partition("+")
             machine = load_variant(variant) if variant is not None else loaded.variant
             for launch in loaded.launches:
                 launch.program.check_variant(machine, f"the {device} device")
@@ -115,6 +115,8 @@ def run_command(
                     make_folder(wave_dir)
                     options |= {"wave": window, "work_dir": wave_dir}
             opened = open_device(device, machine, **options)
+            if joined:
+                opened_gpu = open_gpu(other)
         elif variant or check or wave or ((device or option) and not loaded.has_gpu_code):
             raise UserError(_refusal(artifact, loaded))
         elif option and not device:
@@ -130,7 +132,12 @@ def run_command(
         trusted = code_trust(trust_file=trust, report=_say)
         if check is None:
             result = simulate(
-                loaded, arrays, device=opened or opened_gpu, trust=trusted, progress=progress
+                loaded,
+                arrays,
+                device=opened or opened_gpu,
+                gpu=opened_gpu,
+                trust=trusted,
+                progress=progress,
             )
         else:
             assert opened is not None, "an artifact without programs was refused"

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal
+from daedal.common.errors import UserError
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_program import GpuProgram
@@ -114,3 +115,27 @@ def test_trained_networks(name: str) -> None:
         found.outputs["probabilities"], expected.outputs["probabilities"], atol=1e-6
     )
     assert (found.profiles, found.layers) == ((), ())
+
+
+def test_an_accelerator_beside_a_gpu() -> None:
+    """The host's parts run on the GPU, and the results are those of the processor's code."""
+    digits = ROOT / "examples" / "digits" / "digits_qdq.onnx"
+    images = {"input": demo_images(2)[0]}
+    joined = daedal.compile(digits, target="vta+gpu:emulated")
+    alone = daedal.compile(digits, target="vta")
+    assert joined.launches
+    assert joined.has_gpu_code
+    assert not alone.has_gpu_code
+    gpu = EmulatedGpu()
+    found = daedal.simulate(joined, images, gpu=gpu)
+    wanted = daedal.simulate(alone, images)
+    named = daedal.simulate(joined, images, device="functional+gpu-emulated")
+    for name, array in wanted.outputs.items():
+        np.testing.assert_array_equal(found.outputs[name], array)
+        np.testing.assert_array_equal(named.outputs[name], array)
+
+
+def test_a_gpu_needs_something_to_run() -> None:
+    alone = daedal.compile(ROOT / "examples" / "digits" / "digits_qdq.onnx", target="vta")
+    with pytest.raises(UserError, match="nothing for a GPU to run; give the device 'functional'"):
+        daedal.simulate(alone, {"input": demo_images(1)[0]}, device="functional+gpu-emulated")
