@@ -1,5 +1,6 @@
 """Whole models on the emulated GPU, whose detectors look at every access."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,12 @@ import daedal
 from daedal.common.errors import UserError
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.onnxruntime_session import open_session
+from daedal.runtime.devices.cuda.device import CudaGpu
+from daedal.runtime.devices.cuda.driver import Driver
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
 from examples.digits.data import demo_images
+from tests.support.fake_cuda import FakeCuda
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOAT = TensorProto.FLOAT
@@ -139,3 +143,22 @@ def test_a_gpu_needs_something_to_run() -> None:
     alone = daedal.compile(ROOT / "examples" / "digits" / "digits_qdq.onnx", target="vta")
     with pytest.raises(UserError, match="nothing for a GPU to run; give the device 'functional'"):
         daedal.simulate(alone, {"input": demo_images(1)[0]}, device="functional+gpu-emulated")
+
+
+def test_a_network_behind_the_driver_of_cuda() -> None:
+    """The images for sm_80, a graph of all launches, and nothing that is not given back."""
+    rng = np.random.default_rng(0)
+    model = perceptron(rng)
+    code = build_gpu_code(model, architectures=["emulated", "sm_80"])
+    emulated, ptx = (code.images[name] for name in code.images)
+    library = FakeCuda(programs=dict(zip(ptx, emulated, strict=True)))
+    program = GpuProgram(code, CudaGpu(driver=Driver(library)))
+    x = rng.standard_normal((3, 20)).astype(np.float32)
+    (expected,) = open_session(model)({"x": x})
+    for _ in range(2):
+        np.testing.assert_allclose(program.run({"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
+    assert library.launched == 2 * [call.symbol for call in code.host.calls]
+    assert library.calls.count("cuGraphLaunch") == 2
+    del program
+    gc.collect()
+    assert not library.held

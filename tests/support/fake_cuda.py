@@ -208,7 +208,9 @@ class FakeCuda:
         self, result: int, image: int, count: int, options: int, values: int
     ) -> None:
         text = ctypes.string_at(image)
-        version = re.match(rb"\.version (\d+)\.(\d+)\n\.target sm_(\d+)(a?)\n", text)
+        version = re.match(
+            rb"(?:(?://.*)?\n)*\.version (\d+)\.(\d+)\n\.target sm_(\d+)(a?)\n", text
+        )
         if version is None:
             raise _StatusError(200)
         major, minor, target = (int(version.group(number)) for number in (1, 2, 3))
