@@ -88,7 +88,10 @@ class Prepared(BackendRep):
             return code, HostProgram(code)
         best = best_architecture(self._gpu.architectures)
         if best is None:
-            raise DeviceError(f"{self._gpu.name} must be a GPU that kernels can be compiled for")
+            raise DeviceError(
+                f"kernels must be compiled for a GPU of {', '.join(self._gpu.architectures)} "
+                f"({self._gpu.name}), and the compiler has none of these; take the device 'CPU'"
+            )
         kernels = build_gpu_code(self._model, shapes=shapes, architectures=[best])
         return kernels.host, GpuProgram(kernels, self._gpu)
 
@@ -123,9 +126,12 @@ class DaedalBackend(Backend):
         onnx.checker.check_model(model)
         if _kind(device) == "CPU":
             return Prepared(model)
-        gpu = find_gpu()
+        gpu = find_gpu() if _kind(device) == "CUDA" else None
         if gpu is None:
-            raise DeviceError(f"a machine must have a GPU for device {device!r}, and this has none")
+            raise DeviceError(
+                f"a machine must have a GPU for device {device!r}, and this has none; take the "
+                "device 'CPU'"
+            )
         return Prepared(model, gpu)
 
     @classmethod
