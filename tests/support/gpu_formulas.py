@@ -70,6 +70,14 @@ def reduced(rows: int, columns: int, op: str) -> Kernel:
     return Kernel((x,), te.compute((rows,), lambda i: r[i] + 1.0, "y"), r)
 
 
+def maxima(maps: int, size: int) -> Kernel:
+    """The largest element of each map."""
+    x = te.placeholder((maps, size, size), "int8", "x0")
+    a, b = te.reduce_axis(size, "a"), te.reduce_axis(size, "b")
+    r = te.compute((maps,), lambda c: te.max(x[c, a, b], (a, b)), "r")
+    return Kernel((x,), te.compute((maps,), lambda i: r[i].astype("int32") + 1, "y"), r)
+
+
 def elementwise(*shape: int) -> Kernel:
     """A sum with a function in it."""
     x = te.placeholder(shape, "float32", "x0")
@@ -96,6 +104,8 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "depthwise": lambda: depthwise(3, 6),
     "row sums": lambda: reduced(3, 70, "sum"),
     "row maxima": lambda: reduced(3, 33, "max"),
+    "all elements": lambda: reduced(1, 1000, "sum"),
+    "maxima of maps": lambda: maxima(3, 11),
     "an element": lambda: elementwise(1),
     "elementwise": lambda: elementwise(7, 111),
     "transposed": lambda: transposed(33, 50),

@@ -4,7 +4,13 @@ from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.gpu.padded import padded, stored
-from daedal.compiler.ops.gpu.schedule import schedule_map, schedule_reduction, schedule_tiles
+from daedal.compiler.ops.gpu.schedule import (
+    schedule_map,
+    schedule_reduction,
+    schedule_shared,
+    schedule_tiles,
+)
+from daedal.compiler.ops.gpu.shared_sums import SharedSums, shared_sums
 from daedal.compiler.ops.gpu.tiles import choose_tiles, factors
 from daedal.compiler.tir.expr import Reduce
 from daedal.compiler.tir.stmt import PrimFunc
@@ -33,6 +39,9 @@ def _scheduled(kernel: Kernel) -> PrimFunc:
     if formula.op == "sum":
         tiles = choose_tiles(formula.value, reduction.axes, formula.axes)
     if tiles is None:
+        shared = shared_sums(result, reduction)
+        if shared is not None:
+            return _shared(kernel, shared)
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
         return schedule_reduction(func, kernel.reduction.name, kernel.result.name)
     shape = result.shape
@@ -43,3 +52,15 @@ def _scheduled(kernel: Kernel) -> PrimFunc:
     names = [operand.buffer.name for operand in operands]
     func = schedule_tiles(func, reduction.name, result.name, names, tiles)
     return stored(func, shape)
+
+
+def _shared(kernel: Kernel, stages: SharedSums) -> PrimFunc:
+    func = te.create_prim_func(kernel.inputs, [stages.result], "kernel")
+    return schedule_shared(
+        func,
+        stages.parts.name,
+        stages.sums.name,
+        stages.reduction.name,
+        stages.result.name,
+        threads=stages.parts.shape[-1],
+    )

@@ -7,7 +7,14 @@ from daedal.compiler.ops.gpu.tiles import GpuTiles
 from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 
-__all__ = ["SCOPES", "THREADS", "schedule_map", "schedule_reduction", "schedule_tiles"]
+__all__ = [
+    "SCOPES",
+    "THREADS",
+    "schedule_map",
+    "schedule_reduction",
+    "schedule_shared",
+    "schedule_tiles",
+]
 
 SCOPES = frozenset({"global", "shared", "fragment", "local"})
 """The memory scopes of a GPU: its memory, that of a block, the registers of a block's threads
@@ -31,6 +38,29 @@ def schedule_reduction(func: PrimFunc, reduction: str, result: str) -> PrimFunc:
     thread = _bind_elements(schedule, schedule.get_loops(target))
     schedule.set_scope(source, 0, "local")
     schedule.compute_at(source, thread)
+    return schedule.func
+
+
+def schedule_shared(
+    func: PrimFunc, parts: str, sums: str, reduction: str, result: str, threads: int
+) -> PrimFunc:
+    """A block of threads for each result: `parts` of all threads and `sums` of a few are in shared
+    memory, and the first thread has `reduction` and what follows it."""
+    schedule = Schedule(func, scopes=SCOPES, trusted=True)
+    names = (parts, sums, reduction, result)
+    first, second, last, target = (schedule.get_block(name) for name in names)
+    loops = schedule.get_loops(target)
+    block = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+    schedule.bind(block, "block.x")
+    for stage, scope in ((last, "local"), (second, "shared"), (first, "shared")):
+        schedule.set_scope(stage, 0, scope)
+        schedule.compute_at(stage, block)
+    rank = len(loops)
+    (thread,) = schedule.get_loops(first)[1 + rank : 2 + rank]
+    schedule.bind(thread, "thread.x")
+    (few,) = schedule.get_loops(second)[1 + rank : 2 + rank]
+    _, thread = schedule.split(few, [None, threads])
+    schedule.bind(thread, "thread.x")
     return schedule.func
 
 
