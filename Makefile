@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 # What goes into the environment besides the core; see pyproject.toml.
-EXTRAS ?= dev,sim,synth,board,formal,tune,examples
+EXTRAS ?= dev,sim,synth,board,formal,gpu,tune,examples
 
 # Set iteration order must not reach emitted files.
 export PYTHONHASHSEED := 0

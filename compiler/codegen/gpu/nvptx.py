@@ -10,6 +10,7 @@ import re
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.codegen.gpu.nvptx_functions import function_definitions
+from daedal.compiler.codegen.gpu.nvptx_operations import OPERATIONS
 from daedal.compiler.codegen.llvm.function import declarations
 from daedal.native.codegen import assembly_text
 from daedal.native.cpu import Cpu
@@ -43,48 +44,8 @@ _CALLED = re.compile(r"call [^@\n]*@([\w.]+)\(")
 
 _SHARED = "@shared_memory = external addrspace(3) global [0 x i8], align 128\n"
 
-_COORDINATE = """
-define internal i64 @gpu.{axis}(ptr %gpu) alwaysinline {{
-  %narrow = call i32 @llvm.nvvm.read.ptx.sreg.{register}()
-  %wide = zext i32 %narrow to i64
-  ret i64 %wide
-}}
-"""
-
-_COORDINATES = {
-    f"{level}.{axis}": f"{register}.{axis}"
-    for level, register in (("thread", "tid"), ("block", "ctaid"))
-    for axis in "xyz"
-}
-
-_OPERATIONS = {
-    "gpu.barrier": """
-define internal void @gpu.barrier(ptr %gpu, i32 %site) alwaysinline convergent {
-  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)
-  ret void
-}
-""",
-    "gpu.shared": """
-define internal ptr addrspace(3) @gpu.shared(ptr %gpu) alwaysinline {
-  ret ptr addrspace(3) @shared_memory
-}
-""",
-    "gpu.read": """
-define internal void @gpu.read(ptr %gpu, ptr %address, i32 %bytes, i32 %site) alwaysinline {
-  ret void
-}
-""",
-    "gpu.write": """
-define internal void @gpu.write(ptr %gpu, ptr %address, i32 %bytes, i32 %site) alwaysinline {
-  ret void
-}
-""",
-    **{
-        f"gpu.{axis}": _COORDINATE.format(axis=axis, register=register)
-        for axis, register in _COORDINATES.items()
-    },
-}
-"""The bodies of operations by name."""
+_OWN = frozenset((*_NAMES.values(), *_CALLED.findall("".join(OPERATIONS.values()))))
+"""Intrinsics of the back end alone."""
 
 
 def ptx_text(kernel: KernelText, architecture: str) -> str:
@@ -95,12 +56,12 @@ def ptx_text(kernel: KernelText, architecture: str) -> str:
 def ptx_module(kernel: KernelText, architecture: str) -> str:
     """The same in LLVM's text, with the bodies of all operations and an entry."""
     assert architecture in ARCHITECTURES, architecture
-    body = re.sub(r"^declare [^\n]*\n", "", kernel.text, flags=re.MULTILINE)
+    body = re.sub(r"^declare [^\n]*\n(?: +[^\n]*\n)*", "", kernel.text, flags=re.MULTILINE)
     for name, other in _NAMES.items():
         body = body.replace(f"@{name}(", f"@{other}(")
     called = set(_CALLED.findall(body))
-    parts = [_OPERATIONS[name] for name in sorted(called & _OPERATIONS.keys())]
-    parts += function_definitions(sorted(called - _OPERATIONS.keys()))
+    parts = [OPERATIONS[name] for name in sorted(called & OPERATIONS.keys())]
+    parts += function_definitions(sorted(called - OPERATIONS.keys()))
     text = "".join((_SHARED, *parts, body, _entry(kernel)))
     _check(text)
     known = _DEFINED.findall(text)
@@ -129,7 +90,7 @@ def _cpu(architecture: str) -> Cpu:
 def _check(text: str) -> None:
     defined = set(_DEFINED.findall(text))
     for name in dict.fromkeys(_CALLED.findall(text)):
-        if name in defined or name.startswith("llvm.nvvm."):
+        if name in defined or name in _OWN:
             continue
         plain = re.sub(r"(\.(v\d+)?[fi]\d+)+$", "", name)
         if plain not in _SELECTED or name in _OTHER_TYPES:

@@ -112,4 +112,6 @@ def _argument_type(argument: str) -> str:
     argument = argument.strip()
     if argument.startswith("<"):
         return argument[: argument.index(">") + 1]
+    if argument.startswith("ptr addrspace("):
+        return argument[: argument.index(")") + 1]
     return argument.split(" ", 1)[0]
