@@ -59,8 +59,8 @@ def shared_sums(result: te.Tensor, reduction: te.Tensor) -> SharedSums | None:
     sums = _stage("q", parts, few, threads // few)
     last = Axis("u", extent=few, kind="reduce")
     axes = reduction.axes
-    value = Reduce(formula.op, Load(sums, (*axes, last)), (last,))
-    whole = te.Tensor(reduction.name, reduction.shape, reduction.dtype, "global", axes, value)
+    total = Reduce(formula.op, Load(sums, (*axes, last)), (last,))
+    whole = te.Tensor(reduction.name, reduction.shape, reduction.dtype, "global", axes, total)
 
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, Load) and node.buffer is reduction:
