@@ -1,31 +1,44 @@
-"""``daedal doctor``: which outside tools are there, and what the caches hold."""
+"""``daedal doctor``: which outside tools and GPUs are there, and what the caches hold."""
 
 from rich.markup import escape
 from rich.table import Table
 
 from daedal.commands.options import Json
+from daedal.compiler.codegen.gpu.ptxas import ptxas_version
 from daedal.native.caches.report import CacheRecord, cache_records
 from daedal.reports.console import make_console, print_json, print_wide
+from daedal.runtime.devices.cuda.names import GpuReport, gpu_report
 from daedal.sim.rtl.toolchain import ToolRecord, probe
 
 __all__ = ["doctor_command"]
 
 
 def doctor_command(as_json: Json = False) -> None:
-    """List the outside tools: which are there, what each missing one costs, how to get it; and what
-    the caches hold."""
-    tools, caches = probe(), cache_records()
+    """List the outside tools: which are there, what each missing one costs, how to get it; the
+    GPUs; and what the caches hold."""
+    tools, gpus, caches = [*probe(), _ptxas_record()], gpu_report(), cache_records()
     if as_json:
         print_json(
             {
                 "tools": [_tool_json(record) for record in tools],
+                "gpus": _gpu_json(gpus),
                 "caches": [_cache_json(record) for record in caches],
             }
         )
         return
     console = make_console()
     console.print(_tool_table(tools))
+    console.print(_gpu_table(gpus) if gpus.gpus else _no_gpu(gpus))
     print_wide(console, _cache_table(caches))
+
+
+def _ptxas_record() -> ToolRecord:
+    return ToolRecord(
+        "ptxas",
+        ptxas_version(),
+        "checking kernels for NVIDIA's GPUs; their drivers compile them without it",
+        "pip install 'daedal[gpu]'",
+    )
 
 
 def _tool_json(record: ToolRecord) -> dict[str, object]:
@@ -34,6 +47,23 @@ def _tool_json(record: ToolRecord) -> dict[str, object]:
         "version": record.version,
         "needed_for": record.needed_for,
         "how_to_get": record.how_to_get,
+    }
+
+
+def _gpu_json(report: GpuReport) -> dict[str, object]:
+    return {
+        "cuda": report.cuda,
+        "found": [
+            {
+                "name": gpu.name,
+                "architecture": gpu.architecture,
+                "multiprocessors": gpu.multiprocessors,
+                "memory_bytes": gpu.memory_bytes,
+            }
+            for gpu in report.gpus
+        ],
+        "problem": report.problem,
+        "how_to_get": report.how_to_get,
     }
 
 
@@ -58,6 +88,21 @@ def _tool_table(records: list[ToolRecord]) -> Table:
         how = "" if record.version else record.how_to_get
         table.add_row(record.name, found, record.needed_for, how)
     return table
+
+
+def _gpu_table(report: GpuReport) -> Table:
+    table = Table()
+    for head in ("GPU", "name", "architecture", "multiprocessors", "memory", "driver"):
+        table.add_column(head)
+    for number, gpu in enumerate(report.gpus):
+        figures = (str(gpu.multiprocessors), f"{gpu.memory_bytes / (1 << 30):.0f} GiB")
+        driver = f"CUDA {report.cuda}"
+        table.add_row(str(number), escape(gpu.name), gpu.architecture, *figures, driver)
+    return table
+
+
+def _no_gpu(report: GpuReport) -> str:
+    return f"no GPU: {escape(report.problem or '')}"
 
 
 def _cache_table(records: list[CacheRecord]) -> Table:

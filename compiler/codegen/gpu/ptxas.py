@@ -16,7 +16,7 @@ from pathlib import Path
 
 from daedal.common.errors import ToolError
 
-__all__ = ["Cubin", "assembled", "find_ptxas"]
+__all__ = ["Cubin", "assembled", "find_ptxas", "ptxas_version"]
 
 _SECONDS = 120
 
@@ -49,6 +49,18 @@ def find_ptxas() -> Path | None:
             return found
     path = shutil.which("ptxas")
     return None if path is None else Path(path)
+
+
+def ptxas_version() -> str | None:
+    """Of the assembler that is found; None where it is not installed."""
+    tool = find_ptxas()
+    if tool is None:
+        return None
+    done = subprocess.run(
+        [str(tool), "--version"], capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    found = re.search(r"release \d+\.\d+, V([\d.]+)", done.stdout)
+    return found.group(1) if found else "unknown"
 
 
 def _wheel_folders() -> Iterator[Path]:

@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from daedal.commands import doctor
 from daedal.native.cache import ObjectCache
+from daedal.runtime.devices.cuda.driver import open_driver
+from daedal.runtime.devices.cuda.names import gpu_report
 from tests.support.command_line import Run
+from tests.support.fake_cuda import FakeCuda
 
 
 def test_doctor_names_every_tool_and_its_cost(run: Run) -> None:
@@ -38,3 +42,27 @@ def test_doctor_shows_what_the_caches_hold(
     assert caches["native"]["bytes"] == (3 << 20) + 32 < caches["native"]["limit_bytes"]
     assert caches["native"]["folder"] == str(tmp_path / "daedal" / "native")
     assert "is not used, as others may write to it (mode 777)" in caches["rtl"]["problem"]
+
+
+def test_doctor_lists_gpus(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = FakeCuda(num_devices=2, memory_bytes=80 << 30)
+    monkeypatch.setattr(doctor, "gpu_report", lambda: gpu_report(library.driver))
+    out = " ".join(run("doctor")[1].split())
+    assert all(part in out for part in ("Fake 0", "Fake 1", "sm_90a", "80 GiB", "CUDA 13.0"))
+    found = json.loads(run("doctor", "--json")[1])["gpus"]
+    assert found["cuda"] == "13.0" and found["problem"] is None
+    assert found["found"][1] == {
+        "name": "Fake 1",
+        "architecture": "sm_90a",
+        "multiprocessors": 132,
+        "memory_bytes": 80 << 30,
+    }
+
+
+def test_doctor_without_a_gpu(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "gpu_report", lambda: gpu_report(lambda: open_driver(["no.so"])))
+    out = " ".join(run("doctor")[1].split())
+    assert "no GPU: GPUs need the CUDA driver (libcuda), which is missing; install" in out
+    found = json.loads(run("doctor", "--json")[1])["gpus"]
+    assert (found["cuda"], found["found"]) == (None, [])
+    assert found["how_to_get"].startswith("install NVIDIA's driver")
