@@ -16,9 +16,11 @@ from daedal.onnxruntime_session import open_session
 from daedal.runtime.devices.cuda.device import CudaGpu
 from daedal.runtime.devices.cuda.driver import Driver
 from daedal.runtime.gpu_program import GpuProgram
+from daedal.runtime.host_code import HostProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
 from examples.digits.data import demo_images
 from tests.support.fake_cuda import FakeCuda
+from tests.support.shared_models import MODELS, SharedModel
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOAT = TensorProto.FLOAT
@@ -119,6 +121,23 @@ def test_trained_networks(name: str) -> None:
         found.outputs["probabilities"], expected.outputs["probabilities"], atol=1e-6
     )
     assert (found.profiles, found.layers) == ((), ())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_shared_networks(shared: Path, model: SharedModel) -> None:
+    """The integers of the processor, in any order of the threads, and without a race."""
+    part = daedal.compile(model.path(shared), target="cpu").host_parts[0]
+    assert part.code is not None
+    serialized = onnx.ModelProto.FromString(part.model)
+    code = build_gpu_code(serialized, architectures=["emulated"], checked=True)
+    assert not code.host.interpreted
+    program = GpuProgram(code, EmulatedGpu(races=True, seed=0))
+    (name,) = code.host.inputs
+    image = model.images(shared)[:1].reshape(code.host.buffers[code.host.names[name]].shape)
+    found, expected = (item.run({name: image}) for item in (program, HostProgram(part.code)))
+    for output, array in expected.items():
+        np.testing.assert_allclose(found[output], array, rtol=1e-6, atol=1e-7)
 
 
 def test_an_accelerator_beside_a_gpu() -> None:
