@@ -8,10 +8,10 @@ import numpy.typing as npt
 import pytest
 
 from daedal.common.errors import UnsupportedError
+from daedal.compiler.codegen.gpu.functions import function_definitions
 from daedal.compiler.codegen.gpu.kernel import kernel_text
 from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES, ptx_text
-from daedal.compiler.codegen.gpu.nvptx_functions import function_definitions
 from daedal.compiler.codegen.gpu.ptxas import assembled, find_ptxas
 from daedal.compiler.codegen.llvm.function import declarations
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
