@@ -9,14 +9,18 @@ from dataclasses import dataclass
 
 from daedal.artifact.host_code import HostCode
 
-__all__ = ["EMULATED", "Extents", "GpuCode", "GpuKernel"]
+__all__ = ["EMULATED", "SPIRV", "Extents", "GpuCode", "GpuKernel"]
 
 Extents = tuple[int, int, int]
 """Along x, y and z."""
 
 EMULATED = "emulated-"
 """Begins the architectures of object code for a processor, which an emulated GPU runs; the level of
-the processor follows (`native.levels`). Other architectures are NVIDIA's: sm_80, sm_90a."""
+the processor follows (`native.levels`)."""
+
+SPIRV = "spirv"
+"""The architecture of modules for OpenCL, with their shared memory in them. Other architectures are
+NVIDIA's: sm_80, sm_90a."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,8 @@ class GpuCode:
     host : tensors, memory and steps, without object code; each `CodeCall` is of one of `kernels`,
         with the addresses of its buffers as arguments.
     kernels : each once.
-    images : by architecture, what a device loads: object code, PTX or a cubin; one for each kernel,
-        or one for all.
+    images : by architecture, what a device loads: object code, PTX, a cubin or a SPIR-V module; one
+        for each kernel, or one for all.
     """
 
     host: HostCode

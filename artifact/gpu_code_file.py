@@ -21,8 +21,9 @@ from daedal.artifact.code import (
     object_files,
     pieces,
 )
-from daedal.artifact.gpu_code import EMULATED, Extents, GpuCode, GpuKernel
+from daedal.artifact.gpu_code import EMULATED, SPIRV, Extents, GpuCode, GpuKernel
 from daedal.artifact.host_code import LEVEL_MACHINES
+from daedal.artifact.spirv_file import entry_points
 from daedal.common.fields import text, whole, wholes
 
 __all__ = ["gpu_digest", "gpu_from_json", "gpu_json", "gpu_member_names", "gpu_members"]
@@ -93,7 +94,7 @@ def gpu_from_json(item: Mapping[str, Any], members: Mapping[str, bytes]) -> GpuC
 def _is_architecture(name: str) -> bool:
     if name.startswith(EMULATED):
         return name.removeprefix(EMULATED) in LEVEL_MACHINES
-    return re.fullmatch(r"sm_[0-9]{2,3}[a-z]?", name) is not None
+    return name == SPIRV or re.fullmatch(r"sm_[0-9]{2,3}[a-z]?", name) is not None
 
 
 def _kernel(entry: Any) -> GpuKernel:
@@ -127,15 +128,17 @@ def _images(
     else:
         files = tuple(pieces(data, entries(sizes)))
         defined = frozenset(
-            itertools.chain.from_iterable(_entries(file, symbols) for file in files)
+            itertools.chain.from_iterable(_entries(architecture, file, symbols) for file in files)
         )
     if not symbols <= defined:
         raise ValueError("every architecture must have every kernel")
     return files
 
 
-def _entries(image: bytes, symbols: frozenset[str]) -> Iterable[str]:
+def _entries(architecture: str, image: bytes, symbols: frozenset[str]) -> Iterable[str]:
     """Kernels that an image defines, as far as can be seen: a driver checks a cubin."""
+    if architecture == SPIRV:
+        return entry_points(image)
     if _CUBIN.match(image):
         return (name for name in symbols if name.encode() in image)
     if b"\0" in image or not image.isascii():

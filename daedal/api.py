@@ -111,11 +111,11 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
 
     `target` is ``cpu``, a variant's name or .toml file, or either of these with ``+cpu``, which is
     the same; or ``gpu``, for GPUs from 2020 on and the emulator, or ``gpu:`` and architectures with
-    commas between them: ``emulated``, ``sm_80``, ``sm_90``, ``sm_90a``; or a variant with ``+`` and
-    one of these, for an accelerator beside a GPU, which runs the host's parts. `variant` is a
-    variant; one of both must be given. `cpu_levels` are the processors
-    that machine code is for, of `native.levels`: by default the best level of this one, which is
-    enough where the artifact is not run elsewhere; without any, the host's parts are interpreted.
+    commas between them: ``emulated``, ``sm_80``, ``sm_90``, ``sm_90a``, ``spirv`` (for OpenCL); or
+    a variant with ``+`` and one of these, for an accelerator beside a GPU, which runs the host's
+    parts. `variant` is a variant; one of both must be given. `cpu_levels` are the processors that
+    machine code is for, of `native.levels`: by default the best level of this one, which is enough
+    where the artifact is not run elsewhere; without any, the host's parts are interpreted.
     For GPUs, it is by default none: a processor that runs the artifact compiles the model then.
 
     `model` is the path of a file, its bytes or an ``onnx.ModelProto``. `shapes` are those of inputs

@@ -1,12 +1,13 @@
 """`gpu_architectures`: what kernels can be compiled for here.
 
-``emulated`` stands for object code of this processor, which an emulated GPU runs. Others are
-NVIDIA's generations; later ones run the code of earlier ones, but for those that end in a letter.
+``emulated`` stands for object code of this processor, which an emulated GPU runs, and ``spirv`` for
+modules that OpenCL loads on GPUs of any vendor. Others are NVIDIA's generations; later ones run the
+code of earlier ones, but for those that end in a letter.
 """
 
 from collections.abc import Sequence
 
-from daedal.artifact.gpu_code import EMULATED
+from daedal.artifact.gpu_code import EMULATED, SPIRV
 from daedal.common.errors import UserError
 from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES
 from daedal.native.levels import host_level
@@ -26,8 +27,8 @@ def gpu_architectures(names: Sequence[str] = ()) -> tuple[str, ...]:
     found: list[str] = []
     for name in names or DEFAULT:
         here = f"{EMULATED}{host_level()}" if name.startswith(_EMULATED) else None
-        if name not in (_EMULATED, here, *ARCHITECTURES):
-            known = ", ".join((_EMULATED, *sorted(ARCHITECTURES)))
+        if name not in (_EMULATED, here, SPIRV, *ARCHITECTURES):
+            known = ", ".join((_EMULATED, *sorted(ARCHITECTURES), SPIRV))
             raise UserError(f"an architecture of a GPU must be one of {known}, not {name[:80]!r}")
         found.append(here or name)
     return tuple(dict.fromkeys(found))

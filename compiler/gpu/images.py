@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from functools import partial
 
-from daedal.artifact.gpu_code import EMULATED
+from daedal.artifact.gpu_code import EMULATED, SPIRV
 from daedal.compiler.codegen.gpu.emulated import emulated_text
 from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.codegen.gpu.nvptx import ptx_module, ptx_text
+from daedal.compiler.codegen.gpu.spirv import spirv_module, spirv_text
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text
 from daedal.native.levels import level_cpu
@@ -17,11 +18,15 @@ __all__ = ["gpu_images"]
 def gpu_images(
     kernels: Sequence[KernelText], architecture: str, cache: ObjectCache
 ) -> tuple[bytes, ...]:
-    """Object code of kernels for the emulator, or PTX for GPUs, in order; kept in `cache`.
+    """Object code of kernels for the emulator, PTX or SPIR-V for GPUs, in order; kept in `cache`.
 
     Raises UnsupportedError for a kernel that has no code for the architecture.
     """
-    image = _object if architecture.startswith(EMULATED) else _ptx
+    image = _ptx
+    if architecture.startswith(EMULATED):
+        image = _object
+    elif architecture == SPIRV:
+        image = _spirv
     return tuple(image(kernel, architecture, cache) for kernel in kernels)
 
 
@@ -33,3 +38,7 @@ def _object(kernel: KernelText, architecture: str, cache: ObjectCache) -> bytes:
 def _ptx(kernel: KernelText, architecture: str, cache: ObjectCache) -> bytes:
     sources = f"{architecture}\n{ptx_module(kernel, architecture)}"
     return cache.get(sources, lambda: ptx_text(kernel, architecture).encode("ascii"))
+
+
+def _spirv(kernel: KernelText, architecture: str, cache: ObjectCache) -> bytes:
+    return cache.get(f"{architecture}\n{spirv_text(kernel)}", lambda: spirv_module(kernel))

@@ -29,6 +29,7 @@ from tests.robustness.artifact_mutations import (
 )
 from tests.support.gpu_code import as_gpu_code, ptx_of
 from tests.support.host_models import SHAPE, small_floats
+from tests.support.spirv import spirv_of
 
 LEVELS = ("x86-64", "aarch64")
 EMULATED = "emulated-x86-64"
@@ -135,6 +136,8 @@ def set_at(*path: Any) -> Callable[[Any], None]:
         set_at("images", "sm_1000", []),
         set_at("images", "sm_90a\n", []),
         set_at("images", "gfx942", []),
+        set_at("images", "spirv", []),
+        set_at("images", "spirv64", []),
     ],
 )
 def test_wrong_entries_are_refused(change: Callable[[Any], None], code: GpuCode) -> None:
@@ -182,6 +185,29 @@ def test_a_cubin_is_taken(code: GpuCode) -> None:
     names = b"\0".join(kernel.symbol.encode() for kernel in code.kernels)
     cubin = replace(code, images={"sm_90a": (CUBIN + names,)})
     assert gpu_from_json(gpu_json(cubin), gpu_members(cubin)) == cubin
+
+
+def test_a_spirv_module_is_taken(code: GpuCode) -> None:
+    module = spirv_of(*(kernel.symbol for kernel in code.kernels))
+    spirv = replace(code, images={"spirv": (module,)})
+    assert gpu_from_json(gpu_json(spirv), gpu_members(spirv)) == spirv
+
+
+@pytest.mark.parametrize(
+    ("architecture", "image", "problem"),
+    [
+        ("spirv", spirv_of("k0123456789abcdef"), "every architecture must have every kernel"),
+        ("spirv", ptx_of("k0123456789abcdef"), "a SPIR-V module must be"),
+        ("spirv", b"", "a SPIR-V module must be"),
+        ("sm_80", spirv_of("k0123456789abcdef"), "must be a cubin, or PTX"),
+    ],
+)
+def test_images_of_another_kind_are_refused(
+    code: GpuCode, architecture: str, image: bytes, problem: str
+) -> None:
+    damaged = replace(code, images={architecture: (image,)})
+    with pytest.raises(ValueError, match=problem):
+        gpu_from_json(gpu_json(damaged), gpu_members(damaged))
 
 
 def test_damage_is_one_sentence(artifact: Artifact) -> None:

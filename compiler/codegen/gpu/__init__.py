@@ -2,5 +2,6 @@
 
 `kernel` writes the text, in which all that processors have not (coordinates, barriers, shared
 memory) and functions of floats are calls of ``@gpu.*``. `emulated` makes object code of it, whose
-operations the emulator (`daedal.sim.gpu`) defines.
+operations the emulator (`daedal.sim.gpu`) defines, `nvptx` PTX for NVIDIA's GPUs, and `spirv` a
+module for OpenCL.
 """

@@ -11,7 +11,8 @@ from onnx import TensorProto, helper, numpy_helper
 from daedal.artifact.gpu_code_file import gpu_from_json, gpu_json, gpu_members
 from daedal.artifact.host_code import CodeCall, InterpretedNode
 from daedal.artifact.object_file import read_symbols
-from daedal.common.errors import ModelError, UserError
+from daedal.artifact.spirv_file import entry_points
+from daedal.common.errors import ModelError, UnsupportedError, UserError
 from daedal.compiler.gpu.architectures import best_architecture, gpu_architectures
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.compiler.gpu.functions import GpuFunctions
@@ -81,6 +82,21 @@ def test_maps_with_pads_need_no_border() -> None:
     code = build_gpu_code(model(nodes, pads=np.array([1, 1, 1, 1])))
     results = [call.buffers[-1] for call in code.host.calls]
     assert len(set(results)) == len(results)
+
+
+def test_spirv_is_made_where_it_is_asked_for() -> None:
+    made = onnx.ModelProto.FromString(small_floats())
+    code = build_gpu_code(made, architectures=["spirv"])
+    (kernel,), (module,) = code.kernels, code.images["spirv"]
+    assert set(code.images) == {"spirv"} and entry_points(module) == {kernel.symbol}
+    assert gpu_from_json(gpu_json(code), gpu_members(code)) == code
+    assert "spirv" not in gpu_architectures()
+
+
+def test_the_checked_form_has_no_spirv() -> None:
+    made = onnx.ModelProto.FromString(small_floats())
+    with pytest.raises(UnsupportedError, match="leave out this architecture"):
+        build_gpu_code(made, architectures=["spirv"], checked=True)
 
 
 def test_the_checked_form_announces_accesses() -> None:

@@ -105,6 +105,20 @@ def test_without_a_gpu_the_processor_runs_it(run: Run, folder: Path) -> None:
     np.testing.assert_allclose(json.loads(out)["outputs"]["y"], emulated["outputs"]["y"], 1e-6)
 
 
+def test_code_for_opencl_alone(run: Run, folder: Path, tmp_path: Path) -> None:
+    """There is no device for it: every run compiles the model again, and says so."""
+    target = tmp_path / "x.daedal"
+    status, out, err = run("compile", folder / "small.onnx", "--target", "gpu:spirv", "-o", target)
+    assert status == 0, err
+    assert "part 0, on the GPU: 3 nodes compiled for spirv, 1 interpreted" in out
+    status, _, err = run("run", target, "-i", folder / "x.npz")
+    assert status == 0
+    assert "part 0 has code for GPUs alone, and none is used; its ONNX model is compiled" in err
+    status, _, err = run("run", target, "-i", folder / "x.npz", "--device", "gpu-emulated")
+    assert status == 0
+    assert "part 0 has code for spirv, not for emulated GPU; its ONNX model is compiled" in err
+
+
 def test_run_on_the_emulated_gpu(run: Run, folder: Path, tmp_path: Path) -> None:
     saved = tmp_path / "outputs.npz"
     arguments = ("run", folder / "digits.daedal", "-i", folder / "images.npz", "-o", saved)
