@@ -8,24 +8,25 @@
             f[t, j] = f[t, j] + x[k, t, j]                 f[0, j] = f[0, j] + x[k, t, j]
 
 Each index is the sum of a part that the thread decides and one that its loops decide, and the first
-is the same wherever the fragment is used. An element belongs to one thread. What is `local` then
-lives as long as the fragment did, in each thread.
+is the same wherever the fragment is used. An element belongs to one thread. The elements of threads
+may alternate: of rows ``i * 8 + t``, with 8 threads, each has every eighth, ``f[i, ...]``. What is
+`local` then lives as long as the fragment did, in each thread.
 """
 
-import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Buffer, Expr, IntImm, Load, Var
-from daedal.compiler.tir.linear import linear
+from daedal.compiler.tir.linear import Linear, linear
 from daedal.compiler.tir.lower.rebuild import rebuilt
-from daedal.compiler.tir.lower.threads import THREAD_AXES, Threads
+from daedal.compiler.tir.lower.threads import MAX_POINTS, THREAD_AXES, Places, Threads
 from daedal.compiler.tir.stmt import (
     Allocate,
     Allocation,
@@ -40,8 +41,6 @@ from daedal.compiler.tir.stmt import (
 from daedal.compiler.tir.visit import free_vars, loads, rewrite
 
 __all__ = ["lower_fragments"]
-
-Places = npt.NDArray[np.int64]
 
 
 def lower_fragments(func: PrimFunc) -> PrimFunc:
@@ -64,6 +63,23 @@ class _Use:
     buffer: Buffer
     indices: tuple[Expr, ...]
     loops: tuple[For, ...]
+
+
+@dataclass(frozen=True)
+class _Local:
+    """What each thread has of a fragment: every so many elements of each dimension."""
+
+    buffer: Buffer
+    steps: tuple[int, ...]
+
+    def indices(self, indices: Sequence[Expr], loops: Sequence[For]) -> tuple[Expr, ...]:
+        """Of an element there."""
+        found = []
+        for index, step in zip(indices, self.steps, strict=True):
+            form = linear(_split(index, loops)[1])
+            terms = tuple((term, factor // step) for term, factor in form.terms)
+            found.append(Linear(terms, form.constant // step).expr())
+        return tuple(found)
 
 
 def _uses(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[_Use]:
@@ -91,40 +107,67 @@ def _read(expr: Expr, loops: tuple[For, ...]) -> Iterator[_Use]:
             yield _Use(load.buffer, load.indices, loops)
 
 
-def _local(buffer: Buffer, uses: Sequence[_Use], threads: Threads) -> Buffer:
+def _local(buffer: Buffer, uses: Sequence[_Use], threads: Threads) -> _Local:
     """What each thread has of a fragment."""
     wanted: list[Places] | None = None
-    shape = [1] * len(buffer.shape)
+    rank = len(buffer.shape)
+    steps, ends = [0] * rank, [1] * rank
     for use in uses:
         extents = {loop.var: loop.extent for loop in use.loops}
         begins = []
         for dimension, index in enumerate(use.indices):
             own, rest = _split(index, use.loops)
             begins.append(_values(own, use.loops, threads))
-            limits = linear(rest).bounds(extents)
+            form = linear(rest)
+            limits = form.bounds(extents)
             if limits is None or limits[0] < 0:
                 raise _no_owner(buffer)
-            shape[dimension] = max(shape[dimension], limits[1] + 1)
+            ends[dimension] = max(ends[dimension], limits[1] + 1)
+            steps[dimension] = gcd(steps[dimension], form.constant, *(f for _, f in form.terms))
         if wanted is None:
             wanted = begins
         elif any((a != b).any() for a, b in zip(wanted, begins, strict=True)):
             raise _no_owner(buffer)
     assert wanted is not None
-    _check_owners(buffer, wanted, shape)
-    return Buffer(buffer.name, tuple(shape), buffer.dtype, "local")
+    _check_owners(buffer, wanted, uses)
+    steps = [max(step, 1) for step in steps]
+    shape = tuple(-(-end // step) for end, step in zip(ends, steps, strict=True))
+    return _Local(Buffer(buffer.name, shape, buffer.dtype, "local"), tuple(steps))
 
 
-def _check_owners(buffer: Buffer, begins: Sequence[Places], shape: Sequence[int]) -> None:
-    """Each element is in the box of one thread."""
-    corners = np.stack(list(begins), axis=1)
-    boxes = {tuple(corner) for corner in corners.tolist()}
-    fits = len(boxes) == len(corners)
-    # Boxes on one grid do not overlap; others are looked at in pairs.
-    if fits and any((corner % size).any() for corner, size in zip(corners.T, shape, strict=True)):
-        pairs = itertools.combinations(corners, 2)
-        fits = all((np.abs(a - b) >= np.asarray(shape)).any() for a, b in pairs)
-    if not fits:
+def _check_owners(buffer: Buffer, begins: Sequence[Places], uses: Sequence[_Use]) -> None:
+    """No element is in the tiles of two threads."""
+    extent = [int(begin.max()) + 1 for begin in begins]
+    tiles = [_tile(buffer, use) for use in uses]
+    shape = [size + max(int(tile[n].max()) for tile in tiles) for n, size in enumerate(extent)]
+    if math.prod(shape) > MAX_POINTS or any(begin.min() < 0 for begin in begins):
         raise _no_owner(buffer)
+    owners = np.full(math.prod(shape), -1)
+    first = np.stack(list(begins))
+    numbers = np.arange(first.shape[1]).reshape(-1, 1)
+    for tile in tiles:
+        places = tuple(first[:, :, None] + tile[:, None, :])
+        elements = np.ravel_multi_index(places, shape)
+        who = np.broadcast_to(numbers, elements.shape)
+        unowned = owners[elements] < 0
+        owners[elements[unowned]] = who[unowned]
+        if (owners[elements] != who).any():
+            raise _no_owner(buffer)
+
+
+def _tile(buffer: Buffer, use: _Use) -> Places:
+    """The places of a thread's elements that loops decide: a row for each dimension."""
+    rests = [_split(index, use.loops)[1] for index in use.indices]
+    used = {var for rest in rests for var in free_vars(rest)}
+    loops = [loop for loop in use.loops if loop.var in used]
+    shape = tuple(loop.extent for loop in loops)
+    if math.prod(shape) > MAX_POINTS or any(map(loads, rests)):
+        raise _no_owner(buffer)
+    env: dict[Var, Any] = dict(
+        zip([loop.var for loop in loops], np.indices(shape, np.int64), strict=True)
+    )
+    rows = [np.asarray(evaluate(rest, env, _no_load), np.int64) for rest in rests]
+    return np.unique(np.stack([np.broadcast_to(row, shape).reshape(-1) for row in rows]), axis=1)
 
 
 def _split(index: Expr, loops: Sequence[For]) -> tuple[Expr, Expr]:
@@ -163,11 +206,12 @@ def _no_owner(buffer: Buffer) -> UnsupportedError:
     )
 
 
-def _lowered(stmt: Stmt, known: Mapping[Buffer, Buffer], loops: tuple[For, ...]) -> Stmt:
+def _lowered(stmt: Stmt, known: Mapping[Buffer, _Local], loops: tuple[For, ...]) -> Stmt:
     def moved(expr: Expr) -> Expr:
         def visit(node: Expr) -> Expr | None:
             if isinstance(node, Load) and node.buffer in known:
-                return Load(known[node.buffer], _rest(node.indices, loops))
+                local = known[node.buffer]
+                return Load(local.buffer, local.indices(node.indices, loops))
             return None
 
         return rewrite(expr, visit)
@@ -179,17 +223,14 @@ def _lowered(stmt: Stmt, known: Mapping[Buffer, Buffer], loops: tuple[For, ...])
             kept = tuple(_allocation(item, known) for item in allocations)
             return Allocate(kept, _lowered(body, known, loops))
         case BufferStore(buffer, indices, value) if buffer in known:
-            return BufferStore(known[buffer], _rest(indices, loops), moved(value))
+            local = known[buffer]
+            return BufferStore(local.buffer, local.indices(indices, loops), moved(value))
     return rebuilt(stmt, moved, lambda part: _lowered(part, known, loops))
 
 
-def _rest(indices: Sequence[Expr], loops: Sequence[For]) -> tuple[Expr, ...]:
-    return tuple(_split(index, loops)[1] for index in indices)
-
-
-def _allocation(item: Allocation, known: Mapping[Buffer, Buffer]) -> Allocation:
-    buffer = known.get(item.buffer)
-    if buffer is None:
+def _allocation(item: Allocation, known: Mapping[Buffer, _Local]) -> Allocation:
+    local = known.get(item.buffer)
+    if local is None:
         return item
-    window = tuple(Range(IntImm(0), extent) for extent in buffer.shape)
-    return Allocation(buffer, window, item.annotations)
+    window = tuple(Range(IntImm(0), extent) for extent in local.buffer.shape)
+    return Allocation(local.buffer, window, item.annotations)

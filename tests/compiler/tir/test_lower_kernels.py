@@ -166,3 +166,30 @@ def test_thread_loops_under_conditions_are_refused() -> None:
 def test_the_text_of_a_barrier_can_be_read() -> None:
     text = HEAD + "        barrier\n        y[b, 0] = x[b, 0]\n"
     assert func_text(parse_func(text)) == text
+
+
+INTERLEAVED = """
+func kernel(x: float32[64, 64], out y: float32[64, 64]):
+    for b in 2 block.x:
+        alloc f: float32[32, 16] in fragment
+        for t in 32 thread.x, i in 4, j in 2, e in 2:
+            f[i * 8 + t // 4, j * 8 + t % 4 * 2 + e] = 0.0
+        for u in 32 thread.x, i in 4, j in 2, e in 2:
+            y[b * 32 + i, j] = f[i * 8 + u // 4, j * 8 + u % 4 * 2 + e]
+""".lstrip()
+
+
+def test_elements_of_threads_may_alternate() -> None:
+    """Rows have a common step, so each thread has four; columns have none: places stay free."""
+    expected = INTERLEAVED.replace("float32[32, 16] in fragment", "float32[4, 10] in local")
+    expected = re.sub(
+        r"f\[i \* 8 \+ ([tu]) // 4, j \* 8 \+ \1 % 4 \* 2 \+ e\]", "f[i, j * 8 + e]", expected
+    )
+    assert func_text(lower_fragments(parse_func(INTERLEAVED))) == expected
+
+
+@pytest.mark.parametrize(("old", "new"), [("% 4 * 2", "% 4"), ("i * 8", "i * 4"), ("// 4", "// 8")])
+def test_elements_that_alternate_have_one_owner(old: str, new: str) -> None:
+    assert old in INTERLEAVED
+    with pytest.raises(UnsupportedError, match="those of 'f' have none"):
+        lower_fragments(parse_func(INTERLEAVED.replace(old, new)))
