@@ -10,10 +10,11 @@ from daedal.compiler.tir.intrin import CopyIntrin, Match, Mismatch, TensorIntrin
 from daedal.compiler.tir.printer import stmt_text
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import BlockRealize, Stmt, Value
+from daedal.compiler.tir.warp_products import WarpProduct
 
 __all__ = ["tensorize"]
 
-Intrin = TensorIntrin | CopyIntrin
+Intrin = TensorIntrin | CopyIntrin | WarpProduct
 
 
 def tensorize(
@@ -33,6 +34,8 @@ def matched(nest: Nest, intrin: Intrin) -> Match:
     except Mismatch as reason:
         if isinstance(intrin, CopyIntrin):
             pattern = "target[...] = source[...]"
+        elif isinstance(intrin, WarpProduct):
+            pattern = f"c[m, n] = c[m, n] + {intrin.sums}(a[m, k]) * {intrin.sums}(b[k, n])"
         else:
             axes = ", ".join(f"{axis.name}:{axis.extent}" for axis in intrin.pattern.iter_vars)
             pattern = f"{stmt_text(intrin.pattern.body).strip()} over {axes}"
@@ -50,7 +53,7 @@ def annotated(body: Stmt, name: str, intrin: Intrin, match: Match) -> Stmt:
     site = next(site for site in sites if site.block.name == name)
     block = site.block
     notes: dict[str, Value] = {**block.annotations, "intrin": intrin.name, **match.immediates}
-    if isinstance(intrin, TensorIntrin):
+    if not isinstance(intrin, CopyIntrin):
         notes["operands"] = ",".join(match.operands[region.buffer] for region in block.reads)
     new = replace(block, annotations=notes)
     return replace_site(body, name, BlockRealize(site.realize.values, new, site.realize.predicate))

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.codegen.gpu.operations import Operations, function
+from daedal.compiler.codegen.gpu.warp_products import write_product
 from daedal.compiler.codegen.llvm.function import declarations
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.codegen.llvm.statements import Statements
-from daedal.compiler.tir.expr import Buffer
+from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.lower import lower_kernel
 from daedal.compiler.tir.lower.threads import THREAD_AXES, has_threads
 from daedal.compiler.tir.stmt import GPU_AXES, Allocate, Barrier, For, If, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.warp_products import WARP_THREADS, WarpProduct, product_at
 
 __all__ = ["MAX_LOCAL_BYTES", "kernel_text"]
 
@@ -63,7 +65,14 @@ def kernel_text(func: PrimFunc, symbol: str, *, checked: bool = False) -> Kernel
 
 def _extents(func: PrimFunc) -> dict[str, int]:
     """Of the axes of the grid that loops are bound to."""
-    return {loop.kind: loop.extent for loop in _loops(func.body) if loop.kind in GPU_AXES}
+    found: dict[str, int] = {}
+    for loop in _loops(func.body):
+        if loop.kind in GPU_AXES and found.setdefault(loop.kind, loop.extent) != loop.extent:
+            raise UnsupportedError(
+                f"loops along an axis of the grid must have one extent, and those along {loop.kind}"
+                f" have {found[loop.kind]} and {loop.extent}; split them alike"
+            )
+    return found
 
 
 def _loops(stmt: Stmt) -> Iterator[For]:
@@ -101,6 +110,7 @@ class _Kernel(Statements):
                 if extent > 1
             }
         self._bound: set[str] = set()
+        self._lane: Var | None = None
         self._local_bytes = 0
         self.shared_bytes = 0
 
@@ -119,6 +129,8 @@ class _Kernel(Statements):
                 self._bind(stmt)
             case _ if not has_threads(stmt) and (missing := self._missing()):
                 self._first_alone(stmt, missing)
+            case For() if (product := product_at(stmt)) is not None:
+                self._product(product, stmt)
             case _:
                 super().write(stmt)
 
@@ -127,9 +139,18 @@ class _Kernel(Statements):
         self.at.extents[loop.var] = loop.extent
         self.at.values[loop.var] = self._coordinates.get(loop.kind, 0)
         bound, self._bound = self._bound, self._bound | {loop.kind}
+        lane = self._lane
+        if loop.kind == THREAD_AXES[0]:
+            self._lane = loop.var
         self.write(loop.body)
-        self._bound = bound
+        self._bound, self._lane = bound, lane
         del self.at.values[loop.var]
+
+    def _product(self, product: WarpProduct, nest: For) -> None:
+        """A product of matrices, by whole warps."""
+        lane = self._lane
+        assert lane is not None and self.at.extents[lane] == WARP_THREADS, nest
+        write_product(self.at, product, nest, lane)
 
     def _missing(self) -> list[str]:
         """Thread axes of the kernel that no loop around is bound to."""

@@ -16,6 +16,7 @@ from daedal.compiler.tir.linear import bounds, simplify
 from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
 from daedal.compiler.tir.stmt import Block, BlockRealize, For, If, PrimFunc, Stmt
 from daedal.compiler.tir.visit import substitute
+from daedal.compiler.tir.warp_products import WARP_PRODUCTS, lane_loops
 
 __all__ = ["lower_blocks"]
 
@@ -52,11 +53,23 @@ def _block(realize: BlockRealize, outer: Mapping[Var, Expr], extents: Mapping[Va
         first = _first_instance(block, values, extents)
         init = _lowered(block.init, values, extents)
         parts.append(init if first is None else If(first, init))
-    parts.append(_lowered(block.body, values, extents))
+    parts.append(_lowered(_in_lanes(block), values, extents))
     body = flat_seq(parts)
     conditions = [_value(item, outer, extents) for item in conjuncts(realize.predicate)]
     predicate = all_of([item for item in conditions if not _holds(item, extents)])
     return body if predicate is None else If(predicate, body)
+
+
+def _in_lanes(block: Block) -> Stmt:
+    """The body of a block; that of a product which a warp computes is under a loop of its threads.
+
+    Around other bodies stand the loops of their threads already.
+    """
+    product = WARP_PRODUCTS.get(str(block.annotations.get("intrin")))
+    if product is None:
+        return block.body
+    assert isinstance(block.body, For)
+    return lane_loops(product, block.body)
 
 
 def _first_instance(

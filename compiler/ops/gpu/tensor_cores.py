@@ -1,0 +1,208 @@
+"""Products of float16 or int8 by the products of matrices that a warp has instructions for.
+
+A block of threads computes a tile of the result, each warp a part of it in tiles of the
+instruction, whose sums are in the registers of its threads. Operands are copied to shared memory,
+some of the reduction at a time.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from daedal.compiler.ops.gpu.schedule import SCOPES
+from daedal.compiler.ops.gpu.tiles import GpuTiles, factors
+from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
+from daedal.compiler.tir.expr import Axis, Cast, Expr, Load
+from daedal.compiler.tir.stmt import PrimFunc
+from daedal.compiler.tir.visit import free_vars, walk
+from daedal.compiler.tir.warp_products import WARP_PRODUCTS, WARP_THREADS, WarpProduct
+
+__all__ = ["CoreTiles", "choose_core_tiles", "schedule_cores"]
+
+BLOCK = 64
+"""Rows and columns of a block of threads, at most."""
+WARPS = 4
+"""Of a block, at most."""
+DEPTH = 32
+"""Elements of the longest axis of a reduction that are in shared memory at a time."""
+FEWEST = 8
+"""Rows and columns that are worth an instruction for sixteen and eight."""
+FEWEST_TERMS = 16
+"""Of the longest axis."""
+STEPS = (2, 4)
+"""Rows and columns of an instruction's result that one thread has: see `lane_loops`."""
+
+
+@dataclass(frozen=True)
+class CoreTiles:
+    """Extents of tiles.
+
+    Attributes
+    ----------
+    product : the instruction.
+    tiles : its `threads` are warps, its `elements` those of a warp.
+    row, column, term : axes of the result and of the reduction that the instruction is along.
+    """
+
+    product: WarpProduct
+    tiles: GpuTiles
+    row: int
+    column: int
+    term: int
+
+    @property
+    def warps(self) -> int:
+        """Of a block."""
+        return math.prod(self.tiles.threads)
+
+
+def choose_core_tiles(
+    value: Expr, axes: Sequence[Axis], reduced: Sequence[Axis]
+) -> CoreTiles | None:
+    """The tiles of a sum of `value` over `reduced`; None where no instruction computes it."""
+    operands = factors(value)
+    product = _product(value, operands)
+    if operands is None or product is None:
+        return None
+    used = [{var for index in operand.indices for var in free_vars(index)} for operand in operands]
+    rows = [n for n, axis in enumerate(axes) if axis in used[0] and axis not in used[1]]
+    columns = [n for n, axis in enumerate(axes) if axis in used[1] and axis not in used[0]]
+    if not rows or not columns:
+        return None
+    row, column = (max(group, key=lambda n: (axes[n].extent, n)) for group in (rows, columns))
+    term = max(range(len(reduced)), key=lambda n: reduced[n].extent)
+    if min(axes[row].extent, axes[column].extent) < FEWEST or reduced[term].extent < FEWEST_TERMS:
+        return None
+    if any(reduced[term] not in group for group in used):
+        return None
+    threads, elements, depth = [1] * len(axes), [1] * len(axes), [1] * len(reduced)
+    sizes = _size(axes[row].extent, product.rows), _size(axes[column].extent, product.columns)
+    warps = _warps(sizes[0] // product.rows, sizes[1] // product.columns)
+    for position, size, count in zip((row, column), sizes, warps, strict=True):
+        threads[position], elements[position] = count, size // count
+    depth[term] = DEPTH
+    tiles = GpuTiles(tuple(threads), tuple(elements), tuple(depth))
+    return CoreTiles(product, tiles, row, column, term)
+
+
+def schedule_cores(
+    func: PrimFunc, reduction: str, result: str, operands: Sequence[str], cores: CoreTiles
+) -> PrimFunc:
+    """A reduction by products of matrices, and what follows it."""
+    intrinsics = {cores.product.name: cores.product}
+    schedule = Schedule(func, intrinsics, scopes=SCOPES, trusted=True)
+    source, target = schedule.get_block(reduction), schedule.get_block(result)
+    loops = schedule.get_loops(target)
+    pairs = _pairs(schedule, loops, cores.tiles.block)
+    warps, own, inside = _tiled(schedule, [inner for _, inner in pairs], cores)
+    blocks = [outer for outer, _ in pairs]
+    schedule.reorder(*blocks, *warps, *own, *inside)
+    block = _fused(schedule, blocks)
+    schedule.bind(block, "block.x")
+    _bind_warps(schedule, _fused(schedule, warps), cores)
+    _bind_lanes(schedule, own, inside)
+    schedule.set_scope(source, 0, "fragment")
+    schedule.compute_at(source, block)
+    _products(schedule, source, operands, cores)
+    return schedule.func
+
+
+def _products(
+    schedule: Schedule, source: BlockRef, operands: Sequence[str], cores: CoreTiles
+) -> None:
+    """The reduction inside the loop of blocks, and the copies of its operands."""
+    tiles, rank = cores.tiles, len(cores.tiles.threads)
+    loops = schedule.get_loops(source)[1:]
+    warps, own, inside = _tiled(schedule, loops[:rank], cores)
+    pairs = _pairs(schedule, loops[rank:], tiles.depth)
+    steps = [outer for outer, _ in pairs]
+    chunks = [inner for _, inner in pairs]
+    chunk, terms = schedule.split(chunks[cores.term], [None, cores.product.depth])
+    chunks[cores.term] = chunk
+    schedule.reorder(*steps, *warps, *chunks, *own, *inside, terms)
+    step = _fused(schedule, steps)
+    _bind_warps(schedule, _fused(schedule, warps), cores)
+    copies = [schedule.cache_read(source, operand, "shared") for operand in operands]
+    for copy in copies:
+        schedule.compute_at(copy, step)
+    init = schedule.decompose_reduction(source, step)
+    for loop in (*chunks, *own):
+        schedule.unroll(loop)
+    schedule.tensorize(inside[0], cores.product.name)
+    first = schedule.get_loops(init)[1:]
+    _bind_warps(schedule, first[0], cores)
+    _bind_lanes(schedule, first[1 if cores.warps > 1 else 0 : -2], first[-2:])
+    for copy in copies:
+        fused = _fused(schedule, schedule.get_loops(copy)[2:])
+        _, warp, lane = schedule.split(fused, [None, cores.warps, WARP_THREADS])
+        _bind_warps(schedule, warp, cores)
+        schedule.bind(lane, "thread.x")
+
+
+def _tiled(
+    schedule: Schedule, loops: Sequence[LoopRef], cores: CoreTiles
+) -> tuple[list[LoopRef], list[LoopRef], list[LoopRef]]:
+    """Loops of a block's tile: of warps, of the tiles of each, and the two within such a tile."""
+    pairs = _pairs(schedule, loops, cores.tiles.elements)
+    own, inside = [inner for _, inner in pairs], []
+    sizes = (cores.row, cores.product.rows), (cores.column, cores.product.columns)
+    for position, size in sizes:
+        own[position], inner = schedule.split(own[position], [None, size])
+        inside.append(inner)
+    return [outer for outer, _ in pairs], own, inside
+
+
+def _bind_warps(schedule: Schedule, loop: LoopRef, cores: CoreTiles) -> None:
+    """The warps of a block for the iterations of a loop."""
+    if cores.warps > 1:
+        schedule.bind(loop, "thread.y")
+
+
+def _bind_lanes(schedule: Schedule, own: Sequence[LoopRef], inside: Sequence[LoopRef]) -> None:
+    """The elements of a tile by the threads that have them after a product: see `lane_loops`."""
+    rows, columns = inside
+    upper, row = schedule.split(rows, [STEPS[0], None])
+    column, pair = schedule.split(columns, [STEPS[1], None])
+    schedule.reorder(*own, row, column, upper, pair)
+    schedule.bind(schedule.fuse(row, column), "thread.x")
+    for loop in (*own, upper, pair):
+        schedule.unroll(loop)
+
+
+def _pairs(
+    schedule: Schedule, loops: Sequence[LoopRef], sizes: Sequence[int]
+) -> list[tuple[LoopRef, LoopRef]]:
+    """Each loop as two, the inner one of its size."""
+    found = []
+    for loop, size in zip(loops, sizes, strict=True):
+        outer, inner = schedule.split(loop, [None, size])
+        found.append((outer, inner))
+    return found
+
+
+def _fused(schedule: Schedule, loops: Sequence[LoopRef]) -> LoopRef:
+    return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
+
+
+def _product(value: Expr, operands: tuple[Load, Load] | None) -> WarpProduct | None:
+    """The instruction for two operands, each converted to the sums' dtype."""
+    if operands is None or operands[0].buffer is operands[1].buffer:
+        return None
+    if sum(isinstance(node, Cast) for node in walk(value)) != 2:
+        return None
+    kinds = {operand.buffer.dtype for operand in operands}
+    for product in WARP_PRODUCTS.values():
+        if kinds == {product.dtype} and value.dtype == product.sums:
+            return product
+    return None
+
+
+def _size(extent: int, least: int) -> int:
+    """Of a block's tile along an axis: a power of two."""
+    return max(least, min(BLOCK, 1 << (extent - 1).bit_length()))
+
+
+def _warps(rows: int, columns: int) -> tuple[int, int]:
+    """Along both axes of a tile of so many results of instructions."""
+    down = min(rows, max(2, WARPS // columns), WARPS)
+    return down, min(columns, WARPS // down)

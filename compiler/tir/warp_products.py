@@ -1,0 +1,134 @@
+"""Products of matrices that the 32 threads of a warp compute together, as intrinsics.
+
+    c[m, n] = c[m, n] + float32(a[m, k]) * float32(b[k, n])      for m in 16, n in 8, k in 16
+
+Operands are in shared memory, in any layout, and the sums in a fragment. Who holds which sum is
+part of the instruction: `lane_loops` says it. Source: NVIDIA, PTX ISA 8.0, "Matrix Fragments for
+mma.m16n8k16 with floating point type", "Matrix Fragments for mma.m16n8k32".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from daedal.compiler.tir.expr import Binary, Cast, Expr, Load, Var
+from daedal.compiler.tir.intrin import Match, Mismatch
+from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, Stmt
+from daedal.compiler.tir.visit import free_vars, substitute
+
+__all__ = ["WARP_PRODUCTS", "WARP_THREADS", "WarpProduct", "factors_of", "lane_loops", "product_at"]
+
+WARP_THREADS = 32
+"""Of a warp: neighbours along the first axis of a block."""
+
+
+@dataclass(frozen=True)
+class WarpProduct:
+    """An instruction that adds a product of two matrices to sums.
+
+    Attributes
+    ----------
+    rows, columns, depth : of the product; `depth` terms are added to each sum.
+    dtype, sums : of the operands, and of the sums.
+    """
+
+    name: str
+    depth: int
+    dtype: str
+    sums: str
+    rows: int = 16
+    columns: int = 8
+
+    def match(self, extents: Mapping[Var, int], realize: BlockRealize) -> Match:
+        """Match the nest of loops with `extents` around `realize`; raises Mismatch.
+
+        Its loops are those of rows, columns and terms, in this order.
+        """
+        wanted = (self.rows, self.columns, self.depth)
+        if tuple(extents.values()) != wanted:
+            raise Mismatch(f"its loops must have extents {wanted}, not {tuple(extents.values())}")
+        block = realize.block
+        if block.init is not None or realize.predicate is not None:
+            raise Mismatch("sums must be initialized elsewhere (decompose_reduction), and all used")
+        found = factors_of(block.body)
+        if found is None:
+            raise Mismatch("the block must add a product of two converted elements")
+        total, one, other = found
+        m, n, k = extents
+        bound = realize.binding
+        if _used(total, bound) & set(extents) != {m, n}:
+            raise Mismatch("sums must be indexed by rows and columns")
+        a, b = (one, other) if m in _used(one, bound) else (other, one)
+        for name, load, own in (("a", a, {m, k}), ("b", b, {n, k})):
+            if _used(load, bound) & set(extents) != own:
+                raise Mismatch(f"operand {name!r} must be indexed by one of the result's loops")
+            self._check_operand(name, load, self.dtype, "shared")
+        self._check_operand("c", total, self.sums, "fragment")
+        return Match({total.buffer: "c", a.buffer: "a", b.buffer: "b"}, {})
+
+    def _check_operand(self, name: str, load: Load, dtype: str, scope: str) -> None:
+        buffer = load.buffer
+        if (buffer.dtype, buffer.scope) != (dtype, scope) or load.pad_value is not None:
+            raise Mismatch(
+                f"operand {name!r} must be {dtype} in {scope}, and {buffer.name!r} is "
+                f"{buffer.dtype} in {buffer.scope}"
+            )
+
+
+WARP_PRODUCTS: dict[str, WarpProduct] = {
+    item.name: item
+    for item in (
+        WarpProduct("mma.m16n8k16.f16", 16, "float16", "float32"),
+        WarpProduct("mma.m16n8k32.s8", 32, "int8", "int32"),
+    )
+}
+"""By name."""
+
+
+def product_at(stmt: Stmt) -> WarpProduct | None:
+    """The product that a loop of a lowered function stands for, as `lane_loops` marks it."""
+    return WARP_PRODUCTS.get(str(stmt.annotations.get("intrin"))) if isinstance(stmt, For) else None
+
+
+def factors_of(stmt: Stmt) -> tuple[Load, Load, Load] | None:
+    """The element that a store adds to, and the two whose product it adds, each converted."""
+    match stmt:
+        case BufferStore(buffer, indices, Binary("+", a, b)):
+            for total, product in ((a, b), (b, a)):
+                match total, product:
+                    case Load(), Binary("*", Cast(_, Load() as one), Cast(_, Load() as other)) if (
+                        total.buffer is buffer and total.indices == indices
+                    ):
+                        return total, one, other
+    return None
+
+
+def lane_loops(product: WarpProduct, nest: For) -> For:
+    """The loops of a product, those of rows and columns split into lanes and elements of each.
+
+    for m in 16, n in 8, k in 16:        for t in 32 thread.x:
+        c[m, n] = ...               =>       for i in 2, j in 2, k in 16:
+                                                 c[i * 8 + t // 4, t % 4 * 2 + j] = ...
+
+    The loop along `i` is marked as the intrinsic. The warp reads what these loops read, if not the
+    same thread the same element; several threads read each element in both, so the same accesses of
+    other threads race with them.
+    """
+    columns = nest.body
+    assert isinstance(columns, For) and isinstance(columns.body, For)
+    terms = columns.body
+    lane, i, j = Var("lane"), Var("i"), Var("j")
+    values: dict[Var, Expr] = {nest.var: i * 8 + lane // 4, columns.var: lane % 4 * 2 + j}
+    body = _substituted(terms.body, values)
+    inner = For(j, 2, For(terms.var, terms.extent, body))
+    marked = For(i, 2, inner, annotations={"intrin": product.name})
+    return For(lane, WARP_THREADS, marked, "thread.x")
+
+
+def _substituted(stmt: Stmt, values: Mapping[Var, Expr]) -> Stmt:
+    assert isinstance(stmt, BlockRealize)
+    given = tuple(substitute(value, values) for value in stmt.values)
+    return BlockRealize(given, stmt.block, stmt.predicate)
+
+
+def _used(load: Load, bound: Mapping[Var, Expr]) -> set[Var]:
+    return {var for index in load.indices for var in free_vars(substitute(index, bound))}

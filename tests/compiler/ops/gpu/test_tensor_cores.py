@@ -1,0 +1,78 @@
+"""Products of float16 and int8 by instructions of warps: when, how exact, and in registers."""
+
+import numpy as np
+import pytest
+
+from daedal.compiler.codegen.gpu.kernel import kernel_text
+from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES, ptx_text
+from daedal.compiler.codegen.gpu.ptxas import assembled, find_ptxas
+from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
+from tests.support.emulated import launched
+from tests.support.gpu_formulas import KERNELS, product
+
+NAMES = [name for name in KERNELS if "tensor cores" in name]
+INSTRUCTIONS = {"int8": "mma.m16n8k32.s8", "float16": "mma.m16n8k16.f16"}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_products_that_have_an_instruction_use_it(name: str) -> None:
+    kernel = KERNELS[name]()
+    text = kernel_text(gpu_kernel_function(kernel), "k")
+    found = {kind for kind in INSTRUCTIONS.values() if f"@gpu.{kind}(" in text.text}
+    uses = name in NAMES or name == "product of 8 bits"
+    assert found == ({INSTRUCTIONS[kernel.inputs[0].dtype]} if uses else set())
+    if uses:
+        assert text.block[0] == 32
+        assert text.block[1] <= 4
+
+
+def test_few_terms_are_multiplied_by_threads() -> None:
+    text = kernel_text(gpu_kernel_function(product(64, 64, 15, "int8")), "k")
+    assert "@gpu.mma" not in text.text
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 64), (51, 37, 100)])
+def test_products_of_float16_are_as_exact_as_float32(shape: tuple[int, int, int]) -> None:
+    rows, columns, depth = shape
+    rng = np.random.default_rng(4)
+    x, w = (rng.standard_normal(s).astype(np.float16) for s in ((rows, depth), (depth, columns)))
+    bias = rng.standard_normal(columns).astype(np.float32)
+    func = gpu_kernel_function(product(*shape, "float16"))
+    text = kernel_text(func, "k", checked=True)
+    (found,) = launched(text, func, {"x0": x, "x1": w, "x2": bias}, 0).values()
+    expected = x.astype(np.float64) @ w.astype(np.float64) + bias
+    assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_sums_of_int8_are_exact_at_their_ends() -> None:
+    shape = (16, 8, 4096)
+    x, w = np.full((16, 4096), -128, np.int8), np.full((4096, 8), -128, np.int8)
+    func = gpu_kernel_function(product(*shape, "int8"))
+    inputs = {"x0": x, "x1": w, "x2": np.full(8, 7, np.int32)}
+    (found,) = launched(kernel_text(func, "k"), func, inputs, None).values()
+    np.testing.assert_array_equal(found, np.full((16, 8), 4096 * 128 * 128 + 7))
+
+
+def test_elements_that_follow_each_other_are_loaded_together() -> None:
+    """Rows of the first operand follow the terms of the sums; of the second, only if transposed."""
+    plain, transposed = (
+        kernel_text(gpu_kernel_function(KERNELS[name]()), "k", checked=True).text
+        for name in ("product of 16 bits in tensor cores", "batched of 16 bits in tensor cores")
+    )
+    assert plain.count("load i32, ptr addrspace(3)") > 0
+    assert plain.count("bitcast <2 x half>") > 0
+    assert transposed.count("load i32, ptr addrspace(3)") > 0
+    assert "bitcast <2 x half>" not in transposed
+
+
+@pytest.mark.skipif(
+    find_ptxas() is None, reason="ptxas is not installed (pip install 'daedal[gpu]')"
+)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", NAMES)
+def test_sums_stay_in_registers(name: str, architecture: str) -> None:
+    ptx = ptx_text(kernel_text(gpu_kernel_function(KERNELS[name]()), "k"), architecture)
+    assert "mma.sync.aligned." in ptx
+    cubin = assembled(ptx, architecture)
+    assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())
+    assert cubin.registers <= 168
