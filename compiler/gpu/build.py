@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
-from daedal.artifact.gpu_code import GpuCode
+from daedal.artifact.gpu_code import SPIRV, GpuCode
 from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.steps import program_code
@@ -43,7 +43,7 @@ def build_gpu_code(
         for a kernel that GPUs have no code for. Nodes without code for GPUs are interpreted.
     """
     chosen = gpu_architectures(architectures)
-    functions = GpuFunctions(checked=checked)
+    functions = GpuFunctions(checked=checked, has_warps=SPIRV not in chosen)
     try:
         host = program_code(import_model(model, shapes, check=check_gpu_code), functions)
     except RecursionError as error:

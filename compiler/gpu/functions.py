@@ -23,14 +23,16 @@ class GpuFunctions:
     Parameters
     ----------
     checked : whether accesses are announced to the emulator's detectors.
+    has_warps : whether all architectures have instructions of whole warps.
 
     Raises UnsupportedError for a kernel that GPUs have no code for.
     """
 
     takes_copies = False
 
-    def __init__(self, *, checked: bool) -> None:
+    def __init__(self, *, checked: bool, has_warps: bool = True) -> None:
         self._checked = checked
+        self._has_warps = has_warps
         self._functions: dict[str, Function] = {}
         self._texts: dict[str, KernelText] = {}
 
@@ -63,7 +65,8 @@ class GpuFunctions:
         return self.of(Kernel((source,), result, frame=frame))
 
     def _written(self, kernel: Kernel) -> Function:
-        text = kernel_text(gpu_kernel_function(kernel), "", checked=self._checked)
+        func = gpu_kernel_function(kernel, has_warps=self._has_warps)
+        text = kernel_text(func, "", checked=self._checked)
         launch = f"{text.grid} {text.block} {text.shared_bytes}\n{text.text}"
         symbol = f"k{hashlib.sha256(launch.encode()).hexdigest()[:16]}"
         self._texts[symbol] = replace(text, symbol=symbol)

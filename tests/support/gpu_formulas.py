@@ -1,6 +1,7 @@
 """Kernels of many shapes, as fusion makes them, for tests of schedules for GPUs."""
 
 from collections.abc import Callable
+from functools import partial
 
 from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
@@ -9,11 +10,15 @@ from daedal.compiler.tir.expr import Axis, Expr
 __all__ = ["KERNELS"]
 
 
+SUMS = {"float32": "float32", "float16": "float32", "int8": "int32"}
+"""Dtypes of sums of products."""
+
+
 def product(rows: int, columns: int, depth: int, dtype: str = "float32") -> Kernel:
     """A matrix product with a bias."""
     x = te.placeholder((rows, depth), dtype, "x0")
     w = te.placeholder((depth, columns), dtype, "x1")
-    sums = "float32" if dtype == "float32" else "int32"
+    sums = SUMS[dtype]
     bias = te.placeholder((columns,), sums, "x2")
     k = te.reduce_axis(depth, "k")
     shape = (rows, columns)
@@ -22,20 +27,29 @@ def product(rows: int, columns: int, depth: int, dtype: str = "float32") -> Kern
     return Kernel((x, w, bias), y, r)
 
 
-def batched(batch: int, rows: int, columns: int, depth: int) -> Kernel:
+def batched(batch: int, rows: int, columns: int, depth: int, dtype: str = "float32") -> Kernel:
     """Products of matrices, the second one transposed."""
-    x = te.placeholder((batch, rows, depth), "float32", "x0")
-    w = te.placeholder((batch, columns, depth), "float32", "x1")
+    x = te.placeholder((batch, rows, depth), dtype, "x0")
+    w = te.placeholder((batch, columns, depth), dtype, "x1")
+    sums = SUMS[dtype]
     k = te.reduce_axis(depth, "k")
     shape = (batch, rows, columns)
-    r = te.compute(shape, lambda b, i, j: te.sum(x[b, i, k] * w[b, j, k], k), "r")
-    return Kernel((x, w), te.compute(shape, lambda *i: r[i] * 0.5, "y"), r)
+
+    def value(b: Axis, i: Axis, j: Axis) -> Expr:
+        return te.sum(x[b, i, k].astype(sums) * w[b, j, k].astype(sums), k)
+
+    r = te.compute(shape, value, "r")
+    half = te.compute(shape, lambda *i: r[i].astype("float32") * 0.5, "y")
+    return Kernel((x, w), half, r)
 
 
-def convolution(channels: int, size: int, maps: int, kernel: int = 3, stride: int = 1) -> Kernel:
+def convolution(
+    channels: int, size: int, maps: int, kernel: int = 3, stride: int = 1, dtype: str = "float32"
+) -> Kernel:
     """A convolution of a square image with zeros around it, and Relu."""
-    x = te.placeholder((channels, size, size), "float32", "x0")
-    w = te.placeholder((maps, channels, kernel, kernel), "float32", "x1")
+    x = te.placeholder((channels, size, size), dtype, "x0")
+    w = te.placeholder((maps, channels, kernel, kernel), dtype, "x1")
+    sums = SUMS[dtype]
     c, a, b = (
         te.reduce_axis(n, name) for n, name in ((channels, "c"), (kernel, "a"), (kernel, "b"))
     )
@@ -44,11 +58,11 @@ def convolution(channels: int, size: int, maps: int, kernel: int = 3, stride: in
 
     def value(o: Axis, i: Axis, j: Axis) -> Expr:
         element = x.padded(0)[c, i * stride + a - pad, j * stride + b - pad]
-        return te.sum(element * w[o, c, a, b], (c, a, b))
+        return te.sum(element.astype(sums) * w[o, c, a, b].astype(sums), (c, a, b))
 
     shape = (maps, side, side)
     r = te.compute(shape, value, "r")
-    return Kernel((x, w), te.compute(shape, lambda *i: te.maximum(r[i], 0.0), "y"), r)
+    return Kernel((x, w), te.compute(shape, lambda *i: te.maximum(r[i], 0), "y"), r)
 
 
 def depthwise(channels: int, size: int) -> Kernel:
@@ -96,6 +110,19 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "few rows": lambda: product(5, 35, 20),
     "a row": lambda: product(1, 20, 15),
     "product of 8 bits": lambda: product(17, 10, 20, "int8"),
+    **{
+        f"{name} of {bits} bits in tensor cores": partial(function, *shape, dtype=dtype)
+        for bits, dtype in ((8, "int8"), (16, "float16"))
+        for name, function, shape in (
+            ("product", product, (64, 64, 64)),
+            ("odd product", product, (83, 70, 45)),
+            ("low product", product, (9, 70, 40)),
+            ("narrow product", product, (70, 8, 33)),
+            ("small product", product, (10, 8, 17)),
+            ("batched", batched, (2, 20, 19, 34)),
+            ("convolution", convolution, (18, 9, 10)),
+        )
+    },
     "batched": lambda: batched(3, 7, 9, 10),
     "convolution": lambda: convolution(4, 6, 8),
     "odd convolution": lambda: convolution(3, 7, 5, stride=2),

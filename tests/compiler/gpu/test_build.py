@@ -93,6 +93,20 @@ def test_spirv_is_made_where_it_is_asked_for() -> None:
     assert "spirv" not in gpu_architectures()
 
 
+@pytest.mark.parametrize("others", [(), ("spirv",)])
+def test_modules_of_opencl_have_no_tensor_cores(others: tuple[str, ...]) -> None:
+    """Kernels are the same for all architectures, so none has them where one of these is OpenCL."""
+    x, w, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT16, shape)
+        for name, shape in (("x", (32, 48)), ("w", (48, 24)), ("y", (32, 24)))
+    )
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x, w], [y])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    code = build_gpu_code(made, architectures=["sm_80", *others])
+    (ptx,) = code.images["sm_80"]
+    assert (b"mma.sync" in ptx) == (not others)
+
+
 def test_the_checked_form_has_no_spirv() -> None:
     made = onnx.ModelProto.FromString(small_floats())
     with pytest.raises(UnsupportedError, match="leave out this architecture"):
