@@ -7,7 +7,7 @@ from typing import Any
 import numpy.typing as npt
 
 from daedal.compiler import te
-from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load, Reduce, Var, as_expr
+from daedal.compiler.tir.expr import Axis, Buffer, Call, Cast, Expr, Load, Reduce, Var, as_expr
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.visit import children, free_vars, loads, rebuilt, substitute
 
@@ -22,13 +22,19 @@ MAX_ELEMENTS = 1 << 16
 class Constants:
     """Values of placeholders.
 
+    Parameters
+    ----------
+    converts : whether an element that is only converted is a constant of its own, too; if not,
+        kernels read it in its own dtype.
+
     Attributes
     ----------
     added : placeholders that `folded` made, with their values.
     """
 
-    def __init__(self, values: Mapping[Buffer, Array]) -> None:
+    def __init__(self, values: Mapping[Buffer, Array], *, converts: bool = True) -> None:
         self._values = dict(values)
+        self._converts = converts
         self.added: dict[Buffer, Array] = {}
 
     @property
@@ -52,6 +58,8 @@ class Constants:
             return Reduce(formula.op, self.folded(formula.value), formula.axes)
         read = loads(formula)
         if not read or isinstance(formula, Load) or _reads_groups(formula):
+            return formula
+        if not self._converts and isinstance(formula, Cast) and isinstance(formula.value, Load):
             return formula
         axes = [axis for axis in free_vars(formula) if isinstance(axis, Axis)]
         known = all(load.buffer in self._values for load in read)

@@ -30,6 +30,7 @@ class Functions:
     """
 
     takes_copies = True
+    converts_constants = True
 
     def __init__(self, levels: Sequence[str], cache: ObjectCache, *, checked: bool) -> None:
         self._levels = tuple(levels)

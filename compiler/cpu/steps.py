@@ -53,9 +53,12 @@ class KernelFunctions(Protocol):
     ----------
     takes_copies : whether maps with pads are stored inside their pads, and operands copied where
         vectors need another layout: as processors want it.
+    converts_constants : whether constants are kept in the dtype that kernels compute in; tensor
+        cores want them in their own.
     """
 
     takes_copies: bool
+    converts_constants: bool
 
     def of(self, kernel: Kernel, constants: Collection[Buffer], /) -> Function:
         """The function of a kernel; the layout of those of its sources in `constants` is free."""
@@ -94,7 +97,7 @@ class _Builder:
             for name, value in program.constants.items()
             if name in program.tensors
         }
-        known = Constants(self.constants)
+        known = Constants(self.constants, converts=functions.converts_constants)
         self.kernels = fuse(self._needed(), known, copies=functions.takes_copies)
         self.constants.update(known.added)
         self.numbers: dict[te.Tensor, int] = {}

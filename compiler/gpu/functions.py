@@ -29,6 +29,7 @@ class GpuFunctions:
     """
 
     takes_copies = False
+    converts_constants = False
 
     def __init__(self, *, checked: bool, has_warps: bool = True) -> None:
         self._checked = checked

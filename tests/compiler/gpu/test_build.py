@@ -93,14 +93,21 @@ def test_spirv_is_made_where_it_is_asked_for() -> None:
     assert "spirv" not in gpu_architectures()
 
 
+@pytest.mark.parametrize("is_constant", [False, True])
 @pytest.mark.parametrize("others", [(), ("spirv",)])
-def test_modules_of_opencl_have_no_tensor_cores(others: tuple[str, ...]) -> None:
-    """Kernels are the same for all architectures, so none has them where one of these is OpenCL."""
+def test_modules_of_opencl_have_no_tensor_cores(others: tuple[str, ...], is_constant: bool) -> None:
+    """Kernels are the same for all architectures, so none has them where one of these is OpenCL.
+
+    Constants are read as float16, however few they are.
+    """
     x, w, y = (
         helper.make_tensor_value_info(name, TensorProto.FLOAT16, shape)
         for name, shape in (("x", (32, 48)), ("w", (48, 24)), ("y", (32, 24)))
     )
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x, w], [y])
+    if is_constant:
+        graph.initializer.append(numpy_helper.from_array(np.ones((48, 24), np.float16), "w"))
+        del graph.input[1]
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     code = build_gpu_code(made, architectures=["sm_80", *others])
     (ptx,) = code.images["sm_80"]
