@@ -18,6 +18,8 @@ from daedal.compiler.tir.warp_products import WarpProduct, factors_of
 __all__ = ["write_product"]
 
 WORD_BYTES = 4
+ROW_BYTES = 16
+"""Of a matrix of eight rows, as ``ldmatrix`` loads four."""
 LANES_ALONG = 4
 """Threads along the terms of a sum, whose words follow each other; the others are along rows of
 the first operand, or columns of the second one."""
@@ -38,7 +40,9 @@ def write_product(at: Expressions, product: WarpProduct, nest: For, lane: Var) -
     loops = _Loops(nest.var, nest.body.var, terms.var, lane)
     is_first = any(loops.rows in free_vars(index) for index in one.indices)
     a, b = (one, other) if is_first else (other, one)
-    words = [*_a_words(at, a, loops), *_b_words(at, b, loops)]
+    is_in_rows = _is_aligned(a, loops.terms, ROW_BYTES // ELEMENT_BYTES[product.dtype])
+    a_words = _a_matrices(at, a, loops) if is_in_rows else _a_words(at, a, loops)
+    words = [*a_words, *_b_words(at, b, loops)]
     sums = _sums(at, total, loops)
     result = _called(at, product, words, sums)
     for number, (i, j) in enumerate(_ELEMENTS):
@@ -91,6 +95,30 @@ def _a_words(at: Expressions, load: Load, loops: _Loops) -> list[str]:
     return words
 
 
+def _a_matrices(at: Expressions, load: Load, loops: _Loops) -> list[str]:
+    """The same by one instruction: each thread has the address of a row of 16 bytes.
+
+    They are four matrices of eight rows: the upper and the lower rows of the first half of terms,
+    then of the second. The row ``i * 8 + t // 4`` is ``lane % 16`` for ``i = lane // 8 % 2`` and
+    ``t = lane % 8 * 4``. Source: NVIDIA, PTX ISA 8.0, "ldmatrix".
+    """
+    text, lane, buffer = at.text, at.values[loops.lane], load.buffer
+    with text.at(at.places[0]):
+        upper = text.value(f"lshr i64 {lane}, 3")
+        at.values[loops.rows] = text.value(f"and i64 {upper}, 1")
+        row = text.value(f"and i64 {lane}, 7")
+        at.values[loops.lane] = text.value(f"shl i64 {row}, 2")
+        half = text.value(f"lshr i64 {lane}, 4")
+        count = ROW_BYTES // ELEMENT_BYTES[buffer.dtype]
+        at.values[loops.terms] = text.value(f"mul i64 {half}, {count}")
+    address = at.address(buffer, at.place(buffer, load.indices))
+    at.values[loops.lane] = lane
+    del at.values[loops.terms]
+    four = "{i32, i32, i32, i32}"
+    found = text.value(f"call {four} @gpu.ldmatrix.x4(ptr %gpu, {address})")
+    return [text.value(f"extractvalue {four} {found}, {number}") for number in range(4)]
+
+
 def _b_words(at: Expressions, load: Load, loops: _Loops) -> list[str]:
     """The second operand's: a thread's column is not one of its result's.
 
@@ -127,7 +155,8 @@ def _word(at: Expressions, load: Load, loops: _Loops, half: int) -> str:
 
 
 def _joined(at: Expressions, load: Load, count: int) -> str:
-    if _is_aligned(load, at.lane, count):
+    assert at.lane is not None
+    if _is_aligned(load, at.lane.var, count):
         buffer = load.buffer
         address = at.address(buffer, at.place(buffer, load.indices))
         if at.announce is not None:
@@ -136,11 +165,10 @@ def _joined(at: Expressions, load: Load, count: int) -> str:
     return at.text.value(f"bitcast {at.value(load)} to i32")
 
 
-def _is_aligned(load: Load, lane: Lane | None, count: int) -> bool:
-    """Whether the elements follow each other, and begin at a multiple of their number."""
-    assert lane is not None
+def _is_aligned(load: Load, terms: Var, count: int) -> bool:
+    """Whether `count` elements along `terms` follow each other, and begin at a multiple of it."""
     form = element_number(load.indices, load.buffer.shape)
-    others = [factor for term, factor in form.terms if term is not lane.var]
-    mixed = any(term is not lane.var and lane.var in free_vars(term) for term, _ in form.terms)
-    follows = form.coefficient(lane.var) == 1 and not mixed
+    others = [factor for term, factor in form.terms if term is not terms]
+    mixed = any(term is not terms and terms in free_vars(term) for term, _ in form.terms)
+    follows = form.coefficient(terms) == 1 and not mixed
     return follows and not any(number % count for number in (form.constant, *others))

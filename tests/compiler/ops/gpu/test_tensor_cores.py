@@ -45,24 +45,33 @@ def test_products_of_float16_are_as_exact_as_float32(shape: tuple[int, int, int]
 
 
 def test_sums_of_int8_are_exact_at_their_ends() -> None:
-    shape = (16, 8, 4096)
-    x, w = np.full((16, 4096), -128, np.int8), np.full((4096, 8), -128, np.int8)
+    shape = (16, 8, 1024)
+    x, w = np.full((16, 1024), -128, np.int8), np.full((1024, 8), -128, np.int8)
     func = gpu_kernel_function(product(*shape, "int8"))
     inputs = {"x0": x, "x1": w, "x2": np.full(8, 7, np.int32)}
-    (found,) = launched(kernel_text(func, "k"), func, inputs, None).values()
-    np.testing.assert_array_equal(found, np.full((16, 8), 4096 * 128 * 128 + 7))
+    (found,) = launched(kernel_text(func, "k", checked=True), func, inputs, None).values()
+    np.testing.assert_array_equal(found, np.full((16, 8), 1024 * 128 * 128 + 7))
 
 
 def test_elements_that_follow_each_other_are_loaded_together() -> None:
-    """Rows of the first operand follow the terms of the sums; of the second, only if transposed."""
-    plain, transposed = (
-        kernel_text(gpu_kernel_function(KERNELS[name]()), "k", checked=True).text
-        for name in ("product of 16 bits in tensor cores", "batched of 16 bits in tensor cores")
+    """Rows of the first operand follow the terms of the sums; of the second, only if transposed.
+
+    What a convolution reads does not: terms are channels.
+    """
+    plain, transposed, strided = (
+        kernel_text(gpu_kernel_function(KERNELS[f"{name} of 16 bits in tensor cores"]()), "k").text
+        for name in ("product", "batched", "convolution")
     )
-    assert plain.count("load i32, ptr addrspace(3)") > 0
-    assert plain.count("bitcast <2 x half>") > 0
-    assert transposed.count("load i32, ptr addrspace(3)") > 0
-    assert "bitcast <2 x half>" not in transposed
+    words = [text.count("load i32, ptr addrspace(3)") for text in (plain, transposed, strided)]
+    pairs = [text.count("bitcast <2 x half>") for text in (plain, transposed, strided)]
+    rows = [
+        text.count("call {i32, i32, i32, i32} @gpu.ldmatrix.x4") for text in (plain, transposed)
+    ]
+    products = [text.count("@gpu.mma.m16n8k16.f16(ptr %gpu") for text in (plain, transposed)]
+    assert rows == products
+    assert words[0] == 0 and pairs[0] > 0
+    assert words[1] > 0 and pairs[1] == 0
+    assert "@gpu.ldmatrix" not in strided and pairs[2] > 0
 
 
 @pytest.mark.skipif(
@@ -76,3 +85,10 @@ def test_sums_stay_in_registers(name: str, architecture: str) -> None:
     cubin = assembled(ptx, architecture)
     assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())
     assert cubin.registers <= 168
+
+
+def test_matrices_are_loaded_once_for_several_products() -> None:
+    """A warp has two by four tiles, and two steps of sixteen terms."""
+    func = gpu_kernel_function(KERNELS["product of 16 bits in tensor cores"]())
+    ptx = ptx_text(kernel_text(func, "k"), "sm_80")
+    assert (ptx.count("ldmatrix.sync"), ptx.count("mma.sync")) == (2 * 2, 2 * 4 * 2)
