@@ -143,10 +143,11 @@ class _Barriers:
         if a.buffer is not b.buffer or not (a.is_write or b.is_write):
             return False
         carried, zero = dict(a.carried), dict.fromkeys(a.outer | b.outer, 0)
-        varied = [var for var in zero if var in carried or not _cancels(a, b, var)]
+        alike = frozenset(var for var in zero if _cancels(a, b, var))
+        varied = [var for var in zero if var in carried or var not in alike]
         at_once = [For(var, extents[var], Barrier()) for var in varied]
         all_a, all_b = (reduce(Access.inside, at_once, item) for item in (a, b))
-        if varied and not self._meet(all_a, all_b, zero, zero):
+        if varied and not self._meet(all_a, all_b, zero, zero, alike):
             return False
         pairs = [_pairs(var, carried, a, b, extents) for var in varied]
         if math.prod(map(len, pairs)) > MAX_PAIRS:
@@ -156,14 +157,20 @@ class _Barriers:
                 {**zero, **{var: value[n] for var, value in zip(varied, values, strict=True)}}
                 for n in range(2)
             )
-            if self._meet(a, b, first, then):
+            if self._meet(a, b, first, then, alike):
                 return True
         return False
 
     def _meet(
-        self, a: Access, b: Access, first: Mapping[Var, int], then: Mapping[Var, int]
+        self,
+        a: Access,
+        b: Access,
+        first: Mapping[Var, int],
+        then: Mapping[Var, int],
+        alike: frozenset[Var],
     ) -> bool:
-        one, other = a.touched(self._threads, first), b.touched(self._threads, then)
+        one = a.touched(self._threads, first, alike)
+        other = b.touched(self._threads, then, alike)
         if one is None or other is None:
             return True
         if not (one[1].size and other[1].size):

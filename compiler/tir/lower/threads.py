@@ -7,7 +7,7 @@ bound to, the first thread alone executes it.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -131,9 +131,11 @@ class Access:
         carried = tuple(item for item in self.carried if item[0] is not loop.var)
         return replace(self, loops=(loop, *self.loops), carried=carried)
 
-    def touched(self, threads: Threads, values: Mapping[Var, int]) -> tuple[Places, Places] | None:
+    def touched(
+        self, threads: Threads, values: Mapping[Var, int], alike: Collection[Var] = ()
+    ) -> tuple[Places, Places] | None:
         """The indices of elements, a row for each dimension, and the thread that touches each, with
-        `values` of the outer variables.
+        `values` of the outer variables; those of variables in `alike` stand for all others.
 
         None where these are too many to be looked at, or not known before the run.
         """
@@ -164,8 +166,10 @@ class Access:
         ]
         who = np.broadcast_to(numbers.reshape(-1, *[1] * (rank - 1)), full).reshape(-1)
         indices = np.stack([row.reshape(-1) for row in rows])
-        ends = np.array(self.buffer.shape)[:, None]
-        exist = ((indices >= 0) & (indices < ends)).all(axis=0)
+        exist = np.ones(indices.shape[1], bool)
+        for row, size, item in zip(indices, self.buffer.shape, self.indices, strict=True):
+            if not any(var in alike for var in free_vars(item.expr())):
+                exist &= (row >= 0) & (row < size)
         return indices[:, exist], who[exist]
 
 

@@ -193,3 +193,11 @@ def test_elements_that_alternate_have_one_owner(old: str, new: str) -> None:
     assert old in INTERLEAVED
     with pytest.raises(UnsupportedError, match="those of 'f' have none"):
         lower_fragments(parse_func(INTERLEAVED.replace(old, new)))
+
+
+def test_iterations_that_exist_stand_for_those_that_do_not() -> None:
+    """In iteration 0 a condition keeps all threads out; in the others they race."""
+    write = "for t in 8 thread.x:\n    if k >= 1:\n        s[k * 8 + t - 8] = x[k, t]\n"
+    read = "for t in 8 thread.x:\n    if k >= 1:\n        y[k, t] = s[k * 8 - t - 1]\n"
+    expected = f"for k in 4:\n{indented(write)}    barrier\n{indented(read)}"
+    assert placed(f"for k in 4:\n{indented(write)}{indented(read)}") == expected[:-1]
