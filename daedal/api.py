@@ -112,7 +112,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     `target` is ``cpu``, a variant's name or .toml file, or either of these with ``+cpu``, which is
     the same; or ``gpu``, for GPUs from 2020 on and the emulator, or ``gpu:`` and architectures with
     commas between them: ``emulated``, ``sm_80``, ``sm_90``, ``sm_90a``, ``spirv`` (for OpenCL); or
-    a variant with ``+`` and one of these, for an accelerator beside a GPU, which runs the host's
+    a variant with ``+`` and one of these, for an accelerator and a GPU, which runs the host's
     parts. `variant` is a variant; one of both must be given. `cpu_levels` are the processors that
     machine code is for, of `native.levels`: by default the best level of this one, which is enough
     where the artifact is not run elsewhere; without any, the host's parts are interpreted.
@@ -253,7 +253,7 @@ def simulate(
     `device` is a name (``functional``, the default, ``rtl``; `options` go to it) or an open device;
     an artifact for processors alone takes none. For an artifact for GPUs it is one of these
     (``cuda``, ``gpu-emulated``): by default a GPU of this machine, and where there is none its
-    processor runs the model. An accelerator beside a GPU takes both, as in
+    processor runs the model. An artifact for an accelerator and a GPU takes both, as in
     ``functional+gpu-emulated``, or an open one as `gpu`. `trust`, made by `code_trust`, says which
     machine code from files runs: by default what was compiled here, and the rest is compiled again.
     `progress` is called with (runs done, runs in all).

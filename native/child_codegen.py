@@ -13,6 +13,7 @@ import sys
 import llvmlite.binding as llvm
 
 from daedal.common.errors import ToolError
+from daedal.native.codegen import simplify
 from daedal.native.python_child import python_command, python_environment
 
 __all__ = ["compile_in_child"]
@@ -57,13 +58,7 @@ def _translated(text: str, triple: str) -> bytes:
     module.triple = triple
     module.data_layout = str(machine.target_data)
     module.verify()
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
-    passes.add_simplify_cfg_pass()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    simplify(module, machine)
     for width in re.findall(r"[ (<{]i(\d+)\b", str(module)):
         if width not in _WIDTHS:
             raise ValueError(f"integers must have one of the widths of memory, not {width}")

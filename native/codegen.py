@@ -19,6 +19,7 @@ __all__ = [
     "compile_vectors",
     "load_object",
     "load_objects",
+    "simplify",
 ]
 
 _numbers = itertools.count()
@@ -64,6 +65,17 @@ def compile_text(text: str, cpu: Cpu | None = None) -> bytes:
     return data
 
 
+def simplify(module: Any, machine: Any) -> None:
+    """Inline functions, make registers of stack slots, and compute equal values once."""
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+
+
 def compile_vectors(text: str, cpu: Cpu | None = None) -> bytes:
     """Object code of a module whose loops are tiled and vectorized already.
 
@@ -72,13 +84,7 @@ def compile_vectors(text: str, cpu: Cpu | None = None) -> bytes:
     """
     cpu = cpu or host_cpu()
     machine, module = _target_machine(cpu), _parsed(text, cpu)
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_always_inliner_pass()
-    passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
-    passes.add_simplify_cfg_pass()
-    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+    simplify(module, machine)
     data: bytes = machine.emit_object(module)
     return data
 

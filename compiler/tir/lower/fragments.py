@@ -16,7 +16,6 @@ may alternate: of rows ``i * 8 + t``, with 8 threads, each has every eighth, ``f
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Buffer, Expr, IntImm, Load, Var
 from daedal.compiler.tir.linear import Linear, linear
 from daedal.compiler.tir.lower.rebuild import rebuilt
-from daedal.compiler.tir.lower.threads import MAX_POINTS, THREAD_AXES, Places, Threads
+from daedal.compiler.tir.lower.threads import MAX_POINTS, THREAD_AXES, Places, Threads, no_load
 from daedal.compiler.tir.stmt import (
     Allocate,
     Allocation,
@@ -123,7 +122,9 @@ def _local(buffer: Buffer, uses: Sequence[_Use], threads: Threads) -> _Local:
             if limits is None or limits[0] < 0:
                 raise _no_owner(buffer)
             ends[dimension] = max(ends[dimension], limits[1] + 1)
-            steps[dimension] = gcd(steps[dimension], form.constant, *(f for _, f in form.terms))
+            steps[dimension] = math.gcd(
+                steps[dimension], form.constant, *(f for _, f in form.terms)
+            )
         if wanted is None:
             wanted = begins
         elif any((a != b).any() for a, b in zip(wanted, begins, strict=True)):
@@ -166,7 +167,7 @@ def _tile(buffer: Buffer, use: _Use) -> Places:
     env: dict[Var, Any] = dict(
         zip([loop.var for loop in loops], np.indices(shape, np.int64), strict=True)
     )
-    rows = [np.asarray(evaluate(rest, env, _no_load), np.int64) for rest in rests]
+    rows = [np.asarray(evaluate(rest, env, no_load), np.int64) for rest in rests]
     return np.unique(np.stack([np.broadcast_to(row, shape).reshape(-1) for row in rows]), axis=1)
 
 
@@ -191,11 +192,7 @@ def _values(own: Expr, loops: Sequence[For], threads: Threads) -> Places:
             "code for GPUs must index fragments by sums of what the thread decides and what its "
             "loops decide; split the loops so that they are"
         )
-    return np.broadcast_to(np.asarray(evaluate(own, env, _no_load), np.int64), threads.count)
-
-
-def _no_load(load: Load, _indices: Any) -> Any:
-    raise AssertionError(f"{load} is known only when it runs")
+    return np.broadcast_to(np.asarray(evaluate(own, env, no_load), np.int64), threads.count)
 
 
 def _no_owner(buffer: Buffer) -> UnsupportedError:

@@ -30,6 +30,7 @@ __all__ = [
     "accesses",
     "has_threads",
     "is_thread",
+    "no_load",
 ]
 
 THREAD_AXES = ("thread.x", "thread.y", "thread.z")
@@ -161,7 +162,7 @@ class Access:
             env[loop.var] = np.arange(loop.extent, dtype=np.int64).reshape(shape)
         full = (len(numbers), *(loop.extent for loop in others))
         rows = [
-            np.broadcast_to(np.asarray(evaluate(item.expr(), env, _no_load), np.int64), full)
+            np.broadcast_to(np.asarray(evaluate(item.expr(), env, no_load), np.int64), full)
             for item in self.indices
         ]
         who = np.broadcast_to(numbers.reshape(-1, *[1] * (rank - 1)), full).reshape(-1)
@@ -173,7 +174,8 @@ class Access:
         return indices[:, exist], who[exist]
 
 
-def _no_load(load: Load, _indices: Any) -> Any:
+def no_load(load: Load, _indices: Any) -> Any:
+    """For `evaluate`, where no element is read."""
     raise AssertionError(f"{load} is known only when it runs")
 
 
