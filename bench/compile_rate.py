@@ -33,8 +33,9 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers.segment_store import SegmentStore
 from daedal.compiler.layers.workload import layer_kinds
 from daedal.compiler.model import compile_model
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.compiler.ops.space import Config, Space
+from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.layer_runner import LayerRunner
@@ -49,7 +50,7 @@ DEFAULT_NETWORKS = ("resnet18", "resnet50")
 Report = Callable[[str], None]
 
 
-def layers(graphs: Sequence[Graph], variant: Variant) -> Iterator[tuple[Graph, Node, Space]]:
+def layers(graphs: Sequence[Graph], variant: Variant) -> Iterator[tuple[Graph, Node, LayerSpace]]:
     """The first layer of every kind that has configurations."""
     for kind in layer_kinds(graphs):
         space = space_of(kind.graph, kind.node, variant)
@@ -57,7 +58,7 @@ def layers(graphs: Sequence[Graph], variant: Variant) -> Iterator[tuple[Graph, N
             yield kind.graph, kind.node, space
 
 
-def ranked_first(space: Space, rng: np.random.Generator, count: int) -> list[Config]:
+def ranked_first(space: LayerSpace, rng: np.random.Generator, count: int) -> list[Config]:
     """`count` of the `FIRST` configurations with the fewest estimated cycles."""
     table = space.all()
     order = np.argsort(space.cycles(table), kind="stable")[:FIRST]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.ops.space import Config, Space
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.candidates import Candidates, Rows
 from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.search import NumberedSearch
@@ -179,7 +180,7 @@ class Walk(NumberedSearch):
 
     def __init__(
         self,
-        space: Space,
+        space: LayerSpace,
         *,
         seed: int = 0,
         policy: MovePolicy | None = None,

@@ -41,9 +41,9 @@ from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.rtl.device import RtlDevice
+from daedal.tuning.accelerator import AcceleratorTuning, recorded_configs
 from daedal.tuning.budget import Budget
 from daedal.tuning.network import NetworkTuning, tune_network
-from daedal.tuning.selection import recorded_configs
 
 __all__ = ["TunedRow", "main", "tuned_row"]
 
@@ -102,7 +102,9 @@ def tuned_row(
 ) -> TunedRow | None:
     """Tune `model`, and count it before and after; None for a run that was interrupted."""
     began = time.monotonic()
-    tuning = tune_network(model, variant, database, trials=trials, seconds=seconds, report=say)
+    tuning = tune_network(
+        AcceleratorTuning(model, variant), database, trials=trials, seconds=seconds, report=say
+    )
     if tuning.selection is None:
         return None
     row = _row(name, variant, database.kit, tuning, time.monotonic() - began)

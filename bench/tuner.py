@@ -37,7 +37,7 @@ from bench.tuning_curves import curves_drawing
 from bench.tuning_oracle import Oracle
 from bench.tuning_truth import NEAR, RECORDS, load_truth
 from bench.tuning_workloads import WORKLOADS
-from daedal.compiler.ops.space import Space
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.space import Table as Columns
 from daedal.compiler.tune.annealing import Annealing
 from daedal.compiler.tune.candidates import Rows
@@ -73,7 +73,7 @@ SEEDS = 3
 Say = Callable[[str], None]
 
 
-class BlindSpace(Space):
+class BlindSpace(LayerSpace):
     """A space of which a cold tuner sees everything but the analytic estimate."""
 
     def __init__(self, oracle: Oracle) -> None:

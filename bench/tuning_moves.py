@@ -39,10 +39,11 @@ from bench.tuner import layer_of
 from bench.tuning_truth import MEMORY, NEAR, load_truth
 from bench.tuning_workloads import WORKLOADS, TuningWorkload
 from daedal.common.files import make_folder
-from daedal.compiler.ops.space import Config, Space, Table
+from daedal.compiler.layers.features import layer_columns
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
+from daedal.compiler.ops.space import Config, Table
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.cost_model import Columns, Reals
-from daedal.compiler.tune.features import shared_columns
 from daedal.compiler.tune.guided import Guided
 from daedal.compiler.tune.samples import Samples
 from daedal.compiler.tune.search import Search
@@ -92,10 +93,10 @@ def shares_of(profile: Profile) -> tuple[float, ...]:
     )
 
 
-class Short(Space):
+class Short(LayerSpace):
     """The configurations of `space` with few instructions, without their estimates."""
 
-    def __init__(self, space: Space, instructions: float) -> None:
+    def __init__(self, space: LayerSpace, instructions: float) -> None:
         self._space = space
         self._instructions = instructions
 
@@ -131,7 +132,7 @@ class Counted:
         (count,) = space.features(space.table([best]))["instructions"]
         self.space = Short(space, max(INSTRUCTIONS, count))
         memory = PRESETS[MEMORY]
-        self.columns: Columns = shared_columns(space, self.space.all(), workload.variant, memory)
+        self.columns: Columns = layer_columns(space, self.space.all(), workload.variant, memory)
         self._kept = kept
         self._known: dict[tuple[int, ...], Measured] = {}
         self._version = compiler_version()

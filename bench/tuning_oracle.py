@@ -7,11 +7,11 @@ import numpy as np
 
 from bench.tuning_truth import MEMORY, NEAR, Cache, inside
 from bench.tuning_workloads import TuningWorkload
+from daedal.compiler.layers.features import layer_columns
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.cost_model import Columns, Reals
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.features import shared_columns
 from daedal.compiler.tune.search import Search
 from daedal.isa.memory_model import PRESETS
 
@@ -43,7 +43,7 @@ class Oracle:
     def columns(self) -> Columns:
         """The features that all models here see."""
         memory = PRESETS[MEMORY]
-        return shared_columns(self.space, self.space.all(), self.workload.variant, memory)
+        return layer_columns(self.space, self.space.all(), self.workload.variant, memory)
 
     @cached_property
     def bounds(self) -> Reals:

@@ -31,7 +31,8 @@ import numpy as np
 
 from bench.tuning_workloads import WORKLOADS, TuningWorkload
 from daedal.common.files import make_folder, write_atomically
-from daedal.compiler.ops.space import Config, Space
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.exhaustive import Optimum, find_optimum
@@ -39,7 +40,7 @@ from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.tuner import Trial
 from daedal.compiler.version import compiler_version
 from daedal.isa.memory_model import PRESETS
-from daedal.tuning.task import TARGET
+from daedal.tuning.accelerator import TARGET
 
 __all__ = ["MEMORY", "NEAR", "RECORDS", "TABLE", "Cache", "inside", "load_truth"]
 
@@ -113,7 +114,7 @@ class Cache:
         )
 
 
-def drawn(space: Space, count: int, seed: int = 0) -> list[Config]:
+def drawn(space: LayerSpace, count: int, seed: int = 0) -> list[Config]:
     """Different configurations, drawn uniformly from all."""
     return space.sample(np.random.default_rng(seed), count)
 
@@ -140,7 +141,9 @@ def redrawn(workload: TuningWorkload, row: dict[str, Any], num_drawn: int) -> di
     return {**row, "programs": programs, "drawn": len(configs), "drawn_right": right}
 
 
-def inside(space: Space, bounds: Reals, most: float, count: int, seed: int = 1) -> list[Config]:
+def inside(
+    space: LayerSpace, bounds: Reals, most: float, count: int, seed: int = 1
+) -> list[Config]:
     """The first `count` of a random order of the configurations with bounds up to `most`.
 
     The order does not depend on `most`: measuring them estimates how many are near the optimum.
@@ -188,7 +191,7 @@ def find(
     return {**row_of(workload, found, default), "drawn": len(right), "drawn_right": sum(right)}
 
 
-def bounds_of(space: Space) -> Reals:
+def bounds_of(space: LayerSpace) -> Reals:
     """The proved lower bound of each configuration."""
     return space.bound(space.all(), PRESETS[MEMORY])
 

@@ -13,8 +13,8 @@ from bench.conv_layers import LAYERS as RESNET18
 from bench.depthwise_layers import LAYERS as DEPTHWISE
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.compiler.ops.space import Space
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.layer_runner import LayerRunner
@@ -92,7 +92,7 @@ class TuningWorkload:
         return graph, graph.nodes[-1]
 
     @cached_property
-    def space(self) -> Space | None:
+    def space(self) -> LayerSpace | None:
         """The layer's schedules; None if it has only one."""
         return space_of(*self._compiled, self.variant)
 

@@ -1,10 +1,10 @@
 """`Space`: the schedules of one layer that the compiler can build, and `Config`, one of them.
 
 A schedule leaves decisions open: sizes of tiles, which operand stays on chip, the order of loops.
-Each is a *knob* with a finite list of values; a configuration has one value for each knob. An
-operator's template gives the knobs, says which configurations fit the variant, and estimates their
-cycles, all for arrays of configurations at once. Enumeration, samples, neighbours and the default
-follow from these.
+Each is a *knob* with a finite list of values; a configuration has one value for each knob. A
+template gives the knobs, says which configurations fit the target, and estimates what they take,
+all for arrays of configurations at once. Enumeration, samples, neighbours and the default follow
+from these.
 """
 
 import abc
@@ -17,13 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import ScheduleError
-from daedal.isa.memory_model import MemoryModel
-from daedal.isa.variant import Variant
 
-__all__ = ["UNBOUNDED", "Column", "Config", "Space", "Table"]
-
-UNBOUNDED = 1 << 40
-"""More instructions than any program has."""
+__all__ = ["Column", "Config", "Space", "Table"]
 
 Column = npt.NDArray[np.int64]
 """The values of one knob, one for each configuration."""
@@ -72,7 +67,7 @@ class Config:
 
 
 class Space(abc.ABC):
-    """All configurations of one template, for one layer on one variant."""
+    """All configurations of one template, for one layer or kernel on one target."""
 
     @property
     @abc.abstractmethod
@@ -102,38 +97,16 @@ class Space(abc.ABC):
 
     @abc.abstractmethod
     def fits(self, table: Table) -> npt.NDArray[np.bool_]:
-        """Whether each configuration can be built: it fits the scratchpads and the template."""
+        """Whether each configuration can be built: it fits the target and the template."""
 
     @abc.abstractmethod
     def cycles(self, table: Table) -> npt.NDArray[np.float64]:
-        """The estimated cycles of each configuration that fits."""
-
-    def bound(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
-        """Cycles that no program of each configuration can undercut, proved and not fitted.
-
-        See `daedal.compiler.ops.lower_bound`. Where nothing is proved, 0.
-        """
-        del memory
-        return np.zeros(_length(table))
-
-    def instructions(self, table: Table) -> tuple[Column, Column]:
-        """(functions, configurations): bounds of the number of instructions of each function that a
-        configuration is built of, along the loops of its template.
-
-        Where nothing is known, 0 and `UNBOUNDED`.
-        """
-        least = np.zeros((1, _length(table)), dtype=np.int64)
-        return least, np.full_like(least, UNBOUNDED)
+        """What each configuration that fits takes, as estimated: cycles, or anything that grows as
+        what is measured does."""
 
     @abc.abstractmethod
     def features(self, table: Table) -> dict[str, npt.NDArray[np.float64]]:
         """What a learned cost model sees of each configuration, by name."""
-
-    def on(self, variant: Variant) -> "Space | None":
-        """The same layer's space on a variant with an equal array and bus; None where only the
-        layer's template can make it."""
-        del variant
-        return None
 
     @property
     def size(self) -> int:

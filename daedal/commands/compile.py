@@ -173,12 +173,14 @@ def _configs(records: Path, model: Path, variant: "Variant", memory: str) -> Map
     """
     from daedal.compiler.tune.database import Database
     from daedal.compiler.version import cycles_version
-    from daedal.tuning.selection import check_recorded, recorded_configs
+    from daedal.tuning.accelerator import recorded_configs, variant_place
+    from daedal.tuning.selection import check_recorded
+    from daedal.tuning.target import Setting
 
     if not records.is_file():
         raise TuningError(
             f"records must be a database that `daedal tune` made, and {str(records)!r} is none"
         )
     with Database(records, kit=cycles_version()) as database:
-        check_recorded(database, variant, memory, records)
+        check_recorded(Setting(variant_place(variant, memory), database), records)
         return recorded_configs(database, variant, memory, model)

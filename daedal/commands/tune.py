@@ -73,6 +73,7 @@ def tune_command(
     from daedal.isa.variant import load_variant
     from daedal.reports.explanation import explanation_json
     from daedal.reports.tuning import tuning_json
+    from daedal.tuning.accelerator import AcceleratorTuning
     from daedal.tuning.budget import Budget
     from daedal.tuning.network import tune_network
 
@@ -88,15 +89,12 @@ def tune_command(
         Database(records, kit=cycles_version(), when_written=True, adopts=True) as database,
     ):
         tuning = tune_network(
-            model,
-            chosen,
+            AcceleratorTuning(model, chosen, memory.value, make_runner=make_runner),
             database,
             trials=trials,
             seconds=seconds,
-            memory=memory.value,
             seed=seed,
             explain=explain or (),
-            make_runner=make_runner,
             samples=records.with_name(records.name + ".samples"),
             report=report,
         )

@@ -1,4 +1,4 @@
-"""`Experience`: what earlier runs measured, of any layer and variant, as a start for the next one.
+"""`Experience`: what earlier runs measured, of any layer and machine, as a start for the next one.
 
 Input: a file of samples, and the tasks that a run measured. Output: a model for each new search,
 fitted to all samples.
@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from daedal.compiler.tune.cost_model import Columns
-from daedal.compiler.tune.features import shared_columns
 from daedal.compiler.tune.guided import SearchModel
 from daedal.compiler.tune.samples import Samples
 from daedal.compiler.tune.transfer import Transfer
-from daedal.isa.memory_model import PRESETS
-from daedal.tuning.task import Setting, Task
+from daedal.tuning.target import Setting
+from daedal.tuning.task import Task
 
 __all__ = ["Experience"]
 
@@ -45,14 +44,12 @@ class Experience:
 
     def learn(self, tasks: Sequence[Task], setting: Setting) -> None:
         """Add what was measured of `tasks`, and write the file."""
-        variant, memory = setting.variant, setting.memory
+        place = setting.place
         for task in tasks:
             found = {config: n for config, n in task.measured.items() if n is not None}
             if len(found) >= _LEAST:
-                columns = shared_columns(
-                    task.space, task.space.table(list(found)), variant, PRESETS[memory]
-                )
-                name = f"{task.workload.key} {variant.fingerprint} {memory}"
+                columns = task.columns(task.space.table(list(found)))
+                name = f"{task.workload.key} {place.fingerprint} {place.memory}"
                 self._transfer.learn(name, columns, np.array(list(found.values()), np.float64))
         if self._path is not None:
             self._transfer.samples.save(self._path)

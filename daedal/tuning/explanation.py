@@ -18,7 +18,8 @@ from daedal.runtime.bound import Bound, find_bound
 from daedal.runtime.layers import LAYER_UNITS
 from daedal.tuning.contributions import Contributions, Schedules
 from daedal.tuning.layer_runner import LayerRunner
-from daedal.tuning.task import Setting, Task
+from daedal.tuning.target import Setting
+from daedal.tuning.task import Task
 from daedal.tuning.whole_network import WholeNetwork
 
 __all__ = [
@@ -137,7 +138,7 @@ def explain_layer(
     others = [found for item in tasks if item is not task and (found := _schedules(item))]
     model = Contributions(own, others)
     effects = model.difference(best)
-    before, after = _profiles(network, task, setting, (task.default, best))
+    before, after = _profiles(network, task, (task.default, best))
     return Explanation(
         layer,
         task.default,
@@ -234,12 +235,10 @@ def _contributions(
     return tuple(found), math.expm1(rest)
 
 
-def _profiles(
-    network: WholeNetwork, task: Task, setting: Setting, configs: Sequence[Config]
-) -> list[Profile]:
+def _profiles(network: WholeNetwork, task: Task, configs: Sequence[Config]) -> list[Profile]:
     """What the machine's units did with each of `configs`."""
     at = network.kinds.index(task.workload.key)
-    runner = LayerRunner(*network.layers[at], setting.variant, setting.memory)
+    runner = LayerRunner(*network.layers[at], network.variant, network.memory)
     found = [runner.profile(config) for config in configs]
     built = [profile for profile in found if profile is not None]
     assert len(built) == len(configs), "both were measured before"

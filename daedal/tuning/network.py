@@ -15,15 +15,12 @@ from daedal.common.errors import TuningError
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.workload import Workload
-from daedal.isa.variant import Variant
 from daedal.tuning.budget import Budget
 from daedal.tuning.experience import Experience
-from daedal.tuning.explanation import Explanation, explain_layer, task_of
-from daedal.tuning.layer_runner import LayerRunner
-from daedal.tuning.runner import MakeRunner
+from daedal.tuning.explanation import Explanation, task_of
 from daedal.tuning.selection import Selection, remember, select, store
-from daedal.tuning.task import Setting, Task, make_tasks
-from daedal.tuning.whole_network import WholeNetwork
+from daedal.tuning.target import Setting, TuningTarget, Unit
+from daedal.tuning.task import Task, make_tasks
 
 __all__ = ["NetworkTuning", "TaskResult", "tune_network"]
 
@@ -83,16 +80,13 @@ class NetworkTuning:
 
 
 def tune_network(
-    model: str | Path | bytes,
-    variant: Variant,
+    target: TuningTarget,
     database: Database,
     *,
     trials: int | None = None,
     seconds: float | None = None,
-    memory: str = "ddr",
     seed: int = 0,
     explain: Sequence[str] = (),
-    make_runner: MakeRunner = LayerRunner,
     samples: Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> NetworkTuning:
@@ -102,7 +96,7 @@ def tune_network(
     most one; what the database knows is not measured again. An interrupt (KeyboardInterrupt) ends
     the measurements, and the results so far are returned. Without `trials` and `seconds`, the run
     ends when all schedules are measured, or, with layers to `explain`, when the schedules of the
-    explanations are. `make_runner` says what measures: this process, or a `Pool`. The searches
+    explanations are. The searches
     start from what is in the file `samples`, and what they measure is added to it; see
     `Experience`.
 
@@ -118,14 +112,14 @@ def tune_network(
     searches = not explain or trials is not None or seconds is not None
     say = report or (lambda _sentence: None)
     say("compiling")
-    setting = Setting(variant, memory, database, make_runner)
-    network = WholeNetwork(model, variant, memory)
+    setting = Setting(target.place, database)
+    unit = target.place.unit
     experience = Experience(samples, seed=seed)
-    tasks = make_tasks(network, setting, seed, experience.model)
+    tasks = make_tasks(target, setting, seed, experience.model)
     if not tasks:
         raise TuningError(
-            "a network to tune must have layers with more than one schedule on the accelerator, "
-            "and this one has none; compile it without records"
+            "a network to tune must have layers with more than one schedule on "
+            f"{target.title}, and this one has none; compile it without records"
         )
     for name in explain:
         task_of(tasks, name)
@@ -135,14 +129,19 @@ def tune_network(
             task.replay()
         if searches:
             _measure(tasks, setting, budget, say)
-        explained = tuple(explain_layer(network, tasks, name, setting) for name in explain)
+        explained = tuple(target.explain(tasks, name, setting) for name in explain)
         say("counting the whole network")
-        selection = select(network, _best(tasks), remember(model, setting, defaults))
+        selection = select(
+            target,
+            _best(tasks, unit),
+            remember(setting, target.digest, defaults),
+            unit,
+        )
     except KeyboardInterrupt:
         experience.learn(tasks, setting)
         results = tuple(_result(task, None) for task in tasks if task.best is not None)
         return NetworkTuning(results, None, sum(task.trials for task in tasks))
-    store(selection, model, defaults, setting)
+    store(selection, target.digest, defaults, setting)
     experience.learn(tasks, setting)
     results = tuple(_result(task, selection) for task in tasks if task.best is not None)
     return NetworkTuning(results, selection, sum(task.trials for task in tasks), explained)
@@ -179,12 +178,12 @@ def _next(tasks: Sequence[Task]) -> Task | None:
     )
 
 
-def _best(tasks: Sequence[Task]) -> dict[str, Config]:
+def _best(tasks: Sequence[Task], unit: Unit) -> dict[str, Config]:
     """The best configuration of each task where it is faster than the default."""
     found = {}
     for task in tasks:
         default = task.measured.get(task.default)
-        if task.best is not None and (default is None or task.best[1] < default):
+        if task.best is not None and (default is None or unit.is_less(task.best[1], default)):
             found[task.workload.key] = task.best[0]
     return found
 

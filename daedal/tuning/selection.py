@@ -8,19 +8,26 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from daedal.common.errors import ModelError, TuningError
 from daedal.common.inputs import read_input
 from daedal.compiler.frontend.reader import MAX_MODEL_BYTES
 from daedal.compiler.ops.space import Config
-from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload
-from daedal.isa.variant import Variant
-from daedal.tuning.task import TARGET, Setting
-from daedal.tuning.whole_network import NetworkCycles, WholeNetwork
+from daedal.tuning.target import CYCLES, NetworkCycles, Setting, Unit
 
-__all__ = ["Selection", "check_recorded", "recorded_configs", "remember", "select", "store"]
+__all__ = [
+    "Selection",
+    "best_recorded",
+    "check_recorded",
+    "digest_of_model",
+    "remember",
+    "select",
+    "selected_configs",
+    "store",
+]
 
 NETWORK = "network"
 """Target of the records of a selection."""
@@ -40,10 +47,18 @@ class Selection:
     """With the best configuration of every layer."""
 
 
+class Counts(Protocol):
+    """A network: a `TuningTarget`, or a `WholeNetwork`."""
+
+    def count(self, configs: Mapping[str, Config]) -> NetworkCycles:
+        """What it takes with `configs`."""
+
+
 def select(
-    network: WholeNetwork,
+    network: Counts,
     best: Mapping[str, Config],
     remembered: tuple[Mapping[str, Config], int] | None = None,
+    unit: Unit = CYCLES,
 ) -> Selection:
     """The configurations of `best` with which the whole network takes the fewest cycles.
 
@@ -54,7 +69,8 @@ def select(
     Raises
     ------
     TuningError
-        With the remembered configurations, the network does not take the recorded cycles.
+        With the remembered configurations, the network does not take the recorded cycles, which
+        are exact.
     """
     counted: dict[frozenset[tuple[str, Config]], NetworkCycles] = {}
 
@@ -79,10 +95,10 @@ def select(
     if remembered is not None:
         old, cycles = remembered
         found = count(old)
-        if found.total != cycles:
+        if not unit.noise and found.total != cycles:
             raise TuningError(
-                f"a record must replay, and the network takes {found.total} cycles, not {cycles} "
-                "as recorded; choose another database and tune again"
+                f"a record must replay, and the network takes {found.total} {unit.name}, not "
+                f"{cycles} as recorded; choose another database and tune again"
             )
         if found.total < after.total:
             chosen, after = dict(old), found
@@ -92,10 +108,10 @@ def select(
 
 
 def remember(
-    model: str | Path | bytes, setting: Setting, defaults: Mapping[str, Config]
+    setting: Setting, digest: str, defaults: Mapping[str, Config]
 ) -> tuple[Mapping[str, Config], int] | None:
     """The best selection of earlier runs, without `defaults`, and the network's cycles."""
-    found = _selected(setting.database, setting.variant, setting.memory, _digest(model))
+    found = _selected(setting, digest)
     if not found:
         return None
     assert found[0].cycles is not None
@@ -106,53 +122,51 @@ def remember(
 
 
 def store(
-    selection: Selection,
-    model: str | Path | bytes,
-    defaults: Mapping[str, Config],
-    setting: Setting,
+    selection: Selection, digest: str, defaults: Mapping[str, Config], setting: Setting
 ) -> None:
     """Record the configuration of every kind of layer in `defaults`, with the network's cycles.
 
     Nothing is recorded unless that is fewer than before: the fewest cycles have one selection.
     """
-    digest = _digest(model)
-    known = _selected(setting.database, setting.variant, setting.memory, digest)
+    known = _selected(setting, digest)
     if known and (known[0].cycles or 0) <= selection.after.total:
         return
-    setting.database.add(
+    place, database = setting.place, setting.database
+    database.add(
         Record(
             _choice(digest, key),
-            setting.variant.fingerprint,
-            setting.memory,
+            place.fingerprint,
+            place.memory,
             NETWORK,
             selection.configs.get(key, default),
             selection.after.total,
-            kit=setting.database.kit,
+            kit=database.kit,
         )
         for key, default in defaults.items()
     )
 
 
-def check_recorded(database: Database, variant: Variant, memory: str, path: Path) -> None:
-    """Refuse a database without a measured layer for this variant and memory.
+def check_recorded(setting: Setting, path: Path) -> None:
+    """Refuse a database without a measured layer of this place.
 
-    Records of other variants may be there, too: a database holds those of many.
+    Records of other machines may be there, too: a database holds those of many.
 
     Raises
     ------
     TuningError
         It has none, which would leave every layer with its default. `path` names it.
     """
-    fingerprint = variant.fingerprint
-    if _has_cycles(database.records(None, fingerprint, memory, TARGET)):
+    place = setting.place
+    if _has_cycles(setting.records()):
         return
-    measured = [record for record in database.records(target=TARGET) if _has_cycles([record])]
-    memories = {record.memory for record in measured if record.fingerprint == fingerprint}
+    records = setting.database.records(target=place.target)
+    measured = [record for record in records if _has_cycles([record])]
+    memories = {record.memory for record in measured if record.fingerprint == place.fingerprint}
     others = sorted({record.fingerprint for record in measured})
-    remedy = "choose the variant that was tuned, or tune this one with `daedal tune`"
+    remedy = f"choose the {place.machine} that was tuned, or tune this one with `daedal tune`"
     if memories:
         has = f"has records of it with memory {', '.join(sorted(memories))} only"
-        remedy = f"give --memory {min(memories)}, or tune with memory {memory}"
+        remedy = f"give --memory {min(memories)}, or tune with memory {place.memory}"
     elif others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         has = f"has records of {', '.join(others[:_NAMED])}{more} only"
@@ -160,8 +174,8 @@ def check_recorded(database: Database, variant: Variant, memory: str, path: Path
         has = "has no measured layer"
         remedy = "tune with `daedal tune`, or leave the database out"
     raise TuningError(
-        f"a database must have records of the variant that is compiled for, here {variant.name} "
-        f"({fingerprint}) with memory {memory}; {str(path)!r} {has}; {remedy}"
+        f"a database must have records of the {place.machine} that is compiled for, here "
+        f"{place.title}; {str(path)!r} {has}; {remedy}"
     )
 
 
@@ -169,35 +183,10 @@ def _has_cycles(records: list[Record]) -> bool:
     return any(record.cycles is not None for record in records)
 
 
-def recorded_configs(
-    database: Database,
-    variant: Variant,
-    memory: str = "ddr",
-    model: str | Path | bytes | None = None,
-) -> dict[str, Config]:
-    """Configurations for `daedal.compile`, by the keys of their workloads.
-
-    They are the best that were measured of every kind of layer in `database`. Of `model`, they are
-    those with which the whole network took the fewest cycles; if it was not tuned, `select` finds
-    out which of the best do.
-    """
-    if model is not None:
-        selected = _selected(database, variant, memory, _digest(model))
-        if selected:
-            return {_layer(record): record.config for record in selected}
-    found = _best_recorded(database, variant, memory)
-    if model is None or not found:
-        return found
-    network = WholeNetwork(model, variant, memory)
-    kinds = set(network.kinds)
-    own = {key: config for key, config in found.items() if key in kinds}
-    return dict(select(network, own).configs) if own else {}
-
-
-def _best_recorded(database: Database, variant: Variant, memory: str) -> dict[str, Config]:
+def best_recorded(setting: Setting) -> dict[str, Config]:
     """The configuration with the fewest cycles of every kind of layer."""
     best: dict[str, Record] = {}
-    for record in database.records(None, variant.fingerprint, memory, TARGET):
+    for record in setting.records():
         key = record.workload.key
         if record.cycles is not None and (
             key not in best or record.cycles < (best[key].cycles or record.cycles + 1)
@@ -206,11 +195,16 @@ def _best_recorded(database: Database, variant: Variant, memory: str) -> dict[st
     return {key: record.config for key, record in best.items()}
 
 
-def _selected(database: Database, variant: Variant, memory: str, digest: str) -> list[Record]:
+def selected_configs(setting: Setting, digest: str) -> dict[str, Config]:
+    """The selection of a model, by the keys of its workloads; none where it was not tuned."""
+    return {_layer(record): record.config for record in _selected(setting, digest)}
+
+
+def _selected(setting: Setting, digest: str) -> list[Record]:
     """The records of the selection with which the network took the fewest cycles."""
     records = [
         record
-        for record in database.records(None, variant.fingerprint, memory, NETWORK)
+        for record in setting.records(target=NETWORK)
         if record.workload == _choice(digest, _layer(record))
     ]
     least = min((record.cycles for record in records if record.cycles is not None), default=None)
@@ -229,7 +223,7 @@ def _choice(digest: str, layer: str) -> Workload:
     return Workload.of(NETWORK, attributes=attributes, shapes={}, layouts={})
 
 
-def _digest(model: str | Path | bytes) -> str:
+def digest_of_model(model: str | Path | bytes) -> str:
     """SHA-256 of the model's bytes."""
     if not isinstance(model, bytes):
         model = read_input(model, "a model", MAX_MODEL_BYTES, ModelError)

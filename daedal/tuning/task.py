@@ -1,7 +1,7 @@
 """`Task`: one kind of layer of a network that is tuned: what was measured, and what it gained.
 
-Input: the layers of a `WholeNetwork`, and the records of a database. Output: a task for each kind
-of layer with more than one schedule.
+Input: the kinds of layers of a `TuningTarget`, and the records of a database. Output: a task for
+each of them.
 """
 
 import math
@@ -9,60 +9,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
-
 from daedal.common.errors import ScheduleError, TuningError
-from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.compiler.ops.space import Config, Space
+from daedal.compiler.ops.space import Config, Space, Table
 from daedal.compiler.tune.cost_model import Columns
-from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.features import shared_columns
 from daedal.compiler.tune.guided import Guided, SearchModel
 from daedal.compiler.tune.record import UNVERIFIED, Record
 from daedal.compiler.tune.search import Search
 from daedal.compiler.tune.workload import Workload
-from daedal.isa.memory_model import PRESETS
-from daedal.isa.variant import Variant
-from daedal.tuning.layer_runner import LayerRunner
-from daedal.tuning.layer_task import LayerTask
-from daedal.tuning.runner import Failure, MakeRunner, Result, cycles_of
-from daedal.tuning.whole_network import WholeNetwork
+from daedal.tuning.runner import Failure, Result, cycles_of
+from daedal.tuning.target import Kind, Setting, TuningTarget
 
-__all__ = ["BATCH", "TARGET", "Known", "Setting", "Task", "known_of", "make_tasks"]
+__all__ = ["BATCH", "Known", "Task", "known_of", "make_tasks"]
 
-TARGET = "accelerator"
 BATCH = 8
 """Trials of a task between two decisions."""
 _FADING = 0.5
 """Weight of what a task gained before its last batch."""
 _HOPE = 0.1
 """Share of its cycles that a task is expected to lose before its first batch."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What cycles depend on besides the layer, where they are recorded, and what measures them."""
-
-    variant: Variant
-    memory: str
-    database: Database
-    make_runner: MakeRunner = LayerRunner
-
-    def record(
-        self, workload: Workload, config: Config, result: Result, limit_seconds: float
-    ) -> Record:
-        """The record of one measurement, which could take `limit_seconds`."""
-        return Record(
-            workload,
-            self.variant.fingerprint,
-            self.memory,
-            TARGET,
-            config,
-            result.cycles,
-            kit=self.database.kit,
-            failure="" if result.failure is None else result.failure.value,
-            limit_seconds=limit_seconds if result.failure is Failure.TIMEOUT else 0,
-        )
 
 
 @dataclass(frozen=True)
@@ -95,6 +60,7 @@ class Task:
     Parameters
     ----------
     results : measures configurations.
+    columns : features of configurations, for what is learned from this task.
     here : measures one in this process, without a limit; the default that timed out is measured
         so, since all others are compared with it.
     limit_seconds : what a configuration may take where `results` measures.
@@ -110,6 +76,7 @@ class Task:
         known: Known,
         bound: int | None = None,
         *,
+        columns: Callable[[Table], Columns] | None = None,
         here: Callable[[Config], Result] | None = None,
         limit_seconds: float = math.inf,
     ) -> None:
@@ -122,6 +89,7 @@ class Task:
         self.limit_seconds = limit_seconds
         self.default = space.default
         self.ended = False
+        self.columns = columns or partial(shared_columns, space)
         self._results = results
         self._here = here
         self._search = search
@@ -239,57 +207,54 @@ class Task:
 
 
 def make_tasks(
-    network: WholeNetwork, setting: Setting, seed: int, make_model: Callable[[Columns], SearchModel]
+    target: TuningTarget,
+    setting: Setting,
+    seed: int,
+    make_model: Callable[[Columns], SearchModel],
 ) -> list[Task]:
     """The kinds of layers that have more than one schedule, in the order of the network.
 
     `make_model` makes the model that guides one search, from the features that all configurations
-    of its space have by `daedal.compiler.tune.features`.
+    of its space have.
     """
-    variant = setting.variant
-    names: dict[str, list[str]] = {}
-    for (_, node), key in zip(network.layers, network.kinds, strict=True):
-        names.setdefault(key, []).append(node.name or node.output)
-    tasks: dict[str, Task] = {}
-    for (graph, node), key in zip(network.layers, network.kinds, strict=True):
-        if key in tasks:
-            continue
-        space = space_of(graph, node, variant)
-        if space is None:
-            continue
-        runner = setting.make_runner(graph, node, variant, setting.memory)
-        columns = shared_columns(space, space.all(), variant, PRESETS[setting.memory])
-        search = Guided(space, make_model(columns), seed=seed)
-        tasks[key] = Task(
-            names[key],
-            space,
-            runner.results,
-            search,
-            runner.workload,
-            known_of(runner.workload, space, setting, runner.limit_seconds),
-            _bound(space, setting.memory),
-            here=partial(_measured_here, LayerTask.of(graph, node, variant, setting.memory)),
-            limit_seconds=runner.limit_seconds,
-        )
-    return list(tasks.values())
+    return [_make_task(kind, setting, seed, make_model) for kind in target.kinds()]
 
 
-def _measured_here(task: LayerTask, config: Config) -> Result:
-    """What one configuration takes, in this process."""
-    (node,) = task.graph.nodes
-    return LayerRunner(task.graph, node, task.variant, task.memory).results([config])[0]
+def _make_task(
+    kind: Kind, setting: Setting, seed: int, make_model: Callable[[Columns], SearchModel]
+) -> Task:
+    space = kind.space
+    records = setting.records(kind.workload)
+    runner = kind.runner(_default_of(records, space))
+    return Task(
+        kind.layers,
+        space,
+        runner.results,
+        Guided(space, make_model(kind.columns(space.all())), seed=seed),
+        kind.workload,
+        known_of(records, space, runner.limit_seconds),
+        kind.bound,
+        columns=kind.columns,
+        here=kind.here,
+        limit_seconds=runner.limit_seconds,
+    )
 
 
-def known_of(workload: Workload, space: Space, setting: Setting, limit_seconds: float) -> Known:
+def _default_of(records: Sequence[Record], space: Space) -> int | None:
+    """What an earlier run measured of the default, if one did."""
+    default = space.default
+    found = [item.cycles for item in records if space.complete(item.config) == default]
+    return found[0] if found else None
+
+
+def known_of(records: Sequence[Record], space: Space, limit_seconds: float) -> Known:
     """What earlier runs measured, completed, in their order as far as seconds tell it.
 
     A failure of the default does not count, unless it does not build: it is measured again.
     """
-    fingerprint = setting.variant.fingerprint
-    found = setting.database.records(workload, fingerprint, setting.memory, TARGET)
     measured: dict[Config, int | None] = {}
     again = []
-    for item in sorted(found, key=lambda item: item.when):
+    for item in sorted(records, key=lambda item: item.when):
         if item.failure == UNVERIFIED and not _fits(space, item.config):
             continue  # the other version had other schedules
         config = space.complete(item.config)
@@ -308,9 +273,3 @@ def _fits(space: Space, config: Config) -> bool:
         return bool(space.fits(space.table([config]))[0])
     except ScheduleError:
         return False
-
-
-def _bound(space: Space, memory: str) -> int | None:
-    """The least lower bound over all configurations; None where nothing is proved."""
-    least = float(np.min(space.bound(space.all(), PRESETS[memory])))
-    return math.ceil(least) if least > 0 else None

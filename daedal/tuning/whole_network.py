@@ -6,7 +6,6 @@ gains. Input: an ONNX model. Output: its layers in blocked graphs, and the cycle
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from daedal.artifact.artifact import Artifact
@@ -28,16 +27,9 @@ from daedal.isa.variant import Variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.layers import layer_cycles
 from daedal.sim.timing.device import TimingDevice
+from daedal.tuning.target import NetworkCycles
 
-__all__ = ["NetworkCycles", "WholeNetwork"]
-
-
-@dataclass(frozen=True)
-class NetworkCycles:
-    """Cycles of all launches, and of each kind of layer within them."""
-
-    total: int
-    kinds: Mapping[str, int]
+__all__ = ["WholeNetwork"]
 
 
 class WholeNetwork:
@@ -58,8 +50,8 @@ class WholeNetwork:
             )
         check_widths(variant)
         self._model = read_model(source_of(model))
-        self._variant = variant
-        self._memory = memory
+        self.variant = variant
+        self.memory = memory
 
     @cached_property
     def layers(self) -> list[tuple[Graph, Node]]:
@@ -107,7 +99,7 @@ class WholeNetwork:
 
     def _profiles(self, artifact: Artifact) -> list[Profile]:
         """Of each launch."""
-        device = TimingDevice(self._variant, timing=PRESETS[self._memory])
+        device = TimingDevice(self.variant, timing=PRESETS[self.memory])
         loaded = [LoadedProgram.place(launch.program, device) for launch in artifact.launches]
         return [device.launch(item.program, item.bases) for item in loaded]
 
@@ -119,4 +111,4 @@ class WholeNetwork:
         graph = load_onnx(self._model)
         names = tensor_names(self._model)
         store = default_store()
-        return compile_graph(graph, self._variant, configs=configs, names=names, store=store)
+        return compile_graph(graph, self.variant, configs=configs, names=names, store=store)

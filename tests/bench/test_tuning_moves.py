@@ -7,7 +7,7 @@ import pytest
 
 from bench.moves import MovePolicy, Moves, Outcome, Walk
 from bench.tuning_moves import MOST_TRIALS, Both, Run, figures_of, shares_of, summary
-from daedal.compiler.ops.space import Space
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.tune.candidates import Candidates
 from daedal.isa.registers import CLASSES
 from daedal.isa.variant import load_variant
@@ -17,7 +17,7 @@ from tests.support.tuning_layers import small_layer, space
 from tests.support.tuning_spaces import Rugged, Small
 
 
-class Told(Space):
+class Told(LayerSpace):
     """Three knobs with one best value each. Six shares say how far each is below and above it."""
 
     def __init__(self, best=(4, 4, 4)):

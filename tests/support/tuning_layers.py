@@ -4,8 +4,9 @@ import numpy as np
 
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.compiler.ops.space import Config, Space
+from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.variant import Variant
 from tests.compiler.graph.qdq_models import QdqModel
@@ -70,7 +71,7 @@ def small_layer(
     return graph, next(node for node in reversed(graph.nodes) if node.op.startswith("q_conv2d"))
 
 
-def space(graph: Graph, node: Node, variant: Variant) -> Space:
+def space(graph: Graph, node: Node, variant: Variant) -> LayerSpace:
     """The layer's schedules."""
     found = space_of(graph, node, variant)
     assert found is not None

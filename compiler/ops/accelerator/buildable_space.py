@@ -2,9 +2,9 @@
 
 The spaces of the templates hold whatever fits the scratchpads. A layer of a large map has schedules
 of so small tiles that their programs exceed the compiler's limits. Bounds of the number of
-instructions (`Space.instructions`) decide on nearly all of them. Where the limit lies between them,
-a schedule is made and counted if its lower bound is at most half of the limit; others, which are
-slow anyway, are left out.
+instructions (`LayerSpace.instructions`) decide on nearly all of them. Where the limit lies between
+them, a schedule is made and counted if its lower bound is at most half of the limit; others, which
+are slow anyway, are left out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.codegen.accelerator import MAX_LAYER_INSTRUCTIONS
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, chosen
-from daedal.compiler.ops.space import Column, Config, Space, Table
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import MAX_INSTRUCTIONS
 from daedal.isa.variant import Variant
@@ -23,7 +24,7 @@ from daedal.isa.variant import Variant
 __all__ = ["BuildableSpace"]
 
 
-class BuildableSpace(Space):
+class BuildableSpace(LayerSpace):
     """The configurations of `space` whose programs are surely within the limits.
 
     Parameters
@@ -32,7 +33,10 @@ class BuildableSpace(Space):
     """
 
     def __init__(
-        self, space: Space, variant: Variant, counts: Callable[[Variant, Config], Sequence[int]]
+        self,
+        space: LayerSpace,
+        variant: Variant,
+        counts: Callable[[Variant, Config], Sequence[int]],
     ) -> None:
         self._space = space
         self._variant = variant
@@ -43,7 +47,7 @@ class BuildableSpace(Space):
         return str(self._space)
 
     @property
-    def template(self) -> Space:
+    def template(self) -> LayerSpace:
         """The template's space: whatever fits the scratchpads."""
         return self._space
 

@@ -10,9 +10,10 @@ from functools import cache, cached_property
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, chosen
-from daedal.compiler.ops.space import Column, Config, Space, Table
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
@@ -20,7 +21,7 @@ from daedal.isa.variant import Variant
 __all__ = ["FormSpace", "FormTemplate"]
 
 
-class FormSpace(Space):
+class FormSpace(LayerSpace):
     """The configurations of all forms.
 
     Parameters
@@ -34,7 +35,7 @@ class FormSpace(Space):
     def __init__(
         self,
         knob: str,
-        forms: Sequence[Space],
+        forms: Sequence[LayerSpace],
         usual: int,
         same_on: Callable[[Variant], bool] | None = None,
     ) -> None:
@@ -117,7 +118,7 @@ class FormSpace(Space):
         (_, form), *values = config.values
         return form, Config(tuple(values))
 
-    def _parts(self, table: Table) -> Iterator[tuple[Space, npt.NDArray[np.int64], Table]]:
+    def _parts(self, table: Table) -> Iterator[tuple[LayerSpace, npt.NDArray[np.int64], Table]]:
         """Each form that `table` has, its rows' numbers, and these rows without the form."""
         for number, form in enumerate(self._forms):
             rows = np.flatnonzero(table[self._knob] == number)

@@ -26,6 +26,7 @@ from daedal.compiler.ops.accelerator.builders import Builder, bounds_of
 from daedal.compiler.ops.accelerator.conv.builders import conv2d_template, depthwise_template
 from daedal.compiler.ops.accelerator.conv.lower_stream import stream_conv2d_template
 from daedal.compiler.ops.accelerator.conv.lower_transposed import TransposedTemplate
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.matmul.matmul import attention_template, matmul_template
 from daedal.compiler.ops.accelerator.tiles.template import Template
 from daedal.compiler.ops.accelerator.vector.append import append_function, append_template
@@ -37,7 +38,7 @@ from daedal.compiler.ops.accelerator.vector.builders import (
 from daedal.compiler.ops.accelerator.vector.row_builders import build_norm
 from daedal.compiler.ops.attention import attention_weights, weighted_mean
 from daedal.compiler.ops.matmul import matmul
-from daedal.compiler.ops.space import Config, Space
+from daedal.compiler.ops.space import Config
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -78,7 +79,7 @@ def lower_node(
     return [ScheduledFunction(schedule, tensors, views) for schedule, views in parts]
 
 
-def space_of(graph: Graph, node: Node, variant: Variant) -> Space | None:
+def space_of(graph: Graph, node: Node, variant: Variant) -> LayerSpace | None:
     """The configurations of a layer that the compiler can build; None if it has only one schedule.
 
     Raises ScheduleError where the variant's array cannot hold its operands.
@@ -98,7 +99,7 @@ def buildable_space_of(graph: Graph, node: Node, variant: Variant) -> BuildableS
     return BuildableSpace(any_space_of(graph, node, variant), variant, counts)
 
 
-def any_space_of(graph: Graph, node: Node, variant: Variant) -> Space:
+def any_space_of(graph: Graph, node: Node, variant: Variant) -> LayerSpace:
     """The configurations of a layer that fit the scratchpads, if only one or none.
 
     Raises ScheduleError as `space_of`.

@@ -22,8 +22,8 @@ from daedal.compiler.graph.passes.partition import partition
 from daedal.compiler.layers.workload import layer_kinds
 from daedal.compiler.ops.accelerator.conv.layers import ConvLayers
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
-from daedal.compiler.ops.space import Space
 from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.scratchpad import Memory, scratchpads
@@ -51,7 +51,7 @@ class _Layer:
     count: int
     graph: Graph
     node: Node
-    space: Space
+    space: LayerSpace
 
     @property
     def kind(self) -> _Kind:
@@ -59,7 +59,7 @@ class _Layer:
             return _Kind.CONVOLUTION
         return _Kind.PRODUCT if multiplications(self.graph, self.node) else _Kind.VECTOR
 
-    def on(self, variant: Variant) -> Space:
+    def on(self, variant: Variant) -> LayerSpace:
         """Its space on a variant. Raises UserError where nothing fits."""
         moved = self.space.on(variant)
         return any_space_of(self.graph, self.node, variant) if moved is None else moved
@@ -140,7 +140,7 @@ class _Array:
     graph: Graph
     streams: Sequence[tuple[int, int, int]]
     classes: Sequence[int]
-    spaces: dict[str, Space] = field(default_factory=dict)
+    spaces: dict[str, LayerSpace] = field(default_factory=dict)
     blocked: dict[_Key, _Blocked | None] = field(default_factory=dict)
 
     def fitting(self, variant: Variant) -> _Key:
@@ -153,7 +153,7 @@ class _Array:
         )
         return (*streams, *(rows <= depths[Memory.PAR] for rows in self.classes))
 
-    def space(self, kind: str, graph: Graph, node: Node, variant: Variant) -> Space:
+    def space(self, kind: str, graph: Graph, node: Node, variant: Variant) -> LayerSpace:
         """The space of a kind of layer, on any variant. Raises UserError where nothing fits."""
         if kind not in self.spaces:
             self.spaces[kind] = any_space_of(graph, node, variant)

@@ -12,9 +12,9 @@ from daedal.common.errors import ScheduleError, UserError
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers.workload import layer_kinds
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
-from daedal.compiler.ops.space import Space
 from daedal.compiler.pipeline import accelerator_graphs
 from daedal.isa.variant import Variant
 
@@ -28,7 +28,7 @@ class _Layer:
     count: int
     graph: Graph
     node: Node
-    space: Space | None
+    space: LayerSpace | None
 
     def work(self, variant: Variant) -> Work:
         """Of all its occurrences. Raises UserError where no schedule fits."""
@@ -94,7 +94,7 @@ class EstimatedWork:
         ]
 
 
-def _space(graph: Graph, node: Node, variant: Variant) -> Space | None:
+def _space(graph: Graph, node: Node, variant: Variant) -> LayerSpace | None:
     """What fits the scratchpads; None of one schedule. Raises UserError where nothing fits."""
     space = any_space_of(graph, node, variant)
     count = len(next(iter(space.all().values())))
@@ -103,7 +103,7 @@ def _space(graph: Graph, node: Node, variant: Variant) -> Space | None:
     return space if count > 1 else None
 
 
-def _of_default(space: Space) -> Mapping[str, float]:
+def _of_default(space: LayerSpace) -> Mapping[str, float]:
     """Features of the default schedule."""
     table = space.table([space.default])
     return {name: float(column[0]) for name, column in space.features(table).items()}

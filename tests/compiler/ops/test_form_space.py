@@ -7,12 +7,17 @@ import pytest
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.ops.accelerator.form_space import FormSpace
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.space import Config
 from daedal.isa.memory_model import PRESETS
 from tests.support.tuning_spaces import Small
 
 
-class Large(Small):
+class SmallForm(Small, LayerSpace):
+    """One form of a layer."""
+
+
+class Large(SmallForm):
     """Fewer heights, and tiles of up to 20 elements; twice the cycles."""
 
     @property
@@ -32,7 +37,7 @@ class Large(Small):
         return {"height": table["height"].astype(float)}
 
 
-SMALL, LARGE = Small(), Large()
+SMALL, LARGE = SmallForm(), Large()
 BOTH = FormSpace("form", [SMALL, LARGE], usual=1)
 
 

@@ -16,9 +16,10 @@ from daedal.common.errors import ScheduleError, VariantError
 from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.ops.accelerator.conv.layers import ORDERS, ConvLayers
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
-from daedal.compiler.ops.space import Config, Space, Table
+from daedal.compiler.ops.space import Config, Table
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant
 from tests.daedal.tuning.test_templates import STREAM, TEMPLATES, VARIANTS, FewChannels
@@ -54,7 +55,7 @@ def changed(variant: Variant, rng: np.random.Generator) -> Variant:
 
 def pairs(
     name: str, seed: int, layers: int = LAYERS, moves: int = MOVES
-) -> Iterator[tuple[str, Space | ScheduleError | None, Space | ScheduleError]]:
+) -> Iterator[tuple[str, LayerSpace | ScheduleError | None, LayerSpace | ScheduleError]]:
     """Of random layers of an operator: the space moved to another variant, None where the template
     has to make it, and the template's; the error where nothing fits."""
     operator = OPERATORS["conv2d" if name == STREAM else name]
@@ -92,7 +93,7 @@ def attempt(make: Callable[[], T]) -> T | ScheduleError:
         return error
 
 
-def default_of(space: Space) -> Config | None:
+def default_of(space: LayerSpace) -> Config | None:
     found = attempt(lambda: space.default)
     return None if isinstance(found, ScheduleError) else found
 

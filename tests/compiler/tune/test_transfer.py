@@ -12,8 +12,6 @@ from daedal.compiler.tune.guided import Guided
 from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.samples import Samples
 from daedal.compiler.tune.transfer import Transfer
-from daedal.isa.memory_model import PRESETS
-from daedal.isa.variant import load_variant
 from tests.support.tuning_spaces import Rugged, Small
 
 # Not imported here: that takes two seconds, in each process that collects tests.
@@ -21,7 +19,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("xgboost") is None, reason="xgboost is missing; install daedal[tune]"
 )
 
-VARIANT, MEMORY = load_variant("tiny"), PRESETS["ddr"]
+MACHINE = {"machine units": 4.0, "machine banks": 3.0}
 
 
 def rugged(height: int, width: int, depth: int) -> Rugged:
@@ -37,7 +35,7 @@ NEW = rugged(113, 210, 390)
 
 def columns_of(space: Rugged):
     """Features of all configurations."""
-    return shared_columns(space, space.all(), VARIANT, MEMORY)
+    return shared_columns(space, space.all(), machine=MACHINE)
 
 
 def measured(space: Rugged, count: int, seed: int):
@@ -160,7 +158,7 @@ def test_models_of_one_process_learn_the_same():
 def test_tasks_with_other_features_share_a_model():
     transfer = learned(KNOWN)
     table = Small().all()
-    small = shared_columns(Small(), table, VARIANT, MEMORY)
+    small = shared_columns(Small(), table, machine=MACHINE)
     cycles = np.array(Small().measure(Small().configs(table)), dtype=float)
     transfer.learn("small", small, cycles)
     for columns in (small, columns_of(NEW)):

@@ -18,7 +18,7 @@ from daedal.runtime.bound import Bound
 from daedal.tuning.explanation import Contribution, Explanation, KnobChange, UnitChange
 from daedal.tuning.network import NetworkTuning, TaskResult
 from daedal.tuning.selection import Selection
-from daedal.tuning.whole_network import NetworkCycles
+from daedal.tuning.target import NetworkCycles
 
 NAME = "conv<script>alert(1)</script>"
 DEFAULT, BEST = Config.of(height=8, turns=0), Config.of(height=2, turns=0)

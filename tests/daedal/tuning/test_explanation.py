@@ -13,11 +13,13 @@ from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console
 from daedal.reports.explanation import explanation_lines, explanation_tables
+from daedal.tuning.accelerator import AcceleratorTuning
 from daedal.tuning.contributions import Contributions, Schedules
 from daedal.tuning.experience import Experience
 from daedal.tuning.explanation import Explanation, explain_layer
 from daedal.tuning.network import tune_network
-from daedal.tuning.task import Setting, make_tasks
+from daedal.tuning.target import Setting
+from daedal.tuning.task import make_tasks
 from daedal.tuning.whole_network import WholeNetwork
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.tuning_spaces import Rugged
@@ -44,16 +46,17 @@ def model() -> bytes:
 def records(model: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("records") / "records.db"
     with Database(path) as database:
-        tune_network(model, TINY, database, trials=20)
+        tune_network(AcceleratorTuning(model, TINY), database, trials=20)
     return path
 
 
 @pytest.fixture(scope="module")
 def explained(model: bytes, records: Path) -> Explanation:
     with Database(records) as database:
-        network, setting = WholeNetwork(model, TINY), Setting(TINY, "ddr", database)
-        tasks = make_tasks(network, setting, 0, Experience().model)
-        return explain_layer(network, tasks, tasks[0].layers[0], setting)
+        target = AcceleratorTuning(model, TINY)
+        setting = Setting(target.place, database)
+        tasks = make_tasks(target, setting, 0, Experience().model)
+        return explain_layer(target.network, tasks, tasks[0].layers[0], setting)
 
 
 def _toy_schedules(rng: np.random.Generator, count: int) -> Schedules:
@@ -128,10 +131,10 @@ def test_words_and_tables_tell_the_figures(explained: Explanation) -> None:
 
 def test_too_few_records_and_unknown_layers_are_refused(model: bytes, tmp_path: Path) -> None:
     with Database(tmp_path / "few.db") as database:
-        tune_network(model, TINY, database, trials=2)
+        tune_network(AcceleratorTuning(model, TINY), database, trials=2)
         (layer,) = {item.name for item in WholeNetwork(model, TINY).artifact({}).layers}
         with pytest.raises(TuningError, match=r"at least 16 measured .* has 2 .* add --trials"):
-            tune_network(model, TINY, database, explain=[layer])
+            tune_network(AcceleratorTuning(model, TINY), database, explain=[layer])
         with pytest.raises(TuningError, match=r"a layer to explain must be one of .*, not 'none'"):
-            tune_network(model, TINY, database, trials=4, explain=["none"])
+            tune_network(AcceleratorTuning(model, TINY), database, trials=4, explain=["none"])
         assert len(database.records(target="accelerator")) == 2

@@ -13,8 +13,8 @@ from daedal.common.errors import TuningError
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.isa.variant import load_variant
+from daedal.tuning.accelerator import AcceleratorTuning, recorded_configs
 from daedal.tuning.network import NetworkTuning, tune_network
-from daedal.tuning.selection import recorded_configs
 from tests.compiler.graph.qdq_models import QdqModel
 
 TINY = load_variant("tiny")
@@ -39,7 +39,7 @@ def tuned(model: bytes, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
     folder = tmp_path_factory.mktemp("tuned")
     with Database(folder / "records.db") as database:
-        tuning = tune_network(model, TINY, database, trials=12)
+        tuning = tune_network(AcceleratorTuning(model, TINY), database, trials=12)
         database.export(folder / "records.jsonl")
     return folder / "records.jsonl", tuning
 
@@ -81,7 +81,7 @@ def test_a_later_run_measures_nothing_again_and_is_never_slower(
     path, tuning = tuned
     database.load(path)
     first = _measured(database)
-    again = tune_network(model, TINY, database, trials=6, seed=1)
+    again = tune_network(AcceleratorTuning(model, TINY), database, trials=6, seed=1)
     both = _measured(database)
     assert len(both) == len(first) + again.trials and set(first) < set(both)
     assert again.trials > 0
@@ -91,7 +91,7 @@ def test_a_later_run_measures_nothing_again_and_is_never_slower(
 
 
 def test_a_small_budget_measures_the_defaults_first(model: bytes, database: Database) -> None:
-    tuning = tune_network(model, TINY, database, trials=2)
+    tuning = tune_network(AcceleratorTuning(model, TINY), database, trials=2)
     assert [item.trials for item in tuning.results] == [1, 1]
     assert all(item.best_cycles == item.default_cycles for item in tuning.results)
     assert tuning.selection is not None and not tuning.selection.configs
@@ -105,7 +105,7 @@ def test_an_interrupt_returns_what_was_measured(model: bytes, database: Database
         if len(sentences) == 5:  # `compiling`, two defaults, a batch
             raise KeyboardInterrupt
 
-    tuning = tune_network(model, TINY, database, trials=100, report=interrupt)
+    tuning = tune_network(AcceleratorTuning(model, TINY), database, trials=100, report=interrupt)
     assert tuning.selection is None
     assert len(_measured(database)) == tuning.trials > 2
 
@@ -125,7 +125,7 @@ def test_records_that_do_not_replay_are_refused(
     other.write_text("".join(forged))
     database.load(other)
     with pytest.raises(TuningError, match=r"a record must replay, and .* takes .* not"):
-        tune_network(model, TINY, database, trials=1)
+        tune_network(AcceleratorTuning(model, TINY), database, trials=1)
 
 
 def test_a_recorded_configuration_that_does_not_build_is_refused(
@@ -153,8 +153,9 @@ def test_a_recorded_configuration_that_does_not_build_is_refused(
 def test_what_cannot_be_measured_is_refused(
     model: bytes, database: Database, options: dict[str, Any], message: str
 ) -> None:
+    where = {"memory": options.pop("memory")} if "memory" in options else {}
     with pytest.raises(TuningError, match=message):
-        tune_network(model, TINY, database, **options)
+        tune_network(AcceleratorTuning(model, TINY, **where), database, **options)
     assert not database.records()
 
 
@@ -169,4 +170,4 @@ def test_a_network_with_one_schedule_for_each_layer_is_refused(database: Databas
     y = net.op("LeakyRelu", x, alpha=0.1)
     single = net.model(net.requantized(y, 0.05, 0)).SerializeToString()
     with pytest.raises(TuningError, match="must have layers with more than one schedule"):
-        tune_network(single, TINY, database, trials=4)
+        tune_network(AcceleratorTuning(single, TINY), database, trials=4)

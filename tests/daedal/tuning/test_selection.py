@@ -14,10 +14,11 @@ from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.variant import load_variant
-from daedal.tuning import selection
-from daedal.tuning.selection import check_recorded, recorded_configs, select
-from daedal.tuning.task import TARGET
-from daedal.tuning.whole_network import NetworkCycles, WholeNetwork
+from daedal.tuning import accelerator
+from daedal.tuning.accelerator import TARGET, recorded_configs, variant_place
+from daedal.tuning.selection import check_recorded, select
+from daedal.tuning.target import NetworkCycles, Setting
+from daedal.tuning.whole_network import WholeNetwork
 from tests.compiler.graph.qdq_models import QdqModel
 
 TINY = load_variant("tiny")
@@ -83,7 +84,7 @@ def test_a_database_without_records_of_the_variant_is_refused(tmp_path: Path) ->
 
         def refusal() -> str:
             with pytest.raises(TuningError, match="must have records of the variant") as caught:
-                check_recorded(database, TINY, "ddr", path)
+                check_recorded(Setting(variant_place(TINY), database), path)
             return str(caught.value)
 
         assert f"here tiny ({TINY.fingerprint}) with memory ddr; {str(path)!r}" in refusal()
@@ -96,7 +97,7 @@ def test_a_database_without_records_of_the_variant_is_refused(tmp_path: Path) ->
         database.add([record(TINY.fingerprint, "slow", 9)])
         assert "of it with memory slow only; give --memory slow, or tune with" in refusal()
         database.add([record(TINY.fingerprint, "ddr", 3)])
-        check_recorded(database, TINY, "ddr", path)
+        check_recorded(Setting(variant_place(TINY), database), path)
 
 
 def layer_record(key: str, config: Config, cycles: int | None) -> Record:
@@ -136,7 +137,7 @@ def test_records_that_do_not_help_a_network_are_not_used_for_it(
             kinds = {key: 100 - (gains[key] if key in configs else 0) for key in self.kinds}
             return NetworkCycles(sum(kinds.values()), kinds)
 
-    monkeypatch.setattr(selection, "WholeNetwork", Network)
+    monkeypatch.setattr(accelerator, "WholeNetwork", Network)
     helpful = recorded_configs(database, TINY, model=b"a model")
     assert helpful == {keys[name]: best[keys[name]] for name in "ac"}
     monkeypatch.setattr(Network, "gain", 0)

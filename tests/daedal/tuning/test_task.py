@@ -12,8 +12,10 @@ from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.record import UNVERIFIED, Record
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.variant import load_variant
+from daedal.tuning.accelerator import TARGET, variant_place
 from daedal.tuning.runner import Failure, Result
-from daedal.tuning.task import TARGET, Known, Setting, Task, known_of
+from daedal.tuning.target import Setting
+from daedal.tuning.task import Known, Task, known_of
 from tests.support.tuning_spaces import Small
 
 WORKLOAD = Workload.of("q_conv2d", attributes={}, shapes={}, layouts={})
@@ -21,7 +23,7 @@ WORKLOAD = Workload.of("q_conv2d", attributes={}, shapes={}, layouts={})
 
 @pytest.fixture
 def setting(tmp_path: Path) -> Setting:
-    return Setting(load_variant("tiny"), "ddr", Database(tmp_path / "records.db"))
+    return Setting(variant_place(load_variant("tiny")), Database(tmp_path / "records.db"))
 
 
 SPACE = Small()
@@ -78,7 +80,7 @@ def test_a_batch_without_gain_lowers_the_promise(setting: Setting) -> None:
 
 def resumed(setting: Setting, limit: float) -> Task:
     """A task of a later run on what the database knows, where everything times out."""
-    known = known_of(WORKLOAD, SPACE, setting, limit)
+    known = known_of(setting.records(WORKLOAD), SPACE, limit)
     search = Random(SPACE, seed=0)
     return Task(
         ["one"], SPACE, timed_out, search, WORKLOAD, known, here=measured, limit_seconds=limit
@@ -119,7 +121,7 @@ def test_a_default_that_failed_in_an_earlier_run_is_measured_again(setting: Sett
 
 
 def setting_record(setting: Setting, config: Config, failure: str) -> Record:
-    where = (WORKLOAD, setting.variant.fingerprint, "ddr", TARGET)
+    where = (WORKLOAD, setting.place.fingerprint, "ddr", TARGET)
     number = len(setting.database.records())
     return Record(*where, config, None, setting.database.kit, 10 + number, failure)
 
@@ -129,7 +131,7 @@ def test_what_another_version_measured_is_measured_again_first(setting: Setting)
     setting.database.add(
         setting_record(setting, config, UNVERIFIED) for config in (B, A, gone, D, C)
     )
-    known = known_of(WORKLOAD, SPACE, setting, math.inf)
+    known = known_of(setting.records(WORKLOAD), SPACE, math.inf)
     assert known.measured == {} and set(known.again) == {A, B, C, D}
     task = Task(["one"], SPACE, results, Random(SPACE, seed=0), WORKLOAD, known)
     task.measure(task.propose(8), setting)

@@ -14,8 +14,9 @@ import pytest
 from daedal.common.errors import ScheduleError
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.stream_layout import RowStreamLayout
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.compiler.ops.space import Space, Table
+from daedal.compiler.ops.space import Table
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.program import Program
 from daedal.isa.variant import Variant, load_variant
@@ -93,7 +94,7 @@ def num_rows(table: Table) -> int:
     return len(next(iter(table.values())))
 
 
-Layer = tuple[str, Variant, Graph, Node, Space, np.random.Generator]
+Layer = tuple[str, Variant, Graph, Node, LayerSpace, np.random.Generator]
 
 
 @functools.cache

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
-from daedal.compiler.ops.space import Column, Config, Space, Table
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
@@ -24,7 +25,7 @@ _Floats = npt.NDArray[np.float64]
 _Number = TypeVar("_Number", np.int64, np.float64)
 
 
-class PartsSpace(Space):
+class PartsSpace(LayerSpace):
     """The combinations of the schedules of `parts`."""
 
     def __init__(self, parts: Sequence[ConvSpace]) -> None:

@@ -25,11 +25,12 @@ from daedal.compiler.ops.accelerator.conv.layers import (
 )
 from daedal.compiler.ops.accelerator.conv.rules import ConvRules
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.tile_space import Mask, chosen
 from daedal.compiler.ops.conv2d import Gather
 from daedal.compiler.ops.lower_bound import least_cycles
-from daedal.compiler.ops.space import Column, Config, Space, Table
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
@@ -42,7 +43,7 @@ NEARLY = 0.0025
 _USUAL = {knob: values[0] for knob, values in ORDERS.items()}
 
 
-class ConvSpace(Space):
+class ConvSpace(LayerSpace):
     """All tiles of a convolution that fit the scratchpads.
 
     A tile leaves space to load the next one meanwhile, unless no tile does.

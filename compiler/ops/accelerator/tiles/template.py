@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from daedal.common.errors import ScheduleError
-from daedal.compiler.ops.space import Config, Space
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
+from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.schedule import Schedule
 
 __all__ = ["Template", "TileTemplate"]
@@ -15,7 +16,7 @@ class Template(Protocol):
     """The schedules of one layer on one variant."""
 
     @property
-    def space(self) -> Space:
+    def space(self) -> LayerSpace:
         """Its configurations."""
         ...
 
@@ -34,7 +35,7 @@ class Template(Protocol):
 class TileTemplate:
     """A template that gives each configuration of `space` to `build`."""
 
-    space: Space
+    space: LayerSpace
     build: Callable[[Config], Schedule]
 
     def schedule(self, config: Config | None = None) -> Schedule:

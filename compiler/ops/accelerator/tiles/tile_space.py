@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.graph.window_extents import Extent
-from daedal.compiler.ops.space import Column, Config, Space, Table
+from daedal.compiler.ops.accelerator.layer_space import LayerSpace
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.isa.variant import Variant
 
 __all__ = ["Floats", "Mask", "TileSpace", "ceil_div", "chosen", "last_size", "whole_rows_first"]
@@ -21,7 +22,7 @@ Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 
-class TileSpace(Space):
+class TileSpace(LayerSpace):
     """A space whose tiles fit the scratchpads of `variant` twice, or once if none does."""
 
     def __init__(self, variant: Variant) -> None:

@@ -1,0 +1,44 @@
+"""`LayerSpace`: the schedules of a layer on a variant, with bounds of cycles and instructions."""
+
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.ops.space import Column, Space, Table
+from daedal.isa.memory_model import MemoryModel
+from daedal.isa.variant import Variant
+
+__all__ = ["UNBOUNDED", "LayerSpace"]
+
+UNBOUNDED = 1 << 40
+"""More instructions than any program has."""
+
+
+class LayerSpace(Space):
+    """All configurations of one template, for one layer on one variant."""
+
+    def bound(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
+        """Cycles that no program of each configuration can undercut, proved and not fitted.
+
+        See `daedal.compiler.ops.lower_bound`. Where nothing is proved, 0.
+        """
+        del memory
+        return np.zeros(_length(table))
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        """(functions, configurations): bounds of the number of instructions of each function that a
+        configuration is built of, along the loops of its template.
+
+        Where nothing is known, 0 and `UNBOUNDED`.
+        """
+        least = np.zeros((1, _length(table)), dtype=np.int64)
+        return least, np.full_like(least, UNBOUNDED)
+
+    def on(self, variant: Variant) -> "LayerSpace | None":
+        """The same layer's space on a variant with an equal array and bus; None where only the
+        layer's template can make it."""
+        del variant
+        return None
+
+
+def _length(table: Table) -> int:
+    return len(next(iter(table.values())))
