@@ -93,7 +93,7 @@ class _DeviceMemory:
         """Copy a tensor into a buffer, converted to its type."""
         if value.size:
             dtype = np.dtype(self._buffers[number].dtype)
-            self.device.write(self.address(number), value.astype(dtype, copy=False).tobytes())
+            self.device.write(self.address(number), np.asarray(value, dtype).tobytes())
 
     def own(self, result: Any) -> Any:
         """`result` as it is: nothing on the host is part of this memory."""

@@ -151,7 +151,7 @@ class WriteMaster(wiring.Component):
         )
         response = self.response[writer]
         mine = answer_valid & (answer.id == writer)
-        worst = Signal(2, name=f"worst{writer}")
+        worst = Signal.like(answer.resp, name=f"worst{writer}")
         so_far = Mux(answer.resp > worst, answer.resp, worst)
         m.d.comb += [
             lasts.w_en.eq(grant),

@@ -68,3 +68,17 @@ def test_transposed_convolutions_of_groups(
     feeds = {name: rng.normal(size=shapes[name]).astype(np.float32) for name in names}
     (found,) = evaluator_of(model).run(None, feeds)
     np.testing.assert_allclose(found, run_onnxruntime(model, feeds)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [7, 9])
+def test_a_transposed_convolution_of_a_given_length(length: int, rng: np.random.Generator) -> None:
+    attrs = {"strides": [2], "output_shape": [length]}
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attrs)
+    shapes = {"x": (1, 3, 4), "w": (3, 2, 3)}
+    inputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info("y")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    feeds = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    (found,) = evaluator_of(model).run(None, feeds)
+    assert found.shape == (1, 2, length)
+    np.testing.assert_allclose(found, run_onnxruntime(model, feeds)[0], rtol=1e-4, atol=1e-5)

@@ -35,6 +35,7 @@ __all__ = [
     "Q_REQUANTIZE",
     "Q_SUM",
     "UNARY",
+    "scalar_params",
 ]
 
 UNARY = ("q_leaky_relu", "q_max_requantized", "q_requantize", "q_requantize_lookup")
@@ -44,7 +45,7 @@ ELEMENTWISE = ("q_add", "q_mul", "q_sum", *UNARY)
 """Integer operators that compute each element from those at the same place of their operands."""
 
 
-def _scalar_params(params: Array) -> Array:
+def scalar_params(params: Array) -> Array:
     """The one (bias, multiplier, shift) of an operator without channels; lanes repeat it."""
     return np.asarray(params.reshape(-1, 3)[0])
 
@@ -88,7 +89,7 @@ def _evaluate_q_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
     a, b, params = arrays
     acc = a.astype(np.int64) * whole(attrs, "multiplier_a")
     acc += b.astype(np.int64) * whole(attrs, "multiplier_b")
-    return requantize(acc, _scalar_params(params), attrs)
+    return requantize(acc, scalar_params(params), attrs)
 
 
 def _evaluate_q_sum(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -100,7 +101,7 @@ def _evaluate_q_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
     a, b, params = arrays
     acc = a.astype(np.int64) - whole(attrs, "zero_point_a")
     acc = acc * (b.astype(np.int64) - whole(attrs, "zero_point_b"))
-    return requantize(acc, _scalar_params(params), attrs)
+    return requantize(acc, scalar_params(params), attrs)
 
 
 def _evaluate_q_leaky_relu(
@@ -111,7 +112,7 @@ def _evaluate_q_leaky_relu(
     factors = (whole(attrs, f"multiplier_{sign}") for sign in ("positive", "negative"))
     positive, negative = (centred * factor for factor in factors)
     acc = np.where(centred < 0, negative, positive)
-    return requantize(acc, _scalar_params(params), attrs)
+    return requantize(acc, scalar_params(params), attrs)
 
 
 def _infer_q_requantize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -134,7 +135,7 @@ def _evaluate_q_requantize(
 ) -> Array:
     x, params = arrays
     return on_padded_maps(
-        lambda maps: requantize(maps[0].astype(np.int64), _scalar_params(params), attrs),
+        lambda maps: requantize(maps[0].astype(np.int64), scalar_params(params), attrs),
         [x],
         types[0],
     )
@@ -144,7 +145,7 @@ def _evaluate_q_max_requantized(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
     x, params = arrays
-    return np.maximum(x, requantize(x.astype(np.int64), _scalar_params(params), attrs))
+    return np.maximum(x, requantize(x.astype(np.int64), scalar_params(params), attrs))
 
 
 Q_ADD = register(

@@ -69,17 +69,25 @@ def test_a_chain_of_sums_within_16_bits() -> None:
     check_equal(before, after)
 
 
-@pytest.mark.parametrize("kind", ["factor", "multiplier", "bounds", "operand", "narrow"])
+PARAMETERS = {
+    "multiplier": np.array([[0, 1 << 15, 16]]),
+    "bias": np.array([[1, 1 << 16, 16]]),
+}
+"""Of sums that do more than add."""
+
+
+@pytest.mark.parametrize("kind", ["factor", "bounds", "operand", "narrow", *PARAMETERS])
 def test_other_sums_stay(kind: str) -> None:
     builder = start()
-    builder.constant("half", np.array([[0, 1 << 15, 16]]))
     attrs = {**FACTORS, **UNCHANGED_WIDE}
     if kind == "factor":
         attrs["multiplier_b"] = 2
     if kind == "bounds":
         attrs["high"] = 255
     first = "x" if kind == "operand" else bounded(builder, "x", 30)
-    params = "half" if kind == "multiplier" else "one"
+    params = "one"
+    if kind in PARAMETERS:
+        params = builder.constant("other", PARAMETERS[kind])
     second = bounded(builder, "y", 30)
     if kind == "narrow":
         second = builder.add("q_requantize", ["y", "same"], UNCHANGED, output="y.narrow")

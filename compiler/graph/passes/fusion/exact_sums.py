@@ -1,10 +1,9 @@
 """Finds sums of wide tensors that need no REQUANTIZE."""
 
-import numpy as np
-
 from daedal.compiler.graph.dataflow import Dataflow, producer_of
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.integer import has_wide_result, is_wide
+from daedal.compiler.graph.ops.integer_elementwise import scalar_params
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.passes.value_ranges import bounds_of, changes_nothing
 from daedal.compiler.graph.rewrite import Rewriter, rewrite
@@ -68,5 +67,5 @@ def _bounds(graph: Dataflow, name: str) -> Bounds:
 
 def _is_one(graph: Dataflow, params: str) -> bool:
     """Whether parameters stand for a factor of 1, without a bias."""
-    bias, multiplier, shift = np.moveaxis(graph.constant(params), -1, 0)
-    return bool(np.all(bias == 0) and np.all(multiplier == np.left_shift(1, shift)))
+    bias, multiplier, shift = map(int, scalar_params(graph.constant(params)))
+    return bias == 0 and multiplier == 1 << shift
