@@ -24,13 +24,13 @@ LEAST_COMPILED_ON_GPU = 1290
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.xdist_group("onnx_suite"),  # the cases take long to make
+    pytest.mark.xdist_group("onnx_suite"),  # the cases take long to make, once
 ]
 
 
 @pytest.fixture(scope="module")
 def suite() -> list[Case]:
-    return list(cases())
+    return cases()
 
 
 def _run(some: Iterable[Case], *, on_gpu: bool = False) -> tuple[Counter[str], list[str]]:

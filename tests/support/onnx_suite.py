@@ -4,7 +4,7 @@ Source: `onnx.backend.test`. Suites whose models would have to be downloaded are
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from onnx.backend.test.runner import Runner
 import daedal.backend
 from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_device import GpuDevice
+from tests.support.kept_value import kept
 
 __all__ = ["AS_ONNXRUNTIME", "Case", "cases", "results_of_onnxruntime", "where"]
 
@@ -63,13 +64,18 @@ class Case:
         return prepared
 
 
-def cases() -> Iterator[Case]:
-    """All cases, in a fixed order."""
+def made_cases() -> list[Case]:
+    """All cases, in a fixed order, computed by ONNX's slow reference evaluator."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the suite overflows on purpose while it is made
         found = [item for suite in SUITES for item in load_model_tests(kind=suite)]
-    for item in sorted(found, key=lambda item: str(item.name)):
-        yield Case(str(item.name), item)
+    found.sort(key=lambda item: str(item.name))
+    return [Case(str(item.name), item) for item in found]
+
+
+def cases() -> list[Case]:
+    """All cases, from a file if they were made before with the same versions."""
+    return kept(made_cases, "onnx", "numpy")
 
 
 def results_of_onnxruntime(

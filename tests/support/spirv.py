@@ -3,7 +3,7 @@
 import shutil
 import struct
 import subprocess
-import sys
+import sysconfig
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -44,8 +44,12 @@ def found(module: bytes, number: int) -> Iterator[tuple[int, ...]]:
 
 @lru_cache(maxsize=1)
 def find_validator() -> str | None:
-    """`spirv-val`, of the wheel or on the path; None where it is not installed."""
-    tool = shutil.which("spirv-val", path=str(Path(sys.executable).parent))
+    """`spirv-val`, of the wheel or on the path; None where it is not installed.
+
+    The wheel's command is a Python program that starts the one of its prefix.
+    """
+    prefix = Path(sysconfig.get_path("purelib")) / "cmeel.prefix" / "bin"
+    tool = shutil.which("spirv-val", path=str(prefix))
     return tool or shutil.which("spirv-val")
 
 

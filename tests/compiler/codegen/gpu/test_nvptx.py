@@ -9,14 +9,15 @@ import pytest
 
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.codegen.gpu.functions import function_definitions
-from daedal.compiler.codegen.gpu.kernel import kernel_text
 from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES, ptx_text
 from daedal.compiler.codegen.gpu.ptxas import assembled, find_ptxas
 from daedal.compiler.codegen.llvm.function import declarations
-from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from daedal.native.codegen import compile_text, load_object
 from tests.support.gpu_formulas import KERNELS
+from tests.support.gpu_texts import text_of
+
+pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
 
 Array = npt.NDArray[np.float32]
 
@@ -29,7 +30,7 @@ needs_ptxas = pytest.mark.skipif(
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("name", ["product", "odd convolution", "row sums", "elementwise"])
 def test_kernels_need_no_memory_for_registers(name: str, architecture: str) -> None:
-    text = kernel_text(gpu_kernel_function(KERNELS[name]()), "k")
+    text = text_of(name)
     cubin = assembled(ptx_text(text, architecture), architecture)
     assert cubin.data[:4] == b"\x7fELF"
     assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())
@@ -38,7 +39,7 @@ def test_kernels_need_no_memory_for_registers(name: str, architecture: str) -> N
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_schedule_is_ptx(name: str) -> None:
-    text = kernel_text(gpu_kernel_function(KERNELS[name]()), "k")
+    text = text_of(name)
     ptx = ptx_text(text, "sm_80")
     assert ".version 7.0\n.target sm_80" in ptx
     assert ".visible .entry k(" in ptx
@@ -50,7 +51,7 @@ def test_every_schedule_is_ptx(name: str) -> None:
 
 def test_tiles_are_in_registers() -> None:
     """A thread multiplies each element that it reads with several others."""
-    text = kernel_text(gpu_kernel_function(KERNELS["product"]()), "k")
+    text = text_of("product")
     ptx = ptx_text(text, "sm_80")
     assert ptx.count("fma.rn.f32") >= 16
     assert ptx.count("ld.shared") < ptx.count("fma.rn.f32")

@@ -3,19 +3,18 @@
 import ctypes
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 import pytest
 
 from daedal.artifact.spirv_file import entry_points
 from daedal.common.errors import UnsupportedError
-from daedal.compiler.codegen.gpu.kernel import kernel_text
 from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.codegen.gpu.spirv import spirv_module, spirv_text
-from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from daedal.native.codegen import compile_text, load_object
 from tests.support.gpu_formulas import KERNELS
+from tests.support.gpu_texts import text_of
 from tests.support.spirv import (
     CONSTANT,
     CONTROL_BARRIER,
@@ -24,6 +23,8 @@ from tests.support.spirv import (
     found,
     problem_of,
 )
+
+pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
 
 LOCAL_SIZE = 17
 WORKGROUP, ALL_MEMORY = 2, 0x310
@@ -34,20 +35,34 @@ needs_validator = pytest.mark.skipif(
 )
 
 
-@lru_cache(maxsize=len(KERNELS))
-def text_of(name: str) -> KernelText:
-    return kernel_text(gpu_kernel_function(KERNELS[name](), has_warps=False), "k0")
+QUICK_OF_TENSOR_CORES = (
+    "product of 8 bits in tensor cores",
+    "odd product of 16 bits in tensor cores",
+    "batched of 16 bits in tensor cores",
+    "convolution of 16 bits in tensor cores",
+)
+NAMES = [
+    name
+    if "tensor cores" not in name or name in QUICK_OF_TENSOR_CORES
+    else pytest.param(name, marks=pytest.mark.slow)
+    for name in KERNELS
+]
+"""A module takes a process: most kernels that have tensor cores elsewhere are slow tests."""
 
 
-@lru_cache(maxsize=len(KERNELS))
+def plain_text(name: str) -> KernelText:
+    return text_of(name, has_warps=False)
+
+
+@cache
 def module_of(name: str) -> bytes:
-    return spirv_module(text_of(name))
+    return spirv_module(plain_text(name))
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_schedule_is_a_module(name: str) -> None:
-    text, module = text_of(name), module_of(name)
-    assert entry_points(module) == {"k0"}
+    text, module = plain_text(name), module_of(name)
+    assert entry_points(module) == {"k"}
     modes = {words[1]: words[2:] for words in found(module, EXECUTION_MODE)}
     assert modes[LOCAL_SIZE] == text.block
     barriers = [
@@ -64,7 +79,7 @@ def constant(module: bytes, number: int) -> int:
 
 
 @needs_validator
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_module_is_valid(name: str) -> None:
     assert problem_of(module_of(name)) == ""
 
@@ -77,7 +92,7 @@ def test_masks_keep_their_bits() -> None:
 
 def test_products_are_fused_into_sums() -> None:
     """OpenCL's compilers are told not to do it."""
-    text = spirv_text(text_of("product"))
+    text = spirv_text(plain_text("product"))
     assert text.count("call float @llvm.fma.f32") == text.count("fmul contract") == 16
     assert "fadd contract" not in text
 
@@ -164,7 +179,7 @@ def test_other_functions_are_refused(name: str) -> None:
 
 
 def test_accesses_are_announced_to_the_emulator_alone() -> None:
-    text = kernel_text(gpu_kernel_function(KERNELS["row sums"]()), "k0", checked=True)
+    text = text_of("row sums", checked=True)
     with pytest.raises(UnsupportedError, match=r"not 'gpu\.(read|write)'; leave out"):
         spirv_text(text)
 

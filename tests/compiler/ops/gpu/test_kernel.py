@@ -7,11 +7,12 @@ import pytest
 
 from daedal.common.errors import DeviceError
 from daedal.compiler import te
-from daedal.compiler.codegen.gpu.kernel import kernel_text
-from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from tests.support.emulated import launched
 from tests.support.gpu_formulas import KERNELS
+from tests.support.gpu_texts import function_of, text_of
 from tests.support.tensor_programs import inputs_of
+
+pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
 
 IN_SHARED_MEMORY = {
     "product",
@@ -36,8 +37,7 @@ def test_a_schedule_computes_what_the_formulas_say(name: str) -> None:
     kernel = KERNELS[name]()
     inputs = inputs_of((list(kernel.inputs), []), np.random.default_rng(3))
     (wanted,) = te.evaluate_tensors([kernel.result], inputs)
-    func = gpu_kernel_function(kernel)
-    text = kernel_text(func, "k", checked=True)
+    func, text = function_of(name), text_of(name, checked=True)
     for seed in SEEDS:
         (found,) = launched(text, func, inputs, seed).values()
         np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
@@ -45,7 +45,7 @@ def test_a_schedule_computes_what_the_formulas_say(name: str) -> None:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_tiles_are_in_shared_memory(name: str) -> None:
-    text = kernel_text(gpu_kernel_function(KERNELS[name]()), "k")
+    text = text_of(name)
     assert (text.shared_bytes > 0) == (name in IN_SHARED_MEMORY)
     assert ("@gpu.barrier" in text.text) == (name in IN_SHARED_MEMORY)
     assert text.shared_bytes <= 48 << 10
@@ -55,10 +55,8 @@ def test_tiles_are_in_shared_memory(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(IN_SHARED_MEMORY))
 def test_no_barrier_is_superfluous(name: str) -> None:
     """Without any one of them, the emulator sees a race."""
-    kernel = KERNELS[name]()
-    inputs = inputs_of((list(kernel.inputs), []), np.random.default_rng(3))
-    func = gpu_kernel_function(kernel)
-    text = kernel_text(func, "k", checked=True)
+    inputs = inputs_of((list(KERNELS[name]().inputs), []), np.random.default_rng(3))
+    func, text = function_of(name), text_of(name, checked=True)
     barriers = re.findall(r"^ *call void @gpu\.barrier.*\n", text.text, re.MULTILINE)
     assert barriers
     for barrier in barriers:

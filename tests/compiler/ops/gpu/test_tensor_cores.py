@@ -1,5 +1,7 @@
 """Products of float16 and int8 by instructions of warps: when, how exact, and in registers."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,9 @@ from daedal.compiler.codegen.gpu.ptxas import assembled, find_ptxas
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from tests.support.emulated import launched
 from tests.support.gpu_formulas import KERNELS, product
+from tests.support.gpu_texts import text_of
+
+pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
 
 NAMES = [name for name in KERNELS if "tensor cores" in name]
 INSTRUCTIONS = {"int8": "mma.m16n8k32.s8", "float16": "mma.m16n8k16.f16"}
@@ -16,11 +21,10 @@ INSTRUCTIONS = {"int8": "mma.m16n8k32.s8", "float16": "mma.m16n8k16.f16"}
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_products_that_have_an_instruction_use_it(name: str) -> None:
-    kernel = KERNELS[name]()
-    text = kernel_text(gpu_kernel_function(kernel), "k")
+    text = text_of(name)
     found = {kind for kind in INSTRUCTIONS.values() if f"@gpu.{kind}(" in text.text}
     uses = name in NAMES or name == "product of 8 bits"
-    assert found == ({INSTRUCTIONS[kernel.inputs[0].dtype]} if uses else set())
+    assert found == ({INSTRUCTIONS[KERNELS[name]().inputs[0].dtype]} if uses else set())
     if uses:
         assert text.block[0] == 32
         assert text.block[1] <= 4
@@ -59,7 +63,7 @@ def test_elements_that_follow_each_other_are_loaded_together() -> None:
     What a convolution reads does not: terms are channels.
     """
     plain, transposed, strided = (
-        kernel_text(gpu_kernel_function(KERNELS[f"{name} of 16 bits in tensor cores"]()), "k").text
+        text_of(f"{name} of 16 bits in tensor cores").text
         for name in ("product", "batched", "convolution")
     )
     words = [text.count("load i32, ptr addrspace(3)") for text in (plain, transposed, strided)]
@@ -74,13 +78,20 @@ def test_elements_that_follow_each_other_are_loaded_together() -> None:
     assert "@gpu.ldmatrix" not in strided and pairs[2] > 0
 
 
+def _assembled() -> Iterator[object]:
+    """As parameters: every kernel for one architecture, and the largest for the others, too."""
+    for name in NAMES:
+        for architecture in ARCHITECTURES:
+            is_quick = architecture == "sm_80" or name.startswith("product")
+            yield pytest.param(name, architecture, marks=[] if is_quick else [pytest.mark.slow])
+
+
 @pytest.mark.skipif(
     find_ptxas() is None, reason="ptxas is not installed (pip install 'daedal[gpu]')"
 )
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "architecture"), list(_assembled()))
 def test_sums_stay_in_registers(name: str, architecture: str) -> None:
-    ptx = ptx_text(kernel_text(gpu_kernel_function(KERNELS[name]()), "k"), architecture)
+    ptx = ptx_text(text_of(name), architecture)
     assert "mma.sync.aligned." in ptx
     cubin = assembled(ptx, architecture)
     assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())
@@ -89,6 +100,5 @@ def test_sums_stay_in_registers(name: str, architecture: str) -> None:
 
 def test_matrices_are_loaded_once_for_several_products() -> None:
     """A warp has two by four tiles, and two steps of sixteen terms."""
-    func = gpu_kernel_function(KERNELS["product of 16 bits in tensor cores"]())
-    ptx = ptx_text(kernel_text(func, "k"), "sm_80")
+    ptx = ptx_text(text_of("product of 16 bits in tensor cores"), "sm_80")
     assert (ptx.count("ldmatrix.sync"), ptx.count("mma.sync")) == (2 * 2, 2 * 4 * 2)
