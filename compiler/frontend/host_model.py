@@ -29,8 +29,10 @@ def host_model(
     outputs: Sequence[str],
     model: onnx.ModelProto,
     types: Mapping[str, onnx.ValueInfoProto],
+    *,
+    opset: int = HOST_OPSET,
 ) -> onnx.ModelProto:
-    """A graph as imported, with what is outside it, written in opset `HOST_OPSET` or newer.
+    """A graph of operators of ONNX, with what is outside it, written in `opset` or newer.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ def host_model(
     """
     opsets = dict(graph.outside.opsets)
     own = max(opsets.pop(name, 0) for name in ("", "ai.onnx"))
-    upgrades, opset = ModelUpgrade(model), max(own, HOST_OPSET)
+    upgrades, opset = ModelUpgrade(model), max(own, opset)
     fresh = (name for number in count() if (name := f"written.{number}") not in graph.names)
     form = OnnxForm(
         graph, opset, lambda: next(fresh), lambda node: upgrade_node(node, upgrades, own, opset)

@@ -12,7 +12,7 @@ import onnx
 
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.operators import Types, product_operands
+from daedal.compiler.quantization.onnx_operators import Types, product_operands
 
 __all__ = ["Attention", "find_attentions"]
 

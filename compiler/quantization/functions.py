@@ -12,7 +12,7 @@ import onnx
 
 from daedal.compiler.ops.onnx.table import ELEMENTWISE
 from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.operators import BOUNDS, Types
+from daedal.compiler.quantization.onnx_operators import BOUNDS, Types
 
 __all__ = ["Function", "find_functions"]
 

@@ -9,7 +9,7 @@ from onnx import helper
 
 from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.operators import channel_axis
+from daedal.compiler.quantization.onnx_operators import channel_axis
 from daedal.compiler.quantization.plan import Plan
 from daedal.compiler.quantization.streams import Streams
 from daedal.compiler.quantization.weights import quantize_layer

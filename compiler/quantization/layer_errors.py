@@ -12,7 +12,7 @@ import onnx
 
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
 from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.operators import VIEWS
+from daedal.compiler.quantization.onnx_operators import VIEWS
 
 __all__ = ["LayerError", "layer_errors"]
 

@@ -12,7 +12,7 @@ from daedal.compiler.quantization.attentions import Attention, find_attentions
 from daedal.compiler.quantization.functions import find_functions
 from daedal.compiler.quantization.given import given_tensors
 from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.operators import (
+from daedal.compiler.quantization.onnx_operators import (
     BOUNDS,
     NORMS,
     Types,

@@ -17,6 +17,7 @@ from daedal.compiler.quantization.calibration.float_runner import OpenModel, eva
 from daedal.compiler.quantization.calibration.ranges import Method, Range
 from daedal.compiler.quantization.calibration.samples import Samples, split_samples
 from daedal.compiler.quantization.dead_tensors import fit_dead_tensors
+from daedal.compiler.quantization.float_model import read_float_model, simplified
 from daedal.compiler.quantization.given import spread_given
 from daedal.compiler.quantization.insert import insert_qdq
 from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
@@ -27,7 +28,6 @@ from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.balance import balance_norms
 from daedal.compiler.quantization.rewrites.caches import align_caches
 from daedal.compiler.quantization.rewrites.centre_streams import centre_streams
-from daedal.compiler.quantization.rewrites.clean import clean
 from daedal.compiler.quantization.rewrites.finite import bound_constants
 from daedal.compiler.quantization.rewrites.fold_affine import fold_affine
 from daedal.compiler.quantization.rewrites.grouped_queries import group_queries
@@ -39,7 +39,7 @@ from daedal.compiler.quantization.rewrites.normalize import normalize, normalize
 from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
 from daedal.compiler.quantization.rewrites.tokens import normalize_tokens
 from daedal.compiler.quantization.streams import find_streams
-from daedal.compiler.quantization.transformer import as_transformer
+from daedal.compiler.quantization.transformer import is_transformer
 
 __all__ = ["quantize_model"]
 
@@ -83,9 +83,9 @@ def quantize_model(
     say("reading the model")
     model = read_model(source_of(source))
     _check_float(model)
-    network = clean(model)
-    transformer = as_transformer(network)
-    network, wide = transformer or network, transformer is not None
+    _check_control_flow(model)
+    network = Network(simplified(read_float_model(model)).to_onnx())
+    wide = is_transformer(network)
     feeds = split_samples(network, samples)
     bound_constants(network)
     say("simplifying the model")
@@ -143,6 +143,16 @@ def _check_float(model: onnx.ModelProto) -> None:
             raise ModelError(
                 "a model must be in float to be quantized, and this one is quantized already "
                 f"(node {node.name!r}, operator {node.op_type}); compile it as it is"
+            )
+
+
+def _check_control_flow(model: onnx.ModelProto) -> None:
+    kinds = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+    for node in model.graph.node:
+        if any(attribute.type in kinds for attribute in node.attribute):
+            raise ModelError(
+                f"a model must have no control flow to be quantized (node {node.name!r}, operator "
+                f"{node.op_type}); quantize its parts"
             )
 
 

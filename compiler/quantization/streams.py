@@ -20,7 +20,7 @@ import numpy as np
 
 from daedal.compiler.quantization.calibration.ranges import WIDE_HEADROOM, Range, wide_scale
 from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.operators import NORMS, move_operands, product_operands
+from daedal.compiler.quantization.onnx_operators import NORMS, move_operands, product_operands
 from daedal.compiler.quantization.plan import Plan
 
 __all__ = ["Streams", "find_streams"]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 import onnx
 
 from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.operators import NORMS, VIEWS
+from daedal.compiler.quantization.onnx_operators import NORMS, VIEWS
 
 __all__ = ["reads_wide", "wide_groups"]
 

@@ -84,9 +84,13 @@ def copy_onnx(form: OnnxForm, node: Node) -> onnx.NodeProto:
     proto = node.attrs["proto"]
     assert isinstance(proto, bytes)
     own: onnx.NodeProto = onnx.NodeProto.FromString(proto)
-    for name, given in zip(names_read(own), node.inputs, strict=True):
-        if name != given:
-            form.copy(onnx.helper.make_node("Identity", [given], [name]))
+    given = dict(zip(names_read(own), node.inputs, strict=True))
+    for name in given.keys() - {*own.input}:  # what only subgraphs read keeps its name
+        if name != given[name]:
+            form.copy(onnx.helper.make_node("Identity", [given[name]], [name]))
+    operands = [given.get(name, "") for name in own.input]
+    del own.input[:]
+    own.input.extend(operands)
     form.copy(own)
     return own
 

@@ -14,7 +14,7 @@ import onnx
 from daedal.compiler.frontend.attributes import is_default
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
 from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.operators import NORMS
+from daedal.compiler.quantization.onnx_operators import NORMS
 from daedal.compiler.quantization.rewrites.edges import Edges
 
 __all__ = ["balance_norms"]

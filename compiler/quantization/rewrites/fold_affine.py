@@ -12,7 +12,7 @@ from daedal.common.errors import ModelError
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.operators import channel_axis
+from daedal.compiler.quantization.onnx_operators import channel_axis
 
 __all__ = ["fold_affine"]
 

@@ -5,7 +5,7 @@ from collections import deque
 import onnx
 
 from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.operators import moved_operands
+from daedal.compiler.quantization.onnx_operators import moved_operands
 
 __all__ = ["hoist_bounds"]
 

@@ -5,7 +5,7 @@ import onnx
 
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.operators import VIEWS, Types
+from daedal.compiler.quantization.onnx_operators import VIEWS, Types
 
 __all__ = ["drop_identities"]
 

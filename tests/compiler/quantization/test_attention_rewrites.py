@@ -3,12 +3,12 @@
 import numpy as np
 
 from daedal.compiler.quantization.attentions import find_attentions
+from daedal.compiler.quantization.bridge import simple_network
 from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.clean import clean
 from daedal.compiler.quantization.rewrites.grouped_queries import group_queries
 from daedal.compiler.quantization.rewrites.halves import widen_rotations
 from daedal.compiler.quantization.rewrites.normalize import normalize, normalize_views
-from daedal.compiler.quantization.transformer import as_transformer
 from tests.compiler.quantization.float_networks import evaluate
 from tests.compiler.quantization.float_transformers import (
     DEPTH,
@@ -24,8 +24,7 @@ def test_heads_of_a_projection_are_turned_in_its_weights(rng: np.random.Generato
     net = FloatTransformer(rng)
     heads = net.heads(net.dense(net.layer_norm(net.input("x", (1, TOKENS, DEPTH))), DEPTH, DEPTH))
     net.op("Softmax", net.rotated(heads), axis=-1, output="y")
-    network = as_transformer(clean(net.model("y")))
-    assert network is not None
+    network = simple_network(net.model("y"))
     normalize_views(network)
     normalize(network)
     normalize_attention(network)
@@ -39,8 +38,7 @@ def test_a_slice_of_an_unknown_number_of_tokens_stays(rng: np.random.Generator) 
     kept = net.op("Compress", x, net.op("Cast", net.input("kept", (TOKENS,)), to=9), axis=1)
     net.op("Neg", net.sliced(kept, 0, 2, 1), output="y")
     model = net.model("y")
-    network = as_transformer(clean(model))
-    assert network is not None
+    network = simple_network(model)
     before = [node.op_type for node in network.nodes]
     normalize_attention(network)
     assert [node.op_type for node in network.nodes] == before

@@ -9,6 +9,7 @@ from onnx import numpy_helper
 
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.attentions import find_attentions
+from daedal.compiler.quantization.bridge import simple_network
 from daedal.compiler.quantization.calibration.float_runner import make_runner
 from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.network import Array
@@ -18,7 +19,6 @@ from daedal.compiler.quantization.rewrites.clean import clean
 from daedal.compiler.quantization.rewrites.join_masks import join_masks
 from daedal.compiler.quantization.rewrites.normalize import normalize, normalize_views
 from daedal.compiler.quantization.rewrites.tokens import normalize_tokens
-from daedal.compiler.quantization.transformer import as_transformer
 from daedal.integer_reference import run_onnxruntime
 from tests.compiler.quantization.float_networks import FloatNetwork, evaluate, signal_to_noise_db
 from tests.compiler.quantization.float_transformers import (
@@ -76,8 +76,7 @@ def of_type(model: onnx.ModelProto, *op_types: str) -> list[onnx.NodeProto]:
 @pytest.mark.parametrize("kind", ["vision", "language"])
 def test_rewrites_are_exact(kind: str, rng: np.random.Generator) -> None:
     model = built(kind, rng)
-    network = as_transformer(clean(model))
-    assert network is not None
+    network = simple_network(model)
     normalize_views(network)
     normalize(network)
     normalize_tokens(network)
@@ -111,8 +110,7 @@ def projected(net: FloatTransformer, order: str) -> list[str]:
 
 def rewritten(model: onnx.ModelProto, rng: np.random.Generator) -> list[str]:
     """The operators after attention is normalized, which compute the same."""
-    network = as_transformer(clean(model))
-    assert network is not None
+    network = simple_network(model)
     normalize_views(network)
     normalize(network)
     normalize_attention(network)
@@ -177,8 +175,7 @@ def test_attention_over_maps_has_projections_and_weights_first(rng: np.random.Ge
     net.op("Neg", of_maps(net), output="y")
     model = net.model("y")
     assert rewritten(model, rng).count("Conv") == 4
-    network = as_transformer(clean(model))
-    assert network is not None
+    network = simple_network(model)
     normalize_attention(network)
     (attention,) = find_attentions(network, network.types())
     assert attention.factor == pytest.approx(0.7)
@@ -337,8 +334,7 @@ def test_nothing_is_quantized_between_the_products_of_attention(
 def test_a_norm_in_the_stream_is_balanced_for_products(rng: np.random.Generator) -> None:
     """Its largest channel does not set the steps of what the products read."""
     model = built("encoder", rng)
-    network = as_transformer(clean(model))
-    assert network is not None
+    network = simple_network(model)
     normalize_views(network)
     normalize(network)
     feeds = [feeds_of(model, rng, 1) for _ in range(8)]
