@@ -5,14 +5,12 @@ describes (`compiler.integer.attention`). So only queries, keys, values, the res
 is computed, are quantized.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import onnx
-
-from daedal.compiler.frontend.attributes import attribute
-from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.onnx_operators import Types, product_operands
+from daedal.compiler.graph.dataflow import Dataflow, sole_producer
+from daedal.compiler.graph.graph import Node
+from daedal.compiler.quantization.operators import norm_operand, product_operands
+from daedal.compiler.quantization.rewrites.patterns import both_orders, number_of
 
 __all__ = ["Attention", "find_attentions"]
 
@@ -28,7 +26,7 @@ class Attention:
     mask : what is added to it, or None.
     factor : that number.
     result : the second product.
-    inner : first outputs of all nodes up to the result, which is the last of them.
+    inner : results of all nodes up to the result, which is the last of them.
     """
 
     queries: str
@@ -41,68 +39,54 @@ class Attention:
     inner: tuple[str, ...]
 
 
-def find_attentions(network: Network, types: Types) -> tuple[Attention, ...]:
-    """Every attention whose inner tensors nothing else reads, in the network's order."""
-    producers, users = network.producers(), network.users()
-    found = (_attention(network, types, producers, users, node) for node in network.nodes)
+def find_attentions(graph: Dataflow) -> tuple[Attention, ...]:
+    """Every attention whose inner tensors nothing else reads, in the graph's order."""
+    found = (_attention(graph, node) for node in graph.producers.values() if node.op == "matmul")
     return tuple(item for item in found if item is not None)
 
 
-def _attention(
-    network: Network,
-    types: Types,
-    producers: Mapping[str, onnx.NodeProto],
-    users: Mapping[str, Sequence[onnx.NodeProto]],
-    node: onnx.NodeProto,
-) -> Attention | None:
-    operands = product_operands(network, types, node)
-    if node.op_type != "MatMul" or len(operands) != 2:
+def _attention(graph: Dataflow, node: Node) -> Attention | None:
+    if not product_operands(graph, node):
         return None
-    inner = [node.output[0]]
+    inner = [node.output]
 
-    def step(name: str, op_type: str) -> onnx.NodeProto | None:
+    def step(name: str, op: str) -> Node | None:
         """The node of that kind behind an inner tensor that only one node reads."""
-        behind = producers.get(name)
-        if behind is None or behind.op_type != op_type or not network.has_one_user(name, users):
-            return None
-        inner.append(name)
+        behind = sole_producer(graph, name, (op,))
+        if behind is not None:
+            inner.append(name)
         return behind
 
-    softmax = step(node.input[0], "Softmax")
-    if softmax is None or attribute(softmax, "axis", -1) not in _last(types, softmax.input[0]):
+    softmax = step(node.inputs[0], "softmax")
+    if softmax is None or norm_operand(graph, softmax) is None:
         return None
-    name, mask = softmax.input[0], None
-    added = step(name, "Add")
+    name, mask = softmax.inputs[0], None
+    added = step(name, "add")
     if added is not None:
-        kinds = [_is_product(producers, operand) for operand in added.input]
+        kinds = [_is_product(graph, operand) for operand in added.inputs]
         if sum(kinds) != 1:
             return None
-        name, mask = added.input[kinds.index(True)], added.input[kinds.index(False)]
+        name, mask = added.inputs[kinds.index(True)], added.inputs[kinds.index(False)]
     scores, factor = name, 1.0
-    scaled = step(name, "Mul")
+    scaled = step(name, "mul")
     if scaled is not None:
-        numbers = [network.constants.get(operand) for operand in scaled.input]
-        place = next((i for i, x in enumerate(numbers) if x is not None and x.size == 1), None)
-        value = None if place is None else numbers[place]
-        if place is None or value is None or not value.reshape(()) > 0:
+        found = [(x, number_of(graph, c)) for x, c in both_orders(scaled)]
+        known = [(x, value) for x, value in found if value is not None]
+        if not known or not known[0][1] > 0:
             return None
-        name, factor = scaled.input[1 - place], float(value.reshape(()))
-    product = step(name, "MatMul")
-    if product is None or len(product_operands(network, types, product)) != 2:
+        name, factor = known[0]
+    product = step(name, "matmul")
+    if product is None or not product_operands(graph, product):
         return None
-    queries, keys = product.input
+    queries, keys = product.inputs
     return Attention(
-        queries, keys, node.input[1], scores, mask, factor, node.output[0], tuple(reversed(inner))
+        queries, keys, node.inputs[1], scores, mask, factor, node.output, tuple(reversed(inner))
     )
 
 
-def _last(types: Types, name: str) -> tuple[int, int]:
-    return -1, len(types[name][1]) - 1
-
-
-def _is_product(producers: Mapping[str, onnx.NodeProto], name: str) -> bool:
+def _is_product(graph: Dataflow, name: str) -> bool:
     """Whether `name` is a product of matrices, or one times something."""
-    node = producers.get(name)
-    if node is not None and node.op_type == "Mul":
-        return any(_is_product(producers, operand) for operand in node.input)
-    return node is not None and node.op_type == "MatMul"
+    node = graph.producers.get(name)
+    if node is not None and node.op == "mul":
+        return any(_is_product(graph, operand) for operand in node.inputs)
+    return node is not None and node.op == "matmul"

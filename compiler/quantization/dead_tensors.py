@@ -7,16 +7,13 @@ larger an accumulator's step may be than that of a result.
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import onnx
 
+from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.quantization.calibration.ranges import Range
-from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.operators import BOUNDS, PRODUCTS
 from daedal.compiler.quantization.plan import Plan
 
 __all__ = ["fit_dead_tensors"]
-
-_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-_PRODUCTS = (*_LAYERS, "Mul")
 
 _FINER = 256.0
 """Steps of an accumulator in one of its result: it adds little to the error of the rounding."""
@@ -25,7 +22,7 @@ _DEFAULT_STEP = 2.0**-7
 """Where nothing says one: the largest value is 1 or 2."""
 
 
-def fit_dead_tensors(network: Network, plan: Plan, ranges: Mapping[str, Range]) -> dict[str, Range]:
+def fit_dead_tensors(graph: Graph, plan: Plan, ranges: Mapping[str, Range]) -> dict[str, Range]:
     """The ranges of groups with those of dead ones replaced, the last ones first.
 
     A tensor that is multiplied gets the step at which the accumulator is finer than the result by
@@ -35,9 +32,9 @@ def fit_dead_tensors(network: Network, plan: Plan, ranges: Mapping[str, Range]) 
     dead = {group for group, item in ranges.items() if item.low == item.high}
     if not dead:
         return fitted
-    finder = _Steps(network, plan, fitted)
-    for node in reversed(network.nodes):
-        for name in (*node.output, *node.input):
+    finder = _Steps(graph, plan, fitted)
+    for node in reversed(graph.nodes):
+        for name in (node.output, *node.inputs):
             group = plan.groups.get(name, "")
             if group in dead:
                 steps = [*finder.of_readers(group)] or [*finder.of_producers(group)]
@@ -49,31 +46,31 @@ def fit_dead_tensors(network: Network, plan: Plan, ranges: Mapping[str, Range]) 
 class _Steps:
     """Steps that fit a group, from what is known of the tensors around it."""
 
-    def __init__(self, network: Network, plan: Plan, ranges: Mapping[str, Range]) -> None:
-        self._network = network
+    def __init__(self, graph: Graph, plan: Plan, ranges: Mapping[str, Range]) -> None:
+        self._graph = graph
         self._plan = plan
         self._ranges = ranges
 
     def of_readers(self, group: str) -> Iterator[float]:
         """Steps that fit the nodes that read the group."""
-        for node in self._network.nodes:
-            if any(self._plan.groups.get(name) == group for name in node.input):
+        for node in self._graph.nodes:
+            if any(self._plan.groups.get(name) == group for name in node.inputs):
                 result = self._step(self._result(node))
                 others = [
                     self._step(name)
-                    for name in node.input[:2]
+                    for name in node.inputs[:2]
                     if self._plan.groups.get(name) != group
                 ]
-                if result and node.op_type not in _PRODUCTS:
+                if result and node.op not in (*PRODUCTS, "mul"):
                     yield result
                 elif result and all(others):
                     yield result / (_FINER * float(np.prod(others)))
 
     def of_producers(self, group: str) -> Iterator[float]:
         """Steps that fit the layers that compute the group."""
-        for node in self._network.nodes:
-            if self._plan.groups.get(self._result(node)) == group and node.op_type in _LAYERS:
-                factors = [self._step(name) for name in node.input[:2]]
+        for node in self._graph.nodes:
+            if self._plan.groups.get(self._result(node)) == group and node.op in PRODUCTS:
+                factors = [self._step(name) for name in node.inputs[:2]]
                 if all(factors):
                     yield _FINER * float(np.prod(factors))
 
@@ -85,8 +82,8 @@ class _Steps:
 
     def _step(self, name: str) -> float:
         """The step of a tensor or of constant weights; 0 where that is not known."""
-        if name in self._network.constants:
-            largest = float(np.abs(self._network.constants[name]).max(initial=0))
+        if self._graph.is_constant(name):
+            largest = float(np.abs(self._graph.constant(name)).max(initial=0))
             return largest / 127
         if name not in self._plan.groups:
             return 0.0
@@ -96,13 +93,12 @@ class _Steps:
             return float(chosen.wide_quantization()[0]) if chosen.low < chosen.high else 0.0
         return (chosen.high - chosen.low) / 255
 
-    def _result(self, node: onnx.NodeProto) -> str:
+    def _result(self, node: Node) -> str:
         """The quantized tensor that a node computes, maybe together with a ReLU or Clip."""
-        users = self._network.users()
-        name = str(node.output[0])
+        name = node.output
         while name not in self._plan.groups:
-            readers = users.get(name, ())
-            if len(readers) != 1 or readers[0].op_type not in ("Relu", "Clip"):
+            readers = self._graph.users[name]
+            if len(readers) != 1 or readers[0].op not in BOUNDS:
                 break
-            name = str(readers[0].output[0])
+            name = readers[0].output
         return name

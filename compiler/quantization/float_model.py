@@ -62,9 +62,8 @@ def read_float_model(model: onnx.ModelProto) -> FloatModel:
     return FloatModel(load_onnx(model), tuple(item.name for item in model.graph.output), model)
 
 
-def simplified(model: FloatModel) -> FloatModel:
-    """The model with constants evaluated, and without nodes that change nothing."""
-    graph = model.graph
+def simplified(graph: Graph) -> Graph:
+    """The graph with constants evaluated, and without nodes that change nothing."""
     for run in (
         fold_constants,
         simplify_reshapes,
@@ -73,4 +72,4 @@ def simplified(model: FloatModel) -> FloatModel:
         fold_bias,
     ):
         graph = run(graph)
-    return model.with_graph(graph)
+    return graph

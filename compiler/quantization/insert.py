@@ -1,15 +1,13 @@
 """Inserts quantize and dequantize nodes around all nodes to be computed on integers (QDQ)."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper
 
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.quantization.calibration.ranges import Range
-from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.onnx_operators import channel_axis
+from daedal.compiler.quantization.operators import LAYERS, SUMS, channel_axis
 from daedal.compiler.quantization.plan import Plan
 from daedal.compiler.quantization.streams import Streams
 from daedal.compiler.quantization.weights import quantize_layer
@@ -17,11 +15,8 @@ from daedal.compiler.quantization.widths import reads_wide
 
 __all__ = ["insert_qdq"]
 
-_LAYERS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-_ELEMENTWISE = ("Add", "Mul", "Sub")
 
-
-def insert_qdq(network: Network, plan: Plan, ranges: Mapping[str, Range], streams: Streams) -> None:
+def insert_qdq(graph: Graph, plan: Plan, ranges: Mapping[str, Range], streams: Streams) -> Graph:
     """Quantize activations, weights, biases and other constants of the nodes in `plan`.
 
     `ranges` holds the ranges of the groups' representatives, `streams` the scales and bounds of
@@ -30,115 +25,107 @@ def insert_qdq(network: Network, plan: Plan, ranges: Mapping[str, Range], stream
 
     Before::
 
-        y = Relu(Conv(x, W, B))
+        t = conv2d(x, w, b) ...
+        y = relu(t)
 
     After::
 
-        x_q = QuantizeLinear(x);  x_dq = DequantizeLinear(x_q)
-        y = Relu(Conv(x_dq, DequantizeLinear(W_q), DequantizeLinear(B_q)))
-        y_q = QuantizeLinear(y);  y_dq = DequantizeLinear(y_q)
+        x_q = quantize(x, x_scale, x_zero_point) axis=0
+        x_dq = dequantize(x_q, x_scale, x_zero_point) axis=0
+        t = conv2d(x_dq, w_dq, b_dq) ...        # w_dq, b_dq: of constants
+        y = relu(t)
+        y_q = quantize(y, y_scale, y_zero_point) axis=0
+        y_dq = dequantize(y_q, y_scale, y_zero_point) axis=0
     """
-    _Insertion(network, plan, ranges, streams).run()
+    return _Insertion(graph, plan, ranges, streams).run()
 
 
 class _Insertion:
-    """One run: the nodes so far, and the names under which quantized tensors are read."""
+    """One run: the new graph so far, and the names under which quantized tensors are read."""
 
     def __init__(
-        self, network: Network, plan: Plan, ranges: Mapping[str, Range], streams: Streams
+        self, graph: Graph, plan: Plan, ranges: Mapping[str, Range], streams: Streams
     ) -> None:
-        self._network = network
+        self._graph = graph
+        self._new = GraphBuilder(graph.name, graph)
         self._plan = plan
         self._ranges = ranges
         self._streams = streams
-        self._nodes: list[onnx.NodeProto] = []
         self._dequantized: dict[str, str] = {}
         self._narrowed: dict[str, str] = {}
         self._parameters: dict[tuple[str, bool], tuple[str, str]] = {}
 
-    def run(self) -> None:
-        for item in self._network.inputs:
-            if item.name in self._plan.groups:
-                self._quantize(item.name, item.name)
-        for node in self._network.nodes:
-            if node.output[0] in self._plan.computed:
+    def run(self) -> Graph:
+        self._new.copy_inputs()
+        for name in self._graph.inputs:
+            if name in self._plan.groups:
+                self._quantize(name, name)
+        for node in self._graph.nodes:
+            if node.output in self._plan.computed:
                 self._compute(node)
             else:
                 self._keep(node)
-        self._network.nodes = self._nodes
+        return self._new.finish(self._graph.outputs)
 
-    def _keep(self, node: onnx.NodeProto) -> None:
+    def _keep(self, node: Node) -> None:
         """Keep a float node; it reads dequantized tensors if integers compute them, else floats."""
-        for index, name in enumerate(node.input):
-            if name in self._dequantized and name in self._plan.computed:
-                node.input[index] = self._dequantized[name]
-        self._nodes.append(node)
-        for name in node.output:
-            if name in self._plan.groups:
-                self._quantize(name, name)
+        self._new.copy_node(
+            node,
+            [
+                self._dequantized.get(name, name) if name in self._plan.computed else name
+                for name in node.inputs
+            ],
+        )
+        if node.output in self._plan.groups:
+            self._quantize(node.output, node.output)
 
-    def _compute(self, node: onnx.NodeProto) -> None:
-        first = node.op_type in _LAYERS and node.input[0]
-        takes_wide = reads_wide(self._network, node, self._plan.functions)
-        for index, name in enumerate(node.input):
-            if name in self._plan.groups:
-                wide = self._plan.is_wide(name)
-                node.input[index] = (
-                    self._narrow(name) if wide and not takes_wide else self._dequantized[name]
-                )
-            elif (
-                node.op_type in _ELEMENTWISE
-                and name in self._network.constants
-                and node.output[0] not in self._plan.unquantized
-            ):
-                node.input[index] = self._elementwise_constant(name, node.output[0])
-        if first and node.input[1] in self._network.constants:
-            self._quantize_layer(node, self._scale(first))
-        self._nodes.append(node)
-        if node.output[0] in self._plan.groups:
-            self._quantize_result(node)
+    def _compute(self, node: Node) -> None:
+        takes_wide = reads_wide(self._graph, node, self._plan.functions)
+        inputs = [self._operand(node, name, takes_wide) for name in node.inputs]
+        if node.op in LAYERS and self._graph.is_constant(node.inputs[1]):
+            inputs[1:] = self._layer_constants(node, self._scale(node.inputs[0]))
+        name = node.output
+        is_output = name in self._plan.groups and name in self._graph.outputs
+        raw = self._new.fresh_name(f"{name}_raw") if is_output else name
+        self._new.add(node.op, inputs, node.attrs, output=raw, name=node.name, note=node.note)
+        if name in self._plan.groups:
+            self._quantize(name, raw)
 
-    def _quantize_result(self, node: onnx.NodeProto) -> None:
-        raw = output = node.output[0]
-        if output in self._network.output_names:
-            raw = node.output[0] = self._network.fresh(f"{output}_raw")
-        self._quantize(output, raw)
+    def _operand(self, node: Node, name: str, takes_wide: bool) -> str:
+        """The name under which a node that integers compute reads the tensor `name`."""
+        if name in self._plan.groups:
+            narrows = self._plan.is_wide(name) and not takes_wide
+            return self._narrow(name) if narrows else self._dequantized[name]
+        elementwise = node.op in (*SUMS, "mul") and node.output not in self._plan.unquantized
+        if elementwise and self._graph.is_constant(name):
+            return self._elementwise_constant(name, node.output)
+        return name
 
     def _quantize(self, name: str, raw: str) -> None:
         """Quantize the tensor `raw`, to be read under another name."""
         group = self._plan.groups[name]
-        scale, zero_point = self._activation_parameters(group, group in self._plan.wide)
-        quantized = self._network.fresh(f"{name}_q")
-        dequantized = self._network.fresh(f"{name}_dq")
-        # A float tensor that is an output keeps its name; else the dequantized one takes it.
-        read = name if raw != name else dequantized
+        parameters = self._activation_parameters(group, group in self._plan.wide)
         bounds = self._streams.bounds_of(name, group)
         if bounds is not None:
-            raw = self._clip(raw, bounds)
-        self._add("QuantizeLinear", [raw, scale, zero_point], quantized, quantized)
-        self._add("DequantizeLinear", [quantized, scale, zero_point], read, dequantized)
-        self._dequantized[name] = read
+            low, high = map(float, bounds)
+            clipped = self._new.fresh_name(f"{name}_clipped")
+            raw = self._new.add("clip", [raw], {"low": low, "high": high}, output=clipped)
+        # A float tensor that is an output keeps its name; else the dequantized one takes it.
+        read = self._new.fresh_name(f"{name}_dq") if self._new.is_defined(name) else name
+        self._dequantized[name] = self._round(raw, parameters, f"{name}_q", read)
 
-    def _clip(self, name: str, bounds: tuple[np.float32, np.float32]) -> str:
-        """The tensor `name` within bounds."""
-        clipped = self._network.fresh(f"{name}_clipped")
-        operands = [
-            self._network.add_constant(f"{name}_{role}", np.asarray(bound))
-            for role, bound in zip(("low", "high"), bounds, strict=True)
-        ]
-        self._add("Clip", [name, *operands], clipped, clipped)
-        return clipped
+    def _round(self, name: str, parameters: tuple[str, str], quantized: str, read: str) -> str:
+        """Quantize a tensor as `quantized`, and dequantize it as `read`."""
+        integers = self._new.add_fresh("quantize", [name, *parameters], {"axis": 0}, base=quantized)
+        return self._new.add("dequantize", [integers, *parameters], {"axis": 0}, output=read)
 
     def _narrow(self, name: str) -> str:
         """The dequantized form in 8 bits of a tensor that has 16."""
         if name not in self._narrowed:
             parameters = self._activation_parameters(self._plan.groups[name], wide=False)
-            quantized = self._network.fresh(f"{name}_narrow_q")
-            dequantized = self._network.fresh(f"{name}_narrow_dq")
-            operands = [self._dequantized[name], *parameters]
-            self._add("QuantizeLinear", operands, quantized, quantized)
-            self._add("DequantizeLinear", [quantized, *parameters], dequantized, dequantized)
-            self._narrowed[name] = dequantized
+            read = self._new.fresh_name(f"{name}_narrow_dq")
+            wide = self._dequantized[name]
+            self._narrowed[name] = self._round(wide, parameters, f"{name}_narrow_q", read)
         return self._narrowed[name]
 
     def _activation_parameters(self, group: str, wide: bool) -> tuple[str, str]:
@@ -146,7 +133,7 @@ class _Insertion:
         if (group, wide) not in self._parameters:
             values = self._wide_parameters(group) if wide else self._narrow_parameters(group)
             scale, zero_point = (
-                self._network.add_constant(f"{group}_{role}", np.asarray(value))
+                self._new.fresh_constant(f"{group}_{role}", np.asarray(value))
                 for role, value in zip(("scale", "zero_point"), values, strict=True)
             )
             self._parameters[group, wide] = scale, zero_point
@@ -171,7 +158,7 @@ class _Insertion:
         That of a sum in 16 bits has 16, too, and a mask has the scale of the masked scores, so
         that what it masks saturates.
         """
-        value = self._network.constants[name]
+        value = self._graph.constant(name)
         if value.size == 1:
             return name
         if result in self._plan.groups and self._plan.is_wide(result):
@@ -192,41 +179,25 @@ class _Insertion:
             name, np.clip(steps, -128, 127).astype(np.int8), np.asarray(scale), zero_point
         )
 
-    def _quantize_layer(self, node: onnx.NodeProto, input_scale: np.float32) -> None:
-        """Replace weights and bias by dequantized integers."""
-        name = node.input[1]
-        weights = self._network.constants[name]
+    def _layer_constants(self, node: Node, input_scale: np.float32) -> list[str]:
+        """Weights and bias of a layer as dequantized integers."""
+        name, *bias = node.inputs[1:]
         axis = channel_axis(node)
-        bias = None
-        if len(node.input) > 2 and node.input[2]:
-            value = self._network.constants[node.input[2]].astype(np.float64)
-            bias = np.broadcast_to(value.ravel(), (weights.shape[axis],))
-        layer = quantize_layer(name, weights, axis, bias, input_scale)
-        node.input[1] = self._dequantize(name, layer.weights, layer.scales, np.int8(0), axis)
+        reals = self._graph.constant(bias[0]).astype(np.float64) if bias else None
+        layer = quantize_layer(name, self._graph.constant(name), axis, reals, input_scale)
+        found = [self._dequantize(name, layer.weights, layer.scales, np.int8(0), axis)]
         if layer.bias is not None:
-            base = node.input[2]
-            node.input[2] = self._dequantize(base, layer.bias, layer.bias_scales, np.int32(0), 0)
+            scales = layer.bias_scales
+            found.append(self._dequantize(bias[0], layer.bias, scales, np.int32(0)))
+        return found
 
     def _dequantize(
-        self,
-        name: str,
-        values: Array,
-        scale: Array,
-        zero_point: np.integer,
-        axis: int | None = None,
+        self, name: str, values: Array, scale: Array, zero_point: np.integer, axis: int = 0
     ) -> str:
         """A dequantized constant."""
         zeros = np.full(scale.shape, zero_point, dtype=values.dtype)
         operands = [
-            self._network.add_constant(f"{name}_{role}", array)
+            self._new.fresh_constant(f"{name}_{role}", array)
             for role, array in (("q", values), ("scale", scale), ("zero_point", zeros))
         ]
-        attributes = {} if axis is None else {"axis": axis}
-        output = self._network.fresh(f"{name}_dq")
-        self._add("DequantizeLinear", operands, output, output, **attributes)
-        return output
-
-    def _add(
-        self, op_type: str, operands: list[str], output: str, name: str, **attributes: Any
-    ) -> None:
-        self._nodes.append(helper.make_node(op_type, operands, [output], name=name, **attributes))
+        return self._new.add_fresh("dequantize", operands, {"axis": axis}, base=f"{name}_dq")

@@ -1,22 +1,20 @@
 """How much quantization changes each tensor of a network, over samples.
 
-Input: the float network as it was before quantize nodes were inserted, and the quantized model,
-which has the same names. Both run as a whole, so the error of a tensor includes those before it.
+Input: the float model as it was before quantize nodes were inserted, and the quantized one, which
+has the same names. Both run as a whole, so the error of a tensor includes those before it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
 
+from daedal.compiler.graph.dataflow import producer_of
+from daedal.compiler.graph.graph import Array, Graph
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
-from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.onnx_operators import VIEWS
+from daedal.compiler.quantization.float_model import FloatModel
 
 __all__ = ["LayerError", "layer_errors"]
-
-_MOVES = (*VIEWS, "Transpose")
 
 MOST_SAMPLES = 16
 """That are enough for ratios of whole tensors."""
@@ -49,14 +47,14 @@ class LayerError:
 
 
 def layer_errors(
-    before: Network,
-    quantized: onnx.ModelProto,
+    before: FloatModel,
+    after: FloatModel,
     samples: Sequence[Mapping[str, Array]],
     open_model: OpenModel = evaluate,
 ) -> list[LayerError]:
-    """Every quantized activation but reordered ones, in the network's order."""
-    after = Network(quantized)
-    found = list(_quantized(before, after))
+    """Every quantized activation but reordered ones, in the model's order."""
+    operators = {x: node.op_type for node in before.to_onnx().graph.node for x in node.output}
+    found = list(_quantized(before.graph, after.graph))
     run = make_runner(before, [name for name, *_ in found], open_model)
     run_quantized = make_runner(after, [read for _, read, *_ in found], open_model)
     signal, noise, sizes = (np.zeros(len(found)) for _ in range(3))
@@ -68,28 +66,26 @@ def layer_errors(
             noise[number] += np.square(values - rounded[read]).sum()
             sizes[number] += values.size
     return [
-        LayerError(name, op, bits, float(s / max(n, 1)), float(e / max(n, 1)))
-        for (name, _, op, bits), s, e, n in zip(found, signal, noise, sizes, strict=True)
+        LayerError(
+            name, operators.get(name, "input"), bits, float(s / max(n, 1)), float(e / max(n, 1))
+        )
+        for (name, _, bits), s, e, n in zip(found, signal, noise, sizes, strict=True)
     ]
 
 
-def _quantized(before: Network, after: Network) -> Iterator[tuple[str, str, str, int]]:
-    """Tensor, its dequantized form, the operator that computes it, and its bits."""
-    users, producers, clips = after.users(), before.producers(), after.producers()
-    known = {*producers, *(item.name for item in before.inputs)}
+def _quantized(before: Graph, after: Graph) -> Iterator[tuple[str, str, int]]:
+    """Tensor, its dequantized form, and its bits."""
+    known = {*before.producers, *before.inputs}
     for node in after.nodes:
-        if node.op_type != "QuantizeLinear":
+        if node.op != "quantize":
             continue
-        readers = [x for x in users.get(node.output[0], ()) if x.op_type == "DequantizeLinear"]
-        read = readers[0].output[0] if readers else ""
-        source = node.input[0]
-        if source not in known and source in clips and clips[source].op_type == "Clip":
-            source = clips[source].input[0]  # a term of a residual stream has bounds
+        (reader, *_) = after.users[node.output]
+        source = node.inputs[0]
+        clip = producer_of(after, source, ("clip",))
+        if source not in known and clip is not None:
+            source = clip.inputs[0]  # a term of a residual stream has bounds
         # An output of the model keeps its name, and its unquantized form has another one.
-        name = source if source in known else read
-        if not readers or name not in known:
-            continue
-        op = producers[name].op_type if name in producers else "input"
-        if op in _MOVES:
-            continue
-        yield name, read, op, after.constants[node.input[2]].dtype.itemsize * 8
+        name = source if source in known else reader.output
+        if name in known and producer_of(before, name, ("reshape", "transpose")) is None:
+            bits = np.dtype(after.types[node.output].dtype).itemsize * 8
+            yield name, reader.output, bits

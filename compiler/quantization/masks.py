@@ -1,7 +1,7 @@
 """Bounds the ranges of masked scores: a mask of -10000 would leave the scores no steps."""
 
+from daedal.compiler.graph.graph import Graph
 from daedal.compiler.quantization.calibration.ranges import Range
-from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.plan import MaskedScores, Plan
 
 __all__ = ["bound_attention_masks", "bound_masks"]
@@ -17,7 +17,7 @@ _STEPS = 512
 takes."""
 
 
-def bound_masks(network: Network, plan: Plan, ranges: dict[str, Range]) -> None:
+def bound_masks(graph: Graph, plan: Plan, ranges: dict[str, Range]) -> None:
     """Replace the ranges of masked scores and of masks that are computed.
 
     A score counts if its mask is 0. It is at least the lowest score of the samples, and a masked
@@ -28,7 +28,7 @@ def bound_masks(network: Network, plan: Plan, ranges: dict[str, Range]) -> None:
     for item in plan.masked:
         scores = ranges[item.scores]
         limit = scores.low - scores.high - _NEGLIGIBLE
-        whole = _range_of(network, item, ranges)
+        whole = _range_of(graph, item, ranges)
         # A mask that is computed may hide more than in the samples, which may hide nothing.
         low = limit if item.mask in ranges else max(whole.low, limit)
         bounded = Range(low, whole.high)
@@ -63,8 +63,8 @@ def bound_attention_masks(plan: Plan, ranges: dict[str, Range]) -> None:
             ranges[name] = Range(-127 * steps[group], 0.0)
 
 
-def _range_of(network: Network, item: MaskedScores, ranges: dict[str, Range]) -> Range:
+def _range_of(graph: Graph, item: MaskedScores, ranges: dict[str, Range]) -> Range:
     if item.mask in ranges:
         return ranges[item.mask]
-    value = network.constants[item.mask]
+    value = graph.constant(item.mask)
     return Range(min(float(value.min()), 0.0), max(float(value.max()), 0.0))

@@ -3,30 +3,26 @@
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
-import onnx
-
 from daedal.common.errors import ModelError
-from daedal.compiler.frontend.node import element_type_name
+from daedal.compiler.graph.dataflow import first_behind, is_read_once, producer_of
 from daedal.compiler.graph.fixpoint import to_fixpoint
+from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.quantization.attentions import Attention, find_attentions
 from daedal.compiler.quantization.functions import find_functions
 from daedal.compiler.quantization.given import given_tensors
-from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.onnx_operators import (
+from daedal.compiler.quantization.operators import (
     BOUNDS,
     NORMS,
-    Types,
+    SUMS,
     light_operands,
     move_operands,
     norm_operand,
     product_operands,
 )
+from daedal.compiler.quantization.rewrites.patterns import both_orders, constant_of
 from daedal.compiler.quantization.widths import wide_groups
 
 __all__ = ["MaskedScores", "Plan", "make_plan"]
-
-
-_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True)
@@ -47,9 +43,9 @@ class Plan:
 
     Parameters
     ----------
-    groups : the representative of every quantized activation, in the network's order. Activations
+    groups : the representative of every quantized activation, in the graph's order. Activations
         with the same representative share scale and zero point.
-    computed : first outputs of the nodes that are computed on integers.
+    computed : results of the nodes that are computed on integers.
     functions : those of them that are part of a function, which a table computes.
     wide : representatives of the activations that have 16 bits; the others have 8.
     masked : sums of scores and masks, where scores are quantized.
@@ -75,7 +71,7 @@ class Plan:
         return self.groups[name] in self.wide
 
 
-def make_plan(network: Network, *, wide: bool = False, fuses: bool = True) -> Plan:
+def make_plan(graph: Graph, *, wide: bool = False, fuses: bool = True) -> Plan:
     """Choose the activations around all products and around the operators between them.
 
     A light operator is computed on integers if its operands are integers anyway. So is a move, and
@@ -96,46 +92,28 @@ def make_plan(network: Network, *, wide: bool = False, fuses: bool = True) -> Pl
     Raises
     ------
     ModelError
-        For a network without a product that can be quantized.
+        For a graph without a product that can be quantized.
     """
-    planner = _Planner(network, wide=wide, fuses=wide and fuses)
+    planner = _Planner(graph, wide=wide, fuses=wide and fuses)
     planner.want_products()
     if not planner.groups:
-        _check_types(network)
         raise ModelError(
             "a model must have a one- or two-dimensional Conv or ConvTranspose, a Gemm or a MatMul "
-            f"over float32 to be quantized, and {network.name!r} has none; run it as it is"
+            f"over float32 to be quantized, and {graph.name!r} has none; run it as it is"
         )
     to_fixpoint("plan", planner, _Planner.spread, _Planner.num_open)
     return planner.plan()
 
 
-def _check_types(network: Network) -> None:
-    """Raise ModelError for a network that computes its products in another type than float32."""
-    types = network.types()
-    products = [node for node in network.nodes if node.op_type in _PRODUCTS]
-    kinds = {types[node.input[0]][0] for node in products if node.input[0] in types}
-    others = kinds - {onnx.TensorProto.FLOAT}
-    if others:
-        names = ", ".join(sorted(map(element_type_name, others)))
-        raise ModelError(
-            f"a model must be in float32 to be quantized, and {network.name!r} computes its "
-            f"{len(products)} products ({', '.join(sorted({x.op_type for x in products}))}) in "
-            f"{names}; export it in float32"
-        )
-
-
 class _Planner:
     """The tensors to quantize so far, as a union-find forest of those that share a scale."""
 
-    def __init__(self, network: Network, *, wide: bool, fuses: bool) -> None:
-        self._network = network
+    def __init__(self, graph: Graph, *, wide: bool, fuses: bool) -> None:
+        self._graph = graph
         self._wide = wide
-        self._types: Types = network.types()
-        self._attentions = find_attentions(network, self._types) if fuses else ()
-        self._users, self._producers = network.users(), network.producers()
-        self._functions = find_functions(network, self._types)
-        self._given = given_tensors(network) if wide else frozenset[str]()
+        self._attentions = find_attentions(graph) if fuses else ()
+        self._functions = find_functions(graph)
+        self._given = given_tensors(graph) if wide else frozenset[str]()
         self._before_products = self._find_before_products()
         self._computed: set[str] = set()
         self._masked: dict[str, MaskedScores] = {}
@@ -146,20 +124,20 @@ class _Planner:
         inner = {name for item in self._attentions for name in item.inner}
         for item in self._attentions:
             self._want(item.queries, item.keys, item.values, item.result)
-            if item.mask is not None and item.mask not in self._network.constants:
+            if item.mask is not None and item.mask not in self._graph.constants:
                 self._want(item.mask)
             self._computed.update(item.inner)
-        for node in self._network.nodes:
-            if node.output[0] in inner:
+        for node in self._graph.nodes:
+            if node.output in inner:
                 continue
-            operands = product_operands(self._network, self._types, node)
+            operands = product_operands(self._graph, node)
             if operands:
                 self._want(*operands, self._result(node))
-                self._computed.add(node.output[0])
+                self._computed.add(node.output)
 
     def num_open(self) -> int:
         """How many results of nodes are not computed on integers."""
-        return sum(len(node.output) for node in self._network.nodes) - len(self._computed)
+        return len(self._graph.nodes) - len(self._computed)
 
     def spread(self) -> "_Planner | None":
         """One forward pass over light operators and moves, then a backward pass over moves.
@@ -167,14 +145,14 @@ class _Planner:
         Returns None if nothing was added.
         """
         before = len(self._computed)
-        for node in self._network.nodes:
+        for node in self._graph.nodes:
             self._spread_forward(node)
-        for node in reversed(self._network.nodes):
-            if self._wide and node.op_type in NORMS:
-                self._spread_sum(node.input[0])
-            if node.output[0] not in self.groups or node.output[0] in self._computed:
+        for node in reversed(self._graph.nodes):
+            if self._wide and node.op in NORMS:
+                self._spread_sum(node.inputs[0])
+            if node.output not in self.groups or node.output in self._computed:
                 continue
-            moved = move_operands(self._network, self._types, node)
+            moved = move_operands(self._graph, node)
             if moved:
                 self._move(node, moved)
             elif self._wide:
@@ -184,15 +162,14 @@ class _Planner:
         return self if len(self._computed) > before else None
 
     def plan(self) -> Plan:
-        """The plan, in the network's order."""
-        names = [item.name for item in self._network.inputs]
-        names += [name for node in self._network.nodes for name in node.output]
+        """The plan, in the graph's order."""
+        names = [*self._graph.inputs, *(node.output for node in self._graph.nodes)]
         groups = {name: self._find(name) for name in names if name in self.groups}
         computed = frozenset(self._computed)
         if not self._wide:
             return Plan(groups, computed)
         functions = computed & self._functions.keys()
-        wide = wide_groups(self._network, groups, computed, functions)
+        wide = wide_groups(self._graph, groups, computed, functions)
         without_zero = (name for x in self._attentions for name in (x.queries, x.mask))
         return Plan(
             groups,
@@ -204,81 +181,81 @@ class _Planner:
             frozenset(groups[name] for name in without_zero if name in groups),
         )
 
-    def _spread_norm(self, node: onnx.NodeProto) -> None:
+    def _spread_norm(self, node: Node) -> None:
         """Add a softmax or norm whose result is quantized."""
-        x = norm_operand(self._network, self._types, node)
+        x = norm_operand(self._graph, node)
         if x is None:
             return
         self._want(x)
-        self._computed.add(node.output[0])
-        masked = self._masked_scores(x) if node.op_type == "Softmax" else None
+        self._computed.add(node.output)
+        masked = self._masked_scores(x) if node.op == "softmax" else None
         if masked is not None:
             self._masked[x] = masked
             self._computed.add(x)
-            if masked.mask not in self._network.constants:
+            if masked.mask not in self._graph.constants:
                 self._want(masked.mask)
 
-    def _spread_mean(self, node: onnx.NodeProto) -> None:
+    def _spread_mean(self, node: Node) -> None:
         """Add a mean of a norm's tokens whose result is quantized."""
-        if node.op_type != "ReduceMean":
+        if node.op != "avg_pool":
             return
-        light = light_operands(self._network, self._types, node)
-        norms = [self._producers[x] for x in light if x in self._producers]
-        if norms and norms[0].op_type in NORMS:
+        light = light_operands(self._graph, node)
+        behind = first_behind(self._graph, node.inputs[0], ("reshape", "transpose"))
+        if light and producer_of(self._graph, behind, NORMS) is not None:
             self._want(*light)
-            self._computed.add(node.output[0])
+            self._computed.add(node.output)
 
-    def _spread_rotation(self, node: onnx.NodeProto) -> None:
+    def _spread_rotation(self, node: Node) -> None:
         """Add a sum or product of norms whose result is quantized: a rotary embedding of heads that
         are normalized."""
-        light = light_operands(self._network, self._types, node)
+        light = light_operands(self._graph, node)
         of_norms = bool(light) and all(self._is_of_norms(name) for name in light)
-        if node.op_type in ("Add", "Mul") and of_norms:
+        if node.op in ("add", "mul") and of_norms:
             self._want(*light)
-            self._computed.add(node.output[0])
+            self._computed.add(node.output)
 
     def _is_of_norms(self, name: str) -> bool:
         """Whether a tensor is quantized, or a sum or product of norms, or such a one moved."""
-        node = self._producers.get(name)
+        node = self._graph.producers.get(name)
         if name in self.groups or node is None:
             return name in self.groups
-        if norm_operand(self._network, self._types, node) is not None:
-            return node.op_type in NORMS
-        operands = move_operands(self._network, self._types, node)
-        if node.op_type in ("Add", "Mul"):
-            operands = light_operands(self._network, self._types, node)
+        if norm_operand(self._graph, node) is not None:
+            return node.op in NORMS
+        operands = move_operands(self._graph, node)
+        if node.op in ("add", "mul"):
+            operands = light_operands(self._graph, node)
         return bool(operands) and all(self._is_of_norms(operand) for operand in operands)
 
     def _spread_sum(self, name: str) -> None:
         """Add the sum of activations that a norm reads, one of which is quantized: a residual
         stream."""
-        node = self._producers.get(name)
-        if node is None or node.op_type not in ("Add", "Sub") or name in self._computed:
+        node = self._graph.producers.get(name)
+        if node is None or node.op not in SUMS or name in self._computed:
             return
-        light = light_operands(self._network, self._types, node)
+        light = light_operands(self._graph, node)
         if any(operand in self.groups for operand in light) and name not in self._functions:
             self._want(name, *light)
             self._computed.add(name)
 
     def _masked_scores(self, name: str) -> MaskedScores | None:
         """The sum of scores and a mask that only a softmax reads."""
-        node = self._producers.get(name)
+        node = self._graph.producers.get(name)
         if (
             node is None
-            or node.op_type != "Add"
-            or not self._network.has_one_user(name, self._users)
+            or node.op != "add"
+            or not is_read_once(self._graph, name)
         ):
             return None
-        for scores, mask in (tuple(node.input), tuple(reversed(node.input))):
-            product = self._producers.get(scores)
-            if scores in self.groups and product is not None and product.op_type == "MatMul":
+        for scores, mask in both_orders(node):
+            product = self._graph.producers.get(scores)
+            if scores in self.groups and product is not None and product.op == "matmul":
                 return MaskedScores(name, scores, mask)
         return None
 
-    def _spread_forward(self, node: onnx.NodeProto) -> None:
-        if node.output[0] in self._computed:
+    def _spread_forward(self, node: Node) -> None:
+        if node.output in self._computed:
             return
-        function = self._functions.get(node.output[0])
+        function = self._functions.get(node.output)
         if function is not None:
             if function.source in self.groups:
                 self._want(function.result)
@@ -286,45 +263,45 @@ class _Planner:
             return
         if self._is_conversion(node):
             return
-        light = light_operands(self._network, self._types, node)
+        light = light_operands(self._graph, node)
         if light and self._are_wanted(light, self._given):
             self._want(*light, self._result(node))
-            self._computed.add(node.output[0])
+            self._computed.add(node.output)
             return
-        moved = move_operands(self._network, self._types, node)
+        moved = move_operands(self._graph, node)
         if moved and self._are_wanted(moved):
             self._move(node, moved)
 
     def _find_before_products(self) -> frozenset[str]:
         """Tensors that a product reads, itself or behind operators that integers compute."""
-        network, types = self._network, self._types
+        graph = self._graph
         found = {item.mask for item in self._attentions if item.mask is not None}
-        for node in reversed(network.nodes):
-            products = product_operands(network, types, node)
+        for node in reversed(graph.nodes):
+            products = product_operands(graph, node)
             found.update(products)
-            if products or found.isdisjoint(node.output):
+            if products or node.output not in found:
                 continue
-            function = self._functions.get(node.output[0])
-            norm = norm_operand(network, types, node) if self._wide else None
+            function = self._functions.get(node.output)
+            norm = norm_operand(graph, node) if self._wide else None
             found.update(() if function is None else (function.source,))
             found.update(() if norm is None else (norm,))
-            found.update(light_operands(network, types, node), move_operands(network, types, node))
+            found.update(light_operands(graph, node), move_operands(graph, node))
         return frozenset(found)
 
-    def _is_conversion(self, node: onnx.NodeProto) -> bool:
+    def _is_conversion(self, node: Node) -> bool:
         """Whether a node joins results of the network, or brings them to other units."""
-        if not self._before_products.isdisjoint(node.output):
+        if node.output in self._before_products:
             return False
-        constants = (self._network.constants.get(name) for name in node.input)
-        if node.op_type in ("Add", "Mul", "Sub"):
-            return any(value is not None and value.size > 1 for value in constants)
-        return bool(node.op_type == "Concat")
+        if node.op in (*SUMS, "mul"):
+            values = (constant_of(self._graph, name) for name in node.inputs)
+            return any(value is not None and value.size > 1 for value in values)
+        return node.op == "concat"
 
-    def _move(self, node: onnx.NodeProto, operands: Iterable[str]) -> None:
-        self._want(*operands, node.output[0])
+    def _move(self, node: Node, operands: Iterable[str]) -> None:
+        self._want(*operands, node.output)
         for name in operands:
-            self.groups[self._find(name)] = self._find(node.output[0])
-        self._computed.add(node.output[0])
+            self.groups[self._find(name)] = self._find(node.output)
+        self._computed.add(node.output)
 
     def _are_wanted(self, names: Iterable[str], given: Set[str] = frozenset()) -> bool:
         """Whether all are quantized; those `given` need only be if the others are not."""
@@ -341,14 +318,13 @@ class _Planner:
             name = self.groups[name]
         return name
 
-    def _result(self, node: onnx.NodeProto) -> str:
+    def _result(self, node: Node) -> str:
         """The result of `node`, including the bounds after it."""
-        name: str = node.output[0]
-        while self._network.has_one_user(name, self._users):
-            (user,) = self._users[name]
-            is_bound = user.op_type in BOUNDS and user.input[0] == name
-            if not is_bound or not light_operands(self._network, self._types, user):
+        name = node.output
+        while is_read_once(self._graph, name):
+            (user,) = self._graph.users[name]
+            if user.op not in BOUNDS:
                 break
-            self._computed.add(user.output[0])
-            name = user.output[0]
+            self._computed.add(user.output)
+            name = user.output
         return name

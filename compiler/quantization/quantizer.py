@@ -1,8 +1,8 @@
 """Quantization on one page: a float ONNX model and samples become an int8 QDQ model.
 
-model -> clean -> normalize -> fold_affine -> hoist_bounds -> plan -> calibrate -> insert -> model.
-A transformer's norms are recognized after clean; its tokens, its attention with its masks, and a
-decoder's caches are normalized, too, and its residual streams lose their mean.
+model -> graph -> normalize -> fold_affine -> hoist_bounds -> plan -> calibrate -> insert -> model.
+Of a transformer, tokens, attention with its masks, and a decoder's caches are normalized, too, and
+residual streams lose their mean.
 """
 
 from collections.abc import Callable
@@ -11,18 +11,20 @@ import numpy as np
 import onnx
 
 from daedal.common.errors import ModelError
+from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.frontend.reader import Source, read_model, source_of
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.quantization.bridge import on_network
 from daedal.compiler.quantization.calibration.calibrate import calibrate
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate
 from daedal.compiler.quantization.calibration.ranges import Method, Range
 from daedal.compiler.quantization.calibration.samples import Samples, split_samples
 from daedal.compiler.quantization.dead_tensors import fit_dead_tensors
 from daedal.compiler.quantization.float_model import read_float_model, simplified
-from daedal.compiler.quantization.given import spread_given
+from daedal.compiler.quantization.onnx_given import spread_given
 from daedal.compiler.quantization.insert import insert_qdq
 from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
 from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
-from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.balance import balance_norms
@@ -35,13 +37,36 @@ from daedal.compiler.quantization.rewrites.halves import widen_rotations
 from daedal.compiler.quantization.rewrites.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.rewrites.join_masks import join_masks
 from daedal.compiler.quantization.rewrites.joined_slices import turn_joined_slices
-from daedal.compiler.quantization.rewrites.normalize import normalize, normalize_views
+from daedal.compiler.quantization.rewrites.normalize import flatten_rows, normalize
 from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
 from daedal.compiler.quantization.rewrites.tokens import normalize_tokens
 from daedal.compiler.quantization.streams import find_streams
 from daedal.compiler.quantization.transformer import is_transformer
 
 __all__ = ["quantize_model"]
+
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+Rewrite = Callable[[Graph], Graph]
+
+_REWRITES: tuple[Rewrite, ...] = (
+    on_network(bound_constants),
+    on_network(turn_joined_slices),
+    normalize,
+    fold_affine,
+)
+
+_OF_TRANSFORMERS: tuple[Rewrite, ...] = (
+    on_network(normalize_tokens),
+    on_network(widen_rotations),
+    on_network(multiply_rotations),
+    on_network(join_masks),
+    on_network(normalize_attention),
+    on_network(group_queries),
+    on_network(align_caches),
+    on_network(spread_given),
+    on_network(centre_streams),
+)
 
 
 def quantize_model(
@@ -59,7 +84,7 @@ def quantize_model(
     Activations are asymmetric per tensor, weights symmetric per output channel, biases int32 in
     steps of their accumulator. Of a transformer, residual streams and outputs have 16 bits,
     symmetric, and nothing is quantized between the products of attention. A symbolic batch becomes
-    1; older opsets become 13, a transformer's 21.
+    1; older opsets become 21.
 
     Parameters
     ----------
@@ -81,51 +106,34 @@ def quantize_model(
     say = report or (lambda _sentence: None)
     chosen = _method(method)
     say("reading the model")
-    model = read_model(source_of(source))
-    _check_float(model)
-    _check_control_flow(model)
-    network = Network(simplified(read_float_model(model)).to_onnx())
-    wide = is_transformer(network)
-    feeds = split_samples(network, samples)
-    bound_constants(network)
+    given = read_model(source_of(source))
+    _check_float(given)
+    model = read_float_model(given)
+    feeds = split_samples(model.graph, samples)
     say("simplifying the model")
+    wide = is_transformer(simplified(model.graph))
     with np.errstate(over="ignore"):  # the calibration refuses tensors that become infinite
-        if wide:
-            normalize_views(network)
-        turn_joined_slices(network)
-        normalize(network)
-        fold_affine(network)
-        if wide:
-            normalize_tokens(network)
-            widen_rotations(network)
-            multiply_rotations(network)
-            join_masks(network)
-            normalize_attention(network)
-            group_queries(network)
-            align_caches(network)
-            spread_given(network)
+        for rewrite in (*_REWRITES, *(_OF_TRANSFORMERS if wide else ()), hoist_bounds):
+            model = model.with_graph(simplified(rewrite(model.graph)))
     if wide:
-        network = centre_streams(network)
-    hoist_bounds(network)
-    if wide:
-        balance_norms(network, feeds, open_model)
-    plan = make_plan(network, wide=wide, fuses=fuse_attention)
+        balance = on_network(lambda network: balance_norms(network, feeds, open_model))
+        model = model.with_graph(balance(model.graph))
+    model = model.with_graph(flatten_rows(model.graph))
+    plan = make_plan(model.graph, wide=wide, fuses=fuse_attention)
     say(f"calibrating {len(plan.groups)} tensors with {len(feeds)} samples")
     scores = [item.scores for item in plan.attentions if item.mask in plan.groups]
     whole = [*(name for name in plan.groups if plan.is_wide(name)), *scores]
-    ranges = calibrate(network, (*plan.groups, *scores), feeds, chosen, whole, open_model)
-    bound_masks(network, plan, ranges)
+    ranges = calibrate(model, (*plan.groups, *scores), feeds, chosen, whole, open_model)
+    bound_masks(model.graph, plan, ranges)
     bound_attention_masks(plan, ranges)
     say("quantizing")
-    before = Network(network.to_model()) if errors else None
-    streams = find_streams(network, plan, ranges)
-    fitted = fit_dead_tensors(network, plan, _joined(plan, ranges))
-    insert_qdq(network, plan, fitted, streams)
-    quantized = network.to_model()
-    if errors and before:
+    streams = find_streams(model.graph, plan, ranges)
+    fitted = fit_dead_tensors(model.graph, plan, _joined(plan, ranges))
+    quantized = model.with_graph(insert_qdq(model.graph, plan, fitted, streams))
+    if errors:
         say("comparing the layers")
-        errors(layer_errors(before, quantized, feeds, open_model))
-    return quantized
+        errors(layer_errors(model, quantized, feeds, open_model))
+    return quantized.to_onnx()
 
 
 def _method(name: str) -> Method:
@@ -138,22 +146,35 @@ def _method(name: str) -> Method:
 
 
 def _check_float(model: onnx.ModelProto) -> None:
+    """Raise ModelError for a model that is quantized, has control flow or another type of reals."""
+    subgraphs = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
     for node in model.graph.node:
         if "QuantizeLinear" in node.op_type or node.op_type.startswith("QLinear"):
             raise ModelError(
                 "a model must be in float to be quantized, and this one is quantized already "
                 f"(node {node.name!r}, operator {node.op_type}); compile it as it is"
             )
-
-
-def _check_control_flow(model: onnx.ModelProto) -> None:
-    kinds = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-    for node in model.graph.node:
-        if any(attribute.type in kinds for attribute in node.attribute):
+        if any(attribute.type in subgraphs for attribute in node.attribute):
             raise ModelError(
                 f"a model must have no control flow to be quantized (node {node.name!r}, operator "
                 f"{node.op_type}); quantize its parts"
             )
+    _check_weights(model.graph)
+
+
+def _check_weights(graph: onnx.GraphProto) -> None:
+    """Raise ModelError where products have weights of another type than float32."""
+    kinds = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    products = [node for node in graph.node if node.op_type in _PRODUCTS]
+    found = {kinds[name] for node in products for name in node.input[1:2] if name in kinds}
+    if not products or found <= {onnx.TensorProto.FLOAT} or onnx.TensorProto.FLOAT in found:
+        return
+    operators = ", ".join(sorted({node.op_type for node in products}))
+    raise ModelError(
+        f"a model must be in float32 to be quantized, and {graph.name!r} computes its "
+        f"{len(products)} products ({operators}) in "
+        f"{', '.join(sorted(map(element_type_name, found)))}; export it in float32"
+    )
 
 
 def _joined(plan: Plan, ranges: dict[str, Range]) -> dict[str, Range]:

@@ -18,9 +18,14 @@ from itertools import chain
 
 import numpy as np
 
+from daedal.compiler.graph.graph import Graph
 from daedal.compiler.quantization.calibration.ranges import WIDE_HEADROOM, Range, wide_scale
-from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.onnx_operators import NORMS, move_operands, product_operands
+from daedal.compiler.quantization.operators import (
+    NORMS,
+    SUMS,
+    move_operands,
+    product_operands,
+)
 from daedal.compiler.quantization.plan import Plan
 
 __all__ = ["Streams", "find_streams"]
@@ -29,7 +34,6 @@ BOUND_STEPS = 256
 """Bounds of 16 bits are multiples of it: REQUANTIZE holds their upper 8 bits."""
 
 _SUM_OF_BOUNDS = (1 << 15) // BOUND_STEPS
-_SUMS = ("Add", "Sub")
 
 
 @dataclass(frozen=True)
@@ -54,17 +58,17 @@ class Streams:
         return np.float32(-steps * scale), np.float32((steps - 1) * scale)
 
 
-def find_streams(network: Network, plan: Plan, ranges: Mapping[str, Range]) -> Streams:
-    """The streams of a network whose activations have the `ranges`, by name."""
-    found = _Finder(network, plan)
+def find_streams(graph: Graph, plan: Plan, ranges: Mapping[str, Range]) -> Streams:
+    """The streams of a graph whose activations have the `ranges`, by name."""
+    found = _Finder(graph, plan)
     scales: dict[str, np.float32] = {}
     bounds: dict[str, int] = {}
     for members in found.streams():
         if any(found.is_of_norm(name) for name in members):
             continue
         terms = found.terms(members)
-        sizes = {name: _largest(network, ranges, name) for name in terms}
-        largest = max(_largest(network, ranges, name) for name in members)
+        sizes = {name: _largest(graph, ranges, name) for name in terms}
+        largest = max(_largest(graph, ranges, name) for name in members)
         scale, steps = _bounded(sizes, wide_scale(largest))
         scales |= dict.fromkeys((plan.groups.get(name, name) for name in members), scale)
         bounds |= {name: n for name, n in steps.items() if name in plan.groups}
@@ -88,26 +92,24 @@ def _bounded(sizes: Mapping[str, float], least: np.float32) -> tuple[np.float32,
         scale = np.float32(float(scale) * max(total / _SUM_OF_BOUNDS, 1 + 1 / _SUM_OF_BOUNDS))
 
 
-def _largest(network: Network, ranges: Mapping[str, Range], name: str) -> float:
-    if name in network.constants:
-        return float(np.abs(network.constants[name]).max(initial=0.0))
+def _largest(graph: Graph, ranges: Mapping[str, Range], name: str) -> float:
+    if graph.is_constant(name):
+        return float(np.abs(graph.constant(name)).max(initial=0.0))
     return max(-ranges[name].low, ranges[name].high)
 
 
 class _Finder:
     """The tensors of 16 bits that sums connect."""
 
-    def __init__(self, network: Network, plan: Plan) -> None:
-        self._network, self._plan = network, plan
-        self._types = network.types()
-        self._producers = network.producers()
+    def __init__(self, graph: Graph, plan: Plan) -> None:
+        self._graph, self._plan = graph, plan
         masked = {item.result for item in plan.masked}
         self._sums = {
-            node.output[0]: node
-            for node in network.nodes
-            if node.op_type in _SUMS
-            and node.output[0] in plan.computed - plan.functions - plan.unquantized - masked
-            and self._is_wide(node.output[0])
+            node.output: node
+            for node in graph.nodes
+            if node.op in SUMS
+            and node.output in plan.computed - plan.functions - plan.unquantized - masked
+            and self._is_wide(node.output)
         }
 
     def streams(self) -> Iterator[list[str]]:
@@ -120,19 +122,19 @@ class _Finder:
             return name
 
         for result, node in self._sums.items():
-            for name in node.input:
+            for name in node.inputs:
                 if self._is_wide(name) or self._is_constant(name):
                     parents[find(self._group(name))] = find(self._group(result))
         members: dict[str, list[str]] = {}
-        for name in chain(self._plan.groups, self._network.constants):
+        for name in chain(self._plan.groups, self._graph.constants):
             if self._group(name) in parents:
                 members.setdefault(find(self._group(name)), []).append(name)
         yield from members.values()
 
     def is_of_norm(self, name: str) -> bool:
         """Whether a norm computes a tensor."""
-        node = self._producers.get(name)
-        return node is not None and node.op_type in NORMS
+        node = self._graph.producers.get(name)
+        return node is not None and node.op in NORMS
 
     def terms(self, members: Iterable[str]) -> list[str]:
         """What the sums of a stream add that can have bounds."""
@@ -140,7 +142,7 @@ class _Finder:
         found: dict[str, None] = {}
         for name in members:
             if name in self._sums:
-                sources = [list(self._sources(x)) for x in self._sums[name].input]
+                sources = [list(self._sources(x)) for x in self._sums[name].inputs]
                 if all(self._can_have_bounds(x, exact) for x in chain(*sources)):
                     exact.add(name)
                     found |= dict.fromkeys(x for x in chain(*sources) if x not in exact)
@@ -148,8 +150,8 @@ class _Finder:
 
     def _sources(self, name: str) -> Iterator[str]:
         """What a tensor's elements are, before they were moved."""
-        node = self._producers.get(name)
-        moved = None if node is None else move_operands(self._network, self._types, node)
+        node = self._graph.producers.get(name)
+        moved = None if node is None else move_operands(self._graph, node)
         if not moved or any(self._group(x) != self._group(name) for x in moved):
             yield name
             return
@@ -160,16 +162,16 @@ class _Finder:
         """Whether integers compute a tensor of 16 bits, and so can clip it."""
         if name in exact or self._is_constant(name):
             return True
-        node = self._producers.get(name)
+        node = self._graph.producers.get(name)
         if node is None or name not in self._plan.computed or not self._is_wide(name):
             return False
-        return bool(product_operands(self._network, self._types, node)) or name in self._sums
+        return bool(product_operands(self._graph, node)) or name in self._sums
 
     def _is_wide(self, name: str) -> bool:
         return name in self._plan.groups and self._plan.is_wide(name)
 
     def _is_constant(self, name: str) -> bool:
-        return name in self._network.constants and self._network.constants[name].size > 1
+        return self._graph.is_constant(name) and self._graph.constant(name).size > 1
 
     def _group(self, name: str) -> str:
         return self._plan.groups.get(name, name)

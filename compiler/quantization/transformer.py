@@ -1,23 +1,20 @@
-"""Decides whether a network is quantized as a transformer."""
+"""Decides whether a model is quantized as a transformer."""
 
-from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.onnx_operators import NORMS, norm_operand, product_operands
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.quantization.operators import NORMS, norm_operand, product_operands
 
 __all__ = ["is_transformer"]
 
 
-def is_transformer(network: Network) -> bool:
-    """Whether a network has norms over the last axis, or products of what a softmax gives: any
-    other is quantized to 8 bits throughout."""
-    types, users = network.types(), network.users()
-    for node in network.nodes:
-        if norm_operand(network, types, node) is None:
+def is_transformer(graph: Graph) -> bool:
+    """Whether a graph has norms over the last axis, or products of what a softmax gives: any other
+    is quantized to 8 bits throughout."""
+    for node in graph.nodes:
+        if norm_operand(graph, node) is None:
             continue
-        readers = [*users.get(node.output[0], ())]
-        for turned in [reader for reader in readers if reader.op_type == "Transpose"]:
-            readers += users.get(turned.output[0], ())
-        if node.op_type in NORMS or any(
-            len(product_operands(network, types, reader)) > 1 for reader in readers
-        ):
+        readers = [*graph.users[node.output]]
+        for turned in [reader for reader in readers if reader.op == "transpose"]:
+            readers += graph.users[turned.output]
+        if node.op in NORMS or any(len(product_operands(graph, x)) > 1 for x in readers):
             return True
     return False

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from daedal.common.errors import ModelError
-from daedal.compiler.quantization.network import Array
+from daedal.compiler.graph.graph import Array
 
 __all__ = ["QuantizedLayer", "quantize_layer"]
 

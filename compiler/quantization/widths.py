@@ -7,19 +7,18 @@ the differences of scores that softmax amplifies. Products read 8 bits, but thei
 
 from collections.abc import Callable, Mapping, Sequence, Set
 
-import onnx
-
-from daedal.compiler.quantization.network import Network
-from daedal.compiler.quantization.onnx_operators import NORMS, VIEWS
+from daedal.compiler.graph.dataflow import Dataflow
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.quantization.operators import NORMS, SUMS
+from daedal.compiler.quantization.rewrites.patterns import number_of
 
 __all__ = ["reads_wide", "wide_groups"]
 
-_PRODUCTS = ("Gemm", "MatMul")
-_SUMS = ("Add", "Sub")
+_PRODUCTS = ("dense", "matmul")
 
 
 def wide_groups(
-    network: Network,
+    graph: Graph,
     groups: Mapping[str, str],
     computed: Set[str],
     functions: Set[str],
@@ -32,17 +31,16 @@ def wide_groups(
     Parameters
     ----------
     groups : the representative of every quantized activation.
-    computed : first outputs of nodes that integers compute.
-    functions : first outputs of nodes that are part of a function, which a table computes.
+    computed : results of nodes that integers compute.
+    functions : results of nodes that are part of a function, which a table computes.
     """
-    producers, users = network.producers(), network.users()
     members: dict[str, list[str]] = {}
     for name, group in groups.items():
         members.setdefault(group, []).append(name)
 
     def is_possible(group: str) -> bool:
         return all(
-            _can_be_wide(network, producers.get(name), computed, functions)
+            _can_be_wide(graph, graph.producers.get(name), computed, functions)
             for name in members[group]
         )
 
@@ -50,8 +48,8 @@ def wide_groups(
 
     def is_wanted(group: str) -> bool:
         return any(
-            _is_wide_output(network, producers.get(name), users.get(name, ()))
-            or any(_wants_wide(user, groups, wide, functions) for user in users.get(name, ()))
+            _is_wide_output(graph, name)
+            or any(_wants_wide(user, groups, wide, functions) for user in graph.users[name])
             for name in members[group]
         )
 
@@ -60,13 +58,13 @@ def wide_groups(
     return frozenset(wide)
 
 
-def reads_wide(network: Network, node: onnx.NodeProto, functions: Set[str]) -> bool:
+def reads_wide(graph: Dataflow, node: Node, functions: Set[str]) -> bool:
     """Whether a node that integers compute takes operands of 16 bits."""
-    if node.output[0] in functions:
+    if node.output in functions:
         return False
-    if node.op_type == "Mul":
-        return any(_is_number(network, name) for name in node.input)
-    return node.op_type in (*NORMS, "Softmax", *_SUMS, *VIEWS)
+    if node.op == "mul":
+        return any(number_of(graph, name) is not None for name in node.inputs)
+    return node.op in (*NORMS, "softmax", *SUMS, "reshape")
 
 
 def _grow(wide: set[str], possible: Sequence[str], is_wanted: Callable[[str], bool]) -> None:
@@ -78,32 +76,26 @@ def _grow(wide: set[str], possible: Sequence[str], is_wanted: Callable[[str], bo
 
 
 def _can_be_wide(
-    network: Network, node: onnx.NodeProto | None, computed: Set[str], functions: Set[str]
+    graph: Dataflow, node: Node | None, computed: Set[str], functions: Set[str]
 ) -> bool:
-    if node is None or node.output[0] not in computed:
+    if node is None or node.output not in computed:
         return True  # of the host
-    if node.op_type in _PRODUCTS:
+    if node.op in _PRODUCTS:
         return True
-    return node.op_type != "Softmax" and reads_wide(network, node, functions)
+    return node.op != "softmax" and reads_wide(graph, node, functions)
 
 
 def _wants_wide(
-    user: onnx.NodeProto, groups: Mapping[str, str], wide: Set[str], functions: Set[str]
+    user: Node, groups: Mapping[str, str], wide: Set[str], functions: Set[str]
 ) -> bool:
-    if user.op_type in (*NORMS, "Softmax"):
+    if user.op in (*NORMS, "softmax"):
         return True
-    is_sum = user.op_type in (*_SUMS, "Mul") and user.output[0] not in functions
-    return is_sum and groups.get(user.output[0]) in wide
+    is_sum = user.op in (*SUMS, "mul") and user.output not in functions
+    return is_sum and groups.get(user.output) in wide
 
 
-def _is_wide_output(
-    network: Network, node: onnx.NodeProto | None, users: Sequence[onnx.NodeProto]
-) -> bool:
-    if node is None or users or node.output[0] not in network.output_names:
+def _is_wide_output(graph: Graph, name: str) -> bool:
+    node = graph.producers.get(name)
+    if node is None or graph.users[name] or name not in graph.outputs:
         return False
-    return node.op_type in (*_PRODUCTS, *VIEWS)
-
-
-def _is_number(network: Network, name: str) -> bool:
-    value = network.constants.get(name)
-    return value is not None and value.size == 1
+    return node.op in (*_PRODUCTS, "reshape")

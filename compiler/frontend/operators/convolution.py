@@ -80,13 +80,26 @@ def _kernel(node: OnnxNode, w: TensorType, num_axes: int) -> tuple[int, ...]:
 
 
 def import_gemm(context: ImportContext, node: OnnxNode) -> None:
-    """Gemm-7 to -13 with alpha = beta = 1, A as it is, and a bias for each column."""
-    node.expect(alpha=1.0, beta=1.0, transA=0)
+    """Gemm-7 to -13 with A as it is, and a bias for each column; alpha and beta are 1, or go into
+    constant weights and a constant bias."""
+    node.expect(transA=0)
     transposed = int(node.integer("transB", 0) != 0)
+    factors = node.real("alpha", 1.0), node.real("beta", 1.0)
     operands = [context.operand(node, 0), context.operand(node, 1)]
     if node.input(2) is not None:
         operands.append(_gemm_bias(context, node, transposed))
+    for index, factor in enumerate(factors, start=1):
+        if index < len(operands) and factor != 1.0:
+            operands[index] = _scaled(context, node, operands[index], factor)
     context.emit(node, "dense", operands, transposed=transposed)
+
+
+def _scaled(context: ImportContext, node: OnnxNode, name: str, factor: float) -> str:
+    """A constant times alpha or beta."""
+    value = context.builder.value(name)
+    if value is None:
+        raise node.refuse("alpha and beta of computed operands must be 1", "use Mul")
+    return context.add_constant(f"{name}.scaled", value * np.float32(factor))
 
 
 def _gemm_bias(context: ImportContext, node: OnnxNode, transposed: int) -> str:

@@ -92,7 +92,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Gemm": ImportedOperator(
         convolution.import_gemm,
         _ACCELERATOR,
-        "alpha and beta 1, A not transposed; constant quantized weights",
+        "A not transposed; alpha and beta 1; constant quantized weights",
     ),
     "GlobalAveragePool": ImportedOperator(pooling.import_global_average_pool, _ACCELERATOR, _PLANE),
     "GlobalMaxPool": ImportedOperator(pooling.import_global_max_pool, _ACCELERATOR, _PLANE),

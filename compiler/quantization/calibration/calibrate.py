@@ -1,4 +1,4 @@
-"""Observes the values of a network's tensors over samples, and picks the range of each."""
+"""Observes the values of a model's tensors over samples, and picks the range of each."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,8 @@ from daedal.compiler.quantization.calibration.float_runner import (
     make_runner,
 )
 from daedal.compiler.quantization.calibration.ranges import Histogram, Method, Range, choose_range
-from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.graph.graph import Array
+from daedal.compiler.quantization.float_model import FloatModel
 
 __all__ = ["calibrate"]
 
@@ -22,7 +23,7 @@ _BOUND_BITS = 12
 
 
 def calibrate(
-    network: Network,
+    model: FloatModel,
     tensors: Sequence[str],
     samples: Sequence[Mapping[str, Array]],
     method: Method,
@@ -40,7 +41,7 @@ def calibrate(
     ModelError
         For a tensor that becomes NaN or infinite.
     """
-    runner = make_runner(network, tensors, open_model)
+    runner = make_runner(model, tensors, open_model)
     bounds = _observe_bounds(runner, samples)
     ranges = {name: Range(low, high) for name, (low, high) in bounds.items()}
     if method == Method.MINMAX:

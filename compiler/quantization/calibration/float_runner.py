@@ -15,7 +15,8 @@ import onnx
 from daedal.common.errors import ModelError
 from daedal.common.onnx_evaluator import evaluator_of
 from daedal.compiler.frontend.host_model import modern_model
-from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.graph.graph import Array
+from daedal.compiler.quantization.float_model import FloatModel
 
 __all__ = ["FloatRunner", "OpenModel", "evaluate", "make_runner"]
 
@@ -24,7 +25,7 @@ OpenModel = Callable[[onnx.ModelProto], Callable[[Mapping[str, Array]], Mapping[
 
 
 class FloatRunner(Protocol):
-    """Computes tensors of a network, by name."""
+    """Computes tensors of a model, by name."""
 
     def __call__(self, feeds: Mapping[str, Array], /) -> dict[str, Array]:
         """Run once."""
@@ -45,18 +46,15 @@ def evaluate(model: onnx.ModelProto) -> Callable[[Mapping[str, Array]], Mapping[
 
 
 def make_runner(
-    network: Network, tensors: Sequence[str], open_model: OpenModel = evaluate
+    model: FloatModel, tensors: Sequence[str], open_model: OpenModel = evaluate
 ) -> FloatRunner:
     """A runner that computes `tensors`, some of which may be inputs.
 
     This function and the runner raise ModelError for a model that does not run.
     """
-    inputs = {item.name for item in network.inputs}
-    outputs = [name for name in network.output_names if name in tensors]
-    observed = [name for name in tensors if name not in inputs and name not in outputs]
-    model = network.to_model(observe=observed)
+    given = {*model.graph.inputs, *model.outputs}
     with _refusing():
-        run = open_model(model)
+        run = open_model(model.to_onnx([name for name in tensors if name not in given]))
 
     def gather(feeds: Mapping[str, Array], /) -> dict[str, Array]:
         with _refusing():

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from daedal.compiler.quantization.network import Array
+from daedal.compiler.graph.graph import Array
 
 __all__ = ["WIDE_HEADROOM", "Histogram", "Method", "Range", "choose_range", "wide_scale"]
 

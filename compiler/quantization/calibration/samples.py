@@ -4,11 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-from onnx.helper import tensor_dtype_to_np_dtype
 
 from daedal.common.errors import ModelError
-from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.graph.graph import Array, Graph
+from daedal.compiler.graph.types import TensorType
 
 __all__ = ["Samples", "split_samples"]
 
@@ -16,7 +15,7 @@ Samples = Mapping[str, npt.ArrayLike] | npt.ArrayLike
 """Arrays with the samples along axis 0, by input; or the array of the one input."""
 
 
-def split_samples(network: Network, samples: Samples) -> list[dict[str, Array]]:
+def split_samples(graph: Graph, samples: Samples) -> list[dict[str, Array]]:
     """One dictionary of inputs for each sample.
 
     Raises
@@ -25,7 +24,7 @@ def split_samples(network: Network, samples: Samples) -> list[dict[str, Array]]:
         For inputs that are missing or unknown, have another shape or type, are empty or are not
         finite.
     """
-    wanted = {item.name: item.type.tensor_type for item in network.inputs}
+    wanted = {name: graph.types[name] for name in graph.inputs}
     if isinstance(samples, Mapping):
         given = {name: np.asarray(value) for name, value in samples.items()}
     elif len(wanted) == 1:
@@ -49,10 +48,9 @@ def split_samples(network: Network, samples: Samples) -> list[dict[str, Array]]:
     return [{name: items[number] for name, items in parts.items()} for number in range(count)]
 
 
-def _items(name: str, array: Array, kind: onnx.TypeProto.Tensor) -> list[Array]:
+def _items(name: str, array: Array, kind: TensorType) -> list[Array]:
     """The samples of one input, each in the shape that the model takes."""
-    shape = tuple(int(dim.dim_value) for dim in kind.shape.dim)
-    dtype = np.dtype(tensor_dtype_to_np_dtype(kind.elem_type))
+    shape, dtype = kind.shape, np.dtype(kind.dtype)
     single = max(1, shape[0]) if shape else 1
     fits = array.ndim == len(shape) > 0 and array.shape[1:] == shape[1:]
     if not fits or array.shape[0] == 0 or array.shape[0] % single:

@@ -1,27 +1,29 @@
-"""Folds per-channel affine operators (batch norms, Mul and Add with constants) into layers."""
+"""Folds per-channel affine operators (batch norms, mul and add with constants) into layers."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
-from onnx import helper
 
 from daedal.common.errors import ModelError
-from daedal.compiler.frontend.attributes import attribute
+from daedal.compiler.graph.dataflow import Dataflow, is_read_once
+from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
-from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.onnx_operators import channel_axis
+from daedal.compiler.graph.ops.batch_norm import gain_and_offset
+from daedal.compiler.graph.ops.registry import ints, number
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
+from daedal.compiler.quantization.operators import LAYERS, channel_axis
+from daedal.compiler.quantization.rewrites.patterns import both_orders, constant_of
 
 __all__ = ["fold_affine"]
 
 _CHANNELS = 1
 """Axis of the channels, in ONNX."""
 
-_VIEWS = ("Reshape", "Transpose")
+_VIEWS = ("reshape", "transpose")
 
-_NORM = "BatchNormalization"
+_NORM = "batch_norm"
 
 
 @dataclass(frozen=True)
@@ -37,149 +39,88 @@ class _Affine:
 
 @dataclass(frozen=True)
 class _Result:
-    """What a layer gives, or a view of it: the layer, the axis of its channels, and the node whose
-    output it is."""
+    """What a layer gives, or a view of it: the layer, the views behind it, and the axis of its
+    channels."""
 
-    layer: onnx.NodeProto
+    layer: Node
+    views: Sequence[Node]
     axis: int
-    last: onnx.NodeProto
 
 
-def fold_affine(network: Network) -> None:
-    """Fold BatchNormalization, and Mul and Add by constants per channel, into the layer before.
+def fold_affine(graph: Graph) -> Graph:
+    """Fold batch norms, and mul and add by constants per channel, into the layer before.
 
-    Reshapes and Transposes may lie between, as behind a product of tokens. One without a layer
+    Reshapes and transposes may lie between, as behind a product of tokens. One without a layer
     before it becomes a 1x1 depthwise convolution. Quantized per channel, its weights are +-127 and
     its bias is exact. The following affine operators are folded into it. A batch norm of tensors
-    that are not maps becomes Mul and Add. Those of an input of the network stay: the host computes
+    that are not maps becomes mul and add. Those of an input of the graph stay: the host computes
     them in float, exactly, before it quantizes.
 
     Before::
 
-        t = Conv(x, W)
-        y = BatchNormalization(t, scale, B, mean, var)
+        t = conv2d(x, w) ...
+        y = batch_norm(t, scale, b, mean, var) epsilon=1e-05
 
-    After::
+    After, gain is ``scale / sqrt(var + epsilon)``::
 
-        y = Conv(x, W * gain, B - mean * gain)      gain = scale / sqrt(var + epsilon)
+        y = conv2d(x, w * gain, b - mean * gain) ...
 
     Raises
     ------
     ModelError
         For a batch norm whose variance is negative.
     """
-    shapes = {name: shape for name, (_, shape) in network.types().items()}
-    users = network.users()
-    results: dict[str, _Result] = {}
-    on_host = {item.name for item in network.inputs}
-    kept: list[onnx.NodeProto] = []
-    for node in network.nodes:
-        target = node.output[0]
-        affine = _match(network, node, shapes, results)
-        result = results.get(affine.x) if affine is not None else None
-        if affine is None:
-            kept.append(node)
-        elif affine.x in on_host:
-            on_host.add(target)
-            kept.append(node)
-        elif (
-            result is not None
-            and result.axis == affine.axis
-            and network.has_one_user(affine.x, users)
-        ):
-            _scale_layer(network, result.layer, affine)
-            result.last.output[0] = target
-            results[target] = result
-            continue
-        elif affine.axis != _CHANNELS:
-            kept.append(node)
-        elif len(shapes[affine.x]) in (MAP_RANK - 1, MAP_RANK) and (
-            len(affine.gain) > 1 or node.op_type == _NORM
-        ):
-            node = _depthwise(network, node, affine, len(shapes[affine.x]))
-            kept.append(node)
-        elif node.op_type == _NORM:
-            kept.extend(_elementwise(network, node, affine, len(shapes[affine.x])))
-        else:
-            kept.append(node)
-        if _is_layer(network, node):
-            results[target] = _Result(node, _CHANNELS, node)
-        elif node.op_type in _VIEWS and network.has_one_user(node.input[0], users):
-            _follow(node, shapes, results)
-    network.nodes = kept
+    return rewrite(graph, dict.fromkeys((_NORM, "add", "mul"), _fold))
 
 
-def _follow(
-    node: onnx.NodeProto,
-    shapes: Mapping[str, tuple[int, ...]],
-    results: dict[str, _Result],
-) -> None:
-    """Note where the channels are behind a view, if they stay an axis."""
-    before, after = node.input[0], node.output[0]
-    result = results.get(before)
-    if result is None or before not in shapes or after not in shapes:
+def _fold(graph: Rewriter, node: Node) -> None:
+    affine = _match(graph, node)
+    if affine is None or _is_of_host(graph, affine.x):
         return
-    axis = result.axis
-    if node.op_type == "Transpose":
-        order = attribute(node, "perm", list(range(len(shapes[before])))[::-1])
-        results[after] = _Result(result.layer, list(order).index(axis), node)
+    result = _result(graph, affine.x)
+    rank = graph.types[affine.x].rank
+    if result is not None and result.axis == affine.axis:
+        _scale_layer(graph, node, result, affine)
+    elif affine.axis != _CHANNELS:
         return
-    outer, extent = math.prod(shapes[before][:axis]), shapes[before][axis]
-    for place, found in enumerate(shapes[after]):
-        if found == extent and math.prod(shapes[after][:place]) == outer:
-            results[after] = _Result(result.layer, place, node)
-            return
+    elif rank in (MAP_RANK - 1, MAP_RANK) and (len(affine.gain) > 1 or node.op == _NORM):
+        _add_depthwise(graph, node, affine)
+    elif node.op == _NORM:
+        _add_elementwise(graph, node, affine)
 
 
-def _match(
-    network: Network,
-    node: onnx.NodeProto,
-    shapes: Mapping[str, tuple[int, ...]],
-    results: Mapping[str, _Result],
-) -> _Affine | None:
+def _match(graph: Dataflow, node: Node) -> _Affine | None:
     """`node` as an affine map per channel, or None."""
-    if node.op_type == _NORM:
-        return _match_norm(network, node, shapes)
-    if node.op_type not in ("Mul", "Add"):
-        return None
-    for x, name in (tuple(node.input), tuple(reversed(node.input))):
-        value = network.constants.get(name)
-        if value is None or value.dtype.kind != "f" or x not in shapes or x in network.constants:
+    if node.op == _NORM:
+        return _match_norm(graph, node)
+    for x, name in both_orders(node):
+        value = constant_of(graph, name)
+        if value is None or value.dtype.kind != "f" or graph.is_constant(x):
             continue
-        axes = [results[x].axis] if x in results else []
+        result = _result(graph, x)
+        axes = [] if result is None else [result.axis]
         for axis in dict.fromkeys([*axes, _CHANNELS]):
-            vector = _per_channel(value, shapes[x], axis)
+            vector = _per_channel(value, graph.types[x].shape, axis)
             if vector is None:
                 continue
-            if node.op_type == "Mul":
+            if node.op == "mul":
                 return _Affine(x, vector, np.zeros_like(vector), axis)
             return _Affine(x, np.ones_like(vector), vector, axis)
     return None
 
 
-def _match_norm(
-    network: Network, node: onnx.NodeProto, shapes: Mapping[str, tuple[int, ...]]
-) -> _Affine | None:
-    """Source: ONNX BatchNormalization-9, -14 and -15, in their form for inference."""
-    parameters = [network.constants.get(name) for name in node.input[1:]]
-    if attribute(node, "training_mode", 0) or any(node.output[1:]) or node.input[0] not in shapes:
+def _match_norm(graph: Dataflow, node: Node) -> _Affine | None:
+    x, *names = node.inputs
+    if not all(map(graph.is_constant, names)):
         return None
-    scale, bias, mean, variance = (
-        None if value is None else value.astype(np.float64) for value in parameters
-    )
-    if scale is None or bias is None or mean is None or variance is None:
-        return None
-    channels = shapes[node.input[0]][_CHANNELS : _CHANNELS + 1]
-    if any(value.shape != channels for value in (scale, bias, mean, variance)):
-        return None
-    spread = variance + attribute(node, "epsilon", 1e-5)
-    if not np.all(spread > 0):
+    parameters = [graph.constant(name) for name in names]
+    epsilon = number(node.attrs, "epsilon")
+    if not np.all(parameters[-1].astype(np.float64) + epsilon > 0):
         raise ModelError(
-            f"variances of a batch norm must be positive, not {variance.min()} (node "
-            f"{node.name or node.output[0]!r}); export the model again"
+            f"variances of a batch norm must be positive, not {parameters[-1].min()} (node "
+            f"{node.name!r}); export the model again"
         )
-    gain = scale / np.sqrt(spread)
-    return _Affine(node.input[0], gain, bias - mean * gain)
+    return _Affine(x, *gain_and_offset(parameters, epsilon))
 
 
 def _per_channel(value: Array, shape: Sequence[int], axis: int) -> Array | None:
@@ -194,80 +135,106 @@ def _per_channel(value: Array, shape: Sequence[int], axis: int) -> Array | None:
     return np.broadcast_to(value.astype(np.float64).ravel(), (max(value.size, 1),))
 
 
-def _is_layer(network: Network, node: onnx.NodeProto) -> bool:
-    """Whether `node` has constant weights, and either no bias or a constant one per channel."""
-    if node.op_type not in ("Conv", "ConvTranspose", "Gemm") or len(node.input) < 2:
-        return False
-    if any(attribute(node, name, 1.0) != 1.0 for name in ("alpha", "beta")):
-        return False
-    if node.op_type == "ConvTranspose" and attribute(node, "group", 1) != 1:
-        return False
-    if not all(name in network.constants for name in node.input[1:] if name):
-        return False
-    weights = network.constants[node.input[1]]
-    if weights.ndim < 2:
-        return False
-    channels = weights.shape[channel_axis(node)]
-    return not _has_bias(node) or network.constants[node.input[2]].size in (1, channels)
+def _is_of_host(graph: Dataflow, name: str) -> bool:
+    """Whether a tensor is an input, or an affine map of one."""
+    node = graph.producers.get(name)
+    if node is None:
+        return True
+    affine = _match(graph, node) if node.op in (_NORM, "add", "mul") else None
+    return affine is not None and _is_of_host(graph, affine.x)
 
 
-def _has_bias(layer: onnx.NodeProto) -> bool:
-    return len(layer.input) > 2 and bool(layer.input[2])
+def _result(graph: Dataflow, name: str) -> _Result | None:
+    """The layer that a tensor is a result of, if nothing reads it in between; None if there is no
+    such layer, or its channels are no axis."""
+    views: list[Node] = []
+    while is_read_once(graph, name):
+        node = graph.producers.get(name)
+        if node is None:
+            return None
+        if node.op in LAYERS:
+            axis = graph.types[name].rank - 1 if node.op == "dense" else _CHANNELS
+            is_layer = all(map(graph.is_constant, node.inputs[1:]))
+            return _behind(graph, _Result(node, views[::-1], axis)) if is_layer else None
+        if node.op not in _VIEWS:
+            return None
+        views.append(node)
+        name = node.inputs[0]
+    return None
 
 
-def _scale_layer(network: Network, layer: onnx.NodeProto, affine: _Affine) -> None:
-    """Multiply weights and bias by the gain, and add the offset to the bias."""
-    weights = network.constants[layer.input[1]].astype(np.float64)
+def _behind(graph: Dataflow, result: _Result) -> _Result | None:
+    """The result with the axis of its channels behind the views, if they stay an axis."""
+    axis: int | None = result.axis
+    for view in result.views:
+        if axis is None:
+            return None
+        axis = (
+            ints(view.attrs, "order").index(axis)
+            if view.op == "transpose"
+            else _same_axis(*(graph.types[x].shape for x in (view.inputs[0], view.output)), axis)
+        )
+    return None if axis is None else _Result(result.layer, result.views, axis)
+
+
+def _same_axis(before: Sequence[int], after: Sequence[int], axis: int) -> int | None:
+    """The axis of a reshaped tensor that is `axis` of the tensor before."""
+    outer, extent = math.prod(before[:axis]), before[axis]
+    for place, found in enumerate(after):
+        if found == extent and math.prod(after[:place]) == outer:
+            return place
+    return None
+
+
+def _scale_layer(graph: Rewriter, node: Node, result: _Result, affine: _Affine) -> None:
+    """Replace `node` by the layer with the gain in its weights, and the offset in its bias."""
+    layer = result.layer
+    x, base, *bias = layer.inputs
+    weights = graph.constant(base).astype(np.float64)
     axis = channel_axis(layer)
     channels = weights.shape[axis]
     shape = [channels if index == axis else 1 for index in range(weights.ndim)]
     gain = np.broadcast_to(affine.gain, (channels,))
-    bias = np.zeros(channels)
-    if _has_bias(layer):
-        bias = bias + network.constants[layer.input[2]].astype(np.float64).ravel()
+    before = graph.constant(bias[0]).astype(np.float64) if bias else np.zeros(channels)
     scaled = (weights * gain.reshape(shape)).astype(np.float32)
-    base = layer.input[1]
     operands = [
-        layer.input[0],
-        network.add_constant(f"{base}_folded", scaled),
-        network.add_constant(f"{base}_bias", (bias * gain + affine.offset).astype(np.float32)),
+        x,
+        graph.fresh_constant(f"{base}.folded", scaled),
+        graph.fresh_constant(f"{base}.bias", (before * gain + affine.offset).astype(np.float32)),
     ]
-    layer.ClearField("input")
-    layer.input.extend(operands)
+    name = layer.output
+    for item, inputs in ((layer, operands), *((view, None) for view in result.views)):
+        is_last = item is (result.views[-1] if result.views else layer)
+        output = node.output if is_last else graph.fresh_name(f"{item.output}.folded")
+        name = graph.add(item.op, inputs or [name], item.attrs, output=output, name=item.name)
 
 
-def _depthwise(
-    network: Network, node: onnx.NodeProto, affine: _Affine, rank: int
-) -> onnx.NodeProto:
-    """A depthwise convolution of tensors with `rank` dimensions, whose window is one pixel."""
-    base = node.output[0]
-    weights = affine.gain.astype(np.float32).reshape(-1, *(1,) * (rank - 1))
-    return helper.make_node(
-        "Conv",
-        [
-            affine.x,
-            network.add_constant(f"{base}_gain", weights),
-            network.add_constant(f"{base}_offset", affine.offset.astype(np.float32)),
-        ],
-        [base],
-        name=node.name,
-        group=len(weights),
-        kernel_shape=[1] * (rank - 2),
-    )
+def _add_depthwise(graph: Rewriter, node: Node, affine: _Affine) -> None:
+    """Replace `node` by a depthwise convolution whose window is one pixel."""
+    base, shape = node.output, graph.types[node.output].shape
+    channels = shape[_CHANNELS]
+    gain, offset = (np.broadcast_to(x, (channels,)) for x in (affine.gain, affine.offset))
+    constants = [
+        graph.fresh_constant(f"{base}.gain", gain.astype(np.float32).reshape(-1, 1, 1, 1)),
+        graph.fresh_constant(f"{base}.offset", offset.astype(np.float32)),
+    ]
+    attrs = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": channels}
+    if len(shape) == MAP_RANK:
+        operands = [affine.x, *constants]
+        graph.add("conv2d", operands, attrs, output=node.output, name=node.name)
+        return
+    as_map = {"shape": (*shape[:2], 1, *shape[2:])}
+    x = graph.add_fresh("reshape", [affine.x], as_map, base=f"{affine.x}.map")
+    y = graph.add_fresh("conv2d", [x, *constants], attrs, base=f"{base}.map", name=node.name)
+    graph.add("reshape", [y], {"shape": shape}, output=node.output)
 
 
-def _elementwise(
-    network: Network, node: onnx.NodeProto, affine: _Affine, rank: int
-) -> list[onnx.NodeProto]:
-    """A product and a sum with constants."""
-    base = node.output[0]
-    shape = (-1, *(1,) * (rank - 2))
+def _add_elementwise(graph: Rewriter, node: Node, affine: _Affine) -> None:
+    """Replace `node` by a product and a sum with constants."""
+    base, shape = node.output, (-1, *(1,) * (graph.types[node.output].rank - 2))
     gain, offset = (
-        network.add_constant(f"{base}_{role}", value.astype(np.float32).reshape(shape))
+        graph.fresh_constant(f"{base}.{role}", value.astype(np.float32).reshape(shape))
         for role, value in (("gain", affine.gain), ("offset", affine.offset))
     )
-    scaled = network.fresh(f"{base}_scaled")
-    return [
-        helper.make_node("Mul", [affine.x, gain], [scaled], name=scaled),
-        helper.make_node("Add", [scaled, offset], [base], name=node.name),
-    ]
+    scaled = graph.add_fresh("mul", [affine.x, gain], base=f"{base}.scaled")
+    graph.add("add", [scaled, offset], output=node.output, name=node.name)
