@@ -57,7 +57,7 @@ def host_model(
         if node.output not in form.made:  # as another name of a tensor that was read before
             write(form, node)
     for node in graph.outside.nodes:
-        copy_onnx(form, node)
+        copy_onnx(form, onnx.NodeProto.FromString(node.attrs["proto"]), node.inputs)
     read = {name for node in form.nodes for name in names_read(node)} | set(outputs)
     imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(*it) for it in opsets.items())]
     used = {"", *(node.domain for node in form.nodes)}

@@ -1,13 +1,15 @@
 """A float model as a graph, and as ONNX again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import onnx
 
 from daedal.compiler.frontend.host_model import HOST_OPSET, host_model
 from daedal.compiler.frontend.importer import load_onnx
-from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.builder import GraphBuilder
+from daedal.compiler.graph.dataflow import producer_of
+from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes import (
     eliminate_dead_code,
     fold_bias,
@@ -15,11 +17,16 @@ from daedal.compiler.graph.passes import (
     simplify_reshapes,
     simplify_transposes,
 )
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
+from daedal.compiler.quantization.operators import kind_of
 
 __all__ = ["FloatModel", "read_float_model", "simplified"]
 
 _RMS_OPSET = 23
 """The first with RMSNormalization. Source: ONNX, docs/Changelog.md."""
+
+_CONVERSIONS = ("Cast", "CastLike", "Expand")
+"""Operators whose result is their operand where that has its type and shape."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,7 @@ class FloatModel:
         outputs = [*self.outputs, *observe]
         model = host_model(self.graph, outputs, self.source, {}, opset=opset)
         model.graph.name = self.graph.name
+        _make_unique(model.graph.node)
         return model
 
 
@@ -59,11 +67,29 @@ def read_float_model(model: onnx.ModelProto) -> FloatModel:
     ModelError
         For a model that cannot be imported (`load_onnx`).
     """
-    return FloatModel(load_onnx(model), tuple(item.name for item in model.graph.output), model)
+    graph, outputs = load_onnx(model), tuple(item.name for item in model.graph.output)
+    # Those that depend on no input are none of the graph's.
+    kept = dict.fromkeys((*graph.outputs, *(name for name in outputs if name in graph.producers)))
+    return FloatModel(replace(graph, outputs=tuple(kept)), outputs, model)
+
+
+def _make_unique(nodes: Iterable[onnx.NodeProto]) -> None:
+    """Give each node a name of its own, as onnxruntime wants it."""
+    known: set[str] = set()
+    for node in nodes:
+        if not node.name or node.name in known:
+            node.name = next(name for name in node.output if name)
+        while node.name in known:
+            node.name += "_"
+        known.add(node.name)
 
 
 def simplified(graph: Graph) -> Graph:
-    """The graph with constants evaluated, and without nodes that change nothing."""
+    """The graph with constants evaluated, and without nodes that change nothing.
+
+    An output that is another name of a tensor becomes the name of it.
+    """
+    graph = _name_outputs(rewrite(graph, {"onnx": _drop_conversion}))
     for run in (
         fold_constants,
         simplify_reshapes,
@@ -73,3 +99,32 @@ def simplified(graph: Graph) -> Graph:
     ):
         graph = run(graph)
     return graph
+
+
+def _drop_conversion(graph: Rewriter, node: Node) -> None:
+    """Remove a node that gives its operand the type and the shape that it has."""
+    kind = graph.types[node.output]
+    if kind_of(node) in _CONVERSIONS and graph.types[node.inputs[0]] == kind:
+        graph.add("reshape", node.inputs[:1], {"shape": kind.shape}, output=node.output)
+
+
+def _name_outputs(graph: Graph) -> Graph:
+    """Let nodes compute the outputs that are only other names of what they compute."""
+    names: dict[str, str] = {}
+    for name in graph.outputs:
+        node = producer_of(graph, name, ("reshape",))
+        source = "" if node is None else node.inputs[0]
+        if source in graph.producers and graph.types[source] == graph.types[name]:
+            if source not in (*graph.outputs, *names):
+                names[source] = name
+    if not names:
+        return graph
+    builder = GraphBuilder(graph.name, graph)
+    builder.copy_inputs()
+    for node in graph.nodes:
+        if node.output in names.values():
+            continue
+        inputs = [names.get(name, name) for name in node.inputs]
+        output = names.get(node.output, node.output)
+        builder.add(node.op, inputs, node.attrs, output=output, name=node.name, note=node.note)
+    return builder.finish(graph.outputs)

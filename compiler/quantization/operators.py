@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from daedal.compiler.frontend.attributes import attribute
-from daedal.compiler.graph.dataflow import Dataflow
+from daedal.compiler.graph.dataflow import Dataflow, first_behind
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.registry import ints, whole
 
@@ -42,6 +42,8 @@ NORMS = ("layer_norm", "rms_norm")
 SUMS = ("add", "sub")
 
 _MOVES = ("concat", "max_pool", "pad", "reshape", "resize", "slice", "transpose")
+
+_VIEWS = ("reshape", "transpose")
 
 _LIGHT = ("avg_pool", "clip", "leaky_relu", "relu", "Gelu", "HardSwish", "Sigmoid", "Tanh")
 """Those of one operand."""
@@ -119,11 +121,26 @@ def _is_mask(graph: Dataflow, name: str) -> bool:
 
 
 def _has_known_form(graph: Dataflow, node: Node) -> bool:
-    """Whether an operator of ONNX has the attributes that integers can compute."""
+    """Whether the node is in a form that can be computed on integers."""
+    if node.op == "avg_pool":
+        return not _centres(graph, node)
     if kind_of(node) != "Gelu":
         return True
     proto = onnx.NodeProto.FromString(node.attrs["proto"])
     return bool(attribute(proto, "approximate", b"none") == b"none")
+
+
+def _centres(graph: Dataflow, pool: Node) -> bool:
+    """Whether a mean is subtracted from what it is the mean of, as in a norm written out: the
+    differences are small."""
+    source = first_behind(graph, pool.inputs[0], _VIEWS)
+    left = [pool.output]
+    while left:
+        for user in graph.users[left.pop()]:
+            if user.op == "sub" and user.inputs[0] == source:
+                return True
+            left += [user.output] if user.op in _VIEWS else []
+    return False
 
 
 def _broadcasts(graph: Dataflow, node: Node) -> bool:

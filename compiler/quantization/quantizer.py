@@ -159,6 +159,13 @@ def _check_float(model: onnx.ModelProto) -> None:
                 f"a model must have no control flow to be quantized (node {node.name!r}, operator "
                 f"{node.op_type}); quantize its parts"
             )
+    for item in model.graph.input:
+        _, *dims = item.type.tensor_type.shape.dim or [None]
+        if any(not dim.HasField("dim_value") for dim in dims):
+            raise ModelError(
+                f"shapes must be static except for the batch, but input {item.name!r} has symbolic "
+                "dimensions; fix them with onnx.tools.update_model_dims"
+            )
     _check_weights(model.graph)
 
 

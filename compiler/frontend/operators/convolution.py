@@ -84,33 +84,31 @@ def import_gemm(context: ImportContext, node: OnnxNode) -> None:
     constant weights and a constant bias."""
     node.expect(transA=0)
     transposed = int(node.integer("transB", 0) != 0)
-    factors = node.real("alpha", 1.0), node.real("beta", 1.0)
-    operands = [context.operand(node, 0), context.operand(node, 1)]
+    alpha, beta = node.real("alpha", 1.0), node.real("beta", 1.0)
+    operands = [context.operand(node, 0), _scaled(context, node, 1, alpha)]
     if node.input(2) is not None:
-        operands.append(_gemm_bias(context, node, transposed))
-    for index, factor in enumerate(factors, start=1):
-        if index < len(operands) and factor != 1.0:
-            operands[index] = _scaled(context, node, operands[index], factor)
+        operands.append(_gemm_bias(context, node, transposed, _scaled(context, node, 2, beta)))
     context.emit(node, "dense", operands, transposed=transposed)
 
 
-def _scaled(context: ImportContext, node: OnnxNode, name: str, factor: float) -> str:
-    """A constant times alpha or beta."""
-    value = context.builder.value(name)
+def _scaled(context: ImportContext, node: OnnxNode, index: int, factor: float) -> str:
+    """An operand of a Gemm times alpha or beta."""
+    name, value = context.operand(node, index), context.constant_value(node.input(index))
+    if factor == 1.0:
+        return name
     if value is None:
-        raise node.refuse("alpha and beta of computed operands must be 1", "use Mul")
+        raise node.refuse("alpha and beta must be 1 where the operand is computed", "use Mul")
     return context.add_constant(f"{name}.scaled", value * np.float32(factor))
 
 
-def _gemm_bias(context: ImportContext, node: OnnxNode, transposed: int) -> str:
-    """The bias of a Gemm as (N,). One number is repeated if it is constant."""
+def _gemm_bias(context: ImportContext, node: OnnxNode, transposed: int, bias: str) -> str:
+    """The `bias` of a Gemm as (N,). One number is repeated if it is constant."""
     a, b = context.operand_type(node, 0), context.operand_type(node, 1)
-    bias = context.operand(node, 2)
     shape = context.builder.types[bias].shape
     if a.rank != 2 or b.rank != 2:
         raise node.damaged(f"operands of a Gemm must be matrices, not {a} and {b}")
     columns = b.shape[0 if transposed else 1]
-    value = context.constant_value(node.input(2))
+    value = context.builder.value(bias)
     if value is not None and value.size == 1 and len(shape) <= 2:
         return context.add_constant(f"{bias}.repeated", np.full(columns, value.reshape(())))
     if shape == (1, columns):

@@ -42,9 +42,10 @@ def import_div(context: ImportContext, node: OnnxNode) -> None:
     """Div-7 to -14 of reals by a constant: a product with its reciprocal."""
     x, divisor = context.operand(node, 0), context.required_constant(node, 1)
     reals = context.builder.types[x].dtype == "float32" and divisor.dtype == np.float32
-    if not reals or not np.all(np.isfinite(divisor)) or not np.all(divisor):
-        raise node.refuse("a divisor must be of finite reals other than 0", "use Mul")
-    reciprocal = (1 / divisor.astype(np.float64)).astype(np.float32)
+    with np.errstate(divide="ignore", over="ignore"):
+        reciprocal = (1 / divisor.astype(np.float64)).astype(np.float32)
+    if not reals or not np.all(np.isfinite(divisor)) or not np.all(np.isfinite(reciprocal)):
+        raise node.refuse("a divisor must be of finite reals, not 0 or next to it", "use Mul")
     factor = context.add_constant(f"{node.outputs[0]}.reciprocal", reciprocal)
     context.emit(node, "mul", [x, factor])
 

@@ -57,6 +57,9 @@ def import_dropout(context: ImportContext, node: OnnxNode) -> None:
     """Dropout does nothing at inference; its mask must not be used."""
     node.real("ratio", 0.5)
     node.integer("seed", 0)
+    training = context.constant_value(node.input(2))
+    if node.input(2) is not None and (training is None or training.any()):
+        raise node.refuse("it must not train", "export the model for inference")
     if any(node.outputs[1:]):
         raise node.refuse("the mask must not be used", "export the model for inference")
     import_identity(context, node)

@@ -79,12 +79,9 @@ def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
     return result
 
 
-def copy_onnx(form: OnnxForm, node: Node) -> onnx.NodeProto:
-    """Write the node of ONNX that `node` stands for, once, with the names that it reads."""
-    proto = node.attrs["proto"]
-    assert isinstance(proto, bytes)
-    own: onnx.NodeProto = onnx.NodeProto.FromString(proto)
-    given = dict(zip(names_read(own), node.inputs, strict=True))
+def copy_onnx(form: OnnxForm, own: onnx.NodeProto, inputs: Sequence[str]) -> None:
+    """Write a node of ONNX, once, that reads `inputs` for the names that it has."""
+    given = dict(zip(names_read(own), inputs, strict=True))
     for name in given.keys() - {*own.input}:  # what only subgraphs read keeps its name
         if name != given[name]:
             form.copy(onnx.helper.make_node("Identity", [given[name]], [name]))
@@ -92,13 +89,21 @@ def copy_onnx(form: OnnxForm, node: Node) -> onnx.NodeProto:
     del own.input[:]
     own.input.extend(operands)
     form.copy(own)
-    return own
 
 
 def _write_itself(form: OnnxForm, node: Node) -> None:
-    """The whole node; its other outputs belong to nodes of their own, which write nothing more."""
-    outputs = list(filter(None, copy_onnx(form, node).output))
+    """The whole node; its other outputs belong to nodes of their own, which write nothing more.
+
+    A result with another name than in the model is written as the only one, or behind an Identity.
+    """
+    proto = node.attrs["proto"]
+    assert isinstance(proto, bytes)
+    own = onnx.NodeProto.FromString(proto)
+    outputs = list(filter(None, own.output))
     result = outputs[whole(node.attrs, "output")]
+    if result != node.output and len(outputs) == 1:
+        own.output[list(own.output).index(result)] = result = node.output
+    copy_onnx(form, own, node.inputs)
     if result != node.output:
         form.write(node, "Identity", [result])
 

@@ -1,6 +1,6 @@
 """Small float networks for the tests of the quantizer, and what they compute."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,9 +8,11 @@ import numpy.typing as npt
 import onnx
 from onnx.reference import ReferenceEvaluator
 
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.quantization.float_model import FloatModel, read_float_model, simplified
 from tests.compiler.graph.qdq_models import QdqModel
 
-__all__ = ["FloatNetwork", "evaluate", "signal_to_noise_db"]
+__all__ = ["FloatNetwork", "evaluate", "rewritten_model", "signal_to_noise_db", "simple_model"]
 
 Array = npt.NDArray[Any]
 
@@ -56,6 +58,22 @@ class FloatNetwork(QdqModel):
                 part = self.op("Slice", part, *map(self.constant, bounds))
             parts.append(part)
         return self.op("Concat", *parts, axis=1 if axes == (2, 3) else -1)
+
+
+def simple_model(model: onnx.ModelProto) -> FloatModel:
+    """The model as the rewrites see it."""
+    found = read_float_model(model)
+    return found.with_graph(simplified(found.graph))
+
+
+def rewritten_model(
+    model: onnx.ModelProto, *rewrites: Callable[[Graph], Graph]
+) -> onnx.ModelProto:
+    """The model after rewrites."""
+    found = simple_model(model)
+    for rewrite in rewrites:
+        found = found.with_graph(simplified(rewrite(found.graph)))
+    return found.to_onnx()
 
 
 def evaluate(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -5,7 +5,7 @@ import pytest
 
 from daedal.compiler.quantization.calibration.calibrate import calibrate
 from daedal.compiler.quantization.calibration.ranges import Method, Range
-from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.float_model import read_float_model
 from tests.compiler.graph.qdq_models import QdqModel
 
 OUTLIER = 64.0
@@ -20,7 +20,7 @@ def test_an_outlier_is_clipped_unless_all_values_are_asked_for(
     values = rng.uniform(-1, 1, (2, 1, 20_000)).astype(np.float32)
     values[1, 0, :2] = -1, OUTLIER
     samples = [{"x": value} for value in values]
-    network = Network(maker.model("y"))
-    found = calibrate(network, ("x", "y"), samples, method, whole=("y",))
+    model = read_float_model(maker.model("y"))
+    found = calibrate(model, ("x", "y"), samples, method, whole=("y",))
     assert found["y"] == Range(-OUTLIER, 1.0)
     assert (found["x"].high < OUTLIER) == (method != Method.MINMAX)

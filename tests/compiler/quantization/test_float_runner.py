@@ -6,8 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
+from daedal.compiler.graph.graph import Array
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
-from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.float_model import read_float_model
 from daedal.quantization import open_compiled
 from tests.compiler.graph.qdq_models import QdqModel
 
@@ -21,7 +22,7 @@ def test_sums_of_integer_products_run(open_model: OpenModel) -> None:
     weights = maker.constant(np.array([[127], [127]], dtype=np.uint8))
     maker.op("MatMulInteger", integers, weights, output="sums")
     maker.op("Cast", "sums", to=1, output="y")
-    run = make_runner(Network(maker.model("y")), ["x", "sums", "y"], open_model)
+    run = make_runner(read_float_model(maker.model("y")), ["x", "sums", "y"], open_model)
     found = run({"x": np.array([[255, 254]], dtype=np.float32)})
     assert list(found) == ["x", "sums", "y"]
     assert found["sums"].item() == found["y"].item() == (255 + 254) * 127
@@ -33,7 +34,7 @@ def test_an_old_batch_norm_is_that_of_inference(open_model: OpenModel) -> None:
     maker = QdqModel(opset=13)
     ones = [maker.constant(np.full(2, value, np.float32)) for value in (1, 0, 3, 1)]
     maker.op("BatchNormalization", maker.input("x", (1, 2)), *ones, output="y")
-    run = make_runner(Network(maker.model("y")), ["y"], open_model)
+    run = make_runner(read_float_model(maker.model("y")), ["y"], open_model)
     found = run({"x": np.array([[4, 5]], np.float32)})["y"]
     np.testing.assert_allclose(found, [[1, 2]], rtol=1e-4)
 
@@ -49,7 +50,7 @@ def test_an_opened_model_gives_every_tensor_once() -> None:
         opened.append([item.name for item in model.graph.output])
         return evaluate(model)
 
-    run = make_runner(Network(maker.model("y")), ["y", "x", "inner"], open_model)
+    run = make_runner(read_float_model(maker.model("y")), ["y", "x", "inner"], open_model)
     assert opened == [["y", "inner"]]
     found = run({"x": np.array([[-2, 3]], np.float32)})
     assert {name: value.tolist() for name, value in found.items()} == {

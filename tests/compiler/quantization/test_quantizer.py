@@ -19,7 +19,8 @@ from daedal.compiler.quantization.calibration.float_runner import (
     make_runner,
 )
 from daedal.compiler.quantization.calibration.samples import Samples
-from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.graph.graph import Array
+from daedal.compiler.quantization.float_model import FloatModel
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from tests.compiler.quantization.float_networks import (
@@ -240,14 +241,13 @@ def test_the_last_bits_of_the_activations_do_not_matter(
     samples = rng.normal(0, 1, (6, *SHAPE[1:])).astype(np.float32)
     expected = quantize_model(model, samples, method=method)
 
-    def nudging(network: Network, tensors: Sequence[str], open_model: OpenModel) -> FloatRunner:
-        runner = make_runner(network, tensors, open_model)
-        inputs = {item.name for item in network.inputs}
+    def nudging(model: FloatModel, tensors: Sequence[str], open_model: OpenModel) -> FloatRunner:
+        runner = make_runner(model, tensors, open_model)
 
         def run(feeds: Mapping[str, Array], /) -> dict[str, Array]:
             return {
                 name: value
-                if name in inputs
+                if name in model.graph.inputs
                 else value * rng.choice(np.float32([1 - 2**-23, 1, 1 + 2**-23]), value.shape)
                 for name, value in runner(feeds).items()
             }
