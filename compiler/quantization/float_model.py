@@ -49,7 +49,7 @@ class FloatModel:
         return replace(self, graph=graph)
 
     def to_onnx(self, observe: Sequence[str] = ()) -> onnx.ModelProto:
-        """The model in opset 21, or 23 if it has RMS norms, with the additional outputs `observe`."""
+        """The model with the additional outputs `observe`; opset 21, 23 if it has RMS norms."""
         has_rms = any(node.op == "rms_norm" for node in self.graph.nodes)
         opset = _RMS_OPSET if has_rms else HOST_OPSET
         outputs = [*self.outputs, *observe]
@@ -114,9 +114,9 @@ def _name_outputs(graph: Graph) -> Graph:
     for name in graph.outputs:
         node = producer_of(graph, name, ("reshape",))
         source = "" if node is None else node.inputs[0]
-        if source in graph.producers and graph.types[source] == graph.types[name]:
-            if source not in (*graph.outputs, *names):
-                names[source] = name
+        is_taken = source in (*graph.inputs, *graph.outputs, *graph.constants, *names)
+        if source and not is_taken and graph.types[source] == graph.types[name]:
+            names[source] = name
     if not names:
         return graph
     builder = GraphBuilder(graph.name, graph)

@@ -78,7 +78,7 @@ def _sources(graph: Graph) -> dict[str, str]:
 
 
 def _has_numbers_only(graph: Dataflow, node: Node, operands: list[str]) -> bool:
-    """Whether the operands of a node have the shape of its result, and its constants are numbers."""
+    """Whether operands have the shape of the result, and constants are numbers."""
     shape = graph.types[node.output].shape
     constants = [graph.constant(name) for name in node.inputs if graph.is_constant(name)]
     same = all(graph.types[name].shape == shape for name in operands)

@@ -240,11 +240,7 @@ class _Planner:
     def _masked_scores(self, name: str) -> MaskedScores | None:
         """The sum of scores and a mask that only a softmax reads."""
         node = self._graph.producers.get(name)
-        if (
-            node is None
-            or node.op != "add"
-            or not is_read_once(self._graph, name)
-        ):
+        if node is None or node.op != "add" or not is_read_once(self._graph, name):
             return None
         for scores, mask in both_orders(node):
             product = self._graph.producers.get(scores)

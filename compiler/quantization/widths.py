@@ -85,9 +85,7 @@ def _can_be_wide(
     return node.op != "softmax" and reads_wide(graph, node, functions)
 
 
-def _wants_wide(
-    user: Node, groups: Mapping[str, str], wide: Set[str], functions: Set[str]
-) -> bool:
+def _wants_wide(user: Node, groups: Mapping[str, str], wide: Set[str], functions: Set[str]) -> bool:
     if user.op in (*NORMS, "softmax"):
         return True
     is_sum = user.op in (*SUMS, "mul") and user.output not in functions

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from daedal.common.errors import ModelError
+from daedal.compiler.graph.graph import Array
 from daedal.compiler.quantization.calibration.float_runner import (
     FloatRunner,
     OpenModel,
@@ -13,7 +14,6 @@ from daedal.compiler.quantization.calibration.float_runner import (
     make_runner,
 )
 from daedal.compiler.quantization.calibration.ranges import Histogram, Method, Range, choose_range
-from daedal.compiler.graph.graph import Array
 from daedal.compiler.quantization.float_model import FloatModel
 
 __all__ = ["calibrate"]

@@ -16,7 +16,11 @@ import onnx
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.onnx_operators import channel_axis, moved_operands, product_operands
+from daedal.compiler.quantization.onnx_operators import (
+    channel_axis,
+    moved_operands,
+    product_operands,
+)
 from daedal.compiler.quantization.rewrites.clean import clean
 from daedal.compiler.quantization.rewrites.edges import Edges
 from daedal.compiler.quantization.rewrites.recognize_norms import RMS_OPSET

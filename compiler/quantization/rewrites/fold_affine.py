@@ -8,7 +8,7 @@ import numpy as np
 
 from daedal.common.errors import ModelError
 from daedal.compiler.graph.dataflow import Dataflow, is_read_once
-from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.batch_norm import gain_and_offset
 from daedal.compiler.graph.ops.registry import ints, number
@@ -169,11 +169,11 @@ def _behind(graph: Dataflow, result: _Result) -> _Result | None:
     for view in result.views:
         if axis is None:
             return None
-        axis = (
-            ints(view.attrs, "order").index(axis)
-            if view.op == "transpose"
-            else _same_axis(*(graph.types[x].shape for x in (view.inputs[0], view.output)), axis)
-        )
+        if view.op == "transpose":
+            axis = ints(view.attrs, "order").index(axis)
+        else:
+            before, after = (graph.types[name].shape for name in (view.inputs[0], view.output))
+            axis = _same_axis(before, after, axis)
     return None if axis is None else _Result(result.layer, result.views, axis)
 
 
@@ -218,7 +218,12 @@ def _add_depthwise(graph: Rewriter, node: Node, affine: _Affine) -> None:
         graph.fresh_constant(f"{base}.gain", gain.astype(np.float32).reshape(-1, 1, 1, 1)),
         graph.fresh_constant(f"{base}.offset", offset.astype(np.float32)),
     ]
-    attrs = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": channels}
+    attrs: dict[str, AttrValue] = {
+        "strides": (1, 1),
+        "pads": (0, 0, 0, 0),
+        "dilations": (1, 1),
+        "groups": channels,
+    }
     if len(shape) == MAP_RANK:
         operands = [affine.x, *constants]
         graph.add("conv2d", operands, attrs, output=node.output, name=node.name)

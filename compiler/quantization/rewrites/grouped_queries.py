@@ -7,8 +7,8 @@ import onnx
 from onnx import helper
 
 from daedal.compiler.frontend.attributes import attribute
-from daedal.compiler.quantization.onnx_attentions import Attention, find_attentions
 from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.onnx_attentions import Attention, find_attentions
 from daedal.compiler.quantization.rewrites.edges import Edges
 
 __all__ = ["group_queries"]

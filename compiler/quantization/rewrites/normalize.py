@@ -63,9 +63,7 @@ def _spread(graph: Rewriter, node: Node) -> None:
                 return
 
 
-def _line(
-    graph: Rewriter, x: str, slope: float, offset: float, output: str, name: str = ""
-) -> str:
+def _line(graph: Rewriter, x: str, slope: float, offset: float, output: str, name: str = "") -> str:
     """``clip(slope * x + offset)`` between 0 and 1, with a number for each channel of a map."""
     shape = graph.types[x].shape
     channels = (shape[1], *(1,) * (len(shape) - 2)) if len(shape) > 2 else (1,)

@@ -63,7 +63,9 @@ def add_onnx(
 ) -> str:
     """Add a float32 node of an operator that the graph does not have, and that all opsets write
     alike; return its output."""
-    proto = onnx.helper.make_node(op_type, list(inputs), [output], name=name or output, **attributes)
+    proto = onnx.helper.make_node(
+        op_type, list(inputs), [output], name=name or output, **attributes
+    )
     attrs = {
         "dtype": "float32",
         "op_type": op_type,

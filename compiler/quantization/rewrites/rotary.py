@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from daedal.compiler.quantization.onnx_given import given_tensors
 from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.quantization.onnx_given import given_tensors
 from daedal.compiler.quantization.rewrites.caches import ROWS
 from daedal.compiler.quantization.rewrites.edges import Edges
 from daedal.compiler.quantization.rewrites.halves import turn, turned_heads

@@ -66,9 +66,7 @@ def simple_model(model: onnx.ModelProto) -> FloatModel:
     return found.with_graph(simplified(found.graph))
 
 
-def rewritten_model(
-    model: onnx.ModelProto, *rewrites: Callable[[Graph], Graph]
-) -> onnx.ModelProto:
+def rewritten_model(model: onnx.ModelProto, *rewrites: Callable[[Graph], Graph]) -> onnx.ModelProto:
     """The model after rewrites."""
     found = simple_model(model)
     for rewrite in rewrites:

@@ -10,6 +10,7 @@ import pytest
 import daedal
 from daedal.common.errors import ModelError
 from daedal.compiler.graph import run_all
+from daedal.compiler.graph.graph import Array
 from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.quantization import Method, quantize_model
 from daedal.compiler.quantization.calibration import calibrate
@@ -19,7 +20,6 @@ from daedal.compiler.quantization.calibration.float_runner import (
     make_runner,
 )
 from daedal.compiler.quantization.calibration.samples import Samples
-from daedal.compiler.graph.graph import Array
 from daedal.compiler.quantization.float_model import FloatModel
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime

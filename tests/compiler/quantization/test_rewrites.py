@@ -12,7 +12,12 @@ from daedal.compiler.quantization.rewrites.fold_affine import fold_affine
 from daedal.compiler.quantization.rewrites.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.rewrites.joined_slices import turn_joined_slices
 from daedal.compiler.quantization.rewrites.normalize import flatten_rows, normalize
-from tests.compiler.quantization.float_networks import FloatNetwork, evaluate, rewritten_model, simple_model
+from tests.compiler.quantization.float_networks import (
+    FloatNetwork,
+    evaluate,
+    rewritten_model,
+    simple_model,
+)
 
 SHAPE = (1, 4, 6, 5)
 
@@ -126,7 +131,12 @@ def test_hard_gates_are_one_layer_and_a_product(rng: np.random.Generator) -> Non
     x = net.conv(net.input("x", SHAPE), 4, 4)
     net.op("HardSwish", x, output="y")
 
-    assert ops(rewritten(net, lambda graph: fold_affine(normalize(graph)), "y")) == ["Conv", "Conv", "Clip", "Mul"]
+    assert ops(rewritten(net, lambda graph: fold_affine(normalize(graph)), "y")) == [
+        "Conv",
+        "Conv",
+        "Clip",
+        "Mul",
+    ]
 
 
 def layer(net: FloatNetwork, kind: str) -> str:
