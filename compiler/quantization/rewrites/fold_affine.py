@@ -25,6 +25,9 @@ _VIEWS = ("reshape", "transpose")
 
 _NORM = "batch_norm"
 
+_PIXEL: dict[str, AttrValue] = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
+"""A convolution whose window is one pixel."""
+
 
 @dataclass(frozen=True)
 class _Affine:
@@ -218,12 +221,7 @@ def _add_depthwise(graph: Rewriter, node: Node, affine: _Affine) -> None:
         graph.fresh_constant(f"{base}.gain", gain.astype(np.float32).reshape(-1, 1, 1, 1)),
         graph.fresh_constant(f"{base}.offset", offset.astype(np.float32)),
     ]
-    attrs: dict[str, AttrValue] = {
-        "strides": (1, 1),
-        "pads": (0, 0, 0, 0),
-        "dilations": (1, 1),
-        "groups": channels,
-    }
+    attrs = _PIXEL | {"groups": channels}
     if len(shape) == MAP_RANK:
         operands = [affine.x, *constants]
         graph.add("conv2d", operands, attrs, output=node.output, name=node.name)
