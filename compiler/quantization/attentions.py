@@ -1,18 +1,20 @@
-"""Finds attention in a network: a softmax between two products, which stays in real numbers.
+"""Finds attention in a graph: a softmax between two products, which stays in real numbers.
 
 The compiler computes such attention as two layers, whose scores and weights no tensor of the model
 describes (`compiler.integer.attention`). So only queries, keys, values, the result, and a mask that
 is computed, are quantized.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from daedal.compiler.graph.dataflow import Dataflow, sole_producer
-from daedal.compiler.graph.graph import Node
+from daedal.compiler.graph.dataflow import Dataflow, producer_of, sole_producer
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.rewrite import Rewriter
 from daedal.compiler.quantization.operators import norm_operand, product_operands
-from daedal.compiler.quantization.rewrites.patterns import both_orders, number_of
+from daedal.compiler.quantization.rewrites.patterns import factor_of
 
-__all__ = ["Attention", "find_attentions"]
+__all__ = ["Attention", "attention_of", "copy_attention", "find_attentions"]
 
 
 @dataclass(frozen=True)
@@ -39,54 +41,83 @@ class Attention:
     inner: tuple[str, ...]
 
 
-def find_attentions(graph: Dataflow) -> tuple[Attention, ...]:
+def find_attentions(graph: Graph) -> tuple[Attention, ...]:
     """Every attention whose inner tensors nothing else reads, in the graph's order."""
-    found = (_attention(graph, node) for node in graph.producers.values() if node.op == "matmul")
+    found = (attention_of(graph, node) for node in graph.nodes)
     return tuple(item for item in found if item is not None)
 
 
-def _attention(graph: Dataflow, node: Node) -> Attention | None:
-    if not product_operands(graph, node):
-        return None
-    inner = [node.output]
+def attention_of(graph: Dataflow, node: Node) -> Attention | None:
+    """The attention whose second product is `node`, or None::
 
-    def step(name: str, op: str) -> Node | None:
-        """The node of that kind behind an inner tensor that only one node reads."""
-        behind = sole_producer(graph, name, (op,))
-        if behind is not None:
-            inner.append(name)
-        return behind
-
-    softmax = step(node.inputs[0], "softmax")
-    if softmax is None or norm_operand(graph, softmax) is None:
+    s = mul(matmul(queries, keys), factor)      # or without a factor
+    w = softmax(add(s, mask))                   # or without a mask
+    result = matmul(w, values)
+    """
+    if len(product_operands(graph, node)) != 2 or node.inputs[0] == node.inputs[1]:
         return None
-    name, mask = softmax.inputs[0], None
-    added = step(name, "add")
+    weights, values = node.inputs
+    inner = [node.output, weights]
+    softmax = sole_producer(graph, weights, ("softmax",))
+    name = None if softmax is None else norm_operand(graph, softmax)
+    if name is None:
+        return None
+    inner.append(name)
+    mask, factor = None, 1.0
+    added = sole_producer(graph, name, ("add",))
     if added is not None:
-        kinds = [_is_product(graph, operand) for operand in added.inputs]
-        if sum(kinds) != 1:
+        products = [operand for operand in added.inputs if _is_product(graph, operand)]
+        if len(products) != 1:
             return None
-        name, mask = added.inputs[kinds.index(True)], added.inputs[kinds.index(False)]
-    scores, factor = name, 1.0
-    scaled = step(name, "mul")
+        (name,) = products
+        (mask,) = (operand for operand in added.inputs if operand != name)
+        inner.append(name)
+    scores = name
+    scaled = sole_producer(graph, name, ("mul",))
     if scaled is not None:
-        found = [(x, number_of(graph, c)) for x, c in both_orders(scaled)]
-        known = [(x, value) for x, value in found if value is not None]
-        if not known or not known[0][1] > 0:
+        found = factor_of(graph, scaled)
+        if found is None or not found[1] > 0:
             return None
-        name, factor = known[0]
-    product = step(name, "matmul")
-    if product is None or not product_operands(graph, product):
+        name, factor = found
+        inner.append(name)
+    product = sole_producer(graph, name, ("matmul",))
+    if product is None or len(product_operands(graph, product)) != 2:
         return None
     queries, keys = product.inputs
-    return Attention(
-        queries, keys, node.inputs[1], scores, mask, factor, node.output, tuple(reversed(inner))
-    )
+    inner.reverse()
+    return Attention(queries, keys, values, scores, mask, factor, node.output, tuple(inner))
+
+
+def copy_attention(
+    graph: Rewriter, attention: Attention, operands: Mapping[str, str], role: str, output: str = ""
+) -> str:
+    """Add the nodes of an attention again; return the result.
+
+    Parameters
+    ----------
+    operands : other ones, by field of `Attention`: ``queries``, ``keys``, ``values``, ``mask``.
+    role : of new tensors, which are called ``NAME.role``.
+    output : name of the result, if it is not new.
+    """
+    product, *inner = (graph.producers[name] for name in attention.inner)
+    pair = [operands.get(field, getattr(attention, field)) for field in ("queries", "keys")]
+    name = graph.add_fresh("matmul", pair, base=f"{product.output}.{role}", name=product.name)
+    mask = operands.get("mask", attention.mask)
+    for node, before in zip(inner, attention.inner, strict=False):
+        renamed = {before: name, attention.mask: mask}
+        attrs = {"axes": (graph.types[name].rank - 1,)} if node.op == "softmax" else {}
+        pair = [renamed.get(operand) or operand for operand in node.inputs]
+        if node.op == "matmul":
+            pair = [name, operands.get("values", attention.values)]
+        own = output if node.output == attention.result else ""
+        own = own or graph.fresh_name(f"{node.output}.{role}")
+        name = graph.add(node.op, pair, attrs, output=own, name=node.name)
+    return name
 
 
 def _is_product(graph: Dataflow, name: str) -> bool:
     """Whether `name` is a product of matrices, or one times something."""
-    node = graph.producers.get(name)
+    node = producer_of(graph, name, ("matmul", "mul"))
     if node is not None and node.op == "mul":
         return any(_is_product(graph, operand) for operand in node.inputs)
-    return node is not None and node.op == "matmul"
+    return node is not None

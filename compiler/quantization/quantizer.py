@@ -21,10 +21,10 @@ from daedal.compiler.quantization.calibration.ranges import Method, Range
 from daedal.compiler.quantization.calibration.samples import Samples, split_samples
 from daedal.compiler.quantization.dead_tensors import fit_dead_tensors
 from daedal.compiler.quantization.float_model import read_float_model, simplified
+from daedal.compiler.quantization.given import spread_given
 from daedal.compiler.quantization.insert import insert_qdq
 from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
 from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
-from daedal.compiler.quantization.onnx_given import spread_given
 from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.balance import balance_norms
@@ -58,13 +58,13 @@ _REWRITES: tuple[Rewrite, ...] = (
 
 _OF_TRANSFORMERS: tuple[Rewrite, ...] = (
     on_network(normalize_tokens),
-    on_network(widen_rotations),
-    on_network(multiply_rotations),
+    widen_rotations,
+    multiply_rotations,
     on_network(join_masks),
-    on_network(normalize_attention),
-    on_network(group_queries),
-    on_network(align_caches),
-    on_network(spread_given),
+    normalize_attention,
+    group_queries,
+    align_caches,
+    spread_given,
     on_network(centre_streams),
 )
 

@@ -4,38 +4,67 @@ A rotation is ``heads * cosines + turned * sines``, where the turned heads are t
 negated, and the first. Some models rotate only the first channels of each head.
 """
 
+from itertools import product
+from typing import NamedTuple
+
 import numpy as np
-import onnx
-from onnx import helper
 
-from daedal.compiler.frontend.attributes import attribute
-from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.rewrites.edges import Edges
+from daedal.compiler.graph.dataflow import Dataflow
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.registry import whole
+from daedal.compiler.graph.rewrite import Rewriter, walk
+from daedal.compiler.quantization.rewrites.patterns import (
+    add_onnx,
+    add_slice,
+    both_orders,
+    producer,
+    slice_along,
+)
 
-__all__ = ["turn", "turned_heads", "widen_rotations"]
+__all__ = ["Rotation", "rotation_of", "turn", "turned_heads", "widen_rotations"]
 
 _AXIS, _RANK = 3, 4
 """The axis of the channels of heads (batch, heads, tokens, width)."""
 
 
-def turned_heads(edges: Edges, name: str) -> tuple[str, int] | None:
-    """The heads of which `name` is ``Concat(Neg(Slice(second half)), Slice(first half))``, and how
-    many channels have halves: the Concat may have the other ones as its third part. Or None."""
-    node = edges.producer(name, "Concat")
-    if node is None or len(node.input) not in (2, 3) or not _is_last(edges, name, node):
+class Rotation(NamedTuple):
+    """A rotation of `rotated` channels of `heads` by these factors: names of tensors."""
+
+    heads: str
+    rotated: int
+    cosines: str
+    sines: str
+
+
+def rotation_of(graph: Dataflow, node: Node) -> Rotation | None:
+    """The rotation that the `add` of two `mul` computes, or None."""
+    for names in both_orders(node):
+        plain, turned = (producer(graph, name, "mul") for name in names)
+        if plain is None or turned is None:
+            return None
+        for (heads, cosines), (halves, sines) in product(both_orders(plain), both_orders(turned)):
+            found = turned_heads(graph, halves)
+            if found is not None and found[0] == heads:
+                return Rotation(heads, found[1], cosines, sines)
+    return None
+
+
+def turned_heads(graph: Dataflow, name: str) -> tuple[str, int] | None:
+    """The heads of which `name` is ``concat(-slice(second half), slice(first half))``, and how many
+    channels have halves: the concat may have the other ones as its third part. Or None."""
+    node = producer(graph, name, "concat")
+    if node is None or graph.types[name].rank != _RANK or whole(node.attrs, "axis") != _AXIS:
         return None
-    negated = edges.producer(node.input[0], "Neg")
-    parts = ["" if negated is None else negated.input[0], *node.input[1:]]
-    slices = [edges.producer(part, "Slice") for part in parts]
-    bounds = [None if item is None else edges.slice_of(item) for item in slices]
-    sources = {item.input[0] for item in slices if item is not None}
-    if bounds[0] is None or len(sources) != 1:
+    negated = producer(graph, node.inputs[0], "Neg")
+    parts = () if negated is None else (negated.inputs[0], *node.inputs[1:])
+    slices = [item for part in parts if (item := producer(graph, part, "slice")) is not None]
+    bounds = [slice_along(graph, item) for item in slices]
+    heads, width = {item.inputs[0] for item in slices}, graph.types[name].shape[_AXIS]
+    if len(slices) != len(node.inputs) or len(heads) != 1 or bounds[0] is None:
         return None
     _, half, end = bounds[0]
-    width = edges.shapes[name][_AXIS]
-    wanted = [(_AXIS, half, end), (_AXIS, 0, half), (_AXIS, end, width)][: len(parts)]
-    is_turned = bounds == wanted and end == 2 * half and (end == width) == (len(parts) == 2)
-    return (str(sources.pop()), end) if is_turned else None
+    wanted = [(_AXIS, half, end), (_AXIS, 0, half), *([(_AXIS, end, width)] if end < width else [])]
+    return (heads.pop(), end) if bounds == wanted and end == 2 * half else None
 
 
 def turn(values: Array, width: int, rotated: int) -> Array:
@@ -45,94 +74,60 @@ def turn(values: Array, width: int, rotated: int) -> Array:
     return np.concatenate([-second, first, rest], axis=-1).reshape(values.shape)
 
 
-def widen_rotations(network: Network) -> None:
+def widen_rotations(graph: Graph) -> Graph:
     """Rotate whole heads where a model rotates some channels of each, as blocks of channels want.
 
-    Before -> after, for 8 of 32 channels; t has halves exchanged::
+    Before, for 8 of 32 channels; t(a) is a with halves exchanged::
 
-        Concat(Add(Mul(Slice(q), cos), Mul(t(Slice(q)), sin)), Slice(q))
-        Add(Mul(q, concat(cos, 1)), Mul(Concat(t(Slice(q)), Slice(q)), concat(sin, 0)))
+        a = slice(q) ... ends=1,2,50,8                  # q: float32[1,2,50,32]
+        b = slice(q) begins=0,0,0,8 ...
+        y = concat(add(mul(a, cos), mul(t(a), sin)), b) axis=3
+
+    After; the tables are filled up with 1 and 0::
+
+        y = add(mul(q, y.cosines), mul(concat(t(a), b), y.sines))
     """
-    edges = Edges.of(network)
-    network.rewrite(lambda node: _widened(edges, node))
-    network.drop_unread()
+    return walk(graph, {"concat": _widen})
 
 
-def _widened(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-    """The rotation of whole heads that `node` is, or None."""
-    if node.op_type != "Concat" or len(node.input) != 2:
-        return None
-    total, rest = edges.producer(node.input[0], "Add"), edges.producer(node.input[1], "Slice")
-    part = None if rest is None else edges.slice_of(rest)
-    if total is None or rest is None or part is None or not _is_last(edges, node.output[0], node):
-        return None
-    heads, width = rest.input[0], edges.shapes[node.output[0]][_AXIS]
-    factors: dict[str, Array] = {}
-    turned = None
-    for product in (edges.producer(name, "Mul") for name in total.input):
-        for x, number in () if product is None else (product.input, reversed(product.input)):
-            value = edges.network.constants.get(number)
-            source = turned_heads(edges, x)
-            if value is None:
-                continue
-            if _first_channels(edges, x) == (heads, part[1]):
-                factors["cosines"] = value
-            elif source is not None and _first_channels(edges, source[0]) == (heads, part[1]):
-                factors["sines"], turned = value, edges.producer(x, "Concat")
-    if turned is None or len(factors) < 2 or part != (_AXIS, part[1], width):
-        return None
-    output, network = node.output[0], edges.network
-    whole, *names = (network.fresh(f"{output}_{role}") for role in ("turned", "plain", "other"))
-    values = []
-    for role, filler in (("cosines", 1), ("sines", 0)):
-        value = np.broadcast_to(factors[role], (*factors[role].shape[:-1], part[1]))
-        margin = [*((0, 0) for _ in value.shape[1:]), (0, width - part[1])]
-        filled = np.pad(value, margin, constant_values=filler)
-        values.append(network.add_constant(f"{output}_{role}", filled))
-    parts = _slices_of(edges, heads, part[1] // 2, part[1], output)
-    negated = network.fresh(f"{output}_negated")
-    return [
-        *parts,
-        helper.make_node("Neg", [parts[0].output[0]], [negated], name=negated),
-        helper.make_node(
-            "Concat",
-            [negated, parts[1].output[0], rest.output[0]],
-            [whole],
-            name=whole,
-            axis=_AXIS,
-        ),
-        helper.make_node("Mul", [heads, values[0]], [names[0]], name=names[0]),
-        helper.make_node("Mul", [whole, values[1]], [names[1]], name=names[1]),
-        helper.make_node("Add", names, [output], name=node.name),
-    ]
+def _widen(graph: Rewriter, node: Node) -> None:
+    total, rest = producer(graph, node.inputs[0], "add"), producer(graph, node.inputs[-1], "slice")
+    if len(node.inputs) != 2 or total is None or rest is None:
+        return
+    rotation, width = rotation_of(graph, total), graph.types[node.output].shape[-1]
+    part = None if rotation is None else producer(graph, rotation.heads, "slice")
+    if rotation is None or part is None or part.inputs[0] != rest.inputs[0]:
+        return
+    end = rotation.rotated
+    if slice_along(graph, part) != (_AXIS, 0, end) or slice_along(graph, rest) != (
+        _AXIS,
+        end,
+        width,
+    ):
+        return
+    if not graph.is_constant(rotation.cosines) or not graph.is_constant(rotation.sines):
+        return
+    output, (heads,) = node.output, part.inputs
+    second = add_slice(graph, heads, _AXIS, end // 2, end, f"{output}.second")
+    first = add_slice(graph, heads, _AXIS, 0, end // 2, f"{output}.first")
+    name = graph.fresh_name(f"{output}.negated")
+    negated = add_onnx(graph, "Neg", [second], graph.types[second].shape, output=name)
+    turned = graph.add_fresh(
+        "concat", [negated, first, rest.output], {"axis": _AXIS}, base=f"{output}.turned"
+    )
+    products = []
+    for role, x, table, filler in (
+        ("cosines", heads, rotation.cosines, 1),
+        ("sines", turned, rotation.sines, 0),
+    ):
+        factors = _filled(graph.constant(table), end, width, filler)
+        name = graph.fresh_constant(f"{output}.{role}", factors)
+        products.append(graph.add_fresh("mul", [x, name], base=f"{name}.product"))
+    graph.add("add", products, output=output, name=node.name)
 
 
-def _slices_of(
-    edges: Edges, heads: str, half: int, end: int, output: str
-) -> tuple[onnx.NodeProto, onnx.NodeProto]:
-    """The second and the first half of the channels up to `end`."""
-
-    def part(role: str, begin: int, end: int) -> onnx.NodeProto:
-        name = edges.network.fresh(f"{output}_{role}")
-        bounds = [
-            edges.network.add_constant(f"{name}_{place}", np.array([value], dtype=np.int64))
-            for place, value in (("begin", begin), ("end", end), ("axis", _AXIS))
-        ]
-        return helper.make_node("Slice", [heads, *bounds], [name], name=name)
-
-    return part("second", half, end), part("first", 0, half)
-
-
-def _first_channels(edges: Edges, name: str) -> tuple[str, int] | None:
-    """The heads of which `name` has the first channels, and how many."""
-    node = edges.producer(name, "Slice")
-    part = None if node is None else edges.slice_of(node)
-    if node is None or part is None or part[:2] != (_AXIS, 0):
-        return None
-    return node.input[0], part[2]
-
-
-def _is_last(edges: Edges, name: str, node: onnx.NodeProto) -> bool:
-    """Whether a Concat of four axes is along the last one."""
-    rank = len(edges.shapes.get(name, ()))
-    return rank == _RANK and attribute(node, "axis", 0) in (-1, _AXIS)
+def _filled(table: Array, rotated: int, width: int, filler: int) -> Array:
+    """A table of rotations (..., rotated) or (..., 1) for heads of `width`."""
+    columns = np.broadcast_to(table, (*table.shape[:-1], rotated))
+    margin = [*((0, 0) for _ in table.shape[1:]), (0, width - rotated)]
+    return np.pad(columns, margin, constant_values=filler)

@@ -12,7 +12,16 @@ from daedal.compiler.graph.graph import Array, Node
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.quantization.operators import kind_of
 
-__all__ = ["add_onnx", "both_orders", "constant_of", "number_of", "producer", "slice_along"]
+__all__ = [
+    "add_onnx",
+    "add_slice",
+    "both_orders",
+    "constant_of",
+    "factor_of",
+    "number_of",
+    "producer",
+    "slice_along",
+]
 
 
 def producer(graph: Dataflow, name: str, *kinds: str) -> Node | None:
@@ -32,6 +41,15 @@ def number_of(graph: Dataflow, name: str) -> float | None:
     return None if value is None or value.size != 1 else float(value.reshape(()))
 
 
+def factor_of(graph: Dataflow, node: Node) -> tuple[str, float] | None:
+    """The operand that a `mul` multiplies by a number, and the number; None without one."""
+    for x, factor in both_orders(node):
+        number = number_of(graph, factor)
+        if number is not None:
+            return x, number
+    return None
+
+
 def both_orders(node: Node) -> Iterator[tuple[str, str]]:
     """The two operands of a node in either order."""
     first, second = node.inputs
@@ -49,6 +67,16 @@ def slice_along(graph: Dataflow, node: Node | None) -> tuple[int, int, int] | No
     if len(axes) != 1 or set(steps) != {1}:
         return None
     return axes[0], begins[axes[0]], ends[axes[0]]
+
+
+def add_slice(graph: GraphEditor, x: str, axis: int, begin: int, end: int, base: str) -> str:
+    """Add a slice of one axis under a new name made from `base`; return its output."""
+    shape = graph.types[x].shape
+    begins, ends = [0] * len(shape), list(shape)
+    begins[axis], ends[axis] = begin, end
+    steps = (1,) * len(shape)
+    attrs = {"begins": tuple(begins), "ends": tuple(ends), "steps": steps}
+    return graph.add_fresh("slice", [x], attrs, base=base)
 
 
 def add_onnx(

@@ -1,108 +1,82 @@
 """Rotary embedding of a single token as a product with a matrix that the host gives."""
 
 import math
-from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper
 
-from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.onnx_given import given_tensors
+from daedal.compiler.graph.dataflow import Dataflow
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.rewrite import Rewriter, walk
+from daedal.compiler.quantization.given import given_tensors
 from daedal.compiler.quantization.rewrites.caches import ROWS
-from daedal.compiler.quantization.rewrites.edges import Edges
-from daedal.compiler.quantization.rewrites.halves import turn, turned_heads
+from daedal.compiler.quantization.rewrites.halves import Rotation, rotation_of, turn
 
 __all__ = ["multiply_rotations"]
 
 
-def multiply_rotations(network: Network) -> None:
+def multiply_rotations(graph: Graph) -> Graph:
     """Rotate heads of a single token by one product.
 
     Of a token, loading weights takes longest, and a second projection for the turned halves
     (`normalize_attention`) has as many as the first. The matrix is the same for all heads and
     layers; as many heads as fill a block are a row of the product.
 
-    Before -> after, for 8 heads of 8 channels::
+    Before, for 8 heads of 8 channels; t(q) is q with halves exchanged::
 
-        Add(Mul(q, cos), Mul(Concat(Neg(Slice(q)), Slice(q)), sin))     # [1,8,1,8]
-        Reshape(MatMul(Reshape(q), Reshape(Add(Mul(1, cos), Mul(t, sin)))))     # [4,16] by [16,16]
+        y = add(mul(q, cos), mul(t(q), sin))        # float32[1,8,1,8]
+
+    After; 1 is the identity::
+
+        m = reshape(add(mul(1, concat(cos, cos)), mul(t(1), concat(sin, sin)))) shape=16,16
+        y = reshape(matmul(reshape(q), m)) shape=1,8,1,8        # [4,16] by [16,16]
     """
-    edges = Edges.of(network)
-    given = given_tensors(network)
+    given = given_tensors(graph)
     matrices: dict[tuple[str, str, int], str] = {}
 
-    def rule(node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-        found = _rotation(edges, node, given)
-        return None if found is None else _product(edges, node, *found, matrices)
+    def rule(graph: Rewriter, node: Node) -> None:
+        rotation = rotation_of(graph, node)
+        if rotation is not None and _is_of_token(graph, rotation, given):
+            _multiply(graph, node, rotation, matrices)
 
-    network.rewrite(rule)
-    network.drop_unread()
-
-
-def _rotation(
-    edges: Edges, node: onnx.NodeProto, given: frozenset[str]
-) -> tuple[str, str, str] | None:
-    """Heads, and the names of cosines and sines, if the sum `node` rotates the heads of a token."""
-    if node.op_type != "Add":
-        return None
-    for first, second in (tuple(node.input), tuple(reversed(node.input))):
-        plain, turned = edges.producer(first, "Mul"), edges.producer(second, "Mul")
-        if plain is None or turned is None:
-            return None
-        for heads, cosines in (tuple(plain.input), tuple(reversed(plain.input))):
-            for halves, sines in (tuple(turned.input), tuple(reversed(turned.input))):
-                shape = edges.shapes.get(heads, ())
-                whole = bool(shape) and turned_heads(edges, halves) == (heads, shape[-1])
-                if not whole or not {cosines, sines} <= given:
-                    continue
-                rows = [edges.shapes.get(name, ()) for name in (cosines, sines)]
-                single = len(shape) == 4 and shape[0] == shape[2] == 1
-                if single and all(row == (1, 1, 1, shape[-1]) for row in rows):
-                    return heads, cosines, sines
-    return None
+    return walk(graph, {"add": rule})
 
 
-def _product(
-    edges: Edges,
-    node: onnx.NodeProto,
-    heads: str,
-    cosines: str,
-    sines: str,
-    matrices: dict[tuple[str, str, int], str],
-) -> list[onnx.NodeProto]:
-    network = edges.network
-    shape = edges.shapes[heads]
-    width = shape[-1]
-    fits = ROWS % width == 0 and shape[1] % (ROWS // width) == 0
-    together = ROWS // width if fits else 1
-    size = together * width
-    nodes: list[onnx.NodeProto] = []
+def _is_of_token(graph: Dataflow, rotation: Rotation, given: frozenset[str]) -> bool:
+    """Whether whole heads of a single token are rotated, by rows that the host gives."""
+    batch, _, tokens, width = graph.types[rotation.heads].shape
+    rows = {rotation.cosines, rotation.sines}
+    shapes = {graph.types[name].shape for name in rows}
+    return (
+        rows <= given
+        and (batch, tokens, rotation.rotated) == (1, 1, width)
+        and shapes == {(1, 1, 1, width)}
+    )
 
-    def add(op_type: str, inputs: list[str], role: str, **attributes: Any) -> str:
-        output = network.fresh(f"{node.output[0]}_{role}")
-        nodes.append(helper.make_node(op_type, inputs, [output], name=output, **attributes))
-        return output
 
-    def constant(role: str, value: Array) -> str:
-        return network.add_constant(f"{node.output[0]}_{role}", value)
-
-    key = (cosines, sines, together)
+def _multiply(
+    graph: Rewriter, node: Node, rotation: Rotation, matrices: dict[tuple[str, str, int], str]
+) -> None:
+    shape = graph.types[rotation.heads].shape
+    _, heads, _, width = shape
+    together = ROWS // width if ROWS % width == 0 and heads % (ROWS // width) == 0 else 1
+    key = (rotation.cosines, rotation.sines, together)
     if key not in matrices:
-        eye = np.eye(size, dtype=np.float32)
-        parts = [
-            add("Mul", [
-                constant(role, values),
-                add("Concat", [name] * together, f"{role}_row", axis=3) if together > 1 else name,
-            ], f"{role}_part")
-            for role, values, name in (
-                ("ones", eye, cosines), ("turn", turn(eye, width, width), sines)
-            )
-        ]  # fmt: skip
-        square = constant("square", np.array([size, size], dtype=np.int64))
-        matrices[key] = add("Reshape", [add("Add", parts, "sum"), square], "matrix")
-    rows = constant("rows", np.array([math.prod(shape) // size, size], dtype=np.int64))
-    product = add("MatMul", [add("Reshape", [heads, rows], "groups"), matrices[key]], "product")
-    full = constant("shape", np.array(shape, dtype=np.int64))
-    nodes.append(helper.make_node("Reshape", [product, full], [node.output[0]], name=node.name))
-    return nodes
+        matrices[key] = _matrix(graph, node.output, width, *key)
+    rows = {"shape": (math.prod(shape) // (together * width), together * width)}
+    groups = graph.add_fresh("reshape", [rotation.heads], rows, base=f"{node.output}.groups")
+    product = graph.add_fresh("matmul", [groups, matrices[key]], base=f"{node.output}.product")
+    graph.add("reshape", [product], {"shape": shape}, output=node.output, name=node.name)
+
+
+def _matrix(
+    graph: Rewriter, output: str, width: int, cosines: str, sines: str, together: int
+) -> str:
+    """The matrix by which a row of heads is multiplied."""
+    eye = np.eye(together * width, dtype=np.float32)
+    parts = []
+    for role, values, row in (("ones", eye, cosines), ("turn", turn(eye, width, width), sines)):
+        name = graph.fresh_constant(f"{output}.{role}", values)
+        rows = graph.add_fresh("concat", [row] * together, {"axis": 3}, base=f"{name}.row")
+        parts.append(graph.add_fresh("mul", [name, rows], base=f"{name}.part"))
+    total = graph.add_fresh("add", parts, base=f"{output}.sum")
+    return graph.add_fresh("reshape", [total], {"shape": eye.shape}, base=f"{output}.matrix")
