@@ -1,24 +1,24 @@
 """Rewrites of decoders: exact in float, and quantized so that caches and new rows share a scale."""
 
-from collections.abc import Callable
-
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
 
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.graph.parser import parse_graph
 from daedal.compiler.graph.passes.lowering import attention_rule
 from daedal.compiler.quantization import masks
 from daedal.compiler.quantization.attentions import Attention
 from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.given import given_tensors, spread_given
 from daedal.compiler.quantization.masks import bound_attention_masks
-from daedal.compiler.quantization.network import Network
 from daedal.compiler.quantization.plan import Plan
+from daedal.compiler.quantization.rewrites.caches import MASKED as HIDDEN
 from daedal.compiler.quantization.rewrites.caches import ROWS, align_caches
 from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
 from daedal.onnxruntime_session import open_session
-from tests.compiler.quantization.float_networks import FloatNetwork, evaluate
+from tests.compiler.quantization.float_networks import rewritten_model, simple_model
+from tests.compiler.quantization.graph_rewrites import kinds, rewritten
 from tests.support.decoders import SmallDecoder, feed_caches
 
 DECODER = SmallDecoder()
@@ -29,18 +29,8 @@ REWRITES = {
 }
 
 
-def of_type(model: onnx.ModelProto, op_type: str) -> list[onnx.NodeProto]:
-    return [node for node in model.graph.node if node.op_type == op_type]
-
-
-def rewritten(
-    decoder: SmallDecoder, *rewrites: Callable[[Network], None]
-) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    model = decoder.float_model()
-    network = Network(model)
-    for rewrite in rewrites:
-        rewrite(network)
-    return model, network.to_model()
+def graph_of(decoder: SmallDecoder) -> Graph:
+    return simple_model(decoder.float_model()).graph
 
 
 @pytest.mark.parametrize("rewrite", [*REWRITES.values(), *[tuple(REWRITES.values())]])
@@ -49,8 +39,9 @@ def test_a_rewrite_keeps_what_a_decoder_computes(rewrite, decoder, rng) -> None:
     rewrites = rewrite if isinstance(rewrite, tuple) else (rewrite,)
     outputs = []
     tokens = rng.integers(0, decoder.vocabulary, decoder.rows).tolist()
-    for model in rewritten(decoder, *rewrites):
-        run, names = open_session(model), [item.name for item in model.graph.output]
+    model = decoder.float_model()
+    for each in (model, rewritten_model(model, *rewrites)):
+        run, names = open_session(each), [item.name for item in each.graph.output]
         steps = feed_caches(
             decoder, lambda feeds, r=run, n=names: dict(zip(n, r(feeds), strict=True)), tokens
         )
@@ -60,46 +51,41 @@ def test_a_rewrite_keeps_what_a_decoder_computes(rewrite, decoder, rng) -> None:
             np.testing.assert_allclose(after[name], value, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
-def test_caches_and_new_rows_fill_blocks() -> None:
-    _, model = rewritten(DECODER, align_caches)
-    shapes = {
-        item.name: tuple(dim.dim_value for dim in item.type.tensor_type.shape.dim)
-        for item in onnx.shape_inference.infer_shapes(model).graph.value_info
-    }
-    joined = [node for node in of_type(model, "Concat") if "cache" in node.input[0]]
+def test_caches_and_new_rows_fill_blocks(rng) -> None:
+    graph = rewritten(graph_of(DECODER), rng, align_caches)
+    joined = [node for node in graph.nodes if node.op == "concat" and "cache" in node.inputs[0]]
     assert len(joined) == 2 * DECODER.layers
     for node in joined:
-        assert shapes[node.output[0]][2] == 2 * ROWS
-    masks = [node for node in of_type(model, "Concat") if len(node.input) == 4]
+        assert graph.types[node.output].shape[2] == 2 * ROWS
+    masks = [node for node in graph.nodes if node.op == "concat" and len(node.inputs) == 4]
     assert len(masks) == 1, "all layers share the mask"
 
 
-def test_whole_blocks_stay() -> None:
-    model, after = rewritten(SmallDecoder(rows=16), align_caches)
-    assert len(of_type(after, "Pad")) == 2 * 2, "only the new rows are filled up"
-    plain = SmallDecoder(rotary=False)
-    model, after = rewritten(plain, multiply_rotations, spread_given)
-    assert [node.op_type for node in model.graph.node] == [
-        node.op_type for node in after.graph.node
-    ]
+def test_whole_blocks_stay(rng) -> None:
+    graph = rewritten(graph_of(SmallDecoder(rows=16)), rng, align_caches)
+    assert kinds(graph).count("pad") == 2 * 2, "only the new rows are filled up"
+    plain = graph_of(SmallDecoder(rotary=False))
+    assert multiply_rotations(plain) is spread_given(plain) is plain
 
 
-def test_one_matrix_rotates_all_heads_of_all_layers() -> None:
-    model, after = rewritten(DECODER, multiply_rotations)
-    assert len(of_type(after, "Neg")) == 0 < len(of_type(model, "Neg"))
-    more = len(of_type(after, "MatMul")) - len(of_type(model, "MatMul"))
+def test_one_matrix_rotates_all_heads_of_all_layers(rng) -> None:
+    before = graph_of(DECODER)
+    graph = rewritten(before, rng, multiply_rotations)
+    assert kinds(graph).count("Neg") == 0 < kinds(before).count("Neg")
+    more = kinds(graph).count("matmul") - kinds(before).count("matmul")
     assert more == 2 * DECODER.layers
-    constants = {item.name: numpy_helper.to_array(item) for item in after.graph.initializer}
-    squares = [node.input[1] for node in of_type(after, "MatMul") if node.input[1].endswith("trix")]
+    products = [node for node in graph.nodes if node.op == "matmul"]
+    squares = [node.inputs[1] for node in products if node.inputs[1].endswith(".matrix")]
     assert len(squares) == more and len(set(squares)) == 1
-    turn = next(value for name, value in constants.items() if name.endswith("_turn"))
+    (turn,) = (graph.constant(name) for name in graph.constants if name.endswith(".turn"))
     np.testing.assert_array_equal(turn @ turn, -np.eye(16))
 
 
-def test_what_the_host_gives_has_the_shape_of_what_it_is_added_to() -> None:
-    _, model = rewritten(DECODER, spread_given)
-    assert len(of_type(model, "Expand")) == 4, "cosines and sines, of queries and of keys"
-    assert given_tensors(Network(model)) >= {"cos", "sin", "mask", "token"}
+def test_what_the_host_gives_has_the_shape_of_what_it_is_added_to(rng) -> None:
+    graph = rewritten(graph_of(DECODER), rng, spread_given)
+    expanded = [node.output for node in graph.nodes if node.attrs.get("op_type") == "Expand"]
+    assert len(expanded) == 4, "cosines and sines, of queries and of keys"
+    assert given_tensors(graph) >= {"cos", "sin", "mask", "token", *expanded}
 
 
 def test_caches_share_the_scale_of_their_new_rows() -> None:
@@ -117,26 +103,26 @@ def test_every_mask_of_attention_can_be_lowered() -> None:
     assert 0.5 / masks._STEPS <= attention_rule._LARGEST_ERROR
 
 
+MASKED = """
+graph masked {{
+  input x: float32[2,3,4,4]
+  input mask: float32[{mask}]
+  scores: float32[2,3,4,4] = relu(x)
+  masked: float32[2,3,4,4] = add(scores, mask)
+  y: float32[2,3,4,4] = softmax(masked) axes=3
+  output y
+}}
+"""
+
+
 @pytest.mark.parametrize(
-    ("mask", "spread"),
-    [((4, 4), False), ((1, 1, 4, 4), False), ((2, 1, 4, 4), True), ((1, 3, 1, 4), True)],
+    ("mask", "spread"), [("4,4", False), ("1,1,4,4", False), ("2,1,4,4", True), ("1,3,1,4", True)]
 )
 def test_a_mask_of_rows_and_columns_is_spread_by_the_accelerator(mask, spread, rng) -> None:
     """One for each sample of a batch, or for each head, is spread by the host."""
-    net = FloatNetwork(rng)
-    scores = net.op("Neg", net.input("x", (2, 3, 4, 4)))
-    net.op("Softmax", net.op("Add", scores, net.input("mask", mask)), axis=-1, output="y")
-    model = net.model("y")
-    network = Network(model)
-    spread_given(network)
-    types = network.types()
-    (added,) = (node for node in network.nodes if node.op_type == "Add")
-    assert types[added.input[1]][1] == ((2, 3, 4, 4) if spread else mask)
-    feeds = {"x": rng.normal(size=(2, 3, 4, 4)), "mask": rng.normal(size=mask)}
-    feeds = {name: value.astype(np.float32) for name, value in feeds.items()}
-    np.testing.assert_array_equal(
-        evaluate(network.to_model(), feeds)["y"], evaluate(model, feeds)["y"]
-    )
+    graph = rewritten(MASKED.format(mask=mask), rng, spread_given)
+    given = graph.types[graph.producers["masked"].inputs[1]]
+    assert str(given) == f"float32[{'2,3,4,4' if spread else mask}]"
 
 
 @pytest.mark.parametrize(("low", "high", "steps"), [(-30.0, 18.0, 64 / 128), (-1.0, 1.0, 1 / 4)])
@@ -149,21 +135,47 @@ def test_the_lowest_value_of_a_mask_hides_every_score(low, high, steps) -> None:
     assert ranges["m"] == Range(-127 * steps, 0.0)
 
 
+CACHED = """
+graph cached {
+  input cache: float32[1,1,5,4]
+  input new: float32[1,1,2,4]
+  const m: float32[1,1,2,7] = ?
+  rows: float32[1,1,7,4] = concat(cache, new) axis=2
+  keys: float32[1,1,4,7] = transpose(rows) order=0,1,3,2
+  values: float32[1,1,7,4] = concat(cache, new) axis=2
+  scores: float32[1,1,2,7] = matmul(new, keys)
+  masked: float32[1,1,2,7] = add(scores, m)
+  w: float32[1,1,2,7] = softmax(masked) axes=3
+  y: float32[1,1,2,4] = matmul(w, values)
+  output y
+}
+"""
+
+
 def test_a_constant_mask_covers_caches_and_new_rows(rng) -> None:
     """Each of its columns stays with its row, and what fills the blocks is hidden."""
-    net = FloatNetwork(rng)
-    cache, new = net.input("cache", (1, 1, 5, 4)), net.input("new", (1, 1, 2, 4))
-    rows = net.op("Concat", cache, new, axis=2)
-    scores = net.op("MatMul", net.op("Neg", new), net.op("Transpose", rows, perm=[0, 1, 3, 2]))
-    weights = net.op("Softmax", net.op("Add", scores, net.normal(1, 1, 2, 7)), axis=-1)
-    net.op("MatMul", weights, net.op("Concat", cache, new, axis=2), output="y")
-    model = net.model("y")
-    network = Network(model)
-    align_caches(network)
-    (mask,) = (node for node in network.nodes if len(node.input) == 4)
-    shapes = [network.constants[name].shape[-1] for name in mask.input]
-    assert shapes == [5, ROWS - 5, 2, ROWS - 2]
-    feeds = {"cache": rng.normal(size=(1, 1, 5, 4)), "new": rng.normal(size=(1, 1, 2, 4))}
-    feeds = {name: value.astype(np.float32) for name, value in feeds.items()}
-    expected, found = (evaluate(item, feeds)["y"] for item in (model, network.to_model()))
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    before = parse_graph(CACHED, rng=rng)
+    graph = rewritten(before, rng, align_caches)
+    (mask,) = (graph.constant(name) for name in graph.constants if name.startswith("m."))
+    given = before.constant("m")
+    np.testing.assert_array_equal(mask[..., :5], given[..., :5])
+    np.testing.assert_array_equal(mask[..., ROWS : ROWS + 2], given[..., 5:])
+    assert np.count_nonzero(mask == HIDDEN) == 2 * (2 * ROWS - 7)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("output y", "output y\n  output w", id="weights that others read"),
+        pytest.param("m: float32[1,1,2,7]", "m: float32[1,1,2,1]", id="a mask of whole rows"),
+        pytest.param("values: float32[1,1,7,4] = concat(cache, new)",
+                     "values: float32[1,1,7,4] = concat(new, cache)", id="new rows first"),
+        pytest.param("rows: float32[1,1,7,4] = concat(cache, new)",
+                     "rows: float32[1,1,7,4] = concat(half, new)", id="a computed cache"),
+    ],
+)  # fmt: skip
+def test_other_attention_is_not_aligned(old, new, rng) -> None:
+    text = CACHED.replace(old, new)
+    half = "half: float32[1,1,5,4] = relu(cache)\n  rows:"
+    graph = parse_graph(text.replace("rows:", half, 1) if "half" in text else text, rng=rng)
+    assert align_caches(graph) is graph

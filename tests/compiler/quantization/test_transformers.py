@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from daedal.compiler.frontend.host_model import HOST_OPSET
 from daedal.compiler.quantization import quantize_model
-from daedal.compiler.quantization.attentions import find_attentions
-from daedal.compiler.quantization.bridge import simple_network
+from daedal.compiler.quantization.bridge import on_network, simple_network
 from daedal.compiler.quantization.calibration.float_runner import make_runner
 from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.network import Array
@@ -17,10 +17,15 @@ from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.balance import balance_norms
 from daedal.compiler.quantization.rewrites.clean import clean
 from daedal.compiler.quantization.rewrites.join_masks import join_masks
-from daedal.compiler.quantization.rewrites.normalize import normalize, normalize_views
+from daedal.compiler.quantization.rewrites.normalize import flatten_rows
 from daedal.compiler.quantization.rewrites.tokens import normalize_tokens
 from daedal.integer_reference import run_onnxruntime
-from tests.compiler.quantization.float_networks import FloatNetwork, evaluate, signal_to_noise_db
+from tests.compiler.quantization.float_networks import (
+    FloatNetwork,
+    evaluate,
+    rewritten_model,
+    signal_to_noise_db,
+)
 from tests.compiler.quantization.float_transformers import (
     DEPTH,
     HEADS,
@@ -76,118 +81,18 @@ def of_type(model: onnx.ModelProto, *op_types: str) -> list[onnx.NodeProto]:
 @pytest.mark.parametrize("kind", ["vision", "language"])
 def test_rewrites_are_exact(kind: str, rng: np.random.Generator) -> None:
     model = built(kind, rng)
-    network = simple_network(model)
-    normalize_views(network)
-    normalize(network)
-    normalize_tokens(network)
-    normalize_attention(network)
-    after = network.to_model()
+    after = rewritten_model(model, on_network(normalize_tokens), normalize_attention, flatten_rows)
     onnx.checker.check_model(after)
     feeds = feeds_of(model, rng, 1)
     expected, found = evaluate(model, feeds)["y"], evaluate(after, feeds)["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    ops = [node.op_type for node in network.nodes]
+    ops = [node.op_type for node in after.graph.node]
     assert not {"Concat", "Neg", "Split", "Sqrt", "ReduceMean"} & set(ops)
     # Of projections: query, key and value, in a language model two of them also turned.
     assert ops.count("Gemm") == {"vision": 7, "language": 10}[kind]
     assert ops.count("Gather") == {"vision": 0, "language": 1}[kind]
     norms = {"vision": "LayerNormalization", "language": "RMSNormalization"}
     assert ops.count(norms[kind]) == 3
-
-
-def projected(net: FloatTransformer, order: str) -> list[str]:
-    """Queries, keys and values (1, HEADS, TOKENS, WIDTH) from one projection, which is split behind
-    views of it. Its outputs are in `order`: parts (p), then heads (h), or heads first."""
-    x = net.dense(net.layer_norm(net.input("x", (1, TOKENS, DEPTH))), DEPTH, 3 * DEPTH)
-    sizes = {"p": 3, "h": HEADS}
-    split = net.op("Reshape", x, net.whole(1, TOKENS, *(sizes[axis] for axis in order), WIDTH))
-    places = [2 + order.index(axis) for axis in "ph"]
-    x = net.op("Transpose", split, perm=[places[0], 0, places[1], 1, 4])
-    parts = ["query", "key", "value"]
-    net.nodes.append(onnx.helper.make_node("Split", [x], parts, name="Split", axis=0))
-    return [net.op("Squeeze", part, net.whole(0)) for part in parts]
-
-
-def rewritten(model: onnx.ModelProto, rng: np.random.Generator) -> list[str]:
-    """The operators after attention is normalized, which compute the same."""
-    network = simple_network(model)
-    normalize_views(network)
-    normalize(network)
-    normalize_attention(network)
-    feeds = feeds_of(model, rng, 1)
-    expected, found = evaluate(model, feeds)["y"], evaluate(network.to_model(), feeds)["y"]
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    return [node.op_type for node in network.nodes]
-
-
-@pytest.mark.parametrize("order", ["ph", "hp"])
-def test_a_projection_is_split_behind_views(order: str, rng: np.random.Generator) -> None:
-    """Queries and keys are scaled before their product, as exporters write attention."""
-    net = FloatTransformer(rng)
-    query, key, value = projected(net, order)
-    factor = net.number(WIDTH**-0.25)
-    key = net.op("Mul", net.op("Transpose", key, perm=[0, 1, 3, 2]), factor)
-    scores = net.op("MatMul", net.op("Mul", factor, query), key)
-    net.op("MatMul", net.op("Softmax", scores, axis=-1), value, output="y")
-    model = net.model("y")
-    ops = rewritten(model, rng)
-    assert not {"Mul", "Slice", "Split"} & set(ops) and ops.count("Gemm") == 3
-
-
-def test_a_projection_that_others_read_stays_whole(rng: np.random.Generator) -> None:
-    net = FloatTransformer(rng)
-    query, key, value = projected(net, "ph")
-    y = net.op("Add", net.op("Mul", query, net.number(0.5)), net.op("Mul", key, value))
-    (split,) = (node for node in net.nodes if node.op_type == "Split")
-    net.op("Add", y, net.op("ReduceSum", split.input[0]), output="y")
-    model = net.model("y")
-    ops = rewritten(model, rng)
-    assert ops.count("Gemm") == 1 and ops.count("Slice") == 3 and ops.count("Mul") == 2
-
-
-def test_every_factor_of_queries_counts(rng: np.random.Generator) -> None:
-    """One behind another, and one behind a view of what another gave."""
-    net = FloatTransformer(rng)
-    x = net.dense(net.layer_norm(net.input("x", (1, TOKENS, DEPTH))), DEPTH, DEPTH)
-    x = net.op("Mul", net.op("Mul", x, net.number(0.5)), net.number(3))
-    x = net.op("Mul", net.heads(x), net.number(-2))
-    net.op("Softmax", net.op("MatMul", x, net.op("Transpose", x, perm=[0, 1, 3, 2])), output="y")
-    assert "Mul" not in rewritten(net.model("y"), rng)
-
-
-def of_maps(net: FloatTransformer) -> str:
-    """Attention over the pixels of a map, as YOLO 11 has it: channels are rows."""
-    x = net.op("Reshape", net.input("x", (1, TOKENS, DEPTH)), net.whole(1, DEPTH, 2, TOKENS // 2))
-    x = net.conv(net.conv(x, DEPTH, DEPTH, 1), DEPTH, 2 * DEPTH, 1)
-    x = net.op("Reshape", x, net.whole(1, HEADS, 2 * WIDTH, TOKENS))
-    query, key, value = (
-        net.sliced(x, begin * WIDTH // 2, end * WIDTH // 2, 2)
-        for begin, end in ((0, 1), (1, 2), (2, 4))
-    )
-    scores = net.op("MatMul", net.op("Transpose", query, perm=[0, 1, 3, 2]), key)
-    weights = net.op("Softmax", net.op("Mul", scores, net.number(0.7)), axis=-1)
-    mean = net.op("MatMul", value, net.op("Transpose", weights, perm=[0, 1, 3, 2]))
-    return net.op("Reshape", mean, net.whole(1, DEPTH, 2, TOKENS // 2))
-
-
-def test_attention_over_maps_has_projections_and_weights_first(rng: np.random.Generator) -> None:
-    net = FloatTransformer(rng)
-    net.op("Neg", of_maps(net), output="y")
-    model = net.model("y")
-    assert rewritten(model, rng).count("Conv") == 4
-    network = simple_network(model)
-    normalize_attention(network)
-    (attention,) = find_attentions(network, network.types())
-    assert attention.factor == pytest.approx(0.7)
-
-
-def test_a_convolution_that_others_read_stays_whole(rng: np.random.Generator) -> None:
-    net = FloatTransformer(rng)
-    mean = of_maps(net)
-    _, whole = (node.output[0] for node in net.nodes if node.op_type == "Conv")
-    net.op("Add", mean, net.op("ReduceMean", whole), output="y")
-    ops = rewritten(net.model("y"), rng)
-    assert ops.count("Conv") == 2 and ops.count("Slice") == 3
 
 
 def scores_of(net: FloatTransformer) -> str:
@@ -335,8 +240,6 @@ def test_a_norm_in_the_stream_is_balanced_for_products(rng: np.random.Generator)
     """Its largest channel does not set the steps of what the products read."""
     model = built("encoder", rng)
     network = simple_network(model)
-    normalize_views(network)
-    normalize(network)
     feeds = [feeds_of(model, rng, 1) for _ in range(8)]
     balance_norms(network, feeds)
     after = network.to_model()
@@ -418,13 +321,13 @@ def test_a_mask_of_an_input_counts_where_no_sample_hides_anything(
     assert signal_to_noise_db(expected, found) > MIN_SNR_DB
 
 
-def test_other_networks_have_8_bits_and_their_opset(rng: np.random.Generator) -> None:
+def test_other_networks_have_8_bits(rng: np.random.Generator) -> None:
     net = FloatNetwork(rng)
     x = net.op("Softmax", net.conv(net.input("x", (1, 3, 8, 8)), 3, 4), axis=1)
     net.op("Softmax", net.conv(x, 4, 4), axis=1, output="y")
     samples = rng.normal(size=(4, 3, 8, 8)).astype(np.float32)
     result = quantize_model(net.model("y").SerializeToString(), samples)
-    assert result.opset_import[0].version == net.opset
+    assert result.opset_import[0].version == HOST_OPSET
     assert set().union(*dtypes(result).values()) == {"int8"}
 
 
