@@ -65,7 +65,7 @@ def _align(graph: Rewriter, node: Node, filled: dict[str, str]) -> None:
     if keys is None or values is None or keys.rows != values.rows:
         return
     aligned = all(count % ROWS == 0 for count in keys.rows)
-    if aligned or graph.types[attention.mask].shape[-1] != sum(keys.rows):
+    if aligned or graph.types[attention.mask].shape[-1:] != (sum(keys.rows),):
         return
     operands = {
         field: _fill(graph, item, filled) for field, item in (("keys", keys), ("values", values))

@@ -88,12 +88,13 @@ def _repeated(graph: Dataflow, name: str, order: tuple[int, ...]) -> str | None:
 
 def _group_mask(graph: Rewriter, mask: str, heads: int) -> str | None:
     """A mask in the form of scores grouped for `heads`, or None where that cannot be."""
-    *outer, rows, columns = graph.types[mask].shape
+    shape = graph.types[mask].shape
+    outer = shape[:-2]
     if all(extent == 1 for extent in outer):
         return mask
     if not graph.is_constant(mask) or len(outer) != _RANK - 2:
         return None
     batch, count = outer
     groups = (heads, count // heads) if count > 1 else (1, 1)
-    grouped = graph.constant(mask).reshape(batch, *groups, rows, columns)
+    grouped = graph.constant(mask).reshape(batch, *groups, *shape[2:])
     return graph.fresh_constant(f"{mask}.grouped", grouped)

@@ -263,6 +263,15 @@ def test_whole_heads_are_rotated_where_a_model_rotates_some_channels(
     assert kinds(both) == ["Abs", "dense", "mul", "mul", "add"]
 
 
+MASKS = {
+    "number": (),
+    "columns": (TOKENS,),
+    "rows": (TOKENS, TOKENS),
+    "batch": (1, 1, 1, TOKENS),
+    "heads": (1, 4, TOKENS, TOKENS),
+}
+
+
 def repeated(rng: np.random.Generator, mask: str, *, next_to: bool = True) -> onnx.ModelProto:
     """Attention of four heads over two of keys and values, each repeated next to itself or not."""
     net = FloatTransformer(rng)
@@ -278,16 +287,15 @@ def repeated(rng: np.random.Generator, mask: str, *, next_to: bool = True) -> on
     )
     scores = net.op("MatMul", queries, net.op("Transpose", keys, perm=[0, 1, 3, 2]))
     scores = net.op("Mul", scores, net.number(0.5))
-    masks = {"rows": (TOKENS, TOKENS), "heads": (1, 4, TOKENS, TOKENS), "batch": (1, 1, 1, TOKENS)}
-    if mask in masks:
-        scores = net.op("Add", scores, net.normal(*masks[mask]))
+    if mask in MASKS:
+        scores = net.op("Add", scores, net.normal(*MASKS[mask]))
     elif mask == "input":
         scores = net.op("Add", scores, net.input("mask", (1, 4, TOKENS, TOKENS)))
     net.op("MatMul", net.op("Softmax", scores, axis=-1), values, output="y")
     return net.model("y")
 
 
-@pytest.mark.parametrize("mask", ["", "rows", "heads", "batch"])
+@pytest.mark.parametrize("mask", ["", *MASKS])
 def test_keys_serve_their_queries_without_copies(mask: str, rng: np.random.Generator) -> None:
     graph = rewritten(repeated(rng, mask), rng, group_queries)
     assert "Expand" not in kinds(graph)

@@ -168,6 +168,7 @@ def test_a_constant_mask_covers_caches_and_new_rows(rng) -> None:
     [
         pytest.param("output y", "output y\n  output w", id="weights that others read"),
         pytest.param("m: float32[1,1,2,7]", "m: float32[1,1,2,1]", id="a mask of whole rows"),
+        pytest.param("m: float32[1,1,2,7]", "m: float32[]", id="a number instead of a mask"),
         pytest.param("values: float32[1,1,7,4] = concat(cache, new)",
                      "values: float32[1,1,7,4] = concat(new, cache)", id="new rows first"),
         pytest.param("rows: float32[1,1,7,4] = concat(cache, new)",
