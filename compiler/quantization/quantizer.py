@@ -14,7 +14,6 @@ from daedal.common.errors import ModelError
 from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.frontend.reader import Source, read_model, source_of
 from daedal.compiler.graph.graph import Graph
-from daedal.compiler.quantization.bridge import on_network
 from daedal.compiler.quantization.calibration.calibrate import calibrate
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate
 from daedal.compiler.quantization.calibration.ranges import Method, Range
@@ -39,7 +38,7 @@ from daedal.compiler.quantization.rewrites.join_masks import join_masks
 from daedal.compiler.quantization.rewrites.joined_slices import turn_joined_slices
 from daedal.compiler.quantization.rewrites.normalize import flatten_rows, normalize
 from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
-from daedal.compiler.quantization.rewrites.tokens import normalize_tokens
+from daedal.compiler.quantization.rewrites.tokens import pad_tokens
 from daedal.compiler.quantization.streams import find_streams
 from daedal.compiler.quantization.transformer import is_transformer
 
@@ -50,22 +49,22 @@ _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 Rewrite = Callable[[Graph], Graph]
 
 _REWRITES: tuple[Rewrite, ...] = (
-    on_network(bound_constants),
-    on_network(turn_joined_slices),
+    bound_constants,
+    turn_joined_slices,
     normalize,
     fold_affine,
 )
 
 _OF_TRANSFORMERS: tuple[Rewrite, ...] = (
-    on_network(normalize_tokens),
+    pad_tokens,
     widen_rotations,
     multiply_rotations,
-    on_network(join_masks),
+    join_masks,
     normalize_attention,
     group_queries,
     align_caches,
     spread_given,
-    on_network(centre_streams),
+    centre_streams,
 )
 
 
@@ -111,13 +110,13 @@ def quantize_model(
     model = read_float_model(given)
     feeds = split_samples(model.graph, samples)
     say("simplifying the model")
-    wide = is_transformer(simplified(model.graph))
+    model = model.with_graph(simplified(model.graph))
+    wide = is_transformer(model.graph)
     with np.errstate(over="ignore"):  # the calibration refuses tensors that become infinite
         for rewrite in (*_REWRITES, *(_OF_TRANSFORMERS if wide else ()), hoist_bounds):
             model = model.with_graph(simplified(rewrite(model.graph)))
     if wide:
-        balance = on_network(lambda network: balance_norms(network, feeds, open_model))
-        model = model.with_graph(balance(model.graph))
+        model = balance_norms(model, feeds, open_model)
     model = model.with_graph(flatten_rows(model.graph))
     plan = make_plan(model.graph, wide=wide, fuses=fuse_attention)
     say(f"calibrating {len(plan.groups)} tensors with {len(feeds)} samples")

@@ -7,15 +7,16 @@ Source: Xiao et al., "SmoothQuant" (ICML 2023); Wei et al., "Outlier Suppression
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import onnx
 
-from daedal.compiler.frontend.attributes import is_default
+from daedal.compiler.graph.dataflow import Dataflow, producer_of
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.rewrite import Rewriter, walk
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
-from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.onnx_operators import NORMS
-from daedal.compiler.quantization.rewrites.edges import Edges
+from daedal.compiler.quantization.float_model import FloatModel
+from daedal.compiler.quantization.operators import NORMS, channel_axis, product_operands
 
 __all__ = ["balance_norms"]
 
@@ -30,10 +31,10 @@ _SMALLEST = 1e-5
 
 
 def balance_norms(
-    network: Network,
+    model: FloatModel,
     samples: Sequence[Mapping[str, Array]],
     open_model: OpenModel = evaluate,
-) -> None:
+) -> FloatModel:
     """Give the products that read a norm in a residual stream a norm of their own.
 
     In a network with norms behind its sums, the result of a norm is the residual stream, whose
@@ -43,135 +44,133 @@ def balance_norms(
 
     Before::
 
-        y = LayerNormalization(x, scale, bias)
-        z = Add(y, Gemm(y, W, b))
+        y = layer_norm(x, scale, bias)
+        z = add(y, dense(y, w, b))
 
     After::
 
-        y = LayerNormalization(x, scale, bias)
-        t = LayerNormalization(x, scale / s, (bias - o) / s)
-        z = Add(y, Gemm(t, s * W, b + o @ W))
+        y = layer_norm(x, scale, bias)
+        t = layer_norm(x, scale / s, (bias - o) / s)
+        z = add(y, dense(t, s * w, b + o @ w))
     """
-    edges = Edges.of(network)
-    readers = {
-        node.output[0]: found
-        for node in network.nodes
-        if _is_constant(network, node) and (found := _products(edges, node.output[0]))
-    }
-    if not readers:
-        return
-    low, high = _channel_bounds(network, list(readers), samples, open_model)
-    nodes: list[onnx.NodeProto] = []
-    for node in network.nodes:
-        nodes.append(node)
-        name = node.output[0]
-        if name not in readers:
-            continue
-        views, layers = readers[name]
-        offset = (low[name] + high[name]) / 2 if node.op_type == "LayerNormalization" else 0.0
-        magnitude = np.maximum(high[name] - offset, offset - low[name])
-        factor = _factor(network, layers, magnitude)
-        node = _copy(network, node)
-        nodes.append(node)
-        for reader in (*views, *layers):
-            if reader.input[0] == name:
-                reader.input[0] = node.output[0]
-        _scale_norm(network, node, factor, offset)
-        for layer in layers:
-            _scale_layer(network, layer, factor, offset)
-    network.nodes = nodes
+    layers = _layers(model.graph)
+    if not layers:
+        return model
+    ranges = _channel_ranges(model, list(layers), samples, open_model)
+    balances = {name: _balance(model.graph, name, layers[name], *ranges[name]) for name in layers}
+
+    def scale(graph: Rewriter, layer: Node) -> None:
+        norm = _norm_before(graph, layer)
+        if norm is not None and norm.output in balances:
+            _scale_layer(graph, layer, norm, balances[norm.output])
+
+    return model.with_graph(walk(model.graph, {"dense": scale}))
 
 
-def _is_constant(network: Network, node: onnx.NodeProto) -> bool:
-    return node.op_type in NORMS and all(name in network.constants for name in node.input[1:])
+@dataclass
+class _Balance:
+    """Of a norm: how much smaller each channel becomes, and what is subtracted before, (channels,)
+    float64 each; and the balanced norm and its views, by the tensors that they replace."""
+
+    factor: Array
+    offset: Array
+    tensors: dict[str, str]
 
 
-def _products(edges: Edges, name: str) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto]] | None:
-    """Views that only products with constant weights read, and all those products; None if there
-    are none, or if no sum reads the norm."""
-    views: list[onnx.NodeProto] = []
-    layers: list[onnx.NodeProto] = []
-    for user in edges.users.get(name, ()):
-        if user.op_type == "Reshape":
-            behind = edges.users.get(user.output[0], ())
-            rows = edges.shapes.get(user.output[0], ())[-1:] == edges.shapes[name][-1:]
-            if rows and behind and all(_is_layer(edges, item, user.output[0]) for item in behind):
-                views.append(user)
-                layers += behind
-        elif _is_layer(edges, user, name):
-            layers.append(user)
-    in_stream = any(user.op_type == "Add" for user in edges.users.get(name, ()))
-    return (views, layers) if layers and in_stream else None
+def _layers(graph: Graph) -> dict[str, list[Node]]:
+    """The products with weights that read a norm, if a sum reads it, too."""
+    found: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        norm = _norm_before(graph, node)
+        if norm is not None and any(user.op == "add" for user in graph.users[norm.output]):
+            found.setdefault(norm.output, []).append(node)
+    return found
 
 
-def _is_layer(edges: Edges, node: onnx.NodeProto, x: str) -> bool:
-    constants = edges.network.constants
-    operands = [name for name in node.input[1:] if name]
-    opset = edges.network.opset
-    plain = node.op_type == "Gemm" and node.input[0] == x
-    plain = plain and all(is_default(item, "Gemm", opset) for item in node.attribute)
-    return plain and x not in edges.network.output_names and all(n in constants for n in operands)
+def _norm_before(graph: Dataflow, node: Node) -> Node | None:
+    """The norm that a product with weights reads, or a view of whose rows it reads."""
+    if node.op != "dense" or len(product_operands(graph, node)) != 1:
+        return None
+    view = producer_of(graph, node.inputs[0], ("reshape",))
+    norm = producer_of(graph, node.inputs[0] if view is None else view.inputs[0], NORMS)
+    if norm is None or not all(map(graph.is_constant, norm.inputs[1:])):
+        return None
+    channels = {graph.types[name].shape[-1] for name in (norm.output, node.inputs[0])}
+    return norm if len(channels) == 1 else None
 
 
-def _channel_bounds(
-    network: Network,
+def _channel_ranges(
+    model: FloatModel,
     names: Sequence[str],
     samples: Sequence[Mapping[str, Array]],
     open_model: OpenModel,
-) -> tuple[dict[str, Array], dict[str, Array]]:
+) -> dict[str, tuple[Array, Array]]:
     """The smallest and the largest value of each channel, (channels,) each."""
-    run = make_runner(network, names, open_model)
-    low: dict[str, Array] = {}
-    high: dict[str, Array] = {}
+    run = make_runner(model, names, open_model)
+    found: dict[str, tuple[Array, Array]] = {}
     for feeds in samples[:_SAMPLES]:
         for name, value in run(feeds).items():
             rows = value.reshape(-1, value.shape[-1]).astype(np.float64)
-            low[name] = np.minimum(low.get(name, np.inf), rows.min(axis=0))
-            high[name] = np.maximum(high.get(name, -np.inf), rows.max(axis=0))
-    return low, high
+            low, high = found.get(name, (np.inf, -np.inf))
+            found[name] = np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))
+    return found
 
 
-def _factor(network: Network, layers: Sequence[onnx.NodeProto], magnitude: Array) -> Array:
-    """How much smaller each channel becomes, (channels,); 1 in the geometric mean."""
-    weights = [np.abs(network.constants[layer.input[1]]).max(axis=1) for layer in layers]
-    largest = np.maximum(np.max(weights, axis=0).astype(np.float64), _SMALLEST)
-    factor = np.maximum(magnitude, _SMALLEST) ** _SHARE / largest ** (1 - _SHARE)
-    return np.asarray(factor / np.exp(np.mean(np.log(factor))))
+def _balance(graph: Graph, name: str, layers: Sequence[Node], low: Array, high: Array) -> _Balance:
+    """The factor is 1 in the geometric mean."""
+    has_offset = graph.producers[name].op == "layer_norm"
+    offset = (low + high) / 2 if has_offset else np.zeros_like(low)
+    magnitude = np.maximum(np.maximum(high - offset, offset - low), _SMALLEST)
+    weights = [np.abs(_weights(graph, layer)).max(axis=1) for layer in layers]
+    largest = np.maximum(np.max(weights, axis=0), _SMALLEST)
+    factor = magnitude**_SHARE / largest ** (1 - _SHARE)
+    return _Balance(np.asarray(factor / np.exp(np.mean(np.log(factor)))), offset, {})
 
 
-def _copy(network: Network, node: onnx.NodeProto) -> onnx.NodeProto:
-    copied = onnx.NodeProto()
-    copied.CopyFrom(node)
-    copied.name = copied.output[0] = network.fresh(f"{node.output[0]}_balanced")
-    return copied
+def _weights(graph: Dataflow, layer: Node) -> Array:
+    """(channels, outputs) float64."""
+    value = graph.constant(layer.inputs[1]).astype(np.float64)
+    return value if channel_axis(layer) else value.T
 
 
-def _scale_norm(
-    network: Network, node: onnx.NodeProto, factor: Array, offset: Array | float
-) -> None:
-    scale, *bias = (network.constants[name] for name in node.input[1:] if name)
-    operands = [node.input[0], _constant(network, node.input[1], scale / factor)]
-    if node.op_type == "LayerNormalization":
-        shift = bias[0] if bias else np.zeros_like(scale)
-        base = node.input[2] if bias else node.input[1]
-        operands.append(_constant(network, base, (shift - offset) / factor))
-    node.ClearField("input")
-    node.input.extend(operands)
+def _scale_layer(graph: Rewriter, layer: Node, norm: Node, balance: _Balance) -> None:
+    _, name, *bias = layer.inputs
+    weights = _weights(graph, layer)
+    scaled = weights * balance.factor[:, None]
+    operands = [
+        _balanced(graph, layer.inputs[0], norm, balance),
+        _constant(graph, name, scaled if channel_axis(layer) else scaled.T),
+    ]
+    added = balance.offset @ weights
+    if bias or added.any():
+        known = graph.constant(bias[0]) if bias else 0.0
+        operands.append(_constant(graph, bias[0] if bias else f"{name}.bias", added + known))
+    graph.replace(layer, operands)
 
 
-def _scale_layer(
-    network: Network, layer: onnx.NodeProto, factor: Array, offset: Array | float
-) -> None:
-    x, name, *bias = layer.input
-    weights = network.constants[name].astype(np.float64)
-    operands = [x, _constant(network, name, weights * factor[:, None])]
-    added = np.broadcast_to(offset, factor.shape) @ weights
-    known = network.constants[bias[0]].ravel() if bias and bias[0] else 0.0
-    if np.any(added) or bias:
-        operands.append(_constant(network, bias[0] if bias else name, added + known))
-    layer.ClearField("input")
-    layer.input.extend(operands)
+def _balanced(graph: Rewriter, name: str, norm: Node, balance: _Balance) -> str:
+    """The balanced form of a norm or of a view of it."""
+    if name not in balance.tensors:
+        node = graph.producers[name]
+        inputs = (
+            _norm_operands(graph, norm, balance)
+            if node is norm
+            else [_balanced(graph, norm.output, norm, balance)]
+        )
+        base = f"{name}.balanced"
+        balance.tensors[name] = graph.add_fresh(node.op, inputs, node.attrs, base=base)
+    return balance.tensors[name]
 
 
-def _constant(network: Network, base: str, value: Array) -> str:
-    return network.add_constant(f"{base}_balanced", value.astype(np.float32))
+def _norm_operands(graph: Rewriter, norm: Node, balance: _Balance) -> list[str]:
+    x, name, *bias = norm.inputs
+    operands = [x, _constant(graph, name, graph.constant(name) / balance.factor)]
+    if norm.op == "layer_norm":
+        shift = (graph.constant(bias[0]) if bias else 0.0) - balance.offset
+        base = bias[0] if bias else f"{name}.bias"
+        operands.append(_constant(graph, base, shift / balance.factor))
+    return operands
+
+
+def _constant(graph: Rewriter, base: str, value: Array) -> str:
+    return graph.fresh_constant(f"{base}.balanced", value.astype(np.float32))

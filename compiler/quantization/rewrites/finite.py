@@ -2,27 +2,43 @@
 
 import numpy as np
 
-from daedal.compiler.quantization.network import Array, Network
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.rewrite import Rewriter, walk
+from daedal.compiler.quantization.operators import kind_of
+from daedal.compiler.quantization.rewrites.patterns import constant_of
 
 __all__ = ["LARGEST", "bound_constants"]
 
 LARGEST = 2.0**100
 """Leaves float32 room for sums of them, and products with what a network computes."""
 
-_READERS = frozenset({"Add", "Clip", "Expand", "Max", "Min", "Sub", "Where"})
+_READERS = frozenset({"add", "sub", "Clip", "Expand", "Max", "Min", "Where"})
 """Operators of masks and bounds. Infinite weights are an error."""
 
 
-def bound_constants(network: Network) -> None:
-    """Bound constants that only operators of masks and bounds read::
+def bound_constants(graph: Graph) -> Graph:
+    """Bound constants that only operators of masks and bounds read.
 
-    Where(mask, scores, -inf)  ->  Where(mask, scores, -2**100)
+    Before::
+
+        const low: float32[] = -inf
+        y = onnx(mask, scores, low) op_type=Where
+
+    After::
+
+        const low.bounded: float32[] = -2**100
+        y = onnx(mask, scores, low.bounded) op_type=Where
     """
-    users = network.users()
-    for name, value in network.constants.items():
-        readers = {node.op_type for node in users.get(name, ())}
-        if readers and readers <= _READERS and value.dtype.kind == "f" and np.isinf(value).any():
-            network.constants[name] = _bounded(value)
+    return walk(graph, dict.fromkeys(("add", "sub", "onnx"), _bound))
+
+
+def _bound(graph: Rewriter, node: Node) -> None:
+    for name in node.inputs:
+        value = constant_of(graph, name)
+        if value is None or value.dtype.kind != "f" or not np.isinf(value).any():
+            continue
+        if _READERS.issuperset(map(kind_of, graph.users[name])) and name not in graph.outputs:
+            graph.substitute(name, graph.fresh_constant(f"{name}.bounded", _bounded(value)))
 
 
 def _bounded(value: Array) -> Array:

@@ -1,76 +1,52 @@
 """Slices of a tensor that, side by side, are all of it in another order."""
 
 import numpy as np
-import onnx
-from onnx import helper
 
-from daedal.compiler.frontend.attributes import attribute
-from daedal.compiler.graph.views import turned_axes
-from daedal.compiler.quantization.network import Array, Network
-from daedal.compiler.quantization.rewrites.edges import Edges
+from daedal.compiler.graph.dataflow import Dataflow, first_behind, producer_of
+from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.ops.registry import get_op, whole
+from daedal.compiler.graph.rewrite import Rewriter, rewrite
+from daedal.compiler.graph.views import add_moved
 
 __all__ = ["turn_joined_slices"]
 
+_SLICE = ("slice",)
 
-def turn_joined_slices(network: Network) -> None:
+
+def turn_joined_slices(graph: Graph) -> Graph:
     """Write slices of every n-th place that are joined again as a transpose.
 
-    Before, patch merging of Swin, x is (1, H, W, C)::
+    Before, patch merging of Swin::
 
-        Concat(x[:, ::2, ::2], x[:, 1::2, ::2], x[:, ::2, 1::2], x[:, 1::2, 1::2])
+        a = slice(x) begins=0,0,0,0 ends=1,4,4,8 steps=1,2,2,1      # x: float32[1,4,4,8]
+        b = slice(x) begins=0,1,0,0 ends=1,4,4,8 steps=1,2,2,1      # and so c and d
+        y = concat(a, b, c, d) axis=3
 
     After::
 
-        Reshape(Transpose(Reshape(x)))      # of (1, H / 2, 2, W / 2, 2, C)
+        s = reshape(x) shape=2,2,2,2,8
+        t = transpose(s) order=0,2,3,1,4
+        y = reshape(t) shape=1,2,2,32
     """
-    edges = Edges.of(network)
-    network.rewrite(lambda node: _turned(edges, node))
-    network.drop_unread()
+    return rewrite(graph, {"concat": _turn})
 
 
-def _turned(edges: Edges, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-    """The transpose that a Concat of slices is, or None."""
-    output = node.output[0]
-    producers = [edges.producers.get(name) for name in node.input]
-    if node.op_type != "Concat" or any(
-        item is None or item.op_type != "Slice" for item in producers
-    ):
-        return None
-    parts = [_source_of(edges, name) for name in node.input]
-    roots = {root for root, _ in parts}
-    if len(roots) != 1 or any(places is None for _, places in parts):
-        return None
-    places = np.concatenate(
-        [item for _, item in parts if item is not None], attribute(node, "axis", 0)
-    )
+def _turn(graph: Rewriter, node: Node) -> None:
+    roots = {first_behind(graph, name, _SLICE) for name in node.inputs}
+    if len(roots) != 1 or not roots.isdisjoint(node.inputs):
+        return
     (root,) = roots
-    found = turned_axes(places)
-    if found is None:
-        return None
-    (shape, order), network = found, edges.network
-    split, turned = (network.fresh(f"{output}_{role}") for role in ("split", "turned"))
-    return [
-        network.reshape(root, shape, split),
-        helper.make_node("Transpose", [split], [turned], name=turned, perm=order),
-        network.reshape(turned, places.shape, output, node.name),
-    ]
+    if graph.types[root].num_elements == graph.types[node.output].num_elements:
+        parts = [_places(graph, name) for name in node.inputs]
+        add_moved(graph, root, np.concatenate(parts, whole(node.attrs, "axis")), node.output)
 
 
-def _source_of(edges: Edges, name: str) -> tuple[str, Array | None]:
-    """The tensor that slices, one behind the other, take `name` from, and which of its elements, as
-    flat indices; None for these where they are not known."""
-    node = edges.producer(name, "Slice")
+def _places(graph: Dataflow, name: str) -> Array:
+    """Which elements slices, one behind the other, take, as flat indices."""
+    node = producer_of(graph, name, _SLICE)
     if node is None:
-        shape = edges.shapes.get(name)
-        return name, None if shape is None else np.arange(np.prod(shape)).reshape(shape)
-    root, places = _source_of(edges, node.input[0])
-    values = [edges.network.constants.get(operand) for operand in node.input[1:]]
-    if places is None or any(value is None for value in values):
-        return root, None
-    begins, ends, *rest = (value.tolist() for value in values if value is not None)
-    axes = rest[0] if rest else range(len(begins))
-    steps = rest[1] if len(rest) > 1 else [1] * len(begins)
-    parts = [slice(None)] * places.ndim
-    for axis, *bounds in zip(axes, begins, ends, steps, strict=True):
-        parts[axis] = slice(*bounds)
-    return root, places[tuple(parts)]
+        kind = graph.types[name]
+        return np.arange(kind.num_elements).reshape(kind.shape)
+    operand = node.inputs[0]
+    places = _places(graph, operand)
+    return get_op(node.op).evaluate([places], [graph.types[operand]], node.attrs)

@@ -8,11 +8,12 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from daedal.compiler.graph.interpreter import run
 from daedal.compiler.quantization import quantize_model
-from daedal.compiler.quantization.network import Network
+from daedal.compiler.quantization.float_model import FloatModel, simplified
 from daedal.compiler.quantization.rewrites.centre_streams import centre_streams
-from daedal.compiler.quantization.rewrites.clean import clean
 from daedal.integer_reference import run_onnxruntime
+from tests.compiler.quantization.float_networks import simple_model
 from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
 
 Stream = Callable[[FloatTransformer], str]
@@ -78,25 +79,26 @@ def finished(net: FloatTransformer) -> onnx.ModelProto:
     return net.model("y")
 
 
-def centred(model: onnx.ModelProto) -> Network:
-    """The network after the rewrite; it computes what the model does."""
-    network = centre_streams(clean(model, 21))
+def centred(model: onnx.ModelProto) -> FloatModel:
+    """The model after the rewrite; it computes what it did."""
+    before = simple_model(model)
+    after = before.with_graph(simplified(centre_streams(before.graph)))
     (item,) = model.graph.input
     shape = [dim.dim_value for dim in item.type.tensor_type.shape.dim]
     rng = np.random.default_rng(0)
     is_float = item.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
     x = rng.normal(size=shape).astype(np.float32) if is_float else rng.integers(0, 7, shape)
     (wanted,), (found,) = (
-        run_onnxruntime(item.SerializeToString(), {"x": x}) for item in (model, network.to_model())
+        run_onnxruntime(item.SerializeToString(), {"x": x}) for item in (model, after.to_onnx())
     )
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
-    return network
+    return after
 
 
-def norms(network: Network) -> tuple[int, int]:
+def norms(model: FloatModel) -> tuple[int, int]:
     """How many layer norms, and how many RMS norms."""
-    found = Counter(node.op_type for node in network.nodes)
-    return found["LayerNormalization"], found["RMSNormalization"]
+    found = Counter(node.op for node in model.graph.nodes)
+    return found["layer_norm"], found["rms_norm"]
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -104,18 +106,18 @@ def norms(network: Network) -> tuple[int, int]:
 def test_streams_that_can_be_centred(begin: Stream, bias: bool) -> None:
     net = FloatTransformer(np.random.default_rng(1))
     classified(net, blocks(net, begin(net), bias))
-    network = centred(finished(net))
-    assert norms(network) == (0, 3)
-    assert network.opset == 23
+    model = centred(finished(net))
+    assert norms(model) == (0, 3)
+    assert model.to_onnx().opset_import[0].version == 23
 
 
 def test_the_stream_has_no_mean() -> None:
     net = FloatTransformer(np.random.default_rng(1))
     x = blocks(net, patches(net))
     classified(net, x)
-    model = centred(finished(net)).to_model(observe=[x])
+    graph = centred(finished(net)).graph
     image = np.random.default_rng(2).normal(size=(1, 3, 5, 2)).astype(np.float32)
-    _, stream = run_onnxruntime(model.SerializeToString(), {"x": image})
+    stream = run(graph, {"x": image}, [x])[x]
     assert np.abs(stream.mean(axis=-1)).max() < 1e-5 * np.abs(stream).max()
 
 
@@ -171,8 +173,7 @@ def test_streams_whose_mean_matters(
 ) -> None:
     net = FloatTransformer(np.random.default_rng(1))
     end(net, blocks(net, begin(net)))
-    network = centred(finished(net))
-    assert norms(network)[1] == 0
+    assert norms(centred(finished(net)))[1] == 0
 
 
 def test_an_offset_that_no_product_takes() -> None:
@@ -192,11 +193,13 @@ def test_shared_weights_of_other_readers_stay() -> None:
     x = rows(net, net.layer_norm(blocks(net, x)))
     net.op("Gemm", x, table, transB=1)
     model = finished(net)
-    network = centred(model)
-    assert norms(network) == (0, 3)
+    after = centred(model)
+    assert norms(after) == (0, 3)
     (given,) = (item for item in model.graph.initializer if item.name == table)
-    (head,) = (node for node in network.nodes if node.output[0] == "y")
-    np.testing.assert_array_equal(network.constants[head.input[1]], numpy_helper.to_array(given))
+    head = after.graph.producers["y"]
+    np.testing.assert_array_equal(
+        after.graph.constant(head.inputs[1]), numpy_helper.to_array(given)
+    )
 
 
 def test_the_quantizer_centres_streams() -> None:

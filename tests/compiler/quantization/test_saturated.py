@@ -10,13 +10,13 @@ from onnx import numpy_helper
 
 import daedal
 from daedal.common.errors import ModelError
+from daedal.compiler.graph.parser import parse_graph
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.dead_tensors import fit_dead_tensors
 from daedal.compiler.quantization.plan import make_plan
-from daedal.compiler.quantization.rewrites.clean import clean
-from daedal.compiler.quantization.rewrites.finite import LARGEST
-from tests.compiler.quantization.float_networks import FloatNetwork
+from daedal.compiler.quantization.rewrites.finite import LARGEST, bound_constants
+from tests.compiler.quantization.float_networks import FloatNetwork, simple_model
 
 SHAPE = (1, 3, 8, 8)
 
@@ -66,7 +66,7 @@ def test_a_mask_may_be_infinite(
 ) -> None:
     """It saturates as a mask that is low does."""
 
-    def quantized(low: float) -> bytes:
+    def quantized(low: float) -> str:
         net = FloatNetwork(np.random.default_rng(0), opset=20)
         u = net.op("LayerNormalization", net.input("x", (1, 4, 8)), net.positive(8))
         q, k, v = (net.op("MatMul", u, net.normal(8, 8)) for _ in range(3))
@@ -79,9 +79,42 @@ def test_a_mask_may_be_infinite(
             "m": np.float32([[1, 1, 1, 1], [1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0]]),
         }
         model = net.model(y).SerializeToString()
-        return quantize_model(model, samples, fuse_attention=fuses).SerializeToString()
+        return str(quantize_model(model, samples, fuse_attention=fuses))
 
-    assert quantized(-np.inf) == quantized(-LARGEST)
+    assert quantized(-np.inf).replace(".bounded", "") == quantized(-LARGEST)
+
+
+def test_infinite_constants_of_sums_become_finite_for_all_that_read_them() -> None:
+    """Those of products stay, as do outputs."""
+    graph = parse_graph(
+        """
+        graph masks {
+          input x: float32[2,3]
+          const low: float32[3] = [-1e999, 0.5, 1e999]
+          const factor: float32[] = 1e999
+          const known: float32[] = -1e999
+          y: float32[2,3] = add(x, low)
+          z: float32[2,3] = sub(low, x)
+          u: float32[2,3] = add(x, factor)
+          v: float32[2,3] = mul(x, factor)
+          w: float32[2,3] = add(x, known)
+          output y
+          output z
+          output u
+          output v
+          output w
+          output known
+        }
+        """
+    )
+    after = bound_constants(graph)
+    assert [node.inputs for node in after.nodes] == [
+        ("x", "low.bounded"),
+        ("low.bounded", "x"),
+        *(node.inputs for node in graph.nodes[2:]),
+    ]
+    bounded = after.constant("low.bounded")
+    np.testing.assert_array_equal(bounded, np.float32([-LARGEST, 0.5, LARGEST]))
 
 
 def test_infinite_weights_are_an_error(rng: np.random.Generator) -> None:
@@ -158,10 +191,10 @@ def test_the_steps_of_a_dead_tensor_are_those_of_what_reads_it(rng: np.random.Ge
     weights = net.constant(np.full((4, 4), -127 / 64, np.float32))
     net.op("MatMul", net.input("x", (4, 4)), weights, output="y")
     net.op("MatMul", net.input("u", (4, 4)), net.input("v", (4, 4)), output="z")
-    network = clean(net.model("y", "z"))
-    plan = make_plan(network)
+    graph = simple_model(net.model("y", "z")).graph
+    plan = make_plan(graph)
     zero, one, four = (Range(0.0, 255 * step) for step in (0.0, 1.0, 4.0))
     ranges = {"x": zero, "y": one, "u": one, "v": zero, "z": four}
-    fitted = fit_dead_tensors(network, plan, ranges)
+    fitted = fit_dead_tensors(graph, plan, ranges)
     steps = {name: item.quantization()[0] for name, item in fitted.items()}
     assert steps == {"x": 64 / 256, "y": 1, "u": 1, "v": 4 / 256, "z": 4}
