@@ -33,7 +33,7 @@ def test_python_runs(checkout: Path) -> None:
 
 def test_steps_are_modules_of_the_quantizer() -> None:
     for step in (
-        "clean",
+        "float_model",
         "normalize",
         "fold_affine",
         "hoist_bounds",
