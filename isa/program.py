@@ -223,6 +223,12 @@ class Program:
                     f"tensors must lie within their region of {self.region_bytes[spec.base]} "
                     f"bytes, and {spec.name!r} ends at {end}; compile the model again"
                 )
+        for spec in self.inputs:
+            if spec.pitch:
+                raise ProgramError(
+                    f"rows of an input must follow each other, and those of {spec.name!r} lie "
+                    f"{spec.pitch} columns apart; compile the model again"
+                )
         if not 0 <= self.setup <= len(self.instructions):
             raise ProgramError(
                 f"the setup of a program must be some of its {len(self.instructions)} "
@@ -362,10 +368,13 @@ def tensor_specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
             shape=(n, c, h, w),
             stream=stream,
             by_pixel=flag(item["by_pixel"]),
+            pitch=whole(item.get("pitch", 0), 0, MAX_MEMORY_BYTES),
             **numbers,
         )
         if stream is not None and spec.by_pixel:
             raise ValueError("a stream must not be by pixel")
+        if spec.pitch and (stream is not None or spec.by_pixel or spec.pitch <= w):
+            raise ValueError("the rows of a map must not overlap")
         if spec.size_bytes > MAX_MEMORY_BYTES or spec.batch * spec.block * spec.element_bits % 8:
             raise ValueError("a tensor's size is out of range")
         result.append(spec)
@@ -373,9 +382,11 @@ def tensor_specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
 
 
 def _spec_json(spec: TensorSpec) -> dict[str, Any]:
-    """The manifest entry of a tensor; `tensor_specs` reads it. A stream without copies does not
-    name them."""
+    """The manifest entry of a tensor; `tensor_specs` reads it. A stream without copies, and a map
+    whose rows follow each other, do not name them."""
     item = dataclasses.asdict(spec)
+    if not spec.pitch:
+        del item["pitch"]
     if spec.stream is not None and spec.stream.copies == 1:
         del item["stream"]["copies"]
     return item

@@ -26,7 +26,8 @@ class TensorSpec:
 
     `base` is the number of a base address register, `offset_bytes` the offset from it. A `stream`
     replaces the blocked layout; `batch` and `block` are then its batch and lanes. With `by_pixel`,
-    the batch of a row is consecutive pixels of one image instead of images.
+    the batch of a row is consecutive pixels of one image instead of images. With a `pitch`, the map
+    is columns of a larger one: its rows lie so many columns apart.
     """
 
     name: str
@@ -38,6 +39,7 @@ class TensorSpec:
     block: int
     stream: RowStream | None = None
     by_pixel: bool = False
+    pitch: int = 0
 
     @property
     def physical_shape(self) -> tuple[int, ...]:
@@ -53,14 +55,19 @@ class TensorSpec:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in memory, padding channels included."""
-        return math.prod(self.physical_shape) * self.element_bits // 8
+        """Bytes in memory from the first to the last, padding channels included."""
+        *outer, width, batch, block = self.physical_shape
+        total = math.prod(self.physical_shape)
+        if self.pitch:
+            total = ((math.prod(outer) - 1) * self.pitch + width) * batch * block
+        return total * self.element_bits // 8
 
     def element_at(self, index: int) -> tuple[int, int, int, int]:
         """(n, c, h, w) of the element at flat position `index`; outside the tensor for padding."""
         if self.stream is not None:
             return self.stream.element_at(index, self.shape)
-        place = np.unravel_index(index, self.physical_shape)
+        *outer, width, batch, block = self.physical_shape
+        place = np.unravel_index(index, (*outer, self.pitch or width, batch, block))
         nb, cb, h, w, image, channel = (int(k) for k in place)
         if self.by_pixel:
             pixel = h * self.batch + image
@@ -106,7 +113,13 @@ def unpack_tensor(spec: TensorSpec, data: bytes) -> npt.NDArray[np.int64]:
             f"tensor {spec.name!r} must have {spec.size_bytes} bytes, not {len(data)}"
         )
     raw = np.frombuffer(data, dtype=np.uint8).reshape(1, -1)
-    blocked = from_memory(raw, spec.element_bits, signed=True).reshape(spec.physical_shape)
+    elements = from_memory(raw, spec.element_bits, signed=True)
+    if spec.pitch:
+        *outer, width, batch, block = spec.physical_shape
+        gap = (spec.pitch - width) * batch * block
+        rows = np.pad(elements.reshape(-1), (0, gap))
+        elements = rows.reshape(*outer, spec.pitch, batch, block)[..., :width, :, :]
+    blocked = elements.reshape(spec.physical_shape)
     if spec.stream is not None:
         return spec.stream.unpack(blocked, spec.shape)
     if spec.by_pixel:

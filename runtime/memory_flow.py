@@ -125,9 +125,16 @@ class MemoryFlow:
         ends = [*self.first_words[1:], self.num_words]
         return self.first_words[base], ends[base]
 
-    def _words_of(self, spec: TensorSpec) -> slice:
+    def _words_of(self, spec: TensorSpec) -> slice | IntArray:
         first = self.first_words[spec.base] + spec.offset_bytes // self._bus_bytes
-        return slice(first, first - (-spec.size_bytes // self._bus_bytes))
+        end = first - (-spec.size_bytes // self._bus_bytes)
+        if not spec.pitch:
+            return slice(first, end)
+        words: IntArray = np.arange(first, min(end, self.num_words))
+        *_, width, batch, block = spec.physical_shape
+        column_bytes = batch * block * spec.element_bits // 8
+        columns = (words - first) * self._bus_bytes // column_bytes
+        return words[columns % spec.pitch < width]
 
     def _words_moved(self, item: Instruction) -> IntArray:
         moved = transfer(self._variant, item)

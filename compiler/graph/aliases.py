@@ -11,11 +11,21 @@ from dataclasses import dataclass, field
 
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.append import Q_APPEND
 from daedal.compiler.graph.ops.registry import get_op, ints
-from daedal.compiler.graph.ops.views import ROWS_VIEW, run_of_blocks
+from daedal.compiler.graph.ops.views import COLUMNS_VIEW, ROWS_VIEW, run_of_blocks
 
-__all__ = ["Aliases", "Operand", "add_view", "aliases_of", "joined", "shares_memory"]
+__all__ = [
+    "Aliases",
+    "Operand",
+    "add_view",
+    "aliases_of",
+    "columns",
+    "joined",
+    "row_pitch",
+    "shares_memory",
+]
 
 Run = tuple[int, int]
 """Elements ``[begin, end)`` of a group."""
@@ -26,11 +36,13 @@ Operand = tuple[str, Run]
 
 @dataclass
 class _Group:
-    """First elements of its tensors; runs of the stored ones; whether more may be stored."""
+    """First elements of its tensors; runs of the stored ones; whether more may be stored; tensors
+    whose rows do not follow each other."""
 
     begins: dict[str, int]
     stored: list[Run] = field(default_factory=list)
     is_open: bool = True
+    strided: set[str] = field(default_factory=set)
 
     def stored_at(self, shift: int) -> list[Run]:
         """The stored runs, shifted by `shift` elements."""
@@ -70,26 +82,46 @@ class Aliases:
             for member, first in other.begins.items():
                 group.begins[member] = first + shift
                 self._groups[member] = group
+            group.strided |= other.strided
+
+    def add_columns(self, name: str, size: int, operands: Mapping[str, int]) -> None:
+        """Add a tensor of `size` elements joined from the columns of `operands`, by their first
+        element in it. They are all `alone`."""
+        assert all(map(self.is_alone, operands)), f"{name!r} has no place"
+        group = _Group({name: 0, **operands}, [(0, size)], strided=set(operands))
+        self._groups.update(dict.fromkeys(group.begins, group))
+
+    def is_alone(self, name: str) -> bool:
+        """Whether an operator stores the tensor, and it shares no bytes with another one."""
+        return self.is_open(name) and len(self._groups[name].begins) == 1
+
+    def is_dense(self, name: str) -> bool:
+        """Whether the elements of a tensor follow each other."""
+        return name not in self._groups or name not in self._groups[name].strided
 
     def fitting(self, operands: Sequence[Operand]) -> set[int]:
         """The indices of those `operands` that can be placed at their runs of a new tensor.
 
-        Excluded are inputs, constants, a tensor that would need two places, and a tensor whose
-        group would store something else where another operand has to be. Of two that exclude each
-        other, the first is placed.
+        Excluded are inputs, constants, a tensor that would need two places, columns of another
+        tensor, and a tensor whose group would store something else where another operand has to
+        be. Of two that exclude each other, the first is placed.
         """
         found: set[int] = set()
         stored: list[Run] = []
         shifts: dict[int, int] = {}
         for number, (operand, (begin, _)) in enumerate(operands):
             group = self._groups.get(operand)
-            if group is None or not group.is_open:
+            if group is None or not group.is_open or operand in group.strided:
                 continue
             shift = begin - group.begins[operand]
             if id(group) not in shifts:
                 moved = group.stored_at(shift)
                 # An operand of the same group at the right offset is no conflict.
-                others = [run for name, run in operands if group.begins.get(name) != run[0] - shift]
+                others = [
+                    run
+                    for name, run in operands
+                    if name in group.strided or group.begins.get(name) != run[0] - shift
+                ]
                 if _meet(moved, stored) or _meet(moved, others):
                     continue
                 shifts[id(group)] = shift
@@ -141,6 +173,10 @@ def add_view(aliases: Aliases, graph: Graph, node: Node) -> None:
     if node.op in ("concat_view", ROWS_VIEW.name):
         aliases.add_joined(node.output, joined(graph, node.inputs))
         return
+    if node.op == COLUMNS_VIEW.name:
+        size = math.prod(graph.types[node.output].physical_shape)
+        aliases.add_columns(node.output, size, columns(graph, node.inputs))
+        return
     begin = 0
     if node.op == "slice_view":
         x = graph.types[node.inputs[0]]
@@ -157,6 +193,25 @@ def joined(graph: Graph | GraphBuilder, names: Sequence[str]) -> list[Operand]:
         begin, end = end, end + math.prod(graph.types[name].physical_shape)
         operands.append((name, (begin, end)))
     return operands
+
+
+def columns(graph: Graph | GraphBuilder, names: Sequence[str]) -> dict[str, int]:
+    """The maps whose columns are joined, each with its first element in the result."""
+    found, end = {}, 0
+    for name in names:
+        shape = graph.types[name].physical_shape
+        begin, end = end, end + math.prod(shape[MAP_RANK - 1 :])
+        found[name] = begin
+    return found
+
+
+def row_pitch(graph: Graph, name: str) -> int:
+    """Columns in memory from one row of a map to the next, if it lies in a map of more columns;
+    else 0."""
+    for user in graph.users[name]:
+        if user.op == COLUMNS_VIEW.name:
+            return graph.types[user.output].shape[MAP_RANK - 1]
+    return 0
 
 
 def _meet(some: Sequence[Run], others: Sequence[Run]) -> bool:

@@ -12,7 +12,7 @@ from daedal.common.errors import ModelError, ScheduleError, UserError
 from daedal.compiler.artifact.costs import layer_costs
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.dump import Dump
-from daedal.compiler.graph.aliases import aliases_of
+from daedal.compiler.graph.aliases import aliases_of, row_pitch
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout, PixelLayout
 from daedal.compiler.graph.ops.append import has_states
@@ -215,5 +215,13 @@ def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:
     assert isinstance(kind.layout, ActivationLayout), f"{name!r} is {kind}"
     by_pixel = isinstance(kind.layout, PixelLayout)
     return TensorSpec(
-        name, 0, 0, (n, c, h, w), bits, kind.layout.batch, kind.layout.block, by_pixel=by_pixel
+        name,
+        0,
+        0,
+        (n, c, h, w),
+        bits,
+        kind.layout.batch,
+        kind.layout.block,
+        by_pixel=by_pixel,
+        pitch=row_pitch(graph, name),
     )

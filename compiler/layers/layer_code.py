@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled
+from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers.early_tiles import early_tile, leading_tile, work_in_front
 from daedal.compiler.layers.immediates import patched, with_placeholders
@@ -171,6 +172,7 @@ def _kind(graph: Graph, node: Node) -> object:
         node.op,
         tuple(sorted(node.attrs.items())),
         tuple(graph.types[name] for name in (*node.inputs, node.output)),
+        tuple(row_pitch(graph, name) for name in (*node.inputs, node.output)),
         tuple(node.inputs.index(name) for name in node.inputs),
         keeps_values(graph, node),
     )

@@ -113,10 +113,10 @@ def rows_of(axis: int, order: tuple[int, ...], view: tuple[int, ...]) -> tuple[G
     ("axis", "order", "view", "op"),
     [
         (2, (0, 1, 2, 3), (), "rows_view"),
-        (3, (0, 1, 2, 3), (), "q_pad"),
+        (3, (0, 1, 2, 3), (), "columns_view"),
         (1, (0, 1, 2, 3), (), "q_concat"),
         (1, (0, 2, 3, 1), (), "rows_view"),
-        (2, (0, 2, 3, 1), (), "q_pad"),
+        (2, (0, 2, 3, 1), (), "columns_view"),
         (3, (0, 2, 3, 1), (), "q_concat"),
         (1, (0, 2, 3, 1), (1, 16, 6), "rows_view"),
         (1, (0, 2, 3, 1), (1, 48, 2), "rows_view"),

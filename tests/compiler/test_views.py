@@ -56,6 +56,8 @@ class Maps:
             self._joined,
             self._cut,
             self._reshaped,
+            self._beside,
+            self._read_twice,
         ]
         kinds += [self._below] if images == 1 else []
         for number in range(1, steps + 1):
@@ -101,6 +103,25 @@ class Maps:
         if rows * channels > 60 * self.block or images > 1:
             return self._cut(name)
         return self.builder.add("rows_view", maps, output=name)
+
+    def _beside(self, name: str) -> str:
+        """Up to four maps of equal channels and rows, side by side."""
+        last = self._recent()
+        images, channels, height, _ = self._shape(last)
+        fits = [x for x in self.known if self._shape(x)[:3] == (images, channels, height)]
+        maps = [self.pick.one_of(fits) for _ in range(self.pick.integer(0, 3))] + [last]
+        width = sum(self._shape(x)[3] for x in maps)
+        if height * width * channels > 60 * self.block:
+            return self._cut(name)
+        return self.builder.add("columns_view", maps, output=name)
+
+    def _read_twice(self, name: str) -> str:
+        """The sum of two maps, each of which others may read, too."""
+        last = self._recent()
+        fits = [x for x in self.known if self._shape(x) == self._shape(last)]
+        maps = [self.pick.one_of(fits), last]
+        factors: dict[str, AttrValue] = {"multiplier_a": 1, "multiplier_b": 1}
+        return self._add("q_add", maps, [[0, 1, 1]], factors, name)
 
     def _cut(self, name: str) -> str:
         """From a whole block of channels on, and seldom from another row than the first."""

@@ -1,6 +1,7 @@
 """Encoding, assembly and files are inverse to their readers; the committed page is current."""
 
 import copy
+from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
@@ -210,6 +211,24 @@ def test_tensors_round_trip(n: int, c: int, h: int, bits: int) -> None:
             blocked[(n - 1) // 2, (c - 1) // 16, h - 1, 2, (n - 1) % 2, (c - 1) % 16]
             == (values[n - 1, c - 1, h - 1, 2])
         )
+
+
+@given(st.integers(1, 3), st.integers(1, 20), st.integers(1, 4), st.integers(4, 6))
+def test_columns_of_a_larger_map(n: int, c: int, h: int, pitch: int) -> None:
+    """They are unpacked from the bytes of that map, where the positions say."""
+    whole = TensorSpec("t", 1, 0, (n, c, h, pitch), 8, 2, 8)
+    values = np.random.default_rng(c).integers(1, 128, whole.shape)
+    data, column = pack_tensor(whole, values), 2 * 8
+    for begin in range(pitch - 3):
+        part = replace(whole, shape=(n, c, h, 3), pitch=pitch)
+        held = data[begin * column :][: part.size_bytes]
+        found = unpack_tensor(part, held)
+        assert (found == values[..., begin : begin + 3]).all()
+        index = h * pitch * column - (pitch - 2) * column
+        place = part.element_at(index)
+        assert place == (0, 0, h - 1, 2) and found[place] == held[index]
+        if begin:
+            assert part.element_at(index + column)[3] == 3, "a column of another map"
 
 
 def test_committed_page_is_current() -> None:

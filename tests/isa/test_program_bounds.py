@@ -46,6 +46,21 @@ def test_tensors_lie_in_their_regions() -> None:
     )
 
 
+def test_rows_of_inputs_follow_each_other() -> None:
+    spec = TensorSpec("x", 1, 0, (1, 8, 2, 2), 8, 1, 8, pitch=3)
+    program = Program(TINY, (FINISH,), region_bytes=(0, 64, 64, 0), inputs=(spec,))
+    assert refusal(program) == (
+        "rows of an input must follow each other, and those of 'x' lie 3 columns apart; compile "
+        "the model again"
+    )
+    output = dataclasses.replace(spec, base=2)
+    program = dataclasses.replace(program, inputs=(), outputs=(output,))
+    assert Program.from_bytes(program.to_bytes()).outputs == (output,)
+    overlapping = dataclasses.replace(program, outputs=(dataclasses.replace(output, pitch=2),))
+    with pytest.raises(ArtifactError, match="a file that Daedal wrote"):
+        Program.from_bytes(overlapping.to_bytes())
+
+
 def test_steps_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     gemm = Instruction.of(Opcode.GEMM, uop_begin=2, uop_end=5, extent0=7, extent1=2, extent2=1)
     assert gemm.steps == 3 * 7 * 2

@@ -13,6 +13,7 @@ from daedal.compiler.pipeline import compile_graph
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.table import BASES, Opcode
+from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import load_variant
 from daedal.runtime.layers import layer_tags
 from daedal.runtime.memory_flow import HOST, MemoryFlow
@@ -74,6 +75,24 @@ def test_a_concatenation_that_nobody_copies_stays_together() -> None:
     first = flow.first_words[WORKSPACE]
     assert flow.windows[flow.group(0)] == (first + 2, first + 7)
     assert flow.workspace_needed_bytes == 5 * WORD_BYTES
+
+
+def test_rows_that_lie_apart_are_words_between_which_others_lie() -> None:
+    """Two columns of four, and the two beside them, of three rows."""
+    flow = MemoryFlow(
+        program(
+            [load(INPUTS, 0, 2), *(store(WORKSPACE, at, 2) for at in (0, 4, 8))],
+            [load(INPUTS, 0, 2), *(store(WORKSPACE, at, 2) for at in (2, 6, 10))],
+            [load(WORKSPACE, 0, 12), store(OUTPUTS, 0, 2)],
+        )
+    )
+    block = WORD_BYTES
+    for layer in (0, 1):
+        place = TensorSpec(
+            "a", WORKSPACE, 2 * layer * WORD_BYTES, (1, block, 3, 2), 8, 1, block, pitch=4
+        )
+        assert flow.last_layers(place) == {layer}
+        assert flow.last_layers(replace(place, pitch=0)) == {0, 1}
 
 
 def test_what_outlives_other_layers_is_counted_with_them() -> None:

@@ -17,7 +17,14 @@ from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, regist
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
-__all__ = ["CONCAT_VIEW", "RESHAPE_VIEW", "ROWS_VIEW", "SLICE_VIEW", "run_of_blocks"]
+__all__ = [
+    "COLUMNS_VIEW",
+    "CONCAT_VIEW",
+    "RESHAPE_VIEW",
+    "ROWS_VIEW",
+    "SLICE_VIEW",
+    "run_of_blocks",
+]
 
 
 def run_of_blocks(
@@ -87,6 +94,20 @@ def _evaluate_rows_view(
     return np.concatenate(list(arrays), axis=2)
 
 
+def _infer_columns_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    first = operands[0]
+    for x in operands:
+        check_activation(x)
+        assert x.layout == first.layout, f"{x} cannot lie within another"
+    return _like(first, infer_concat_shape(operands, 3))
+
+
+def _evaluate_columns_view(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    return np.concatenate(list(arrays), axis=3)
+
+
 def _infer_slice_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x = operands[0]
     check_activation(x, wide=True)
@@ -154,6 +175,20 @@ ROWS_VIEW = register(
         is_view=True,
         doc="maps of one image, one below the other; `moves_to_views` copies what cannot lie so, "
         "as rows of several blocks of channels",
+    )
+)
+COLUMNS_VIEW = register(
+    OpDef(
+        "columns_view",
+        ("x",),
+        {},
+        _infer_columns_view,
+        _evaluate_columns_view,
+        variadic=True,
+        targets=(ACCELERATOR,),
+        is_view=True,
+        doc="maps side by side: the rows of each lie as far apart as those of the result; "
+        "`moves_to_views` copies what cannot lie so",
     )
 )
 SLICE_VIEW = register(

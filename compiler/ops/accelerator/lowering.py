@@ -10,6 +10,7 @@ from daedal.compiler.codegen.instruction_count import count_instructions
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
+from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
@@ -23,6 +24,7 @@ from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.accelerator.buildable_space import BuildableSpace
 from daedal.compiler.ops.accelerator.builders import Builder, bounds_of
+from daedal.compiler.ops.accelerator.columns import columns_view
 from daedal.compiler.ops.accelerator.conv.builders import conv2d_template, depthwise_template
 from daedal.compiler.ops.accelerator.conv.lower_stream import stream_conv2d_template
 from daedal.compiler.ops.accelerator.conv.lower_transposed import TransposedTemplate
@@ -39,6 +41,7 @@ from daedal.compiler.ops.accelerator.vector.row_builders import build_norm
 from daedal.compiler.ops.attention import attention_weights, weighted_mean
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.ops.space import Config
+from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -74,9 +77,30 @@ def lower_node(
     tensors = dict(zip(names, (*node.inputs, node.output), strict=True))
     if node.op != _TRANSPOSED:
         template, views = _template(graph, node, variant)
-        return [ScheduledFunction(template.schedule(config), tensors, views)]
-    parts = _transposed(graph, node, variant).schedules(config)
-    return [ScheduledFunction(schedule, tensors, views) for schedule, views in parts]
+        parts = [(template.schedule(config), views)]
+    else:
+        parts = list(_transposed(graph, node, variant).schedules(config))
+    return [
+        ScheduledFunction(schedule, tensors, _views(views, graph, schedule, tensors, variant))
+        for schedule, views in parts
+    ]
+
+
+def _views(
+    own: Mapping[str, MemoryView],
+    graph: Graph,
+    schedule: Schedule,
+    tensors: Mapping[str, str],
+    variant: Variant,
+) -> dict[str, MemoryView]:
+    """A function's `own` views, and those of other maps whose rows lie in a map of more columns."""
+    found = dict(own)
+    for buffer in schedule.func.params:
+        name = tensors[buffer.name]
+        pitch = row_pitch(graph, name)
+        if pitch and buffer.name not in own:
+            found[buffer.name] = columns_view(buffer.shape, graph.types[name], pitch, variant)
+    return found
 
 
 def space_of(graph: Graph, node: Node, variant: Variant) -> LayerSpace | None:

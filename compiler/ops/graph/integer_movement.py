@@ -93,7 +93,13 @@ def _concat_lacks(graph: Graph, node: Node) -> str:
     return "" if count <= MAX_JOINED else f"a join must have at most {MAX_JOINED} maps, not {count}"
 
 
+def _lower_columns(operation: GraphOperation) -> te.Tensor:
+    parts = [operation.map(index).tensor for index in range(len(operation.node.inputs))]
+    return operation.tensors.joined(parts, axis=2)
+
+
 LOWERINGS = {
+    "columns_view": GraphLowering(_lower_columns),
     "q_concat": GraphLowering(_lower_concat, _concat_lacks),
     "q_pad": GraphLowering(_lower_pad, _pad_lacks),
     "q_resize": GraphLowering(_lower_resize),

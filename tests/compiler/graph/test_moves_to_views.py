@@ -5,7 +5,7 @@ import pytest
 
 from daedal.artifact.artifact import Counterpart, Move
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run, verify
-from daedal.compiler.graph.aliases import aliases_of
+from daedal.compiler.graph.aliases import aliases_of, row_pitch
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.views import run_of_blocks
 from daedal.compiler.graph.passes import moves_to_views, rescale_before_concat, to_blocked
@@ -42,6 +42,10 @@ class Maps:
         attrs = {"channels": channels, **SAME}
         params = self._params(name, rows)
         return self.builder.add("q_concat", [*maps, params], attrs, output=name)
+
+    def beside(self, name: str, *maps: str) -> str:
+        """Maps joined along their columns."""
+        return self.builder.add("columns_view", maps, output=name)
 
     def slice(self, name: str, x: str, begins: tuple[int, ...], ends: tuple[int, ...]) -> str:
         attrs = {"begins": begins, "ends": ends, "steps": (1, 1, 1, 1), **SAME}
@@ -87,22 +91,24 @@ def check_storage(graph: Graph) -> None:
     """Stores into one shared array, in order, leave every tensor of a group where it lies."""
     places = aliases_of(graph)
     sizes = {name: int(np.prod(kind.physical_shape)) for name, kind in graph.types.items()}
-    groups = {group for group, _ in places.values()}
-    ends = dict.fromkeys(groups, 0)
+    elements = {name: elements_of(graph, name, begin) for name, (_, begin) in places.items()}
+    ends = {group: 0 for group, _ in places.values()}
     for name, (group, begin) in places.items():
         assert begin >= 0
-        ends[group] = max(ends[group], begin + sizes[name])
+        ends[group] = max(ends[group], elements[name][-1] + 1)
     memory = {group: np.full(end, -1) for group, end in ends.items()}
     stamps: dict[str, np.ndarray] = {}
     stored = [*graph.inputs, *(n.output for n in graph.nodes if not n.op.endswith("_view"))]
     for number, name in enumerate(stored):
         stamps[name] = np.arange(sizes[name]) + number * 100_000
         if name in places:
-            group, begin = places[name]
-            room = memory[group][begin : begin + sizes[name]]
-            assert (room == -1).all(), f"{name} overwrites"
-            room[:] = stamps[name]
+            held = memory[places[name][0]]
+            assert (held[elements[name]] == -1).all(), f"{name} overwrites"
+            held[elements[name]] = stamps[name]
     for node in graph.nodes:
+        if node.op == "columns_view":
+            parts = [stamps[name].reshape(graph.types[name].physical_shape) for name in node.inputs]
+            stamps[node.output] = np.concatenate(parts, axis=3).reshape(-1)
         if node.op == "concat_view":
             stamps[node.output] = np.concatenate([stamps[name] for name in node.inputs])
         elif node.op == "slice_view":
@@ -112,9 +118,17 @@ def check_storage(graph: Graph) -> None:
             stamps[node.output] = stamps[node.inputs[0]][run[0] : run[0] + run[1]]
         elif node.op == "reshape_view":
             stamps[node.output] = stamps[node.inputs[0]]
-    for name, (group, begin) in places.items():
-        held = memory[group][begin : begin + sizes[name]]
+    for name, (group, _) in places.items():
+        held = memory[group][elements[name]]
         np.testing.assert_array_equal(held, stamps[name], err_msg=name)
+
+
+def elements_of(graph: Graph, name: str, begin: int) -> np.ndarray:
+    """Where the elements of a tensor lie in its group."""
+    *outer, width, batch, block = graph.types[name].physical_shape
+    pitch = row_pitch(graph, name) or width
+    every = np.arange(np.prod(outer) * pitch * batch * block).reshape(-1, pitch * batch * block)
+    return begin + every[:, : width * batch * block].reshape(-1)
 
 
 def ops(graph: Graph) -> list[str]:
@@ -215,6 +229,70 @@ def test_growing_concats_are_prefixes_of_the_last_one(rng, nested):
     places = aliases_of(result)
     assert [places[f"t{n}"][1] // 15 for n in range(5)] == [0, 8, 12, 16, 20]
     assert {begin for name, (_, begin) in places.items() if name[0] in "cys"} == {0}
+
+
+@pytest.mark.parametrize("images", [1, 3])
+def test_maps_side_by_side_are_stored_at_the_stride_of_all(rng, images):
+    maps = Maps(images=images)
+    x = maps.input("x", 8)
+    a, b = maps.made(x, "a"), maps.made(x, "b")
+    whole = maps.beside("c", a, maps.beside("d", b, maps.made(a, "e")))
+    result = rewritten(maps.builder.finish((whole,)), rng)
+    assert ops(result).count("q_requantize") == 4, "what is joined is copied, to be joined again"
+    assert result.nodes[-1].inputs == ("a", "d.part")
+    columns = 5 * BLOCK
+    assert aliases_of(result) == {
+        "d": ("d", 0),
+        "b": ("d", 0),
+        "e": ("d", columns),
+        "c": ("c", 0),
+        "a": ("c", 0),
+        "d.part": ("c", columns),
+    }
+    assert [row_pitch(result, name) for name in ("a", "b", "d", "c")] == [15, 10, 0, 0]
+
+
+def test_maps_side_by_side_are_copied_where_their_rows_must_follow_each_other(rng):
+    """Inputs, outputs, what lies in another tensor, and what other views read."""
+    maps = Maps()
+    x = maps.input("x", 4)
+    a, b, c, d = (maps.made(x, name) for name in "abcd")
+    joined = maps.concat("joined", a, b)
+    maps.builder.add("reshape_view", [c], {"shape": (1, 4, 15, 1)}, output="long")
+    whole = maps.beside("whole", x, a, c, d, maps.made(b, "e"))
+    result = rewritten(maps.builder.finish((joined, "long", d, whole)), rng)
+    assert result.producers["whole"].inputs == ("x.part", "a.part", "c.part", "d.part", "e")
+
+
+def test_columns_of_a_map_have_no_views(rng):
+    """Operators read them where they lie."""
+    maps = Maps()
+    x = maps.input("x", 8)
+    a, b = maps.made(x, "a"), maps.made(x, "b")
+    whole, again = maps.beside("whole", a, b, a), maps.beside("again", b, a)
+    part = maps.channels("part", a, 0, 4)
+    joined = maps.concat("joined", maps.made(x, "c"), a)
+    params = maps._params("same", [[0, 1, 0]])
+    maps.builder.add("q_requantize", [b, params], SAME, output="copy")
+    result = rewritten(maps.builder.finish((whole, again, part, joined, "copy")), rng)
+    assert result.producers["whole"].inputs == ("a", "b", "a.part")
+    assert result.producers["again"].inputs == ("b.part", "a.part_1")
+    assert result.producers["joined"].inputs == ("c", "a.part_2")
+    assert result.producers["part"].op == "q_slice"
+    assert result.producers["copy"].op == "q_requantize"
+
+
+def test_what_exchanges_rows_and_columns_stores_no_columns(rng):
+    maps = Maps()
+    a = maps.made(maps.input("x", 4), "a")
+    turned = {"split": (1, 4, 3, 5), "order": (0, 1, 3, 2), "shape": (1, 4, 5, 3)}
+    params = maps._params("turned", [[0, 1, 0]])
+    for name in "bc":
+        maps.builder.add("q_permute", [a, params], {**turned, **SAME}, output=name)
+    whole = maps.beside("whole", "b", maps.made("c", "d"))
+    result = rewritten(maps.builder.finish((whole, maps.beside("other", a, a))), rng)
+    assert result.producers["whole"].inputs == ("b.part", "d")
+    assert result.producers["other"].inputs == ("a.part", "a.part_1")
 
 
 def test_slices_of_whole_blocks_are_views_of_their_source(rng):

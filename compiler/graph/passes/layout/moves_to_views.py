@@ -5,17 +5,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from daedal.compiler.graph.aliases import Aliases, add_view, joined, shares_memory
+from daedal.compiler.graph.aliases import Aliases, add_view, columns, joined, shares_memory
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Attrs, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.ops.attention import MATMULS
 from daedal.compiler.graph.ops.integer import IDENTITY, REQUANTIZE_ATTRS, UNCHANGED
 from daedal.compiler.graph.ops.permute import Q_PERMUTE, vector_order
 from daedal.compiler.graph.ops.registry import get_op, ints
-from daedal.compiler.graph.ops.views import ROWS_VIEW, run_of_blocks
+from daedal.compiler.graph.ops.views import COLUMNS_VIEW, ROWS_VIEW, run_of_blocks
 from daedal.compiler.graph.passes.value_ranges import changes_nothing
 
 __all__ = ["moves_to_views"]
+
+_DENSE = (*MATMULS, Q_PERMUTE.name)
+"""Operators that store or load several rows of a map as one, as if it were a single row."""
 
 
 def moves_to_views(graph: Graph, *, block_out: int = 0) -> Graph:
@@ -57,6 +61,8 @@ class _Rewrite:
         for node in self._graph.nodes:
             if node.op == ROWS_VIEW.name:
                 self._join_rows(node)
+            elif node.op == COLUMNS_VIEW.name:
+                self._join_columns(node)
             elif shares_memory(node):
                 self._builder.copy_node(node)
                 add_view(self._aliases, self._graph, node)
@@ -141,6 +147,25 @@ class _Rewrite:
         runs = [run for _, run in places]
         self._aliases.add_joined(output, list(zip(parts, runs, strict=True)))
 
+    def _join_columns(self, node: Node) -> None:
+        """A view that always is one; what cannot be stored at the stride of its rows is copied."""
+        parts: list[str] = []
+        for name in node.inputs:
+            kept = name not in parts and self._can_be_columns(name)
+            parts.append(name if kept else self._part(node, name, self._identity(name), UNCHANGED))
+        self._builder.add(node.op, parts, output=node.output, name=node.name)
+        places = columns(self._builder, parts)
+        self._aliases.add_columns(node.output, self._size(node.output), places)
+
+    def _can_be_columns(self, name: str) -> bool:
+        """Whether the rows of a tensor can lie apart: for what stores it, and for all readers."""
+        producer = self._graph.producers.get(name)
+        if producer is None or name in self._graph.outputs or not self._aliases.is_alone(name):
+            return False
+        readers = (user for user in self._graph.users[name] if user.op != COLUMNS_VIEW.name)
+        touching = (producer, *readers)
+        return not any(shares_memory(other) or other.op in _DENSE for other in touching)
+
     def _channels(self, node: Node, name: str, begin: int, end: int) -> str:
         """A copy of a block of channels."""
         kind = self._graph.types[name]
@@ -213,7 +238,9 @@ class _Rewrite:
 
     def _can_lie_in(self, x: str, node: Node) -> bool:
         """Whether the result of `node` may be a view of `x`. Views of inputs must not be outputs or
-        operands of other views; constants have no views."""
+        operands of other views; constants, and columns of other tensors, have no views."""
+        if not self._aliases.is_dense(x):
+            return False
         if self._aliases.is_open(x):
             return True
         views = any(get_op(user.op).is_view for user in self._graph.users[node.output])

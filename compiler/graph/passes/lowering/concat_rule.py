@@ -31,7 +31,7 @@ def lower_concat(context: LoweringContext, node: Node, q: Quantization, output: 
     """Bring each operand to the scale of the result. Images cannot be concatenated.
 
     Rows are joined in memory, below each other, and so are the pixels of maps that are read with
-    their channels last. Channels are joined by blocks.
+    their channels last. Columns are joined row by row. Channels are joined by blocks.
     """
     axis = node.attrs["axis"]
     assert isinstance(axis, int)
@@ -74,7 +74,7 @@ def _lower_concat_of_maps(
         return on_map(context, node, "q_concat", operands, params, attrs, output)
     is_outermost = all(extent == 1 for extent in shape[2:axis])
     if shape[0] > 1 or not is_outermost:
-        return _lower_concat_in_map(context, node, operands, q, output, shape, axis)
+        return _joined_columns(context, node, operands, q, output, shape, axis)
     parts = []
     for x in operands:
         _, channels_of, *extents = context.builder.types[x.name].shape
@@ -232,7 +232,7 @@ def _joined_rows(
     return builder.add("reshape", [inner], {"shape": shape}, output=output, name=node.name)
 
 
-def _lower_concat_in_map(
+def _joined_columns(
     context: LoweringContext,
     node: Node,
     operands: list[QuantizedTensor],
@@ -241,32 +241,19 @@ def _lower_concat_in_map(
     shape: tuple[int, ...],
     axis: int,
 ) -> str:
-    """Concatenate along `axis`, in height or width, to `shape`: pad each operand with real zeros to
-    that, and add them up."""
-    open_end = q.unbounded
-    place = MAP_RANK - 1 if len(shape) == MAP_RANK - 1 else axis
-    begin, total = 0, ""
-    for number, x in enumerate(operands):
-        extent = context.builder.types[x.name].shape[axis]
-        pads = [0] * (2 * MAP_RANK)
-        pads[place], pads[MAP_RANK + place] = begin, shape[axis] - begin - extent
-        begin += extent
-        name = context.builder.fresh_name(f"{output}.part")
-        params = _rescales(context, node, [x], q, name)
-        attrs: dict[str, AttrValue] = {"pads": tuple(pads), "pad_value": x.zero_point}
-        part = on_map(context, node, "q_pad", [x], params, {**attrs, **open_end.attrs}, name)
-        if not number:
-            total = part
-            continue
-        last = number == len(operands) - 1
-        name = output if last else context.builder.fresh_name(f"{output}.sum")
-        params = context.define_params(name, np.array([[-2 * q.zero_point, 1, 0]], dtype=np.int64))
-        ends = q if last else open_end
-        factors: dict[str, AttrValue] = {"multiplier_a": 1, "multiplier_b": 1, **ends.attrs}
-        total = context.builder.add(
-            "q_add", [total, part, params], factors, output=name, name=node.name
-        )
-    return total
+    """The columns of maps side by side, as a tensor of `shape`; the rows of several images are
+    columns of maps of one row."""
+    builder = context.builder
+    parts = []
+    for x in operands:
+        extents = builder.types[x.name].shape
+        rows = prod(extents[2:axis])
+        wide = (*extents[:2], rows, prod(extents[axis:]))
+        parts.append(_rescaled(context, node, x, q, wide))
+    if len(shape) == MAP_RANK == axis + 1:
+        return builder.add("columns_view", parts, output=output, name=node.name)
+    inner = builder.add("columns_view", parts, output=builder.fresh_name(f"{output}.map"))
+    return builder.add("reshape", [inner], {"shape": shape}, output=output, name=node.name)
 
 
 def _rescales(

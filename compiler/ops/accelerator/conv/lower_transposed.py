@@ -8,6 +8,7 @@ from functools import cached_property
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.codegen.memory_view import MemoryView
+from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.ops.sub_kernels import SubKernel
@@ -159,8 +160,9 @@ def _interleaved(
     _, _, height, width = graph.types[node.output].shape
     down, right = ints(node.attrs, "strides")
     pixel = vectors * pad.row_beats(variant)
-    line, plane = width * pixel, height * width * pixel
+    line = (row_pitch(graph, node.output) or width) * pixel
+    plane = height * line
     strides = (blocks * plane, plane, down * line, right * pixel, pad.row_beats(variant))
     offset = part[0].phase * line + part[1].phase * pixel
-    size = images * blocks * height * width * vectors * pad.row_bytes
-    return MemoryView(strides, size, offset)
+    beats = images * blocks * plane - line + width * pixel
+    return MemoryView(strides, beats * variant.bus_bytes, offset)
