@@ -115,13 +115,15 @@ def compile_for_cpu(
     shapes: Mapping[str, Sequence[int]] | None = None,
     cpu_levels: Sequence[str],
     objects: ObjectCache | None = None,
+    configs: Mapping[str, Config] | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
     """Compile any model, float or quantized, for processors alone; `shapes` are those of inputs
-    that it leaves open. Raises ModelError."""
+    that it leaves open, `configs` schedules of kernels by the keys of their workloads, for the best
+    of `cpu_levels`. Raises ModelError, and TuningError for a configuration of another kernel."""
     checked = _whole(model, shapes, report)
     _say(report, "compiling for processors")
-    return host_artifact(checked, cpu_levels, report, objects)
+    return host_artifact(checked, cpu_levels, report, objects, configs or {})
 
 
 @without_collection

@@ -52,6 +52,7 @@ __all__ = [
     "code_trust",
     "compile",
     "gpu_of_target",
+    "is_cpu",
     "simulate",
     "target_variant",
 ]
@@ -126,7 +127,8 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     when a few operators between host operators are not worth the transfer to the accelerator and
     back, as `daedal.load_host_rates` gives them; with None, everything that can run on the
     accelerator does. `configs` are schedules of
-    layers by the keys of their workloads, as `daedal.tuning` finds them. `states` are inputs that
+    layers by the keys of their workloads, as `daedal.tuning` finds them; for the target ``cpu``,
+    those of kernels, for the best of `cpu_levels`. `states` are inputs that
     stay in the device's memory between launches, with the outputs that hold their new rows; a ``*``
     stands for any text (docs/generation.md). With `cache`, the code of
     layers and of the host's parts is kept in the user's cache for the next compilation. The
@@ -142,12 +144,13 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     levels = best_levels() if cpu_levels is None else _checked_levels(cpu_levels)
     objects = None if cache else NoCache()
     if chosen is None:
-        if from_tensors or to_tensors or configs or states or not fuse or dump_dir is not None:
+        if from_tensors or to_tensors or states or not fuse or dump_dir is not None:
             raise UserError(
-                f"target {target!r} takes whole models, without schedules and states of an "
-                "accelerator; leave out parts, schedules, states, and the folder of intermediate "
-                "forms"
+                f"target {target!r} takes whole models, without states of an accelerator; leave "
+                "out parts, states, and the folder of intermediate forms"
             )
+        if configs and architectures is not None:
+            raise UserError("no schedules are recorded for GPUs; leave them out")
         if architectures is not None:
             return compile_for_gpu(
                 model,
@@ -158,7 +161,12 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
                 report=report,
             )
         return compile_for_cpu(
-            model, shapes=shapes, cpu_levels=levels, objects=objects, report=report
+            model,
+            shapes=shapes,
+            cpu_levels=levels,
+            objects=objects,
+            configs=configs,
+            report=report,
         )
     return compile_model(
         model,
@@ -178,6 +186,11 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         dump_dir=Path(dump_dir) if dump_dir is not None else None,
         report=report,
     )
+
+
+def is_cpu(target: str | None) -> bool:
+    """Whether a target is processors alone."""
+    return target in (CPU, f"+{CPU}")
 
 
 def target_variant(variant: Variant | str | None, target: str | None) -> Variant | None:

@@ -3,10 +3,11 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 import llvmlite.binding as llvm
 
-__all__ = ["Cpu", "host_cpu"]
+__all__ = ["Cpu", "host_cpu", "model_name"]
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,13 @@ def host_cpu() -> Cpu:
         features=frozenset(name for name, there in features.items() if there),
         lacking=frozenset(name for name, there in features.items() if not there),
     )
+
+
+def model_name() -> str:
+    """What the system calls this processor, in ASCII; empty where it does not tell."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="ignore")
+    except OSError:
+        return ""
+    found = (line.partition(":")[2] for line in text.splitlines() if line.startswith("model name"))
+    return " ".join(next(found, "").split())

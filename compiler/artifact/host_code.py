@@ -5,16 +5,18 @@ where the part must be interpreted.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import onnx
 
 from daedal.artifact.code import code_digest
 from daedal.artifact.host_code import HostCode
 from daedal.artifact.object_file import read_symbols
-from daedal.common.errors import UserError
+from daedal.common.errors import TuningError, UserError
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import LEVELS, level_to_run
 from daedal.native.own_code import OwnCode
@@ -46,18 +48,26 @@ def compile_host_model(
     report: Callable[[str], None] | None = None,
     cache: ObjectCache | None = None,
     imported: Graph | None = None,
+    configs: Mapping[str, Config] = MappingProxyType({}),
 ) -> HostCode | None:
     """Compile a model, and record that this machine made the code (`OwnCode`).
 
-    `imported` is the model as a graph, where it was made from one. Object code is kept in `cache`,
+    `imported` is the model as a graph, where it was made from one, and `configs` are schedules of
+    kernels for the best of `levels`. Object code is kept in `cache`,
     by default the user's. A level that lacks what a kernel needs is left out, with a sentence to
     `report`. None without a model or levels, and where every level is left out.
+
+    Raises TuningError for a configuration that is no schedule of its kernel.
     """
     if not serialized or not levels:
         return None
     try:
         model = onnx.ModelProto.FromString(serialized)
-        code = build_host_code(model, levels=levels, cache=cache, imported=imported)
+        code = build_host_code(
+            model, levels=levels, cache=cache, imported=imported, configs=configs
+        )
+    except TuningError:
+        raise  # another schedule than the one that was asked for would be no answer
     except UserError:
         return None
     missing = {level: _missing(files) for level, files in code.objects.items()}

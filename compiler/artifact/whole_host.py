@@ -1,7 +1,11 @@
-"""`host_artifact` and `gpu_artifact`: an artifact of one part, for processors or GPUs alone."""
+"""`host_artifact` and `gpu_artifact`: an artifact of one part, for processors or GPUs alone.
 
-from collections.abc import Callable, Sequence
+`whole_part` is the ONNX model of that part.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import onnx
 
@@ -13,9 +17,10 @@ from daedal.compiler.cpu.support import check_runs
 from daedal.compiler.frontend.cut import ModelCutter, is_static
 from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.frontend.tensor_types import tensor_types
+from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
 
-__all__ = ["gpu_artifact", "host_artifact"]
+__all__ = ["gpu_artifact", "host_artifact", "whole_part"]
 
 _ON_HOST = "the model is compiled for processors alone"
 _ON_GPU = "the model is compiled for GPUs"
@@ -26,8 +31,9 @@ def host_artifact(
     cpu_levels: Sequence[str],
     report: Callable[[str], None] | None = None,
     objects: ObjectCache | None = None,
+    configs: Mapping[str, Config] = MappingProxyType({}),
 ) -> Artifact:
-    """The artifact of a whole checked model, compiled for `cpu_levels`.
+    """The artifact of a whole checked model, compiled for `cpu_levels` with `configs`.
 
     Object code is kept in `objects`, by default in the user's cache.
 
@@ -36,7 +42,7 @@ def host_artifact(
     """
 
     def compiled(serialized: bytes) -> HostPart:
-        code = compile_host_model(serialized, cpu_levels, report, objects)
+        code = compile_host_model(serialized, cpu_levels, report, objects, configs=configs)
         return HostPart(serialized, code=code)
 
     return _artifact(model, compiled, "host", _ON_HOST)
@@ -69,11 +75,9 @@ def _artifact(
     """The artifact of what `compiled` makes of the whole model, and runs at `where`."""
     cutter = ModelCutter(model, tensor_types(model))
     numbers = sorted(cutter.needed(cutter.inputs, cutter.outputs))
-    check_runs(cutter.nodes[number] for number in numbers)
     run = [n for n in numbers if not cutter.constants.issuperset(cutter.nodes[n].output)]
-    part_model = modern_model(cutter.part(numbers, cutter.inputs, cutter.outputs))
     nodes = tuple(_host_node(cutter.nodes[number]) for number in run)
-    part = compiled(bytes(part_model.SerializeToString(deterministic=True)))
+    part = compiled(_serialized(cutter, numbers))
     part = replace(part, nodes=nodes)
     placements = place_nodes(cutter, (part,), {}, dict.fromkeys(run, 0), lambda _node: why)
     return Artifact(
@@ -84,6 +88,19 @@ def _artifact(
             replace(item, where=where) if item.where == "host" else item for item in placements
         ),
     )
+
+
+def whole_part(model: onnx.ModelProto) -> bytes:
+    """The ONNX model of the only part of such an artifact. Raises as `host_artifact`."""
+    cutter = ModelCutter(model, tensor_types(model))
+    return _serialized(cutter, sorted(cutter.needed(cutter.inputs, cutter.outputs)))
+
+
+def _serialized(cutter: ModelCutter, numbers: Sequence[int]) -> bytes:
+    """The model of some of the nodes."""
+    check_runs(cutter.nodes[number] for number in numbers)
+    part = modern_model(cutter.part(numbers, cutter.inputs, cutter.outputs))
+    return bytes(part.SerializeToString(deterministic=True))
 
 
 def _host_node(node: onnx.NodeProto) -> HostNode:

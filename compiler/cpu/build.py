@@ -2,20 +2,27 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import onnx
 
 from daedal.artifact.host_code import HostCode
-from daedal.common.errors import ModelError
+from daedal.common.errors import ModelError, ScheduleError, TuningError
 from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.steps import program_code
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.ops.graph.factors import PAIRS, QUADS, Factors
+from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import VNNI, host_level
 
-__all__ = ["build_host_code"]
+__all__ = ["build_host_code", "level_factors"]
+
+
+def level_factors(levels: Sequence[str]) -> Factors:
+    """How 8-bit integers are multiplied, as fits all `levels` best."""
+    return QUADS if all(level.endswith(VNNI) for level in levels) else PAIRS
 
 
 def build_host_code(
@@ -27,6 +34,7 @@ def build_host_code(
     checked: bool = False,
     factors: Factors | None = None,
     imported: Graph | None = None,
+    configs: Mapping[str, Config] = MappingProxyType({}),
 ) -> HostCode:
     """Compile a model for processors.
 
@@ -38,16 +46,18 @@ def build_host_code(
     checked : whether indices are checked at run time, for tests: slow.
     factors : how 8-bit integers are multiplied; None: as fits all `levels` best.
     imported : the model as a graph, where it was made from one: it is not imported then.
+    configs : schedules of kernels for the best of `levels`, by the keys of their workloads.
 
     Raises
     ------
     ModelError
         For a damaged model, for shapes that contradict it, and for formulas that nest too deeply.
+    TuningError
+        One of `configs` is no schedule of its kernel.
     """
     chosen = tuple(levels) or (host_level(),)
-    if factors is None:
-        factors = QUADS if all(level.endswith(VNNI) for level in chosen) else PAIRS
-    functions = Functions(chosen, cache or ObjectCache(), checked=checked)
+    factors = factors or level_factors(chosen)
+    functions = Functions(chosen, cache or ObjectCache(), checked=checked, configs=configs)
     try:
         program = import_model(model, shapes, factors, imported)
         code = program_code(program, functions)
@@ -55,5 +65,9 @@ def build_host_code(
         raise ModelError(
             "formulas of compiled code must not nest too deeply, and a node of this model has one "
             "that does; give it fewer operands"
+        ) from error
+    except ScheduleError as error:
+        raise TuningError(
+            f"a configuration must build its kernel, and one does not: {error}; tune again"
         ) from error
     return replace(code, objects={level: functions.objects(level) for level in chosen})

@@ -2,20 +2,45 @@
 
 import hashlib
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.kernel import Kernel, kernel_function
 from daedal.compiler.cpu.steps import Function
+from daedal.compiler.cpu.workload import kernel_workload
 from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Buffer, Reduce
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text, compile_vectors
 from daedal.native.levels import level_cpu
 
-__all__ = ["Functions"]
+__all__ = ["Functions", "KernelUse", "level_registers"]
+
+
+@dataclass(frozen=True)
+class KernelUse:
+    """A kernel of a model.
+
+    Attributes
+    ----------
+    free : those of its inputs whose layout may be chosen.
+    names : of what it computes, one for each call.
+    """
+
+    kernel: Kernel
+    free: tuple[Buffer, ...]
+    names: list[str]
+
+    @property
+    def constants(self) -> tuple[Buffer, ...]:
+        """What the inputs in `free` stand for, as `Functions.of` takes it."""
+        pairs = zip(self.kernel.inputs, self.kernel.sources, strict=True)
+        return tuple(source for item, source in pairs if item in self.free)
 
 
 class Functions:
@@ -27,17 +52,31 @@ class Functions:
     ----------
     levels : what object code is made for.
     checked : whether indices are checked at run time.
+    configs : schedules for the best of the levels, by the keys of their workloads.
+
+    Attributes
+    ----------
+    uses : the kernels, in the order in which they were first asked for.
     """
 
     takes_copies = True
     converts_constants = True
 
-    def __init__(self, levels: Sequence[str], cache: ObjectCache, *, checked: bool) -> None:
+    def __init__(
+        self,
+        levels: Sequence[str],
+        cache: ObjectCache,
+        *,
+        checked: bool,
+        configs: Mapping[str, Config] = MappingProxyType({}),
+    ) -> None:
         self._levels = tuple(levels)
         self._cache = cache
         self._checked = checked
+        self._configs = configs
+        self.uses: dict[str, KernelUse] = {}
         self._registers = sorted(
-            {_registers(level) for level in self._levels}, key=lambda item: item.vector_bytes
+            {level_registers(level) for level in self._levels}, key=lambda item: item.vector_bytes
         )
         self._functions: dict[str, Function] = {}
         self._texts: dict[str, dict[Registers, tuple[str, bool]]] = {}
@@ -49,6 +88,8 @@ class Functions:
         key = f"{kernel.key}; {[item.name for item in free]}"
         if key not in self._functions:
             self._functions[key] = self._compiled(kernel, free)
+            self.uses[key] = KernelUse(kernel, tuple(free), [])
+        self.uses[key].names.append(kernel.name)
         return self._functions[key]
 
     def border(self, frame: Frame, dtype: str) -> Function:
@@ -71,15 +112,17 @@ class Functions:
             self._cache.get(
                 f"{level}\n{text}", partial(compile_vectors if tiled else compile_text, text, cpu)
             )
-            for text, tiled in (item[_registers(level)] for item in self._texts.values())
+            for text, tiled in (item[level_registers(level)] for item in self._texts.values())
         )
 
     def _compiled(self, kernel: Kernel, free: Sequence[Buffer]) -> Function:
-        first, *others = self._registers
-        scheduled = kernel_function(kernel, free, first)
+        config = self._configs.get(kernel_workload(kernel, free).key) if self._configs else None
+        # What was tuned decides on layouts; otherwise the narrowest registers do.
+        first, *others = self._registers if config is None else reversed(self._registers)
+        scheduled = kernel_function(kernel, free, first, config=config)
         iterations = parallel_extent(scheduled.func)
         kernels = {first: scheduled}
-        kernels |= {wider: kernel_function(kernel, free, wider, scheduled) for wider in others}
+        kernels |= {other: kernel_function(kernel, free, other, scheduled) for other in others}
         texts = {
             registers: function_text(
                 item.func, "SYMBOL", checked=self._checked, iterations=iterations
@@ -97,7 +140,8 @@ class Functions:
         return Function(symbol, moved, iterations, time)
 
 
-def _registers(level: str) -> Registers:
+def level_registers(level: str) -> Registers:
+    """The vector registers that code of a level uses."""
     return WIDEST if level.startswith("x86-64-v4") else NARROW
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.cpu.frame import Frame
@@ -30,11 +31,13 @@ from daedal.compiler.ops.cpu.schedule import (
     schedule_reduction,
     schedule_turned,
 )
+from daedal.compiler.ops.cpu.space import TileSpace, tile_space
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.compiler.tir.visit import loads, rewrite, substitute
 
-__all__ = ["Kernel", "Moved", "ScheduledKernel", "kernel_function"]
+__all__ = ["Kernel", "Moved", "ScheduledKernel", "kernel_function", "kernel_space"]
 
 Array = npt.NDArray[Any]
 
@@ -50,6 +53,7 @@ class Kernel:
     reduction : the reduction that `result` reads element by element; None where there is none.
     sources : what the inputs stand for, in their order.
     frame : where the elements of `result` lie in what is written; None: they are all of it.
+    name : of a tensor of the model that it computes, for reports.
     """
 
     inputs: tuple[te.Tensor, ...]
@@ -57,6 +61,7 @@ class Kernel:
     reduction: te.Tensor | None = None
     sources: tuple[Buffer, ...] = ()
     frame: Frame | None = None
+    name: str = ""
 
     @property
     def key(self) -> str:
@@ -111,6 +116,7 @@ def kernel_function(
     constants: Collection[Buffer] = (),
     registers: Registers = WIDEST,
     like: ScheduledKernel | None = None,
+    config: Config | None = None,
 ) -> ScheduledKernel:
     """The scheduled function of a kernel.
 
@@ -119,8 +125,14 @@ def kernel_function(
     constants : inputs whose layout is free.
     registers : of the processor.
     like : the function for other registers, which reads the same layouts.
+    config : of `kernel_space`; None: the one that the rules choose.
+
+    Raises
+    ------
+    ScheduleError
+        `config` is none of the kernel's space.
     """
-    scheduled = _scheduled(kernel, constants, registers, like)
+    scheduled = _scheduled(kernel, constants, registers, like, config)
     if kernel.frame is None:
         return scheduled
     return replace(scheduled, func=kernel.frame.placed(scheduled.func))
@@ -131,25 +143,26 @@ def _scheduled(
     constants: Collection[Buffer],
     registers: Registers,
     like: ScheduledKernel | None,
+    config: Config | None,
 ) -> ScheduledKernel:
     """The function that stores the result by itself."""
     if like is not None and not like.moved:
         constants = ()
-    result, reduction = merged(kernel.result, kernel.reduction, _rows(kernel))
-    kernel = replace(kernel, result=result, reduction=reduction)
+    kernel = _merged(kernel)
+    result, reduction = kernel.result, kernel.reduction
     if reduction is None:
         return ScheduledKernel(_map_function(kernel.inputs, result))
     formula = reduction.value
     assert isinstance(formula, Reduce)
     bytes_each = ELEMENT_BYTES[reduction.dtype]
-    tiles = choose_tiles(
-        formula.value,
-        reduction.axes,
-        bytes_each,
-        constants,
-        registers,
-        None if like is None else like.tiles,
-    )
+    given = formula.value, reduction.axes, bytes_each, constants, registers
+    if config is None:
+        tiles = choose_tiles(*given, None if like is None else like.tiles)
+    else:
+        space = tile_space(reduction, constants, registers)
+        if space is None:
+            raise ScheduleError(f"a kernel with one schedule has no other, such as {config}")
+        tiles = space.tiles(config)
     if tiles is None:
         lanes = choose_lanes(formula.value, formula.axes, bytes_each)
         if lanes > 1:
@@ -171,6 +184,23 @@ def _scheduled(
     return ScheduledKernel(
         schedule_reduction(func, reduction.name, result.name, None), moved, tiled=False
     )
+
+
+def kernel_space(
+    kernel: Kernel, constants: Collection[Buffer], registers: Registers
+) -> TileSpace | None:
+    """The schedules of a kernel; None where there is one only."""
+    kernel = _merged(kernel)
+    if kernel.reduction is None:
+        return None
+    space = tile_space(kernel.reduction, constants, registers)
+    return None if space is None or len(space) < 2 else space
+
+
+def _merged(kernel: Kernel) -> Kernel:
+    """The same with as few axes as possible."""
+    result, reduction = merged(kernel.result, kernel.reduction, _rows(kernel))
+    return replace(kernel, result=result, reduction=reduction)
 
 
 def _map_function(inputs: tuple[te.Tensor, ...], result: te.Tensor) -> PrimFunc:

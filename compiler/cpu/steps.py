@@ -6,7 +6,7 @@ kernels of a GPU (`compiler.gpu.functions`).
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from daedal.compiler.cpu.program import Computed, Interpreted, Joined, TensorPro
 from daedal.compiler.graph.ops.foreign import names_read
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import Buffer, IntImm
+from daedal.compiler.tir.visit import loads
 
 __all__ = ["Function", "KernelFunctions", "program_code"]
 
@@ -100,6 +101,9 @@ class _Builder:
         known = Constants(self.constants, converts=functions.converts_constants)
         self.kernels = fuse(self._needed(), known, copies=functions.takes_copies)
         self.constants.update(known.added)
+        self._titles: dict[Buffer, str] = {
+            tensor: name for name, tensor in program.tensors.items() if tensor.value is not None
+        }
         self.numbers: dict[te.Tensor, int] = {}
         self.names: dict[str, int] = {}
         self._asked = {*program.inputs, *program.outputs}
@@ -227,7 +231,7 @@ class _Builder:
             and source not in self.program.laid_out
             and math.prod(source.shape) > 1
         ]
-        function = self.functions.of(kernel, free)
+        function = self.functions.of(replace(kernel, name=self._title(tensor)), free)
         moved = dict(function.moved)
         inputs = []
         for position, source in enumerate(kernel.sources):
@@ -247,6 +251,13 @@ class _Builder:
             border = self.functions.border(kernel.frame, tensor.dtype)
             calls.insert(0, CodeCall(border.symbol, (result,), 1, border.nanoseconds))
         return calls
+
+    def _title(self, tensor: te.Tensor) -> str:
+        """The model's name of what a tensor holds: its own, or that of the one tensor it reads."""
+        assert tensor.value is not None
+        read = [load.buffer for load in loads(tensor.value) if load.buffer in self._titles]
+        sources = [tensor] if tensor in self._titles else dict.fromkeys(read)
+        return ", ".join(self._titles[source] for source in sources)
 
     def _number(self, tensor: te.Tensor, time: int) -> int:
         """The buffer of a tensor that is in memory at `time`."""

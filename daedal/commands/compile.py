@@ -103,7 +103,7 @@ def compile_command(
     kernels for GPUs."""
     from daedal.api import compile as compile_model
     from daedal.api import gpu_of_target, target_variant
-    from daedal.compiler.artifact.host_code import saved_levels
+    from daedal.compiler.artifact.host_code import best_levels, saved_levels
     from daedal.host_rates import DEFAULT, load_host_rates
     from daedal.reports.artifact import artifact_json, program_tables, summary_lines
     from daedal.reports.costs import cost_lines
@@ -115,11 +115,13 @@ def compile_command(
         variant = "vta"
     chosen = target_variant(variant, target)
     is_gpu = gpu_of_target(target) is not None
-    if chosen is None and (all_on_accelerator or host_rates or records is not None):
+    if chosen is None and (all_on_accelerator or host_rates):
         raise UserError(
-            "--all-on-accelerator, --host-rates and --records need an accelerator, and target "
+            "--all-on-accelerator and --host-rates need an accelerator, and target "
             f"{target!r} has none"
         )
+    if chosen is None and is_gpu and records is not None:
+        raise UserError("--records has schedules of accelerators and processors, not of GPUs")
     if all_on_accelerator and host_rates:
         raise UserError(
             "--all-on-accelerator moves no operator to the host, whatever the --host-rates; give "
@@ -128,8 +130,9 @@ def compile_command(
     rates = load_host_rates(host_rates or DEFAULT)
     configs = None
     if records is not None:
-        assert chosen is not None, "it was just checked"
         configs = _configs(records, model, chosen, memory.value)
+        if chosen is None and not cpu_level:
+            cpu_level = list(best_levels())  # records are of this processor
     if dump_dir is not None:
         check_output_folder(dump_dir)
     with show_progress(_err) as report:
@@ -166,14 +169,18 @@ def compile_command(
     _out.print(escape(f"{output}: {what}; `daedal inspect` tells more"))
 
 
-def _configs(records: Path, model: Path, variant: "Variant", memory: str) -> Mapping[str, "Config"]:
-    """The best recorded configurations.
+def _configs(
+    records: Path, model: Path, variant: "Variant | None", memory: str
+) -> Mapping[str, "Config"]:
+    """The best recorded configurations, of this processor where there is no variant.
 
-    Raises TuningError unless `records` is a database with records of the variant and the memory.
+    Raises TuningError unless `records` is a database with records of the variant and the memory, or
+    of the processor.
     """
     from daedal.compiler.tune.database import Database
     from daedal.compiler.version import cycles_version
     from daedal.tuning.accelerator import recorded_configs, variant_place
+    from daedal.tuning.cpu import processor_place, recorded_kernels
     from daedal.tuning.selection import check_recorded
     from daedal.tuning.target import Setting
 
@@ -182,5 +189,9 @@ def _configs(records: Path, model: Path, variant: "Variant", memory: str) -> Map
             f"records must be a database that `daedal tune` made, and {str(records)!r} is none"
         )
     with Database(records, kit=cycles_version()) as database:
-        check_recorded(Setting(variant_place(variant, memory), database), records)
+        place = processor_place() if variant is None else variant_place(variant, memory)
+        setting = Setting(place, database)
+        check_recorded(setting, records)
+        if variant is None:
+            return recorded_kernels(setting, model)
         return recorded_configs(database, variant, memory, model)

@@ -1,6 +1,6 @@
 """``daedal tune``: measures schedules of a network's layers, and records them in a database."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,17 +13,18 @@ from daedal.commands.options import (
     Memory,
     PoolAddress,
     PoolCertificates,
-    VariantName,
     check_outputs,
     needs_pool_packages,
 )
-from daedal.common.errors import TuningError
+from daedal.common.errors import TuningError, UserError
 from daedal.common.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:
+    from daedal.isa.variant import Variant
     from daedal.tuning.network import NetworkTuning
     from daedal.tuning.runner import MakeRunner
+    from daedal.tuning.target import TuningTarget
 
 __all__ = ["tune_command"]
 
@@ -33,11 +34,19 @@ _INTERRUPTED = 130
 
 
 def tune_command(
-    model: Annotated[Path, typer.Argument(help="An int8 QDQ ONNX model.")],
+    model: Annotated[Path, typer.Argument(help="An ONNX model: int8 QDQ, or any for target cpu.")],
     records: Annotated[
         Path, typer.Option("--records", "-r", help="The database, made unless it exists.")
     ],
-    variant: VariantName = "vta",
+    target: Annotated[
+        str | None, typer.Option(help="VARIANT, or cpu for this processor.  [default: vta]")
+    ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option(
+            "--variant", "-v", help="A shipped variant's name, or a .toml file: as --target."
+        ),
+    ] = None,
     trials: Annotated[
         int | None,
         typer.Option(help=f"Schedules to measure at most; {_TRIALS} without --seconds."),
@@ -63,44 +72,52 @@ def tune_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tune the layers of MODEL for a variant; `daedal compile --records` uses the results.
+    """Tune MODEL for a variant or this processor; `daedal compile --records` uses the results.
 
     Every batch is recorded at once. Control-C shows what was found; the same command continues.
     With --explain and no budget, nothing is searched: the records are explained.
     """
+    from daedal.api import target_variant
     from daedal.compiler.tune.database import Database
     from daedal.compiler.version import cycles_version
-    from daedal.isa.variant import load_variant
     from daedal.reports.explanation import explanation_json
     from daedal.reports.tuning import tuning_json
-    from daedal.tuning.accelerator import AcceleratorTuning
     from daedal.tuning.budget import Budget
     from daedal.tuning.network import tune_network
+    from daedal.tuning.selection import other_machines
+    from daedal.tuning.target import Setting
 
     check_outputs(records, html)
     Budget(trials, seconds)  # refused before the database is made
     if trials is None and seconds is None and not explain:
         trials = _TRIALS
-    chosen = load_variant(variant)
+    if target is None and variant is None:
+        variant = "vta"
+    chosen = target_variant(variant, target)
+    if chosen is None:
+        _check_processor(target, [html, explain, workers, pool, tls, timeout])
     with (
         show_progress(make_console(stderr=True)) as report,
         _measuring(workers, pool, tls, timeout, report) as make_runner,
+        _tuned(model, chosen, memory.value, make_runner) as network,
         # What is refused before anything is measured leaves no empty file.
         Database(records, kit=cycles_version(), when_written=True, adopts=True) as database,
     ):
         tuning = tune_network(
-            AcceleratorTuning(model, chosen, memory.value, make_runner=make_runner),
+            network,
             database,
             trials=trials,
             seconds=seconds,
             seed=seed,
             explain=explain or (),
-            samples=records.with_name(records.name + ".samples"),
+            samples=_samples(records, chosen),
             report=report,
         )
+        others = other_machines(Setting(network.place, database))
     if html is not None:
         from daedal.reports.tuning_page import tuning_page
 
+        assert chosen is not None, "it was just checked"
         page = tuning_page(
             tuning, name=model.stem, variant=chosen, memory=memory.value, records=str(records)
         )
@@ -110,10 +127,55 @@ def tune_command(
         print_json({**tuning_json(tuning), "explanations": explained})
     else:
         _show(tuning, str(records))
+        if chosen is None and others:
+            _say_others(others, records)
     if html is not None:
         make_console(stderr=True).print(f"wrote {escape(str(html))}")
     if tuning.selection is None:
         raise typer.Exit(_INTERRUPTED)
+
+
+def _check_processor(target: str | None, options: Sequence[object]) -> None:
+    """Refuse what needs an accelerator."""
+    from daedal.api import is_cpu
+
+    if not is_cpu(target):
+        raise UserError(f"a target to tune must be a variant or cpu, not {target!r}")
+    if any(options):
+        raise TuningError(
+            "--html, --explain, --workers, --pool, --tls and --timeout are for accelerators; leave "
+            "them out for target cpu"
+        )
+
+
+@contextmanager
+def _tuned(
+    model: Path, variant: "Variant | None", memory: str, make_runner: "MakeRunner"
+) -> Iterator["TuningTarget"]:
+    """The network on its target, until the end of the block."""
+    from daedal.tuning.accelerator import AcceleratorTuning
+
+    if variant is not None:
+        yield AcceleratorTuning(model, variant, memory, make_runner=make_runner)
+        return
+    from daedal.tuning.cpu import CpuTuning
+    from daedal.tuning.stopwatch import ChildStopwatch
+
+    with ChildStopwatch() as stopwatch:
+        yield CpuTuning(model, stopwatch)
+
+
+def _samples(records: Path, variant: "Variant | None") -> Path:
+    """The file of what models learn from, one for each kind of machine."""
+    kind = "" if variant is not None else ".cpu"
+    return records.with_name(f"{records.name}{kind}.samples")
+
+
+def _say_others(others: Sequence[str], records: Path) -> None:
+    """Tell of records that did not count."""
+    make_console(stderr=True).print(
+        escape(f"records of other processors in {records} were not used: {', '.join(others)}")
+    )
 
 
 @contextmanager

@@ -16,12 +16,14 @@ def tuning_table(tuning: NetworkTuning) -> Table:
     """A row for each kind of layer, those with the most cycles first, and their sum.
 
     "above": how far the best schedule is above the lower bound, which no schedule can beat; blank
-    where no bound is known. "in network": cycles within the network, before and after.
+    where no bound is known. "in network": cycles within the network, before and after, where they
+    are exact.
     """
     bounded = any(item.bound_cycles is not None for item in tuning.results)
     heads = ["layer", "changed knobs", "times", "default", "tuned"]
-    heads += ["bound", "above"] * bounded + ["faster", "in network", "", "trials"]
-    table = plain_table("Layers alone, and within the network", heads, 2)
+    exact = not tuning.unit.noise  # a clock does not tell layers of a network apart
+    heads += ["bound", "above"] * bounded + ["faster", *["in network", ""] * exact, "trials"]
+    table = plain_table("Layers alone" + ", and within the network" * exact, heads, 2)
     results = sorted(tuning.results, key=lambda item: -item.count * item.default_cycles)
     for item in results:
         table.add_row(
@@ -32,8 +34,7 @@ def tuning_table(tuning: NetworkTuning) -> Table:
             f"{item.best_cycles:,}",
             *([_cycles(item.bound_cycles), percent_text(item.excess)] if bounded else []),
             f"{item.default_cycles / item.best_cycles:.3f}x",
-            *(f"{cycles:,}" for cycles in item.network_cycles or ()),
-            *([] if item.network_cycles else ["", ""]),
+            *[_cycles(cycles) for cycles in item.network_cycles or (None, None)] * exact,
             str(item.trials),
         )
     before, after, bound = _totals(tuning)
@@ -46,8 +47,7 @@ def tuning_table(tuning: NetworkTuning) -> Table:
         f"{after:,}",
         *([_cycles(bound), percent_text(after / bound - 1 if bound else None)] if bounded else []),
         f"{before / after:.3f}x" if after else "",
-        "",
-        "",
+        *["", ""] * exact,
         str(tuning.trials),
     )
     return table
@@ -67,11 +67,12 @@ def percent_text(share: float | None) -> str:
 def tuning_lines(tuning: NetworkTuning, records: str) -> Iterator[str]:
     """The totals, and what to do with them."""
     before, after, bound = _totals(tuning)
+    unit = tuning.unit.name
     possible = (
         f", at most {percent_text(after / bound - 1)} above what is possible" if bound else ""
     )
     yield (
-        f"layers alone: {before:,} cycles by default, {after:,} tuned "
+        f"layers alone: {before:,} {unit} by default, {after:,} tuned "
         f"({before / max(after, 1):.3f}x){possible}"
     )
     selection = tuning.selection
@@ -79,12 +80,12 @@ def tuning_lines(tuning: NetworkTuning, records: str) -> Iterator[str]:
         yield f"interrupted: {records} has what was measured; the same command continues"
         return
     old, new = selection.before.total, selection.after.total
-    yield f"total: {old:,} cycles by default, {new:,} tuned ({old / new:.3f}x), counted as a whole"
+    yield f"total: {old:,} {unit} by default, {new:,} tuned ({old / new:.3f}x), counted as a whole"
     kept = [item.layers[0] for item in tuning.results if not item.is_used]
     if not selection.configs and kept:
         yield (
             f"the network is not faster with the tuned schedules ({selection.tuned.total:,} "
-            "cycles), so all layers keep their defaults"
+            f"{unit}), so all layers keep their defaults"
         )
     elif kept:
         yield f"the network is faster if these keep their defaults: {', '.join(kept)}"
@@ -100,6 +101,7 @@ def tuning_json(tuning: NetworkTuning) -> dict[str, Any]:
         "tuned_cycles": after,
         "bound_cycles": bound,
         "trials": tuning.trials,
+        "unit": tuning.unit.name,
         "interrupted": selection is None,
         "network": None
         if selection is None

@@ -4,7 +4,8 @@
 
 `ChildProcess` starts it. Each message is answered before the next one is read. A builder gets
 configurations and answers with programs; a runner gets programs and answers with results. So code
-of the compiler and of devices never runs in one process, and either may crash alone.
+of the compiler and of devices never runs in one process, and either may crash alone. A timer gets
+kernels of a processor and answers with what they store, or take.
 """
 
 import resource
@@ -17,12 +18,14 @@ from daedal.common.errors import DaedalError, first_line
 from daedal.isa.program import Program
 from daedal.sim.rtl.orphan import end_with_parent
 from daedal.tuning.child_process import READY
+from daedal.tuning.kernel_clock import serve_kernels
 from daedal.tuning.layer_runner import build, prepare, run
 from daedal.tuning.layer_task import LayerTask
 from daedal.tuning.runner import Failure, Result
 
 __all__ = ["main", "serve"]
 
+TIMER = "time"
 _ROLES: dict[str, Callable[[LayerTask, Any], Program | Result]] = {"build": build, "run": run}
 
 
@@ -82,7 +85,10 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     with Connection(descriptor) as connection:
         connection.send(READY)
-        serve(connection, role)
+        if role == TIMER:
+            serve_kernels(connection)
+        else:
+            serve(connection, role)
 
 
 if __name__ == "__main__":

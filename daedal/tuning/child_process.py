@@ -43,7 +43,7 @@ class ChildProcess:
 
     Parameters
     ----------
-    role : ``build`` or ``run``.
+    role : ``build``, ``run`` or ``time``.
     memory_bytes : address space that the process may have.
     """
 

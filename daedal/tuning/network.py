@@ -19,7 +19,7 @@ from daedal.tuning.budget import Budget
 from daedal.tuning.experience import Experience
 from daedal.tuning.explanation import Explanation, task_of
 from daedal.tuning.selection import Selection, remember, select, store
-from daedal.tuning.target import Setting, TuningTarget, Unit
+from daedal.tuning.target import CYCLES, Setting, TuningTarget, Unit
 from daedal.tuning.task import Task, make_tasks
 
 __all__ = ["NetworkTuning", "TaskResult", "tune_network"]
@@ -71,12 +71,16 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class NetworkTuning:
-    """What tuning found; `selection` is None for a run that was interrupted."""
+    """What tuning found; `selection` is None for a run that was interrupted.
+
+    All numbers of cycles are in `unit`.
+    """
 
     results: tuple[TaskResult, ...]
     selection: Selection | None
     trials: int
     explanations: tuple[Explanation, ...] = ()
+    unit: Unit = CYCLES
 
 
 def tune_network(
@@ -126,9 +130,11 @@ def tune_network(
     defaults = {task.workload.key: task.default for task in tasks}
     try:
         for task in tasks:
-            task.replay()
+            task.replay(unit)
         if searches:
             _measure(tasks, setting, budget, say)
+        for task in tasks:
+            task.settle(setting)
         explained = tuple(target.explain(tasks, name, setting) for name in explain)
         say("counting the whole network")
         selection = select(
@@ -139,12 +145,12 @@ def tune_network(
         )
     except KeyboardInterrupt:
         experience.learn(tasks, setting)
-        results = tuple(_result(task, None) for task in tasks if task.best is not None)
-        return NetworkTuning(results, None, sum(task.trials for task in tasks))
+        results = tuple(_result(task, None, unit) for task in tasks if task.best is not None)
+        return NetworkTuning(results, None, sum(task.trials for task in tasks), unit=unit)
     store(selection, target.digest, defaults, setting)
     experience.learn(tasks, setting)
-    results = tuple(_result(task, selection) for task in tasks if task.best is not None)
-    return NetworkTuning(results, selection, sum(task.trials for task in tasks), explained)
+    results = tuple(_result(task, selection, unit) for task in tasks if task.best is not None)
+    return NetworkTuning(results, selection, sum(task.trials for task in tasks), explained, unit)
 
 
 def _measure(
@@ -157,7 +163,8 @@ def _measure(
         if chosen is None:
             break
         total = sum(item.cycles for item in tasks)
-        say(f"tuning: {budget.text(spent)}, {total:,} cycles, now {chosen.layers[0]}")
+        unit = setting.place.unit.name
+        say(f"tuning: {budget.text(spent)}, {total:,} {unit}, now {chosen.layers[0]}")
         configs = chosen.propose(count)
         if configs:
             chosen.measure(configs, setting)
@@ -188,10 +195,12 @@ def _best(tasks: Sequence[Task], unit: Unit) -> dict[str, Config]:
     return found
 
 
-def _result(task: Task, selection: Selection | None) -> TaskResult:
+def _result(task: Task, selection: Selection | None, unit: Unit) -> TaskResult:
     assert task.best is not None
     config, cycles = task.best
     key, default = task.workload.key, task.measured.get(task.default)
+    if default is not None and unit.noise and not unit.is_less(cycles, default):
+        config, cycles = task.default, default
     in_network = None
     if selection is not None and key in selection.before.kinds:
         in_network = (selection.before.kinds[key], selection.after.kinds[key])

@@ -5,7 +5,7 @@ layer. Output: those that make the network faster, which the database remembers 
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -20,9 +20,11 @@ from daedal.tuning.target import CYCLES, NetworkCycles, Setting, Unit
 
 __all__ = [
     "Selection",
+    "all_selected",
     "best_recorded",
     "check_recorded",
     "digest_of_model",
+    "other_machines",
     "remember",
     "select",
     "selected_configs",
@@ -126,12 +128,13 @@ def store(
 ) -> None:
     """Record the configuration of every kind of layer in `defaults`, with the network's cycles.
 
-    Nothing is recorded unless that is fewer than before: the fewest cycles have one selection.
+    Of exact cycles, nothing is recorded unless they are fewer than before: the fewest have one
+    selection. Otherwise the newest counts.
     """
-    known = _selected(setting, digest)
-    if known and (known[0].cycles or 0) <= selection.after.total:
-        return
     place, database = setting.place, setting.database
+    known = _selected(setting, digest)
+    if not place.unit.noise and known and (known[0].cycles or 0) <= selection.after.total:
+        return
     database.add(
         Record(
             _choice(digest, key),
@@ -201,14 +204,39 @@ def selected_configs(setting: Setting, digest: str) -> dict[str, Config]:
 
 
 def _selected(setting: Setting, digest: str) -> list[Record]:
-    """The records of the selection with which the network took the fewest cycles."""
+    """The records of the selection with which the network took the fewest cycles, or where they
+    have noise, of the newest."""
     records = [
         record
         for record in setting.records(target=NETWORK)
         if record.workload == _choice(digest, _layer(record))
     ]
+    if setting.place.unit.noise:
+        return _newest(records)
     least = min((record.cycles for record in records if record.cycles is not None), default=None)
     return [record for record in records if record.cycles is not None and record.cycles == least]
+
+
+def all_selected(setting: Setting) -> dict[str, Config]:
+    """What was chosen last for each kind of layer, in any model."""
+    return {_layer(item): item.config for item in _newest(setting.records(target=NETWORK))}
+
+
+def _newest(records: Sequence[Record]) -> list[Record]:
+    """The last one of each layer; of those of one second, the one with the fewest cycles."""
+    found: dict[str, Record] = {}
+    for record in sorted(
+        (item for item in records if item.cycles is not None),
+        key=lambda item: (item.when, -(item.cycles or 0)),
+    ):
+        found[_layer(record)] = record
+    return list(found.values())
+
+
+def other_machines(setting: Setting) -> list[str]:
+    """Those of this target whose records do not count here."""
+    records = setting.database.records(target=setting.place.target)
+    return sorted({item.fingerprint for item in records} - {setting.place.fingerprint})
 
 
 def _layer(record: Record) -> str:

@@ -5,6 +5,7 @@ each of them.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +19,7 @@ from daedal.compiler.tune.record import UNVERIFIED, Record
 from daedal.compiler.tune.search import Search
 from daedal.compiler.tune.workload import Workload
 from daedal.tuning.runner import Failure, Result, cycles_of
-from daedal.tuning.target import Kind, Setting, TuningTarget
+from daedal.tuning.target import CYCLES, Kind, Setting, TuningTarget, Unit
 
 __all__ = ["BATCH", "Known", "Task", "known_of", "make_tasks"]
 
@@ -26,6 +27,8 @@ BATCH = 8
 """Trials of a task between two decisions."""
 _FADING = 0.5
 """Weight of what a task gained before its last batch."""
+_SETTLED = 2
+"""Further measurements of what seems best."""
 _HOPE = 0.1
 """Share of its cycles that a task is expected to lose before its first batch."""
 
@@ -171,15 +174,33 @@ class Task:
             old = gained if self._gain is None else self._gain
             self._gain = _FADING * old + (1 - _FADING) * gained
 
-    def replay(self) -> None:
-        """Measure the best configuration again, if it is from an earlier run.
+    def settle(self, setting: Setting) -> None:
+        """Measure again what seems best, where measurements have noise: the least of many is often
+        luck. The largest of several measurements counts, and then another one may be the best."""
+        settled = Counter({self.default: _SETTLED})
+        while setting.place.unit.noise and self.best is not None:
+            config, cycles = self.best
+            if settled[config] >= _SETTLED:
+                return
+            settled[config] += 1
+            del self.measured[config]
+            self.measure([config], setting)
+            again = self.measured[config]
+            self.measured[config] = None if again is None else max(again, cycles)
+
+    def replay(self, unit: Unit = CYCLES) -> None:
+        """Measure the best configuration again, if it is from an earlier run and exact.
 
         Raises
         ------
         TuningError
             It does not take the recorded cycles.
         """
-        if self.best is None or list(self.measured).index(self.best[0]) >= self.num_known:
+        if (
+            unit.noise
+            or self.best is None
+            or list(self.measured).index(self.best[0]) >= self.num_known
+        ):
             return
         config, recorded = self.best
         (result,) = self._results([config])
@@ -187,7 +208,7 @@ class Task:
         if found != recorded:
             raise TuningError(
                 f"a record must replay, and {config} of layer {self.layers[0]!r} takes {found} "
-                f"cycles, not {recorded}; choose another database and tune again"
+                f"{unit.name}, not {recorded}; choose another database and tune again"
             )
 
     def _measured_here(self, config: Config, result: Result) -> Result:

@@ -109,6 +109,6 @@ def test_options_that_do_not_go_together(run: Run, tmp_path: Path) -> None:
     result = run(*command, "--all-on-accelerator", "--host-rates", "default")
     refuses(result, "--all-on-accelerator moves no operator to the host, whatever the --host-rates")
     result = run(*command, "--target", "cpu", "--host-rates", "default")
-    refuses(result, "--host-rates and --records need an accelerator")
+    refuses(result, "--all-on-accelerator and --host-rates need an accelerator")
     result = run(*command, "--host-rates", tmp_path / "missing.json")
     refuses(result, "host rates must be a", "missing.json")

@@ -19,7 +19,17 @@ from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.linear import Linear, element_number
 from daedal.compiler.tir.visit import free_vars, loads, walk
 
-__all__ = ["NARROW", "WIDEST", "Registers", "Tiles", "choose_lanes", "choose_tiles", "turned_tile"]
+__all__ = [
+    "NARROW",
+    "WIDEST",
+    "Candidate",
+    "Registers",
+    "Tiles",
+    "choose_lanes",
+    "choose_tiles",
+    "tile_candidates",
+    "turned_tile",
+]
 
 TURNED_BYTES = 32
 """Of a row of a tile that is turned in registers; its elements are 4 to 16."""
@@ -67,6 +77,7 @@ class Tiles:
     packed : the constants to lay out in blocks of the lanes, each with all that is read for them.
     outer : the order of all axes outside the tile: first those along which the vector's operand
         moves, so that what it holds is read again for all others.
+    num_held : how many of `outer` these are.
     """
 
     vector: int
@@ -74,11 +85,39 @@ class Tiles:
     rows: tuple[tuple[int, int], ...] = ()
     packed: tuple[Buffer, ...] = ()
     outer: tuple[int, ...] = ()
+    num_held: int = 0
 
     @property
     def axes(self) -> tuple[int, ...]:
         """The positions of all axes of the tile, the lanes' last."""
         return (*(axis for axis, _ in self.rows), self.vector)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A register tile and what an iteration of the reduction does in it.
+
+    Attributes
+    ----------
+    products : vectors that are multiplied.
+    loaded : operands that are loaded, once for all places of the tile at which they are the same.
+    computed : results that are computed for one that is stored: tiles may overlap.
+    slower : the factor of what memory costs more.
+    """
+
+    tiles: Tiles
+    products: int
+    loaded: int
+    computed: float
+    slower: float
+
+    @property
+    def cycles(self) -> float:
+        """Per result of an iteration. What loads and products take is added, although they overlap:
+        that fits measurements better."""
+        rows = math.prod(extent for _, extent in self.tiles.rows)
+        cycles = max((self.products + self.loaded) / PER_CYCLE, LATENCY) + OVERHEAD
+        return cycles * self.computed / (rows * self.tiles.lanes) * self.slower
 
 
 def choose_tiles(
@@ -89,7 +128,21 @@ def choose_tiles(
     registers: Registers = WIDEST,
     like: Tiles | None = None,
 ) -> Tiles | None:
-    """The register tile of a reduction over `value`, or None where no axis suits a vector.
+    """The best of `tile_candidates` by their cycles, or None where no axis suits a vector."""
+    found = tile_candidates(value, axes, element_bytes, constants, registers, like)
+    best = min(found, key=lambda item: item.cycles, default=None)
+    return None if best is None else best.tiles
+
+
+def tile_candidates(
+    value: Expr,
+    axes: Sequence[Axis],
+    element_bytes: int,
+    constants: Collection[Buffer],
+    registers: Registers = WIDEST,
+    like: Tiles | None = None,
+) -> Iterator[Candidate]:
+    """The register tiles of a reduction over `value`; none where no axis suits a vector.
 
     Parameters
     ----------
@@ -101,7 +154,6 @@ def choose_tiles(
     read = loads(value)
     places = {load: _place(load) for load in read}
     grouped = _grouped(value)
-    best: tuple[float, Tiles] | None = None
     for number, axis in enumerate(axes):
         packed = _packed(read, places, grouped, axis, constants)
         apart = any(
@@ -131,32 +183,26 @@ def choose_tiles(
             slower = (2 if strided else 1) * (PARTLY if partly else 1)
             most = (registers.count - spare - vectors) // vectors
             for rows in _rows(axes, again, most if free else min(most, STREAMS)):
-                tiles = Tiles(number, lanes, rows, packed, (*held, *free))
-                cost = _cost(tiles, axes, vectors, used) * slower
-                if best is None or cost < best[0]:
-                    best = cost, tiles
-    return None if best is None else best[1]
+                tiles = Tiles(number, lanes, rows, packed, (*held, *free), len(held))
+                yield _candidate(tiles, axes, vectors, used, slower)
 
 
-def _cost(
-    tiles: Tiles, axes: Sequence[Axis], vectors: int, used: Sequence[Collection[object]]
-) -> float:
-    """Cycles per result of an iteration of the reduction; what tiles compute twice counts twice.
-
-    An iteration loads each operand once for all places of the tile at which it is the same, and
-    adds a product to each accumulator. Their cycles are added, although loads and products overlap:
-    that fits measurements better. `used` has the axes along which each operand moves.
-    """
+def _candidate(
+    tiles: Tiles,
+    axes: Sequence[Axis],
+    vectors: int,
+    used: Sequence[Collection[object]],
+    slower: float,
+) -> Candidate:
+    """`used` has the axes along which each operand moves."""
     rows = math.prod(extent for _, extent in tiles.rows)
-    products = rows * vectors
     sizes = [(axes[axis], extent) for axis, extent in tiles.rows] + [(axes[tiles.vector], vectors)]
     loaded = sum(math.prod(n for axis, n in sizes if axis in moves) for moves in used)
-    cycles = max((products + loaded) / PER_CYCLE, LATENCY) + OVERHEAD
     computed = 1.0
     for axis, extent in (*tiles.rows, (tiles.vector, tiles.lanes)):
         whole = axes[axis].extent
         computed *= -(-whole // extent) * extent / whole
-    return cycles * computed / (rows * tiles.lanes)
+    return Candidate(tiles, rows * vectors, loaded, computed, slower)
 
 
 def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> int:

@@ -167,7 +167,7 @@ def test_other_variants_have_no_states() -> None:
 def test_states_need_the_whole_model_and_an_accelerator() -> None:
     with pytest.raises(UserError, match="leave out --from and --to"):
         daedal.compile(quantized(GROUPED), VARIANT, states=STATES, to_tensors=["logits"])
-    with pytest.raises(UserError, match="without schedules and states"):
+    with pytest.raises(UserError, match="without states of an accelerator"):
         daedal.compile(quantized(GROUPED), target="cpu", states=STATES)
 
 
