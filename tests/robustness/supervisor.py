@@ -58,11 +58,11 @@ class _Worker:
         return self._process.returncode
 
 
-def run_cases(kind: str, numbers: Iterable[int]) -> Iterator[Outcome]:
-    """The outcome of every case, in order."""
+def run_cases(cases: Iterable[tuple[str, int]]) -> Iterator[Outcome]:
+    """The outcome of every case, a kind and a number, in order."""
     worker = _Worker()
     try:
-        for number in numbers:
+        for kind, number in cases:
             outcome = worker.ask(kind, number)
             if outcome is None:
                 fault = f"the worker ended with status {worker.end()}"
