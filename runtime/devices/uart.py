@@ -24,6 +24,7 @@ from daedal.runtime.devices.register_device import RegisterDevice
 __all__ = ["DEFAULT_BAUD", "UartPort", "uart_device"]
 
 DEFAULT_BAUD = 1_000_000
+DEFAULT_ANSWER_SECONDS = 2.0
 
 _ATTEMPTS = 6
 """Number of times a request is sent: remains of a damaged one may corrupt the next two."""
@@ -55,7 +56,13 @@ class UartPort:
         The other end does not answer, or not as a board does.
     """
 
-    def __init__(self, path: str, *, baud: int = DEFAULT_BAUD, answer_seconds: float = 2.0) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        baud: int = DEFAULT_BAUD,
+        answer_seconds: float = DEFAULT_ANSWER_SECONDS,
+    ) -> None:
         self._path = path
         self._baud = baud
         self._answer_seconds = answer_seconds
@@ -193,15 +200,21 @@ def _runs(offsets: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def uart_device(
-    variant: Variant, *, port: str | None = None, baud: int = DEFAULT_BAUD
+    variant: Variant,
+    *,
+    port: str | None = None,
+    baud: int = DEFAULT_BAUD,
+    answer_seconds: float = DEFAULT_ANSWER_SECONDS,
 ) -> RegisterDevice:
     """The device ``uart``: a machine of `variant` on a board at serial port `port`.
+
+    The other arguments are those of `UartPort`; a simulated board may need long to answer.
 
     Raises UserError where no port is given, or as `UartPort` and `RegisterDevice` do.
     """
     if port is None:
         raise UserError("the uart device needs the serial port of a board: give --option port=PATH")
-    link = UartPort(port, baud=baud)
+    link = UartPort(port, baud=baud, answer_seconds=answer_seconds)
     return RegisterDevice(
         link,
         variant,

@@ -6,13 +6,17 @@ import pytest
 
 from daedal.common.errors import ToolError
 from daedal.isa.variant import Variant
+from daedal.runtime.devices.register_device import RegisterDevice
+from daedal.runtime.devices.uart import UartPort, uart_device
 from daedal.sim.rtl.board import BoardSimulation, simulated_board
 from daedal.sim.rtl.toolchain import require_tools
 from tests.support.rtl import CACHE
 
-__all__ = ["MEMORY_BYTES", "board_with"]
+__all__ = ["ANSWER_SECONDS", "MEMORY_BYTES", "board_with", "simulated_port", "simulated_uart"]
 
 MEMORY_BYTES = 1 << 16
+ANSWER_SECONDS = 60.0
+"""A frame takes 40,000 cycles, which are seconds in simulations of large designs."""
 
 
 def board_with(variant: Variant) -> AbstractContextManager[BoardSimulation]:
@@ -22,3 +26,13 @@ def board_with(variant: Variant) -> AbstractContextManager[BoardSimulation]:
     except ToolError as error:
         pytest.skip(str(error))
     return simulated_board(variant, cache_dir=CACHE, memory_bytes=MEMORY_BYTES, assertions=True)
+
+
+def simulated_port(board: BoardSimulation) -> UartPort:
+    """The serial port of a simulated board."""
+    return UartPort(str(board.path), answer_seconds=ANSWER_SECONDS)
+
+
+def simulated_uart(variant: Variant, board: BoardSimulation) -> RegisterDevice:
+    """The device ``uart`` on a simulated board."""
+    return uart_device(variant, port=str(board.path), answer_seconds=ANSWER_SECONDS)

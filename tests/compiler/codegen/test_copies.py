@@ -11,15 +11,12 @@ from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.printer import segment_text
 from daedal.compiler.codegen.transfers import TransferBuilder
 from daedal.isa.variant import load_variant
-from tests.support.accelerator import micro_variant
 from tests.support.accelerator_operators import conv_case
-from tests.support.levels import Compiled
-from tests.support.operator_graphs.operators import OPERATORS
-from tests.support.pick import Pick
+from tests.support.tiled_operators import MICRO, NAMES, compiled_operator
+
+pytestmark = pytest.mark.xdist_group("tiled-operators")
 
 TINY = load_variant("tiny")
-MICRO = micro_variant(inp_bytes=1024)
-"""Scratchpads so small that most maps take several tiles."""
 SEEDS = range(2)
 
 
@@ -27,11 +24,10 @@ def without_memory(builder: TransferBuilder) -> TransferBuilder:
     return builder
 
 
-@pytest.mark.parametrize("name", [name for name, item in OPERATORS.items() if item.runs_on(MICRO)])
+@pytest.mark.parametrize("name", NAMES)
 def test_segments_are_the_same(name: str) -> None:
     for seed in SEEDS:
-        graph = OPERATORS[name].graph(Pick.seeded([seed]), MICRO)
-        for layer in Compiled.of(graph, MICRO).layers:
+        for layer in compiled_operator(name, seed).layers:
             part = layer.lowered
             arguments = part.schedule.func, MICRO, part.tensors
             found = emit_segment(*arguments, views=part.views)

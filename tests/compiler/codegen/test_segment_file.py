@@ -10,18 +10,15 @@ from daedal.compiler.codegen.segment import Instance, Segment
 from daedal.compiler.codegen.segment_file import segment_from, segment_to_bytes
 from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.link.ordering.order import by_need
-from tests.support.accelerator import micro_variant
-from tests.support.levels import Compiled
-from tests.support.operator_graphs.operators import OPERATORS
-from tests.support.pick import Pick
+from tests.support.tiled_operators import MICRO, NAMES, compiled_operator
 
-MICRO = micro_variant(inp_bytes=1024)
+pytestmark = pytest.mark.xdist_group("tiled-operators")
 
 
 def segments(name: str) -> list[Segment]:
-    graph = OPERATORS[name].graph(Pick.seeded([0]), MICRO)
     builder = ProgramBuilder(MICRO)
-    return [builder.segment([layer.lowered], "layer") for layer in Compiled.of(graph, MICRO).layers]
+    layers = compiled_operator(name, 0).layers
+    return [builder.segment([layer.lowered], "layer") for layer in layers]
 
 
 def plain(segment: Segment) -> object:
@@ -41,7 +38,7 @@ def plain(segment: Segment) -> object:
     return segment.name, list(segment.tensors.items()), held, items
 
 
-@pytest.mark.parametrize("name", [name for name, item in OPERATORS.items() if item.runs_on(MICRO)])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_segment_is_read_as_it_was_written(name: str) -> None:
     for segment in segments(name):
         again = segment_from(segment_to_bytes(segment))

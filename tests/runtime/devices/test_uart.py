@@ -154,6 +154,8 @@ def test_a_board_without_a_bitstream_ends_in_a_sentence() -> None:
     with serial_board(None) as board:
         with pytest.raises(DeviceError, match=r"the board must answer within 0\.05 seconds"):
             UartPort(board.path, answer_seconds=0.05)
+        with pytest.raises(DeviceError, match=r"the board must answer within 0\.04 seconds"):
+            uart_device(TINY, port=board.path, answer_seconds=0.04)
 
 
 def test_another_version_of_the_protocol_is_refused(machine: RegisterMachine) -> None:

@@ -11,12 +11,12 @@ import daedal
 from daedal.common.errors import DeviceError
 from daedal.isa.registers import ErrorCode, register
 from daedal.isa.variant import load_variant
-from daedal.runtime.devices.uart import UartPort, uart_device
+from daedal.runtime.devices.uart import UartPort
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.rtl.board import BoardSimulation
 from examples.digits.data import demo_images
-from tests.support.boards import MEMORY_BYTES, board_with
+from tests.support.boards import MEMORY_BYTES, board_with, simulated_port, simulated_uart
 from tests.support.random_programs import random_program
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow, pytest.mark.xdist_group("board")]
@@ -36,7 +36,7 @@ def check_digits(board: BoardSimulation, variant, count: int) -> None:
     artifact = daedal.compile(DIGITS, variant)
     images, labels = demo_images(count)
     expected = daedal.simulate(artifact, {"input": images})
-    device = uart_device(variant, port=str(board.path))
+    device = simulated_uart(variant, board)
     found = daedal.simulate(artifact, {"input": images}, device=device)
     assert found.tensors.keys() == expected.tensors.keys()
     for name, tensor in expected.tensors.items():
@@ -62,7 +62,7 @@ def test_random_programs_leave_the_same_memory(seed: int) -> None:
     case = random_program(TINY, seed)
     memories = []
     with board_with(TINY) as fresh:
-        for device in (FunctionalDevice(TINY), uart_device(TINY, port=str(fresh.path))):
+        for device in (FunctionalDevice(TINY), simulated_uart(TINY, fresh)):
             loaded = LoadedProgram.place(case.program, device)
             for number, data in case.contents.items():
                 loaded.write_region(number, bytes(data))
@@ -74,7 +74,7 @@ def test_random_programs_leave_the_same_memory(seed: int) -> None:
 
 def test_a_machine_that_leaves_memory_says_so(board: BoardSimulation) -> None:
     """What lies beyond the block RAM answers DECERR, and the next run is well."""
-    device = uart_device(TINY, port=str(board.path))
+    device = simulated_uart(TINY, board)
     case = random_program(TINY, 1)
     loaded = LoadedProgram.place(case.program, device)
     far = [MEMORY_BYTES + base for base in loaded.bases]
@@ -100,11 +100,11 @@ def test_garbage_on_the_line_does_no_harm(board: BoardSimulation, rng: np.random
 
 def test_reset_brings_the_registers_back_and_keeps_memory(board: BoardSimulation) -> None:
     watchdog = register("watchdog").offset
-    with UartPort(str(board.path)) as port:
+    with simulated_port(board) as port:
         before = port.read_registers([watchdog])
         port.write_registers([(watchdog, 12345)])
         port.write_memory(0, b"kept")
         assert port.read_registers([watchdog]) == [12345]
-    with UartPort(str(board.path)) as port:  # which resets the machine
+    with simulated_port(board) as port:  # which resets the machine
         assert port.read_registers([watchdog]) == before
         assert port.read_memory(0, 4) == b"kept"

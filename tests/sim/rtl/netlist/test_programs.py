@@ -13,7 +13,6 @@ from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
 from daedal.isa.memory_model import memory_model
 from daedal.isa.variant import load_variant
-from daedal.runtime.devices.uart import uart_device
 from daedal.sim.rtl.board import simulated_board
 from daedal.sim.rtl.build import Built, build_simulator
 from daedal.sim.rtl.job import Faults, Job, RawResult
@@ -24,6 +23,7 @@ from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from daedal.sim.rtl.run import run_jobs
 from examples.digits.data import demo_images
 from tests.sim.rtl.conftest import CACHE, WORDS, available
+from tests.support.boards import simulated_uart
 from tests.support.random_programs import random_program
 from tests.support.rtl import expected_memories, placed, rtl_device
 
@@ -133,7 +133,7 @@ def test_digits_on_the_netlist_of_a_board() -> None:
         with simulated_board(
             variant, cache_dir=CACHE, assertions=True, build=build, report=print
         ) as board:
-            device = uart_device(variant, port=str(board.path))
+            device = simulated_uart(variant, board)
             results.append(daedal.simulate(artifact, {"input": images}, device=device))
     ours, theirs = results
     for name, tensor in expected.tensors.items():
