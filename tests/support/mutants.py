@@ -11,27 +11,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
 
 from daedal.hw.alu.requantize import Requantizer
 from daedal.hw.bus.write_master import WriteMaster
 from daedal.hw.emit import emit_verilog
-from daedal.hw.gemm import gemm
+from daedal.hw.gemm.forwarding import Accumulation
 from daedal.hw.issue.tokens import TokenFile
 from daedal.hw.load.filler import LoadFiller
 from daedal.isa.variant import Variant
 
-__all__ = ["MUTANTS", "Mutant", "mutant_verilog"]
+__all__ = ["MUTANTS", "Mutant", "mutant_verilog", "planted"]
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """`before` occurs once in the source of `owner.method` and becomes `after`.
+    """`before` occurs once in the source of `owner.method` and becomes `after`."""
 
-    `owner` is a class, or a module that calls a function of that name.
-    """
-
-    owner: type | ModuleType
+    owner: type
     method: str
     before: str
     after: str
@@ -54,7 +50,9 @@ MUTANTS = {
     "pads with zero": Mutant(
         LoadFiller, "_pad_word", "element.eq(value.as_signed())", "element.eq(0)"
     ),
-    "never overwrites": Mutant(gemm, "accumulate", "~fresh & ~match[1:].any()", "~match[1:].any()"),
+    "never overwrites": Mutant(
+        Accumulation, "_compare", "~fresh & ~match[1:].any()", "~match[1:].any()"
+    ),
     "drops a byte": Mutant(
         WriteMaster, "_send_words", "Mux(self.stop, 0, ~0)", "Mux(self.stop, 0, ~1)"
     ),
@@ -65,12 +63,13 @@ MUTANTS = {
 @cache
 def mutant_verilog(variant: Variant, mutant: Mutant) -> str:
     """The machine with that fault, with the pin `observe`."""
-    with _planted(mutant):
+    with planted(mutant):
         return emit_verilog(variant, observe=True)
 
 
 @contextmanager
-def _planted(mutant: Mutant) -> Iterator[None]:
+def planted(mutant: Mutant) -> Iterator[None]:
+    """Within the block, what is emitted has the fault."""
     original = getattr(mutant.owner, mutant.method)
     source = textwrap.dedent(inspect.getsource(original))
     assert source.count(mutant.before) == 1, f"{mutant.method} has no single {mutant.before!r}"
