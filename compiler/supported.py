@@ -8,7 +8,8 @@ from functools import cache
 import onnx
 
 from daedal.compiler.cpu.support import processor_support
-from daedal.compiler.frontend.operators.table import BY_TABLE, OPERATORS
+from daedal.compiler.frontend.operators.record import BY_TABLE
+from daedal.compiler.frontend.operators.table import OPERATORS
 from daedal.compiler.frontend.qoperators import EXPANSIONS
 from daedal.compiler.frontend.reader import MIN_OPSET
 from daedal.compiler.ops.onnx.table import ELEMENTWISE

@@ -20,7 +20,7 @@ from daedal.compiler.graph.passes import (
     lower_qdq,
     simplify_reshapes,
 )
-from daedal.compiler.graph.passes.lowering.integer_rules import RULES
+from daedal.compiler.graph.passes.lowering.rules import RULES
 from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.compiler.ops.graph.requantize import FACTOR_BITS, MULTIPLIER_BITS, PRODUCT_BITS
 from daedal.compiler.ops.graph.table import LOWERINGS, lacks

@@ -3,11 +3,13 @@
 Source: ONNX Add, Sub and Mul (opset 14) for broadcasting, LeakyRelu (opset 16).
 """
 
+from collections.abc import Callable, Mapping
+
 from daedal.compiler import te
-from daedal.compiler.ops.requantize import Bounds, requantized
+from daedal.compiler.ops.requantize import Bounds, requantize, requantized
 from daedal.compiler.tir.expr import Binary, Expr, IntImm, maximum, minimum
 
-__all__ = ["add", "exact_sum", "leaky_relu", "max_requantized", "mul"]
+__all__ = ["FORMULAS", "add", "exact_sum", "leaky_relu", "max_requantized", "mul"]
 
 
 def add(
@@ -102,13 +104,13 @@ def leaky_relu(
     x: te.Tensor,
     params: te.Tensor,
     *,
-    zero_point: int,
+    zero_point_x: int,
     multiplier_positive: int,
     multiplier_negative: int,
     bounds: Bounds,
     accumulator: str = "int32",
 ) -> te.Tensor:
-    """``requantize(v * multiplier_positive)`` where ``v = x - zero_point`` is positive, else
+    """``requantize(v * multiplier_positive)`` where ``v = x - zero_point_x`` is positive, else
     ``requantize(v * multiplier_negative)``. This is the larger or the smaller of the two products,
     depending on which multiplier is larger.
 
@@ -122,7 +124,7 @@ def leaky_relu(
     The shape of `x`. Intermediate tensors: ``wide``, ``centred``, ``positive`` and, if the
     multipliers differ, ``negative`` and ``larger`` or ``smaller``.
     """
-    centred = _centred(_wide(x, "wide", accumulator), zero_point, "centred")
+    centred = _centred(_wide(x, "wide", accumulator), zero_point_x, "centred")
     positive = _scaled(centred, multiplier_positive, "positive")
     if multiplier_positive == multiplier_negative:
         return requantized(positive, params, bounds, x.dtype)
@@ -217,3 +219,15 @@ def _at(x: te.Tensor, n: Expr, c: Expr, h: Expr, w: Expr, u: Expr, b: Expr, o: E
         for extent, index in zip(x.shape[2:4], (h, w), strict=True)
     )
     return x[n, c, row, column, u, b, o]
+
+
+FORMULAS: Mapping[str, Callable[..., te.Tensor]] = {
+    "q_add": add,
+    "q_leaky_relu": leaky_relu,
+    "q_max_requantized": max_requantized,
+    "q_mul": mul,
+    "q_requantize": requantize,
+    "q_sum": exact_sum,
+}
+"""By operator. They take the operator's operands and its own attributes, `accumulator`, `bounds`
+where there are parameters, and `table` where the result can be looked up."""

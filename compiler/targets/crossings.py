@@ -8,14 +8,13 @@ import numpy as np
 
 from daedal.common.errors import UserError
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.same_elements import SameElements
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.isa.variant import Variant
 
 __all__ = ["DEFAULT_HOST", "HostRates", "costly_islands", "narrow_entries"]
-
-_ELEMENTWISE = ("q_add", "q_leaky_relu", "q_mul", "q_requantize", "q_sum")
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def _is_elementwise(graph: Graph, node: Node) -> bool:
     """Whether every element of the result depends on one element of the operand: also a depthwise
     convolution of single pixels, which a batch norm becomes."""
     if node.op != "q_conv2d":
-        return node.op in _ELEMENTWISE
+        return node.op in ELEMENTWISE
     x, w = (graph.types[name].shape for name in node.inputs[:2])
     return w[1:] == (1, 1, 1) and w[0] == x[1] and graph.types[node.output].shape == x
 

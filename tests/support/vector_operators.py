@@ -67,7 +67,7 @@ def elementwise_case(
             y = leaky_relu(
                 x[0],
                 params,
-                zero_point=zero,
+                zero_point_x=zero,
                 multiplier_positive=factors[0],
                 multiplier_negative=factors[1],
                 **common,

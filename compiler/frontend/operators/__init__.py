@@ -1,6 +1,7 @@
 """Importer functions by ONNX operator, one module per family, and the table of all of them."""
 
-from daedal.compiler.frontend.operators.table import OPERATORS, Importer
+from daedal.compiler.frontend.operators.record import Importer
+from daedal.compiler.frontend.operators.table import OPERATORS
 
 __all__ = ["find_importer"]
 

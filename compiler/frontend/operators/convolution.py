@@ -1,14 +1,17 @@
 """Conv, ConvTranspose, Gemm and MatMul."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators.maps import as_map, emit_on_map
+from daedal.compiler.frontend.operators.record import ACCELERATOR, PLANE, ImportedOperator
 from daedal.compiler.frontend.operators.windows import resolve_pads, window_attribute
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["import_conv", "import_conv_transpose", "import_gemm", "import_matmul"]
+__all__ = ["OPERATORS"]
 
 
 def import_conv(context: ImportContext, node: OnnxNode) -> None:
@@ -137,3 +140,23 @@ def import_matmul(context: ImportContext, node: OnnxNode) -> None:
         context.emit(node, "matmul", operands)
         return
     context.emit(node, "dense", operands, transposed=0)
+
+
+OPERATORS: Mapping[str, ImportedOperator] = {
+    "Conv": ImportedOperator(import_conv, ACCELERATOR, f"{PLANE}; constant quantized weights"),
+    "ConvTranspose": ImportedOperator(
+        import_conv_transpose,
+        ACCELERATOR,
+        f"{PLANE}, one group, explicit pads; constant weights that fit into int8",
+    ),
+    "Gemm": ImportedOperator(
+        import_gemm,
+        ACCELERATOR,
+        "A not transposed; alpha and beta 1; constant quantized weights",
+    ),
+    "MatMul": ImportedOperator(
+        import_matmul,
+        ACCELERATOR,
+        "by constant quantized weights, or of two quantized tensors",
+    ),
+}

@@ -1,26 +1,21 @@
 """Arithmetic of two or more operands, Relu, LeakyRelu, Clip, Softmax and LogSoftmax."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.operators.record import (
+    ACCELERATOR,
+    BY_ROWS,
+    FLOAT,
+    HOST,
+    ImportedOperator,
+)
 
-__all__ = [
-    "import_add",
-    "import_bound",
-    "import_clip",
-    "import_div",
-    "import_hard_sigmoid",
-    "import_leaky_relu",
-    "import_log_softmax",
-    "import_mul",
-    "import_relu",
-    "import_softmax",
-    "import_sub",
-    "import_sum",
-]
+__all__ = ["OPERATORS"]
 
 
 def import_add(context: ImportContext, node: OnnxNode) -> None:
@@ -147,3 +142,28 @@ def _import_softmax(context: ImportContext, node: OnnxNode, op: str) -> None:
     first = axis % rank
     axes = (first,) if context.opset >= 13 else tuple(range(first, rank))
     context.emit(node, op, [context.operand(node, 0)], axes=axes)
+
+
+_PAIR = "both operands quantized, or one of them a constant number; one has the shape of the result"
+_BOUND = "of a tensor and one constant number"
+
+OPERATORS: Mapping[str, ImportedOperator] = {
+    "Add": ImportedOperator(import_add, ACCELERATOR, _PAIR),
+    "Clip": ImportedOperator(import_clip, ACCELERATOR, "constant bounds"),
+    "Div": ImportedOperator(import_div, ACCELERATOR, "by one positive number"),
+    "HardSigmoid": ImportedOperator(import_hard_sigmoid, ACCELERATOR, "a positive alpha"),
+    "HardSwish": ImportedOperator(
+        None,
+        ACCELERATOR,
+        "if 8 bits are enough for the factor HardSigmoid(x)",
+    ),
+    "LeakyRelu": ImportedOperator(import_leaky_relu, ACCELERATOR),
+    "LogSoftmax": ImportedOperator(import_log_softmax, HOST, FLOAT),
+    "Max": ImportedOperator(import_bound, ACCELERATOR, _BOUND),
+    "Min": ImportedOperator(import_bound, ACCELERATOR, _BOUND),
+    "Mul": ImportedOperator(import_mul, ACCELERATOR, _PAIR),
+    "Relu": ImportedOperator(import_relu, ACCELERATOR),
+    "Softmax": ImportedOperator(import_softmax, HOST, BY_ROWS),
+    "Sub": ImportedOperator(import_sub, ACCELERATOR, _PAIR),
+    "Sum": ImportedOperator(import_sum, ACCELERATOR, "of two operands, as Add"),
+}

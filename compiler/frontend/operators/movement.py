@@ -1,11 +1,14 @@
 """Slice, Gather, Split, Pad and Concat."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.operators.record import ACCELERATOR, ImportedOperator
 
-__all__ = ["import_concat", "import_gather", "import_pad", "import_slice", "import_split"]
+__all__ = ["OPERATORS"]
 
 
 def import_slice(context: ImportContext, node: OnnxNode) -> None:
@@ -174,3 +177,25 @@ def _whole_numbers(context: ImportContext, node: OnnxNode, index: int) -> tuple[
     if values.dtype.kind not in "iu":
         raise node.damaged(f"operand {index} must hold integers, not {values.dtype}")
     return tuple(int(value) for value in values.reshape(-1))
+
+
+_BODY = "up to four dimensions, not along the first"
+_PART = f"{_BODY}, or of a view of such a map"
+
+OPERATORS: Mapping[str, ImportedOperator] = {
+    "Concat": ImportedOperator(import_concat, ACCELERATOR, _BODY),
+    "Gather": ImportedOperator(
+        import_gather, ACCELERATOR, f"constant indices that count up; {_PART}"
+    ),
+    "Pad": ImportedOperator(
+        import_pad,
+        ACCELERATOR,
+        f"with a constant, no negative pads; {_BODY}",
+    ),
+    "Slice": ImportedOperator(
+        import_slice,
+        ACCELERATOR,
+        f"positive steps; {_PART}",
+    ),
+    "Split": ImportedOperator(import_split, ACCELERATOR, _PART),
+}

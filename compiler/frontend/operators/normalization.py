@@ -1,13 +1,16 @@
 """BatchNormalization, LayerNormalization and RMSNormalization."""
 
+from collections.abc import Mapping
+
 import onnx
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.norm_patterns import Norm
 from daedal.compiler.frontend.operators.maps import SEQUENCE_RANK, as_map, emit_on_map
+from daedal.compiler.frontend.operators.record import ACCELERATOR, BY_ROWS, HOST, ImportedOperator
 
-__all__ = ["import_batch_norm", "import_layer_norm", "import_rms_norm", "import_written_norm"]
+__all__ = ["OPERATORS", "import_written_norm"]
 
 
 def import_batch_norm(context: ImportContext, node: OnnxNode) -> None:
@@ -55,3 +58,12 @@ def import_written_norm(context: ImportContext, norm: Norm, last: OnnxNode) -> N
     op = "layer_norm" if norm.centered else "rms_norm"
     attrs = {"epsilon": norm.epsilon}
     context.builder.add(op, names, attrs, output=output, name=last.name)
+
+
+OPERATORS: Mapping[str, ImportedOperator] = {
+    "BatchNormalization": ImportedOperator(
+        import_batch_norm, ACCELERATOR, "part of the layer before it, or alone"
+    ),
+    "LayerNormalization": ImportedOperator(import_layer_norm, HOST, BY_ROWS),
+    "RMSNormalization": ImportedOperator(import_rms_norm, HOST, BY_ROWS),
+}

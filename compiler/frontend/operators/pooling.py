@@ -1,19 +1,17 @@
 """MaxPool, AveragePool and their global forms."""
 
+from collections.abc import Mapping
+
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators.maps import as_map, emit_on_map
+from daedal.compiler.frontend.operators.record import ACCELERATOR, PLANE, ImportedOperator
 from daedal.compiler.frontend.operators.windows import resolve_pads, window_attribute
 from daedal.compiler.graph.graph import AttrValue
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.window_extents import pool_extent, window_span
 
-__all__ = [
-    "import_average_pool",
-    "import_global_average_pool",
-    "import_global_max_pool",
-    "import_max_pool",
-]
+__all__ = ["OPERATORS"]
 
 
 def import_max_pool(context: ImportContext, node: OnnxNode) -> None:
@@ -94,3 +92,13 @@ def _end_pad(extent: int, kernel: int, stride: int, pads: tuple[int, int], ceil:
         return pads[1]  # the operator's own check refuses it
     num_windows = pool_extent(extent, kernel, stride, pads, ceil=ceil)
     return max(pads[1], window_span(num_windows, kernel, stride) - extent - pads[0])
+
+
+_WINDOW = f"{PLANE}, without dilation"
+
+OPERATORS: Mapping[str, ImportedOperator] = {
+    "AveragePool": ImportedOperator(import_average_pool, ACCELERATOR, _WINDOW),
+    "GlobalAveragePool": ImportedOperator(import_global_average_pool, ACCELERATOR, PLANE),
+    "GlobalMaxPool": ImportedOperator(import_global_max_pool, ACCELERATOR, PLANE),
+    "MaxPool": ImportedOperator(import_max_pool, ACCELERATOR, f"{_WINDOW} and without indices"),
+}

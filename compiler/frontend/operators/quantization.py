@@ -8,8 +8,9 @@ import onnx
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import Array, OnnxNode, element_type_name
+from daedal.compiler.frontend.operators.record import FOLDED, ImportedOperator
 
-__all__ = ["import_dequantize", "import_quantize"]
+__all__ = ["OPERATORS"]
 
 _INTEGERS: Mapping[int, str] = {
     onnx.TensorProto.INT8: "int8",
@@ -109,3 +110,13 @@ def _parameter(context: ImportContext, node: OnnxNode, index: int, role: str, va
     if value is not context.constant_value(node.input(index)):
         return context.add_constant(f"{node.outputs[0]}.{role}", value)
     return context.operand(node, index)
+
+
+OPERATORS: Mapping[str, ImportedOperator] = {
+    "DequantizeLinear": ImportedOperator(
+        import_dequantize, FOLDED, "constant scales, per tensor or per channel"
+    ),
+    "QuantizeLinear": ImportedOperator(
+        import_quantize, FOLDED, "constant scales, per tensor or per channel"
+    ),
+}

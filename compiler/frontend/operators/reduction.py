@@ -1,11 +1,14 @@
 """ReduceMean and ReduceMax over height and width, or a length: pools whose kernel spans them."""
 
+from collections.abc import Mapping
+
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators.maps import SEQUENCE_RANK, as_map
+from daedal.compiler.frontend.operators.record import ACCELERATOR, ImportedOperator
 from daedal.compiler.graph.graph import AttrValue
 
-__all__ = ["import_reduce_max", "import_reduce_mean"]
+__all__ = ["OPERATORS"]
 
 
 def import_reduce_mean(context: ImportContext, node: OnnxNode) -> None:
@@ -89,3 +92,14 @@ def _axes(context: ImportContext, node: OnnxNode) -> tuple[int, ...]:
     if given is None and node.input(1) is not None:
         given = tuple(int(axis) for axis in context.required_constant(node, 1).reshape(-1))
     return given or ()
+
+
+_REDUCED = (
+    "over height, width or both, or over the length of a sequence, also where channels come last; "
+    "of maps then over height and width together"
+)
+
+OPERATORS: Mapping[str, ImportedOperator] = {
+    "ReduceMax": ImportedOperator(import_reduce_max, ACCELERATOR, _REDUCED),
+    "ReduceMean": ImportedOperator(import_reduce_mean, ACCELERATOR, _REDUCED),
+}

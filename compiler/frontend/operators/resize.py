@@ -1,6 +1,6 @@
 """Resize and Upsample, by the nearest neighbour."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.frontend.operators.record import ACCELERATOR, FLOAT, HOST, ImportedOperator
 
-__all__ = ["import_resize", "import_upsample"]
+__all__ = ["OPERATORS"]
 
 Array = npt.NDArray[Any]
 
@@ -133,3 +134,13 @@ def _import(
             "use whole factors",
         )
     context.emit(node, "slice", [operand], begins=begins, ends=ends, steps=steps)
+
+
+OPERATORS: Mapping[str, ImportedOperator] = {
+    "Resize": ImportedOperator(
+        import_resize, ACCELERATOR, "nearest, height and width by whole factors"
+    ),
+    "Upsample": ImportedOperator(
+        import_upsample, HOST, f"{FLOAT}: its opsets have no quantization"
+    ),
+}

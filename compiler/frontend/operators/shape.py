@@ -1,25 +1,16 @@
 """Constants, and operators that only rename or reshape."""
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import Array, OnnxNode
+from daedal.compiler.frontend.operators.record import ACCELERATOR, FOLDED, ImportedOperator
 from daedal.compiler.graph.layout import MAP_RANK
 
-__all__ = [
-    "import_constant",
-    "import_depth_to_space",
-    "import_dropout",
-    "import_flatten",
-    "import_identity",
-    "import_reshape",
-    "import_space_to_depth",
-    "import_squeeze",
-    "import_transpose",
-    "import_unsqueeze",
-]
+__all__ = ["OPERATORS"]
 
 
 def import_constant(context: ImportContext, node: OnnxNode) -> None:
@@ -189,3 +180,24 @@ def _check_axes(node: OnnxNode, axes: tuple[int, ...], rank: int) -> tuple[int, 
     if len(set(resolved)) != len(resolved) or not all(0 <= axis < rank for axis in resolved):
         raise node.damaged(f"axes must be different and lie in {rank} dimensions, not {list(axes)}")
     return resolved
+
+
+_VIEW = "if the order of the elements stays the same in memory"
+_VECTORS = "of whole blocks of channels, between operators of the accelerator"
+
+OPERATORS: Mapping[str, ImportedOperator] = {
+    "Constant": ImportedOperator(import_constant, FOLDED),
+    "DepthToSpace": ImportedOperator(import_depth_to_space, ACCELERATOR, _VECTORS),
+    "Dropout": ImportedOperator(import_dropout, FOLDED, "output mask unused"),
+    "Flatten": ImportedOperator(import_flatten, FOLDED, _VIEW),
+    "Identity": ImportedOperator(import_identity, FOLDED),
+    "Reshape": ImportedOperator(import_reshape, FOLDED, _VIEW),
+    "SpaceToDepth": ImportedOperator(import_space_to_depth, ACCELERATOR, _VECTORS),
+    "Squeeze": ImportedOperator(import_squeeze, FOLDED, _VIEW),
+    "Transpose": ImportedOperator(
+        import_transpose,
+        ACCELERATOR,
+        "permutes channels, exchanges them with pixels, or moves whole blocks of channels",
+    ),
+    "Unsqueeze": ImportedOperator(import_unsqueeze, FOLDED, _VIEW),
+}

@@ -8,21 +8,14 @@ from collections.abc import Mapping, Sequence
 
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.integer_convolution import Q_CONV2D
-from daedal.compiler.graph.ops.integer_elementwise import (
-    Q_ADD,
-    Q_LEAKY_RELU,
-    Q_MAX_REQUANTIZED,
-    Q_MUL,
-    Q_REQUANTIZE,
-    Q_SUM,
-)
+from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.looked_up import (
     Q_ADD_LOOKUP,
     Q_CONV2D_LOOKUP,
     Q_MUL_LOOKUP,
     TABLE,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, register
+from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, get_op, register
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -93,7 +86,7 @@ def _fuse(head: OpDef, tail: OpDef) -> OpDef:
 
 
 _HEADS = (Q_CONV2D, Q_CONV2D_LOOKUP)
-_TAILS = (Q_ADD, Q_SUM, Q_MUL, Q_LEAKY_RELU, Q_MAX_REQUANTIZED, Q_REQUANTIZE)
+_TAILS = tuple(get_op(op) for op in ELEMENTWISE if TABLE not in get_op(op).operands)
 _LOOKED_UP_TAILS = (Q_ADD_LOOKUP, Q_MUL_LOOKUP)
 
 FUSED: Mapping[tuple[str, str], OpDef] = {

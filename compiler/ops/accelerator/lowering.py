@@ -155,7 +155,7 @@ def _template(
     if node.op in MATMULS:
         return _MATMUL_BUILDERS[node.op](operands, node, variant), {}
     if node.op in VECTOR_BUILDERS:
-        _, build = VECTOR_BUILDERS[node.op]
+        build = VECTOR_BUILDERS[node.op]
         if keeps_values(graph, node):
             build = partial(build_max_pool, keeps_values=True)
         if build is build_permute:
@@ -328,20 +328,9 @@ _PRODUCTS = (*CONVOLUTIONS, _TRANSPOSED, *MATMULS)
 operator apart."""
 
 
-def _operands(name: str) -> tuple[str, ...]:
-    return get_op(name).operands
-
-
-_PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    **{name: _operands(name) for name in _PRODUCTS},
-    **{name: names for name, (names, _) in VECTOR_BUILDERS.items()},
-}
-"""Parameter names, as the tensor expressions call them."""
-
-
 def _parameter_names(node: Node) -> tuple[str, ...]:
     """Names of the function's parameters, the result last."""
-    names = _PARAMETERS[node.op]
+    names = get_op(node.op).operands
     if get_op(node.op).variadic:
         first, *rest = names
         count = len(node.inputs) - len(rest)

@@ -3,6 +3,7 @@
 It commutes with quantization, which is elementwise, so the integers are joined.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
@@ -12,7 +13,7 @@ from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue, Node
 from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.registry import runs_on
-from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
 from daedal.compiler.graph.passes.lowering.map_axes import (
     CHANNELS_LAST,
     as_channels_first,
@@ -24,10 +25,10 @@ from daedal.compiler.graph.passes.lowering.requantization import Quantization, Q
 from daedal.compiler.graph.views import is_in_order, source_of
 from daedal.compiler.targets.names import ACCELERATOR
 
-__all__ = ["lower_concat"]
+__all__ = ["RULES"]
 
 
-def lower_concat(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+def _lower_concat(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """Bring each operand to the scale of the result. Images cannot be concatenated.
 
     Rows are joined in memory, below each other, and so are the pixels of maps that are read with
@@ -267,3 +268,8 @@ def _rescales(
     biases = np.array([-x.zero_point for x in operands])
     ratios = np.array([x.scale / q.scale for x in operands])
     return context.params(node, output, biases, ratios, max(x.largest for x in operands))
+
+
+RULES: Mapping[str, Rule] = {
+    "concat": _lower_concat,
+}

@@ -1,9 +1,11 @@
 """The lowering rules of `lower_qdq` for elementwise operators."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, Node
-from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
 from daedal.compiler.graph.passes.lowering.requantization import (
     Quantization,
     QuantizedTensor,
@@ -11,19 +13,13 @@ from daedal.compiler.graph.passes.lowering.requantization import (
     wide_factors,
 )
 
-__all__ = [
-    "lower_add",
-    "lower_dequantize",
-    "lower_leaky_relu",
-    "lower_mul",
-    "lower_sub",
-]
+__all__ = ["RULES"]
 
 LARGEST_PRODUCT = 255 * 255
 """Of two 8-bit integers less their zero points."""
 
 
-def lower_dequantize(
+def _lower_dequantize(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
     """A change of scale, or nothing if scale and zero point stay and there are no bounds.
@@ -46,12 +42,12 @@ def _requantize(
     return context.builder.add("q_requantize", [x.name, params], finish.attrs, output=output)
 
 
-def lower_add(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+def _lower_add(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """Bring both operands to one fixed-point scale, add, and round once."""
     return _lower_sum(context, node, q, output, (1, 1))
 
 
-def lower_sub(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+def _lower_sub(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """An addition whose second factor is negative."""
     return _lower_sum(context, node, q, output, (1, -1))
 
@@ -86,7 +82,7 @@ def _lower_sum(
     )
 
 
-def lower_mul(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+def _lower_mul(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """Product of the integers less their zero points; the three scales become one factor.
 
     A product with a single positive number is only a change of scale.
@@ -106,7 +102,7 @@ def lower_mul(context: LoweringContext, node: Node, q: Quantization, output: str
     )
 
 
-def lower_leaky_relu(
+def _lower_leaky_relu(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
     """Bring the factors of positive and negative values to one fixed-point scale.
@@ -220,3 +216,12 @@ def _constant(context: LoweringContext, tensor: str) -> tuple[Array, Quantizatio
     integers = (values.astype(np.int16) - offset).astype(np.int8)
     zero = int(zero_point.reshape(())) - offset
     return integers, Quantization(float(scale_array.reshape(())), zero)
+
+
+RULES: Mapping[str, Rule] = {
+    "add": _lower_add,
+    "dequantize": _lower_dequantize,
+    "leaky_relu": _lower_leaky_relu,
+    "mul": _lower_mul,
+    "sub": _lower_sub,
+}

@@ -1,9 +1,11 @@
 """HardSwish as integer operators: x times a gate, which is a linear function clipped to bounds."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, AttrValue, Node
-from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
 from daedal.compiler.graph.passes.lowering.requantization import (
     FACTOR_BITS,
     Quantization,
@@ -11,7 +13,7 @@ from daedal.compiler.graph.passes.lowering.requantization import (
 )
 from daedal.isa import numerics
 
-__all__ = ["lower_hard_swish"]
+__all__ = ["RULES"]
 
 _GATE = Quantization(1 / 255, -128)
 """The gate lies between 0 and 1; both are exact."""
@@ -23,7 +25,7 @@ in any arithmetic whose own error is below a quarter of a step."""
 _VALUES = np.arange(-128, 128)
 
 
-def lower_hard_swish(
+def _lower_hard_swish(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
     """``x * clip(x / 6 + 1 / 2, 0, 1)`` as a `q_leaky_relu` with one slope, and a `q_mul`.
@@ -80,3 +82,8 @@ def _requantize(acc: Array, row: Array, q: Quantization) -> Array:
     bias, multiplier, shift = row
     result = numerics.requantize(acc, bias, multiplier, shift, q.zero_point, q.low, q.high)
     return result.astype(np.int64)
+
+
+RULES: Mapping[str, Rule] = {
+    "onnx": _lower_hard_swish,
+}

@@ -13,7 +13,6 @@ from daedal.common.errors import ModelError, UnsupportedError, UserError
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.lowering.function_rule import lower_function
-from daedal.compiler.graph.passes.lowering.integer_rules import RULES
 from daedal.compiler.graph.passes.lowering.lowering_context import (
     BIAS_ERROR,
     LoweringContext,
@@ -24,6 +23,7 @@ from daedal.compiler.graph.passes.lowering.requantization import (
     Quantization,
     QuantizedTensor,
 )
+from daedal.compiler.graph.passes.lowering.rules import RULES
 from daedal.compiler.graph.unfit import UnfitLayers
 
 __all__ = ["lower_qdq"]

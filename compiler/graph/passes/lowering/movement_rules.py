@@ -3,11 +3,13 @@
 They commute with quantization, which is elementwise, so the integers are moved.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from daedal.compiler.graph.graph import Array, AttrValue, Node
 from daedal.compiler.graph.layout import MAP_RANK
-from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
 from daedal.compiler.graph.passes.lowering.map_axes import (
     channels_first,
     is_channels_last,
@@ -19,10 +21,10 @@ from daedal.compiler.graph.passes.lowering.requantization import Quantization, Q
 from daedal.compiler.graph.views import add_moved, box_of, source_of
 from daedal.isa import numerics
 
-__all__ = ["lower_moved", "lower_pad", "lower_resize", "lower_slice"]
+__all__ = ["RULES"]
 
 
-def lower_moved(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+def _lower_moved(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """Reshape and transpose: quantize first, then move."""
     inner = context.builder.fresh_name(f"{node.inputs[0]}.int{16 if q.wide else 8}")
     name = context.lower(node.inputs[0], q, inner)
@@ -31,7 +33,7 @@ def lower_moved(context: LoweringContext, node: Node, q: Quantization, output: s
     return context.builder.add(node.op, [name], node.attrs, output=output, name=node.name)
 
 
-def lower_slice(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+def _lower_slice(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """Slice the integers. The slice must keep all images, or be of a view of a map and keep all
     images of that."""
     x_type = context.graph.types[node.inputs[0]]
@@ -100,7 +102,7 @@ def _lower_slice_of_view(
     return None
 
 
-def lower_pad(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+def _lower_pad(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """Pad the integers. If the pad value is not on the operand's grid, the operand is first
     requantized as the result. The batch cannot be padded."""
     x_type = context.graph.types[node.inputs[0]]
@@ -136,7 +138,7 @@ _GRID = 1e-6
 """How far from a whole number of steps a pad value may lie: float32 holds no more."""
 
 
-def lower_resize(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+def _lower_resize(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
     """Repeat the integers. Images and channels cannot be repeated."""
     factors = _values(node, "factors")
     if len(factors) > MAP_RANK:
@@ -160,3 +162,12 @@ def _values(node: Node, name: str) -> tuple[int, ...]:
     values = node.attrs[name]
     assert isinstance(values, tuple)
     return values
+
+
+RULES: Mapping[str, Rule] = {
+    "pad": _lower_pad,
+    "reshape": _lower_moved,
+    "resize": _lower_resize,
+    "slice": _lower_slice,
+    "transpose": _lower_moved,
+}

@@ -1,19 +1,21 @@
 """The lowering rules of `lower_qdq` for pooling."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.pooling import window_counts
-from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
 from daedal.compiler.graph.passes.lowering.requantization import Quantization
 
-__all__ = ["lower_avg_pool", "lower_max_pool"]
+__all__ = ["RULES"]
 
 _MINIMUM = -128
 """Pad value of a maximum pool: no element is smaller."""
 
 
-def lower_max_pool(
+def _lower_max_pool(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
     """Take the maximum of the integers, then change the scale."""
@@ -25,7 +27,7 @@ def lower_max_pool(
     return context.builder.add("q_max_pool", [x.name, params], attrs, output=output, name=node.name)
 
 
-def lower_avg_pool(
+def _lower_avg_pool(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
     """Sum the integers; the multiplier includes 1/n, one for each number n of counted elements.
@@ -53,3 +55,9 @@ def lower_avg_pool(
         **q.attrs,
     }
     return context.builder.add("q_avg_pool", [x.name, params], attrs, output=output, name=node.name)
+
+
+RULES: Mapping[str, Rule] = {
+    "avg_pool": _lower_avg_pool,
+    "max_pool": _lower_max_pool,
+}

@@ -3,6 +3,8 @@
 The axis becomes the channels of a map, whose pixels are the rows. A row's operand has 8 or 16 bits.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from daedal.common.errors import UnsupportedError
@@ -19,7 +21,7 @@ from daedal.compiler.graph.ops.integer_rows import (
 )
 from daedal.compiler.graph.ops.registry import ints, number
 from daedal.compiler.graph.passes.lowering.derived_norms import derive_norm
-from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext
+from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
 from daedal.compiler.graph.passes.lowering.map_rows import over_last_axis
 from daedal.compiler.graph.passes.lowering.quantized_weights import real_constant
 from daedal.compiler.graph.passes.lowering.requantization import Quantization, QuantizedTensor
@@ -27,10 +29,12 @@ from daedal.compiler.integer.norms import Norm, NormParameters
 from daedal.compiler.integer.softmax import Softmax
 from daedal.isa.numerics import quantize_multiplier
 
-__all__ = ["lower_layer_norm", "lower_rms_norm", "lower_softmax"]
+__all__ = ["RULES"]
 
 
-def lower_softmax(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+def _lower_softmax(
+    context: LoweringContext, node: Node, q: Quantization, output: str
+) -> str | None:
     """Softmax over the last axis.
 
     Before::
@@ -65,17 +69,17 @@ def lower_softmax(context: LoweringContext, node: Node, q: Quantization, output:
     return over_last_axis(context, node, Q_SOFTMAX.name, x.name, operands, attrs, output)
 
 
-def lower_layer_norm(
+def _lower_layer_norm(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
-    """Layer norm over the last axis, as `lower_softmax`."""
+    """Layer norm over the last axis, as `_lower_softmax`."""
     return _lower_norm(context, node, q, output, centred=True)
 
 
-def lower_rms_norm(
+def _lower_rms_norm(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
-    """RMS norm over the last axis, as `lower_softmax`."""
+    """RMS norm over the last axis, as `_lower_softmax`."""
     return _lower_norm(context, node, q, output, centred=False)
 
 
@@ -136,3 +140,10 @@ def _constant(context: LoweringContext, name: str, array: Array) -> str:
 
 def _tables(context: LoweringContext, output: str, tables: dict[str, Array]) -> list[str]:
     return [_constant(context, f"{output}.{name}", table) for name, table in tables.items()]
+
+
+RULES: Mapping[str, Rule] = {
+    "layer_norm": _lower_layer_norm,
+    "rms_norm": _lower_rms_norm,
+    "softmax": _lower_softmax,
+}

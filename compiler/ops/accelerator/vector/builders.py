@@ -8,9 +8,8 @@ from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
-from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM, Q_SOFTMAX
 from daedal.compiler.graph.ops.movement import pad_margins
-from daedal.compiler.graph.ops.permute import Q_PERMUTE, vector_order
+from daedal.compiler.graph.ops.permute import vector_order
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.ops.windows import output_extents
 from daedal.compiler.graph.views import turned_axes
@@ -215,27 +214,20 @@ def _concat(operands: list[te.Tensor], node: Node, variant: Variant) -> Template
     return move_template(te.create_prim_func(operands, [y], node.output), variant, blocks=1)
 
 
-VECTOR_BUILDERS: Mapping[str, tuple[tuple[str, ...], Builder]] = {
-    "q_add": (("a", "b", "params"), _elementwise),
-    "q_add_lookup": (("a", "b", "table", "params"), _elementwise),
-    "q_avg_pool": (("x", "params"), _avg_pool),
-    "q_channel_requantize": (("x", "params"), build_channel_requantize),
-    "q_concat": (("x", "params"), _concat),
-    "q_layer_norm": (Q_LAYER_NORM.operands, build_norm),
-    "q_leaky_relu": (("x", "params"), _elementwise),
-    "q_max_pool": (("x", "params"), build_max_pool),
-    "q_max_requantized": (("x", "params"), _elementwise),
-    "q_mul": (("a", "b", "params"), _elementwise),
-    "q_mul_lookup": (("a", "b", "table", "params"), _elementwise),
-    "q_pad": (("x", "params"), _pad),
-    Q_PERMUTE.name: (Q_PERMUTE.operands, build_permute),
-    "q_requantize": (("x", "params"), _requantize),
-    "q_requantize_lookup": (("x", "table", "params"), _requantize),
-    "q_resize": (("x", "params"), _resize),
-    "q_rms_norm": (Q_RMS_NORM.operands, build_norm),
-    "q_slice": (("x", "params"), _slice),
-    "q_sum": (("a", "b"), _elementwise),
-    "q_softmax": (Q_SOFTMAX.operands, build_softmax),
+VECTOR_BUILDERS: Mapping[str, Builder] = {
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    "q_avg_pool": _avg_pool,
+    "q_channel_requantize": build_channel_requantize,
+    "q_concat": _concat,
+    "q_layer_norm": build_norm,
+    "q_max_pool": build_max_pool,
+    "q_pad": _pad,
+    "q_permute": build_permute,
+    "q_requantize": _requantize,
+    "q_requantize_lookup": _requantize,
+    "q_resize": _resize,
+    "q_rms_norm": build_norm,
+    "q_slice": _slice,
+    "q_softmax": build_softmax,
 }
-"""Parameter names, as the tensor expressions call them, and the builder of each operator; a map
-that may come several times gets numbers."""
+"""The builder of each operator."""

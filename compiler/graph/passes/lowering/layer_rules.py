@@ -1,4 +1,4 @@
-"""The lowering rules of `lower_qdq`: convolution and dense layers, and the table of all rules."""
+"""The lowering rules of `lower_qdq` for products: convolutions, dense layers, matrix products."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -11,34 +11,13 @@ from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
 from daedal.compiler.graph.ops.conv_transpose import sub_kernels_of
 from daedal.compiler.graph.passes.lowering.attention_rule import lower_attention
-from daedal.compiler.graph.passes.lowering.concat_rule import lower_concat
-from daedal.compiler.graph.passes.lowering.elementwise_rules import (
-    lower_add,
-    lower_dequantize,
-    lower_leaky_relu,
-    lower_mul,
-    lower_sub,
-)
-from daedal.compiler.graph.passes.lowering.hard_swish_rule import lower_hard_swish
 from daedal.compiler.graph.passes.lowering.lowering_context import LoweringContext, Rule
 from daedal.compiler.graph.passes.lowering.matmul_rule import add_matmul
-from daedal.compiler.graph.passes.lowering.movement_rules import (
-    lower_moved,
-    lower_pad,
-    lower_resize,
-    lower_slice,
-)
-from daedal.compiler.graph.passes.lowering.pooling_rules import lower_avg_pool, lower_max_pool
 from daedal.compiler.graph.passes.lowering.quantized_weights import find_weights, real_constant
 from daedal.compiler.graph.passes.lowering.requantization import (
     Quantization,
     QuantizedTensor,
     check_sums,
-)
-from daedal.compiler.graph.passes.lowering.row_rules import (
-    lower_layer_norm,
-    lower_rms_norm,
-    lower_softmax,
 )
 from daedal.compiler.graph.selection import PIXELWISE
 
@@ -228,26 +207,8 @@ def _weight_constant(context: LoweringContext, name: str, values: Array) -> str:
 
 
 RULES: Mapping[str, Rule] = {
-    "add": lower_add,
-    "avg_pool": lower_avg_pool,
-    "concat": lower_concat,
     "conv2d": _lower_conv2d,
     "conv_transpose2d": _lower_conv_transpose2d,
     "dense": _lower_dense,
-    "dequantize": lower_dequantize,
-    "layer_norm": lower_layer_norm,
-    "leaky_relu": lower_leaky_relu,
     "matmul": _lower_matmul,
-    "max_pool": lower_max_pool,
-    "mul": lower_mul,
-    "onnx": lower_hard_swish,
-    "pad": lower_pad,
-    "reshape": lower_moved,
-    "resize": lower_resize,
-    "rms_norm": lower_rms_norm,
-    "slice": lower_slice,
-    "softmax": lower_softmax,
-    "sub": lower_sub,
-    "transpose": lower_moved,
 }
-"""The rule of each float operator."""

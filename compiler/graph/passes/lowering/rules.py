@@ -1,0 +1,28 @@
+"""The rules of `lower_qdq`, by the float operator that becomes an integer one."""
+
+from collections.abc import Mapping
+
+from daedal.compiler.graph.passes.lowering import (
+    concat_rule,
+    elementwise_rules,
+    hard_swish_rule,
+    layer_rules,
+    movement_rules,
+    pooling_rules,
+    row_rules,
+)
+from daedal.compiler.graph.passes.lowering.lowering_context import Rule
+
+__all__ = ["RULES"]
+
+_FAMILIES = (
+    concat_rule,
+    elementwise_rules,
+    hard_swish_rule,
+    layer_rules,
+    movement_rules,
+    pooling_rules,
+    row_rules,
+)
+
+RULES: Mapping[str, Rule] = {op: rule for family in _FAMILIES for op, rule in family.RULES.items()}
