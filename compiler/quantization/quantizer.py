@@ -29,6 +29,7 @@ from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.balance import balance_norms
 from daedal.compiler.quantization.rewrites.caches import align_caches
 from daedal.compiler.quantization.rewrites.centre_streams import centre_streams
+from daedal.compiler.quantization.rewrites.factors import move_factors
 from daedal.compiler.quantization.rewrites.finite import bound_constants
 from daedal.compiler.quantization.rewrites.fold_affine import fold_affine
 from daedal.compiler.quantization.rewrites.grouped_queries import group_queries
@@ -52,6 +53,7 @@ _REWRITES: tuple[Rewrite, ...] = (
     bound_constants,
     turn_joined_slices,
     normalize,
+    move_factors,
     fold_affine,
 )
 
