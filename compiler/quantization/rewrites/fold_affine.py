@@ -1,6 +1,5 @@
 """Folds per-channel affine operators (batch norms, mul and add with constants) into layers."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from daedal.compiler.graph.ops.batch_norm import gain_and_offset
 from daedal.compiler.graph.ops.registry import ints, number
 from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.quantization.operators import LAYERS, channel_axis
-from daedal.compiler.quantization.rewrites.patterns import both_orders, constant_of
+from daedal.compiler.quantization.rewrites.patterns import both_orders, constant_of, same_axis
 
 __all__ = ["fold_affine"]
 
@@ -176,17 +175,8 @@ def _behind(graph: Dataflow, result: _Result) -> _Result | None:
             axis = ints(view.attrs, "order").index(axis)
         else:
             before, after = (graph.types[name].shape for name in (view.inputs[0], view.output))
-            axis = _same_axis(before, after, axis)
+            axis = same_axis(before, after, axis)
     return None if axis is None else _Result(result.layer, result.views, axis)
-
-
-def _same_axis(before: Sequence[int], after: Sequence[int], axis: int) -> int | None:
-    """The axis of a reshaped tensor that is `axis` of the tensor before."""
-    outer, extent = math.prod(before[:axis]), before[axis]
-    for place, found in enumerate(after):
-        if found == extent and math.prod(after[:place]) == outer:
-            return place
-    return None
 
 
 def _scale_layer(graph: Rewriter, node: Node, result: _Result, affine: _Affine) -> None:

@@ -1,5 +1,6 @@
 """What the rewrites of this folder look for in a graph, and the nodes that they add."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "factor_of",
     "number_of",
     "producer",
+    "same_axis",
     "slice_along",
 ]
 
@@ -55,6 +57,15 @@ def both_orders(node: Node) -> Iterator[tuple[str, str]]:
     first, second = node.inputs
     yield first, second
     yield second, first
+
+
+def same_axis(before: Sequence[int], after: Sequence[int], axis: int) -> int | None:
+    """The axis of a reshaped tensor that is `axis` of the tensor before."""
+    outer, extent = math.prod(before[:axis]), before[axis]
+    for place, found in enumerate(after):
+        if found == extent and math.prod(after[:place]) == outer:
+            return place
+    return None
 
 
 def slice_along(graph: Dataflow, node: Node | None) -> tuple[int, int, int] | None:
