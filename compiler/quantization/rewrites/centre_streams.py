@@ -136,7 +136,7 @@ def _stream_of(graph: Graph, name: str) -> _Stream | None:
         before, behind = _before(graph, tensor, axis), _behind(graph, stream, tensor, axis)
         if before is None or behind is None:
             return None
-        left += [item for item in (*before, *behind) if item[0] not in stream.tensors]
+        left += [(x, at) for x, at in (*before, *behind) if stream.tensors.get(x) != at]
     return stream
 
 

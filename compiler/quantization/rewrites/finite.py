@@ -35,7 +35,7 @@ def bound_constants(graph: Graph) -> Graph:
 def _bound(graph: Rewriter, node: Node) -> None:
     for name in node.inputs:
         value = constant_of(graph, name)
-        if value is None or value.dtype.kind != "f" or not np.isinf(value).any():
+        if value is None or not np.isinf(value).any():
             continue
         if _READERS.issuperset(map(kind_of, graph.users[name])) and name not in graph.outputs:
             graph.substitute(name, graph.fresh_constant(f"{name}.bounded", _bounded(value)))

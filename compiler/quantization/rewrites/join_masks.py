@@ -60,8 +60,7 @@ def _drop_guard(graph: Rewriter, node: Node) -> None:
 
 
 def _is_over_last(graph: Dataflow, softmax: Node) -> bool:
-    rank = graph.types[softmax.output].rank
-    return rank > 1 and ints(softmax.attrs, "axes") == (rank - 1,)
+    return ints(softmax.attrs, "axes") == (graph.types[softmax.output].rank - 1,)
 
 
 def _joined(graph: Dataflow, name: str) -> tuple[str, Array] | None:
@@ -74,11 +73,11 @@ def _joined(graph: Dataflow, name: str) -> tuple[str, Array] | None:
 
 
 def _sum(graph: Dataflow, name: str) -> tuple[str, Array] | None:
-    """The operands of an add of a constant that only one node reads and that has its shape."""
+    """The operands of an add of a constant that only one node reads."""
     node = sole_producer(graph, name, ("add",))
     for x, other in () if node is None else both_orders(node):
         value = constant_of(graph, other)
-        if value is not None and graph.types[x] == graph.types[name]:
+        if value is not None:
             return x, value
     return None
 
@@ -100,9 +99,9 @@ def _hidden(graph: Dataflow, node: Node) -> tuple[str, Array] | None:
     _, kept, other = node.inputs
     for x, hides, keeps in ((kept, other, condition), (other, kept, ~condition)):
         value = constant_of(graph, hides)
-        if value is None or graph.types[x] != graph.types[node.output]:
+        if value is None or (value > _HIDES).any():
             continue
-        if (value <= _HIDES).all() and np.atleast_1d(keeps).any(axis=-1).all():
+        if np.atleast_1d(keeps).any(axis=-1).all():
             return x, np.where(keeps, np.float32(0), value)
     return None
 
@@ -113,7 +112,7 @@ def _behind_view(graph: Dataflow, node: Node) -> tuple[str, Array] | None:
     view = None if found is None else sole_producer(graph, found[0], ("reshape",))
     if found is None or view is None:
         return None
-    kind, shape = graph.types[node.output], graph.types[view.output].shape
-    if graph.types[view.inputs[0]] != kind:
+    (scores,), total = view.inputs, graph.types[node.inputs[0]]
+    if graph.types[scores] != graph.types[node.output]:
         return None
-    return view.inputs[0], np.broadcast_to(found[1], shape).reshape(kind.shape)
+    return scores, np.broadcast_to(found[1], total.shape).reshape(graph.types[scores].shape)

@@ -33,10 +33,8 @@ def turn_joined_slices(graph: Graph) -> Graph:
 
 def _turn(graph: Rewriter, node: Node) -> None:
     roots = {first_behind(graph, name, _SLICE) for name in node.inputs}
-    if len(roots) != 1 or not roots.isdisjoint(node.inputs):
-        return
-    (root,) = roots
-    if graph.types[root].num_elements == graph.types[node.output].num_elements:
+    root = roots.pop()
+    if not roots and graph.types[root].num_elements == graph.types[node.output].num_elements:
         parts = [_places(graph, name) for name in node.inputs]
         add_moved(graph, root, np.concatenate(parts, whole(node.attrs, "axis")), node.output)
 

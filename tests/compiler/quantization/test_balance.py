@@ -44,7 +44,7 @@ def balanced(text: str, rng: np.random.Generator) -> tuple[Graph, Graph, dict[st
     after = balance_norms(model, feeds).graph
     for each in feeds:
         expected, found = run(graph, each)["y"], run(after, each)["y"]
-        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
     return graph, after, feeds[-1]
 
 

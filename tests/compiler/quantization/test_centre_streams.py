@@ -8,7 +8,9 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.interpreter import run
+from daedal.compiler.graph.parser import parse_graph
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.float_model import FloatModel, simplified
 from daedal.compiler.quantization.rewrites.centre_streams import centre_streams
@@ -32,6 +34,14 @@ def joined(net: FloatTransformer) -> str:
     x = net.op("Gemm", net.input("x", (5, 3)), net.normal(DEPTH, 3), net.normal(DEPTH), transB=1)
     x = net.op("Reshape", x, net.whole(1, 5, DEPTH))
     return net.op("Concat", net.normal(1, 1, DEPTH), x, axis=1)
+
+
+def permuted(net: FloatTransformer) -> str:
+    """Projected tokens in another order, before channels become the last axis and after that."""
+    order = net.whole(*range(1, TOKENS), 0)
+    x = net.op("Conv", net.input("x", (1, 3, TOKENS, 1)), net.normal(DEPTH, 3, 1, 1))
+    x = net.op("Gather", net.op("Reshape", x, net.whole(1, DEPTH, TOKENS)), order, axis=2)
+    return net.op("Gather", net.op("Transpose", x, perm=[0, 2, 1]), order, axis=1)
 
 
 def embedded(net: FloatTransformer) -> str:
@@ -102,7 +112,7 @@ def norms(model: FloatModel) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("begin", [patches, joined, embedded])
+@pytest.mark.parametrize("begin", [patches, joined, permuted, embedded])
 def test_streams_that_can_be_centred(begin: Stream, bias: bool) -> None:
     net = FloatTransformer(np.random.default_rng(1))
     classified(net, blocks(net, begin(net), bias))
@@ -155,6 +165,10 @@ def cuts_channels(net: FloatTransformer, x: str) -> None:
     net.op("Concat", net.sliced(x, 0, 4, 2), net.layer_norm(x), axis=2)
 
 
+def gathers_channels(net: FloatTransformer, x: str) -> None:
+    classified(net, net.op("Gather", x, net.whole(*range(1, DEPTH), 1), axis=2))
+
+
 @pytest.mark.parametrize(
     ("begin", "end"),
     [
@@ -166,6 +180,7 @@ def cuts_channels(net: FloatTransformer, x: str) -> None:
         (patches, shifts_tokens),
         (patches, norms_other_axes),
         (patches, cuts_channels),
+        (patches, gathers_channels),
     ],
 )
 def test_streams_whose_mean_matters(
@@ -209,3 +224,110 @@ def test_the_quantizer_centres_streams() -> None:
     model = quantize_model(finished(net).SerializeToString(), samples)
     found = Counter(node.op_type for node in model.graph.node)
     assert found["RMSNormalization"] == 3 and not found["LayerNormalization"]
+
+
+STREAM = """
+graph stream {{
+  input x: float32[1,6,8]
+  const w: float32[8,8] = ?
+  const half: float32[8,4] = ?
+  const more: float32[8,12] = ?
+  const row: float32[1,8,1] = ?
+  const rows: float32[6,1] = ?
+  const number: float32[] = ?
+  const k: float32[2,1,1,1] = ?
+  const scale: float32[8] = ?
+  const bias: float32[8] = ?
+  const v: float32[8,3] = ?
+  a: float32[1,6,8] = dense(x, w) transposed=0
+{body}
+  n: float32[1,{rows},8] = layer_norm(s, {scale}, bias) epsilon=1e-05
+  y: float32[1,{rows},3] = dense(n, v) transposed=0
+  output y
+}}
+"""
+
+PLAIN = "s: float32[1,6,8] = reshape(a) shape=1,6,8"
+
+OTHERS = {
+    "channels that are joined": """
+  b: float32[1,6,4] = dense(x, half) transposed=0
+  s: float32[1,6,8] = concat(b, b) axis=2""",
+    "channels that are cut": """
+  b: float32[1,6,12] = dense(x, more) transposed=0
+  s: float32[1,6,8] = slice(b) begins=0,0,0 ends=1,6,8 steps=1,1,1""",
+    "channels that are padded": """
+  b: float32[1,6,4] = dense(x, half) transposed=0
+  s: float32[1,6,8] = pad(b) pads=0,0,2,0,0,2""",
+    "numbers of rows": "s: float32[1,6,8] = add(a, rows)",
+    "a number": "s: float32[1,6,8] = add(a, number)",
+    "other channels of a convolution": """
+  m: float32[1,1,6,8] = reshape(x) shape=1,1,6,8
+  c: float32[1,2,6,8] = conv2d(m, k) strides=1,1 pads=0,0,0,0 dilations=1,1 groups=1
+  d: float32[1,12,8] = reshape(c) shape=1,12,8
+  s: float32[1,6,8] = slice(d) begins=0,0,0 ends=1,6,8 steps=1,1,1""",
+}
+
+
+def centred_text(body: str, rng: np.random.Generator, rows: int = 6, scale: str = "scale") -> Graph:
+    """The graph after the rewrite, which computes the same."""
+    graph = parse_graph(STREAM.format(body=body, rows=rows, scale=scale), rng=rng)
+    after = centre_streams(graph)
+    feeds = {"x": rng.normal(size=(1, 6, 8)).astype(np.float32)}
+    np.testing.assert_allclose(run(after, feeds)["y"], run(graph, feeds)["y"], rtol=1e-3, atol=1e-3)
+    return after
+
+
+def test_a_stream_of_one_layer(rng: np.random.Generator) -> None:
+    assert centred_text(PLAIN, rng).producers["n"].op == "rms_norm"
+
+
+@pytest.mark.parametrize("body", OTHERS.values(), ids=OTHERS)
+def test_what_is_no_stream_stays(body: str, rng: np.random.Generator) -> None:
+    assert centred_text(body, rng).producers["n"].op == "layer_norm"
+
+
+def test_constants_whose_channels_are_not_last_stay(rng: np.random.Generator) -> None:
+    body = """
+  t: float32[1,8,6] = transpose(a) order=0,2,1
+  b: float32[1,8,7] = concat(row, t) axis=2
+  s: float32[1,7,8] = transpose(b) order=0,2,1"""
+    assert centred_text(body, rng, rows=7).producers["n"].op == "layer_norm"
+
+
+def test_a_tensor_and_its_transpose_have_no_common_mean(rng: np.random.Generator) -> None:
+    body = """
+  b: float32[1,8,8] = pad(a) pads=0,0,0,0,2,0
+  t: float32[1,8,8] = transpose(b) order=0,2,1
+  s: float32[1,8,8] = add(b, t)"""
+    assert centred_text(body, rng, rows=8).producers["n"].op == "layer_norm"
+
+
+def test_a_norm_that_is_an_output_keeps_its_offset(rng: np.random.Generator) -> None:
+    text = STREAM.format(body=PLAIN, rows=6, scale="scale").replace("output y", "output n")
+    after = centre_streams(parse_graph(text, rng=rng))
+    assert after.producers["n"].op == "layer_norm"
+
+
+def test_a_norm_whose_scale_is_computed_stays(rng: np.random.Generator) -> None:
+    """Another norm of its stream does not."""
+    body = f"""
+  {PLAIN}
+  m: float32[1,6,8] = layer_norm(s, scale) epsilon=1e-05
+  q: float32[1,1,8] = slice(m) begins=0,0,0 ends=1,1,8 steps=1,1,1
+  r: float32[8] = reshape(q) shape=8"""
+    after = centred_text(body, rng, scale="r")
+    assert [after.producers[name].op for name in "nm"] == ["layer_norm", "rms_norm"]
+
+
+def test_a_stream_that_a_norm_of_rows_reads_stays(rng: np.random.Generator) -> None:
+    body = f"""
+  {PLAIN}
+  m: float32[1,6,8] = layer_norm(s, scale) epsilon=1e-05
+  b: float32[1,8,8] = pad(a) pads=0,0,0,0,2,0
+  t: float32[1,8,8] = transpose(b) order=0,2,1
+  u: float32[1,8,8] = layer_norm(t, scale) epsilon=1e-05
+  q: float32[1,1,8] = slice(u) begins=0,0,0 ends=1,1,8 steps=1,1,1
+  r: float32[8] = reshape(q) shape=8"""
+    after = centred_text(body, rng, scale="r")
+    assert {after.producers[name].op for name in "nmu"} == {"layer_norm"}

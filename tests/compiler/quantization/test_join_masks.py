@@ -1,5 +1,7 @@
 """Constants that are added to the scores of attention become one."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -95,4 +97,64 @@ def test_what_is_no_mask_stays(rng: np.random.Generator) -> None:
         net.op("Softmax", net.op("Where", queries, scores, net.number(-1e9)), output="v"),
     )
     before, after = joined(model, rng)
+    assert before == after
+
+
+def test_constants_may_have_more_axes_than_scores(rng: np.random.Generator) -> None:
+    """The sum of both repeats the scores."""
+    net = FloatTransformer(rng)
+    scores = net.op("Add", scores_of(net), net.normal(1, 3, 1, TOKENS, TOKENS))
+    scores = net.op("Add", net.normal(2, 1, 1, 1, TOKENS), scores)
+    hides = net.constant(np.arange(TOKENS).reshape(1, 1, 1, 1, -1) < 4)
+    model = net.model(
+        net.op("Softmax", net.op("Where", hides, scores, net.number(-1e5)), output="y")
+    )
+    _, after = joined(model, rng)
+    assert after == ["transpose", "matmul", "add", "softmax"]
+
+
+def test_a_sum_in_other_axes_stays_where_the_scores_get_others(rng: np.random.Generator) -> None:
+    net = FloatTransformer(rng)
+    scores = net.op("Reshape", scores_of(net), net.whole(3 * HEADS, TOKENS, TOKENS))
+    scores = net.op("Add", scores, net.normal(TOKENS))
+    view = net.op("Reshape", scores, net.whole(HEADS, 3, TOKENS, TOKENS))
+    before, after = joined(net.model(net.op("Softmax", view, axis=-1, output="y")), rng)
+    assert before == after == ["transpose", "matmul", "reshape", "add", "reshape", "softmax"]
+
+
+def test_masks_of_another_axis_and_those_that_others_read_stay(rng: np.random.Generator) -> None:
+    """Along an axis of queries, all of some keys may be hidden."""
+    net = FloatTransformer(rng)
+    hides = net.constant(np.arange(TOKENS) < 2)
+    scores, low = scores_of(net), net.number(-1e9)
+    masked, shared = (net.op("Where", hides, scores, low) for _ in range(2))
+    model = net.model(
+        net.op("Softmax", masked, axis=2, output="y"),
+        net.op("Softmax", shared, axis=-1, output="z"),
+        net.op("Abs", shared, output="w"),
+    )
+    before, after = joined(model, rng)
+    assert before == after
+
+
+def _guarded(net: FloatTransformer, *, axis: int = -1, zero: float = 0, kind: str = "") -> str:
+    scores = net.op("Abs", scores_of(net)) if kind == "no product" else scores_of(net)
+    weights = net.op("Softmax", scores, axis=axis)
+    guard = net.op("IsNaN", scores if kind == "other" else weights)
+    return net.op("Where", guard, net.number(zero), weights)
+
+
+@pytest.mark.parametrize(
+    "attrs", [{"axis": 2}, {"zero": 0.5}, {"kind": "no product"}, {"kind": "other"}]
+)
+def test_other_guards_stay(attrs: dict[str, Any], rng: np.random.Generator) -> None:
+    net = FloatTransformer(rng)
+    net.op("Abs", _guarded(net, **attrs), output="y")
+    before, after = joined(net.model("y"), rng)
+    assert before == after
+
+
+def test_a_guard_that_is_an_output_stays(rng: np.random.Generator) -> None:
+    net = FloatTransformer(rng)
+    before, after = joined(net.model(_guarded(net)), rng)
     assert before == after

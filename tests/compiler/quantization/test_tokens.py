@@ -43,22 +43,29 @@ def test_tokens_are_padding(
 
 
 def test_computed_tokens_and_joined_channels_stay(rng: np.random.Generator) -> None:
-    """And a sum that repeats the tokens."""
+    """And rows of maps, and a sum that repeats the tokens."""
     graph = parse_graph(
         """
         graph joined {
           input x: float32[1,3,4]
+          input m: float32[1,2,2,4]
           const token: float32[1,1,4] = ?
           const side: float32[1,3,2] = ?
           const a: float32[1,6,4] = ?
           const b: float32[1,3,6] = ?
           const c: float32[2,4,4] = ?
+          const maps: float32[1,2,2,4] = ?
+          const d: float32[1,3,2,4] = ?
           t: float32[1,6,4] = concat(x, x) axis=1
           u: float32[1,3,6] = concat(x, side) axis=2
           v: float32[1,4,4] = concat(x, token) axis=1
+          s: float32[1,1,2,4] = slice(m) begins=0,0,0,0 ends=1,1,2,4 steps=1,1,1,1
+          r: float32[1,3,2,4] = concat(s, maps) axis=1
+          q: float32[1,3,2,4] = add(r, d)
           y: float32[1,6,4] = add(t, a)
           z: float32[1,3,6] = add(u, b)
           w: float32[2,4,4] = add(v, c)
+          output q
           output y
           output z
           output w
