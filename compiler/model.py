@@ -134,14 +134,16 @@ def compile_for_gpu(
     architectures: Sequence[str] = (),
     cpu_levels: Sequence[str] = (),
     objects: ObjectCache | None = None,
+    configs: Mapping[str, Config] | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
-    """Compile any model for GPUs of `architectures`, by default of the usual ones, and
-    for `cpu_levels` of processors. Raises as `compile_for_cpu`, and UnsupportedError."""
+    """Compile any model for GPUs of `architectures`, by default of the usual ones, with `configs`
+    of kernels, and for `cpu_levels` of processors. Raises as `compile_for_cpu`, and
+    UnsupportedError."""
     chosen = gpu_architectures(architectures)
     checked = _whole(model, shapes, report)
     _say(report, f"compiling for GPUs: {', '.join(chosen)}")
-    return gpu_artifact(checked, architectures, cpu_levels, report, objects)
+    return gpu_artifact(checked, architectures, cpu_levels, report, objects, configs or {})
 
 
 def _whole(

@@ -127,10 +127,10 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     when a few operators between host operators are not worth the transfer to the accelerator and
     back, as `daedal.load_host_rates` gives them; with None, everything that can run on the
     accelerator does. `configs` are schedules of
-    layers by the keys of their workloads, as `daedal.tuning` finds them; for the target ``cpu``,
-    those of kernels, for the best of `cpu_levels`. `states` are inputs that
-    stay in the device's memory between launches, with the outputs that hold their new rows; a ``*``
-    stands for any text (docs/generation.md). With `cache`, the code of
+    layers by the keys of their workloads, as `daedal.tuning` finds them; for the targets
+    ``cpu`` and ``gpu``, those of kernels; for processors, for the best of `cpu_levels`.
+    `states` are inputs that stay in the device's memory between launches, with the outputs that
+    hold their new rows; a ``*`` stands for any text (docs/generation.md). With `cache`, the code of
     layers and of the host's parts is kept in the user's cache for the next compilation. The
     intermediate forms are written to `dump_dir` after each step; `report` is called with a sentence
     before each long one.
@@ -149,8 +149,6 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
                 f"target {target!r} takes whole models, without states of an accelerator; leave "
                 "out parts, states, and the folder of intermediate forms"
             )
-        if configs and architectures is not None:
-            raise UserError("no schedules are recorded for GPUs; leave them out")
         if architectures is not None:
             return compile_for_gpu(
                 model,
@@ -158,6 +156,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
                 architectures=architectures,
                 cpu_levels=levels if cpu_levels else (),
                 objects=objects,
+                configs=configs,
                 report=report,
             )
         return compile_for_cpu(

@@ -54,16 +54,17 @@ def gpu_artifact(
     cpu_levels: Sequence[str] = (),
     report: Callable[[str], None] | None = None,
     objects: ObjectCache | None = None,
+    configs: Mapping[str, Config] = MappingProxyType({}),
 ) -> Artifact:
-    """The artifact of a whole checked model, compiled for GPUs of `architectures`, and for
-    `cpu_levels` of processors, too.
+    """The artifact of a whole checked model, compiled for GPUs of `architectures` with
+    `configs`, and for `cpu_levels` of processors, too.
 
     Raises as `host_artifact`, and UnsupportedError for what GPUs have no code for.
     """
 
     def compiled(serialized: bytes) -> HostPart:
         code = compile_host_model(serialized, cpu_levels, report, objects)
-        gpu = compile_gpu_model(serialized, architectures, objects)
+        gpu = compile_gpu_model(serialized, architectures, objects, configs)
         return HostPart(serialized, code=code, gpu=gpu)
 
     return _artifact(model, compiled, "gpu", _ON_GPU)

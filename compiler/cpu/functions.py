@@ -3,7 +3,6 @@
 import hashlib
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
@@ -11,7 +10,7 @@ from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.kernel import Kernel, kernel_function
 from daedal.compiler.cpu.steps import Function
-from daedal.compiler.cpu.workload import kernel_workload
+from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Buffer, Reduce
@@ -19,28 +18,7 @@ from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text, compile_vectors
 from daedal.native.levels import level_cpu
 
-__all__ = ["Functions", "KernelUse", "level_registers"]
-
-
-@dataclass(frozen=True)
-class KernelUse:
-    """A kernel of a model.
-
-    Attributes
-    ----------
-    free : those of its inputs whose layout may be chosen.
-    names : of what it computes, one for each call.
-    """
-
-    kernel: Kernel
-    free: tuple[Buffer, ...]
-    names: list[str]
-
-    @property
-    def constants(self) -> tuple[Buffer, ...]:
-        """What the inputs in `free` stand for, as `Functions.of` takes it."""
-        pairs = zip(self.kernel.inputs, self.kernel.sources, strict=True)
-        return tuple(source for item, source in pairs if item in self.free)
+__all__ = ["Functions", "level_registers"]
 
 
 class Functions:

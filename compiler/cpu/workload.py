@@ -1,13 +1,35 @@
-"""`kernel_workload`: the key under which the tuner records a kernel of a processor."""
+"""`KernelUse`: a kernel of a model; `kernel_workload`: the key under which the tuner records it."""
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tune.workload import Workload
 
-__all__ = ["kernel_workload"]
+__all__ = ["KernelUse", "kernel_workload"]
+
+
+@dataclass(frozen=True)
+class KernelUse:
+    """A kernel of a model.
+
+    Attributes
+    ----------
+    free : those of its inputs whose layout may be chosen.
+    names : of what it computes, one for each call.
+    """
+
+    kernel: Kernel
+    free: tuple[Buffer, ...]
+    names: list[str]
+
+    @property
+    def constants(self) -> tuple[Buffer, ...]:
+        """What the inputs in `free` stand for, as `Functions.of` takes it."""
+        pairs = zip(self.kernel.inputs, self.kernel.sources, strict=True)
+        return tuple(source for item, source in pairs if item in self.free)
 
 
 def kernel_workload(kernel: Kernel, free: Sequence[Buffer]) -> Workload:

@@ -1,8 +1,9 @@
 """`GpuFunctions`: the kernels of a GPU; kernels of equal structure are one."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from daedal.artifact.gpu_code import GpuKernel
 from daedal.compiler import te
@@ -11,7 +12,9 @@ from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.cpu.steps import Function
+from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Buffer
 
 __all__ = ["GpuFunctions"]
@@ -24,6 +27,11 @@ class GpuFunctions:
     ----------
     checked : whether accesses are announced to the emulator's detectors.
     has_warps : whether all architectures have instructions of whole warps.
+    configs : schedules, by the keys of their workloads.
+
+    Attributes
+    ----------
+    uses : the kernels, in the order in which they were first asked for.
 
     Raises UnsupportedError for a kernel that GPUs have no code for.
     """
@@ -31,7 +39,15 @@ class GpuFunctions:
     takes_copies = False
     converts_constants = False
 
-    def __init__(self, *, checked: bool, has_warps: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        checked: bool,
+        has_warps: bool = True,
+        configs: Mapping[str, Config] = MappingProxyType({}),
+    ) -> None:
+        self._configs = configs
+        self.uses: dict[str, KernelUse] = {}
         self._checked = checked
         self._has_warps = has_warps
         self._functions: dict[str, Function] = {}
@@ -53,6 +69,8 @@ class GpuFunctions:
         """The function of a kernel. Constants keep their layout."""
         if kernel.key not in self._functions:
             self._functions[kernel.key] = self._written(kernel)
+            self.uses[kernel.key] = KernelUse(kernel, (), [])
+        self.uses[kernel.key].names.append(kernel.name)
         return self._functions[kernel.key]
 
     def border(self, frame: Frame, dtype: str) -> Function:
@@ -66,7 +84,8 @@ class GpuFunctions:
         return self.of(Kernel((source,), result, frame=frame))
 
     def _written(self, kernel: Kernel) -> Function:
-        func = gpu_kernel_function(kernel, has_warps=self._has_warps)
+        config = self._configs.get(kernel_workload(kernel, ()).key) if self._configs else None
+        func = gpu_kernel_function(kernel, has_warps=self._has_warps, config=config)
         text = kernel_text(func, "", checked=self._checked)
         launch = f"{text.grid} {text.block} {text.shared_bytes}\n{text.text}"
         symbol = f"k{hashlib.sha256(launch.encode()).hexdigest()[:16]}"

@@ -15,6 +15,7 @@ from daedal.reports.console import make_console, print_json, print_tables, show_
 if TYPE_CHECKING:
     from daedal.compiler.ops.space import Config
     from daedal.isa.variant import Variant
+    from daedal.tuning.target import Place
 
 __all__ = ["compile_command"]
 
@@ -120,8 +121,6 @@ def compile_command(
             "--all-on-accelerator and --host-rates need an accelerator, and target "
             f"{target!r} has none"
         )
-    if chosen is None and is_gpu and records is not None:
-        raise UserError("--records has schedules of accelerators and processors, not of GPUs")
     if all_on_accelerator and host_rates:
         raise UserError(
             "--all-on-accelerator moves no operator to the host, whatever the --host-rates; give "
@@ -130,8 +129,9 @@ def compile_command(
     rates = load_host_rates(host_rates or DEFAULT)
     configs = None
     if records is not None:
-        configs = _configs(records, model, chosen, memory.value)
-        if chosen is None and not cpu_level:
+        place = _place(chosen, memory.value, is_gpu=is_gpu)
+        configs = _configs(records, model, chosen, place)
+        if chosen is None and not is_gpu and not cpu_level:
             cpu_level = list(best_levels())  # records are of this processor
     if dump_dir is not None:
         check_output_folder(dump_dir)
@@ -169,18 +169,32 @@ def compile_command(
     _out.print(escape(f"{output}: {what}; `daedal inspect` tells more"))
 
 
-def _configs(
-    records: Path, model: Path, variant: "Variant | None", memory: str
-) -> Mapping[str, "Config"]:
-    """The best recorded configurations, of this processor where there is no variant.
+def _place(variant: "Variant | None", memory: str, *, is_gpu: bool) -> "Place":
+    """What records must be of: the variant, or the GPU or the processor of this machine."""
+    if variant is not None:
+        from daedal.tuning.accelerator import variant_place
 
-    Raises TuningError unless `records` is a database with records of the variant and the memory, or
-    of the processor.
+        return variant_place(variant, memory)
+    if is_gpu:
+        from daedal.tuning.gpu import gpu_place, gpu_to_tune
+
+        return gpu_place(gpu_to_tune())
+    from daedal.tuning.cpu import processor_place
+
+    return processor_place()
+
+
+def _configs(
+    records: Path, model: Path, variant: "Variant | None", place: "Place"
+) -> Mapping[str, "Config"]:
+    """The best recorded configurations.
+
+    Raises TuningError unless `records` is a database with records of the place.
     """
     from daedal.compiler.tune.database import Database
     from daedal.compiler.version import cycles_version
-    from daedal.tuning.accelerator import recorded_configs, variant_place
-    from daedal.tuning.cpu import processor_place, recorded_kernels
+    from daedal.tuning.accelerator import recorded_configs
+    from daedal.tuning.kernels import recorded_kernels
     from daedal.tuning.selection import check_recorded
     from daedal.tuning.target import Setting
 
@@ -189,9 +203,8 @@ def _configs(
             f"records must be a database that `daedal tune` made, and {str(records)!r} is none"
         )
     with Database(records, kit=cycles_version()) as database:
-        place = processor_place() if variant is None else variant_place(variant, memory)
         setting = Setting(place, database)
         check_recorded(setting, records)
         if variant is None:
             return recorded_kernels(setting, model)
-        return recorded_configs(database, variant, memory, model)
+        return recorded_configs(database, variant, place.memory, model)

@@ -34,12 +34,14 @@ _INTERRUPTED = 130
 
 
 def tune_command(
-    model: Annotated[Path, typer.Argument(help="An ONNX model: int8 QDQ, or any for target cpu.")],
+    model: Annotated[
+        Path, typer.Argument(help="An ONNX model: int8 QDQ, or any for targets cpu and gpu.")
+    ],
     records: Annotated[
         Path, typer.Option("--records", "-r", help="The database, made unless it exists.")
     ],
     target: Annotated[
-        str | None, typer.Option(help="VARIANT, or cpu for this processor.  [default: vta]")
+        str | None, typer.Option(help="VARIANT, or cpu or gpu of this machine.  [default: vta]")
     ] = None,
     variant: Annotated[
         str | None,
@@ -72,7 +74,7 @@ def tune_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tune MODEL for a variant or this processor; `daedal compile --records` uses the results.
+    """Tune MODEL for a variant, processor or GPU; `daedal compile --records` uses the results.
 
     Every batch is recorded at once. Control-C shows what was found; the same command continues.
     With --explain and no budget, nothing is searched: the records are explained.
@@ -95,11 +97,11 @@ def tune_command(
         variant = "vta"
     chosen = target_variant(variant, target)
     if chosen is None:
-        _check_processor(target, [html, explain, workers, pool, tls, timeout])
+        _check_clocked(target, [html, explain, workers, pool, tls, timeout])
     with (
         show_progress(make_console(stderr=True)) as report,
         _measuring(workers, pool, tls, timeout, report) as make_runner,
-        _tuned(model, chosen, memory.value, make_runner) as network,
+        _tuned(model, target, chosen, memory.value, make_runner) as network,
         # What is refused before anything is measured leaves no empty file.
         Database(records, kit=cycles_version(), when_written=True, adopts=True) as database,
     ):
@@ -110,7 +112,7 @@ def tune_command(
             seconds=seconds,
             seed=seed,
             explain=explain or (),
-            samples=_samples(records, chosen),
+            samples=_samples(records, network.place.target),
             report=report,
         )
         others = other_machines(Setting(network.place, database))
@@ -128,35 +130,46 @@ def tune_command(
     else:
         _show(tuning, str(records))
         if chosen is None and others:
-            _say_others(others, records)
+            _say_others(others, records, network.place.machine)
     if html is not None:
         make_console(stderr=True).print(f"wrote {escape(str(html))}")
     if tuning.selection is None:
         raise typer.Exit(_INTERRUPTED)
 
 
-def _check_processor(target: str | None, options: Sequence[object]) -> None:
-    """Refuse what needs an accelerator."""
-    from daedal.api import is_cpu
+def _check_clocked(target: str | None, options: Sequence[object]) -> None:
+    """Refuse what needs an accelerator, and targets without a clock of their own."""
+    from daedal.api import GPU, is_cpu
 
-    if not is_cpu(target):
-        raise UserError(f"a target to tune must be a variant or cpu, not {target!r}")
+    if not is_cpu(target) and target != GPU:
+        raise UserError(f"a target to tune must be a variant, cpu or gpu, not {target!r}")
     if any(options):
         raise TuningError(
             "--html, --explain, --workers, --pool, --tls and --timeout are for accelerators; leave "
-            "them out for target cpu"
+            f"them out for target {target}"
         )
 
 
 @contextmanager
 def _tuned(
-    model: Path, variant: "Variant | None", memory: str, make_runner: "MakeRunner"
+    model: Path,
+    target: str | None,
+    variant: "Variant | None",
+    memory: str,
+    make_runner: "MakeRunner",
 ) -> Iterator["TuningTarget"]:
     """The network on its target, until the end of the block."""
     from daedal.tuning.accelerator import AcceleratorTuning
 
     if variant is not None:
         yield AcceleratorTuning(model, variant, memory, make_runner=make_runner)
+        return
+    from daedal.api import GPU
+
+    if target == GPU:
+        from daedal.tuning.gpu import GpuTuning, gpu_to_tune
+
+        yield GpuTuning(model, gpu_to_tune())
         return
     from daedal.tuning.cpu import CpuTuning
     from daedal.tuning.stopwatch import ChildStopwatch
@@ -165,16 +178,16 @@ def _tuned(
         yield CpuTuning(model, stopwatch)
 
 
-def _samples(records: Path, variant: "Variant | None") -> Path:
+def _samples(records: Path, target: str) -> Path:
     """The file of what models learn from, one for each kind of machine."""
-    kind = "" if variant is not None else ".cpu"
+    kind = "" if target == "accelerator" else f".{target}"
     return records.with_name(f"{records.name}{kind}.samples")
 
 
-def _say_others(others: Sequence[str], records: Path) -> None:
+def _say_others(others: Sequence[str], records: Path, machine: str) -> None:
     """Tell of records that did not count."""
     make_console(stderr=True).print(
-        escape(f"records of other processors in {records} were not used: {', '.join(others)}")
+        escape(f"records of other {machine}s in {records} were not used: {', '.join(others)}")
     )
 
 

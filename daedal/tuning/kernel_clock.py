@@ -14,7 +14,7 @@ from daedal.native.call_table import CallTable, KernelCall
 from daedal.native.codegen import load_objects
 from daedal.tuning.kernel_code import KernelCode, KernelInput
 
-__all__ = ["ROUNDS", "LoadedKernel", "Operands", "serve_kernels", "time_kernels"]
+__all__ = ["ROUNDS", "LoadedKernel", "Operands", "operand", "serve_kernels", "time_kernels"]
 
 ROUNDS = 9
 """Times of each kernel; an odd number has a median."""
@@ -41,7 +41,7 @@ class Operands:
         """The inputs, and the result, which is 0 at first."""
         for item in enumerate(code.inputs):
             if item not in self._inputs:
-                self._inputs[item] = _operand(*item)
+                self._inputs[item] = operand(*item)
         kind = code.dtype, code.shape
         if kind not in self._results:
             self._results[kind] = _aligned(np.zeros(code.shape, code.dtype))
@@ -118,8 +118,9 @@ def serve_kernels(connection: Connection) -> None:
             connection.send(time_kernels(message))
 
 
-def _operand(number: int, item: KernelInput) -> Array:
-    """Random values without zeros among wide integers, which may divide."""
+def operand(number: int, item: KernelInput) -> Array:
+    """Random values of the operand at a place, without zeros among wide integers, which may
+    divide."""
     rng = np.random.default_rng(number)
     kind = np.dtype(item.dtype)
     if kind.kind == "f":

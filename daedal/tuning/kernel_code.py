@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from daedal.compiler.cpu.functions import Functions, KernelUse
+from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.kernel import Moved
+from daedal.compiler.cpu.workload import KernelUse
 from daedal.compiler.ops.space import Config
 from daedal.native.cache import NoCache
 

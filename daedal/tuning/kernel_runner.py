@@ -1,4 +1,4 @@
-"""`KernelRunner`: builds, runs, checks and times configurations of one kernel of a processor.
+"""`KernelRunner`: builds, runs, checks and times configurations of one kernel.
 
 A clock tells more of a machine's load than of a kernel, so each batch is timed in turn with the
 default, which is loaded twice: code takes longer at some places in memory. A configuration takes
@@ -8,17 +8,15 @@ same round.
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import DaedalError, first_line
-from daedal.compiler.cpu.functions import KernelUse
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.workload import Workload
-from daedal.tuning.kernel_code import KernelCode, build_kernel
 from daedal.tuning.runner import Failure, Result, cycles_of
 from daedal.tuning.stopwatch import Stopwatch
 
@@ -31,10 +29,11 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5
 
 
 class KernelRunner:
-    """Measures configurations of a kernel, in nanoseconds of one thread.
+    """Measures configurations of a kernel, in nanoseconds.
 
     Parameters
     ----------
+    build : the code of the kernel with a configuration, by the key of its workload.
     default : the configuration that all others are compared with.
     nanoseconds : what it took in an earlier run; None: not known.
     """
@@ -43,16 +42,14 @@ class KernelRunner:
 
     def __init__(
         self,
-        use: KernelUse,
         workload: Workload,
-        level: str,
+        build: Callable[[Mapping[str, Config]], Any],
         default: Config,
-        stopwatch: Stopwatch,
+        stopwatch: Stopwatch[Any],
         nanoseconds: int | None = None,
     ) -> None:
         self.workload = workload
-        self._use = use
-        self._level = level
+        self._build = build
         self._default = default
         self._stopwatch = stopwatch
         self._nanoseconds = nanoseconds
@@ -64,7 +61,7 @@ class KernelRunner:
 
     def results(self, configs: Sequence[Config]) -> list[Result]:
         """See `Runner`."""
-        codes: dict[Config, KernelCode] = {}
+        codes: dict[Config, Any] = {}
         failed: dict[Config, Result] = {}
         for config in dict.fromkeys((self._default, *configs)):
             built = self._checked(config)
@@ -82,10 +79,10 @@ class KernelRunner:
         found[self._default] = self._nanoseconds
         return [failed[item] if item in failed else Result(found[item]) for item in configs]
 
-    def _checked(self, config: Config) -> KernelCode | Result:
-        """The code of a configuration whose result is the default's."""
+    def _checked(self, config: Config) -> Any:
+        """The code of a configuration whose result is the default's, or a failed `Result`."""
         try:
-            code = build_kernel(self._use, self._level, {self.workload.key: config})
+            code = self._build({self.workload.key: config})
         except DaedalError as error:
             return Result.failed(Failure.BUILD, first_line(error))
         found = self._stopwatch.result(code)

@@ -1,8 +1,8 @@
-"""`Stopwatch`: runs kernels of a processor and times them; `ChildStopwatch`, in a child process."""
+"""`Stopwatch`: runs kernels and times them; `ChildStopwatch`, in a child process."""
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy.typing as npt
 
@@ -13,19 +13,20 @@ from daedal.tuning.runner import Failure, Result
 __all__ = ["ChildStopwatch", "Stopwatch"]
 
 Array = npt.NDArray[Any]
+Code = TypeVar("Code", contravariant=True)
 
 TIMEOUT_SECONDS = 120.0
 MEMORY_BYTES = 16 << 30
 """Address space of the child."""
 
 
-class Stopwatch(Protocol):
+class Stopwatch(Protocol[Code]):
     """Runs kernels with equal operands."""
 
-    def result(self, code: KernelCode) -> Array | Result:
+    def result(self, code: Code) -> Array | Result:
         """What a kernel stores, or the failure of a kernel that crashes or hangs."""
 
-    def times(self, codes: Sequence[KernelCode]) -> list[list[int]] | Result:
+    def times(self, codes: Sequence[Code]) -> list[list[int]] | Result:
         """(kernels, rounds): nanoseconds of kernels in turn, or the failure of one of them."""
 
 

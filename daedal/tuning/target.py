@@ -2,8 +2,8 @@
 
 A target names the kinds of layers of a network (`Kind`): for each, its schedules, what is known of
 them before they run, and a `Runner` that measures them. It measures the whole network, too. The
-tuner has the rest: searches, records, budgets and reports. `AcceleratorTuning` and `CpuTuning` are
-two targets; docs/tuning.md says how to add one.
+tuner has the rest: searches, records, budgets and reports. `AcceleratorTuning`,
+`CpuTuning` and `GpuTuning` are targets; docs/tuning.md says how to add one.
 """
 
 import abc

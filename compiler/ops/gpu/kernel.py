@@ -1,5 +1,6 @@
 """`gpu_kernel_function`: the scheduled function of a kernel for a GPU."""
 
+from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.cpu.merge import merged
@@ -11,15 +12,19 @@ from daedal.compiler.ops.gpu.schedule import (
     schedule_tiles,
 )
 from daedal.compiler.ops.gpu.shared_sums import SharedSums, shared_sums
+from daedal.compiler.ops.gpu.space import GpuTileSpace, gpu_tile_space
 from daedal.compiler.ops.gpu.tensor_cores import choose_core_tiles, schedule_cores
-from daedal.compiler.ops.gpu.tiles import choose_tiles, factors
+from daedal.compiler.ops.gpu.tiles import GpuTiles, choose_tiles, factors
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Reduce
 from daedal.compiler.tir.stmt import PrimFunc
 
-__all__ = ["gpu_kernel_function"]
+__all__ = ["gpu_kernel_function", "gpu_kernel_space"]
 
 
-def gpu_kernel_function(kernel: Kernel, *, has_warps: bool = True) -> PrimFunc:
+def gpu_kernel_function(
+    kernel: Kernel, *, has_warps: bool = True, config: Config | None = None
+) -> PrimFunc:
     """The function of `kernel`, with all loops of the grid bound.
 
     Its parameters are the kernel's inputs, then its result.
@@ -27,12 +32,35 @@ def gpu_kernel_function(kernel: Kernel, *, has_warps: bool = True) -> PrimFunc:
     Parameters
     ----------
     has_warps : whether all GPUs that it is for have instructions of whole warps.
+    config : of `gpu_kernel_space`; None: the one that the rules choose.
+
+    Raises
+    ------
+    ScheduleError
+        `config` is none of the kernel's space.
     """
-    func = _scheduled(kernel, has_warps)
+    func = _scheduled(kernel, has_warps, config)
     return func if kernel.frame is None else kernel.frame.placed(func)
 
 
-def _scheduled(kernel: Kernel, has_warps: bool) -> PrimFunc:
+def gpu_kernel_space(kernel: Kernel, *, has_warps: bool = True) -> GpuTileSpace | None:
+    """The schedules of a kernel; None where there is one only, as with tensor cores."""
+    if kernel.reduction is None:
+        return None
+    _, reduction = merged(kernel.result, kernel.reduction)
+    assert reduction is not None
+    formula = reduction.value
+    assert isinstance(formula, Reduce)
+    if formula.op != "sum" or (
+        has_warps and choose_core_tiles(formula.value, reduction.axes, formula.axes)
+    ):
+        return None
+    space = gpu_tile_space(reduction)
+    return None if space is None or len(space) < 2 else space
+
+
+def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFunc:
+    tiles = None if config is None else _configured(kernel, has_warps, config)
     if kernel.reduction is None:
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
         return schedule_map(func, kernel.result.name)
@@ -40,12 +68,12 @@ def _scheduled(kernel: Kernel, has_warps: bool) -> PrimFunc:
     assert reduction is not None
     formula = reduction.value
     assert isinstance(formula, Reduce)
-    cores = tiles = None
-    if formula.op == "sum" and has_warps:
+    cores = None
+    if tiles is None and formula.op == "sum" and has_warps:
         cores = choose_core_tiles(formula.value, reduction.axes, formula.axes)
     if cores is not None:
         tiles = cores.tiles
-    elif formula.op == "sum":
+    elif tiles is None and formula.op == "sum":
         tiles = choose_tiles(formula.value, reduction.axes, formula.axes)
     if tiles is None:
         shared = shared_sums(result, reduction)
@@ -64,6 +92,14 @@ def _scheduled(kernel: Kernel, has_warps: bool) -> PrimFunc:
     else:
         func = schedule_tiles(func, reduction.name, result.name, names, tiles)
     return stored(func, shape)
+
+
+def _configured(kernel: Kernel, has_warps: bool, config: Config) -> GpuTiles:
+    """The tiles of a configuration."""
+    space = gpu_kernel_space(kernel, has_warps=has_warps)
+    if space is None:
+        raise ScheduleError(f"a kernel with one schedule has no other, such as {config}")
+    return space.chosen(config)
 
 
 def _shared(kernel: Kernel, stages: SharedSums) -> PrimFunc:

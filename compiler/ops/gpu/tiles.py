@@ -14,7 +14,7 @@ from daedal.compiler.tir.expr import Axis, Binary, Cast, Expr, Load, Var
 from daedal.compiler.tir.linear import bounds
 from daedal.compiler.tir.visit import free_vars
 
-__all__ = ["GpuTiles", "choose_tiles", "factors"]
+__all__ = ["BLOCK", "DEPTHS", "ELEMENTS", "GpuTiles", "choose_tiles", "factors", "sized_tiles"]
 
 SHARED_BYTES = 48 << 10
 """Of a block, which every GPU has. Source: CUDA C++ Programming Guide, compute capabilities."""
@@ -68,6 +68,25 @@ def factors(value: Expr) -> tuple[Load, Load] | None:
 def choose_tiles(value: Expr, axes: Sequence[Axis], reduced: Sequence[Axis]) -> GpuTiles | None:
     """The tiles of a sum of `value` over `reduced`, for results along `axes`; None where it is no
     product with enough rows and columns."""
+    for depth in DEPTHS:
+        given = (BLOCK, BLOCK), (ELEMENTS, ELEMENTS), depth
+        tiles = sized_tiles(value, axes, reduced, *given)
+        if tiles is not None:
+            return tiles
+    return None
+
+
+def sized_tiles(
+    value: Expr,
+    axes: Sequence[Axis],
+    reduced: Sequence[Axis],
+    most: tuple[int, int],
+    own: tuple[int, int],
+    depth: int,
+) -> GpuTiles | None:
+    """The tiles with up to `most` rows and columns of a block, up to `own` ones of a thread, and
+    `depth` elements of the longest axis of the reduction; None where there are none, or shared
+    memory cannot hold their operands."""
     operands = factors(value)
     if operands is None or operands[0].buffer is operands[1].buffer:
         return None
@@ -77,18 +96,14 @@ def choose_tiles(value: Expr, axes: Sequence[Axis], reduced: Sequence[Axis]) -> 
     if any(math.prod(axes[n].extent for n in group) < FEWEST for group in (rows, columns)):
         return None
     threads, elements = [1] * len(axes), [1] * len(axes)
-    for group in (rows, columns):
-        block, own = BLOCK, ELEMENTS
+    for group, block, left in zip((rows, columns), most, own, strict=True):
         for position in reversed(group):
             size = min(1 << (axes[position].extent - 1).bit_length(), block)
-            elements[position] = min(size, own)
+            elements[position] = min(size, left)
             threads[position] = size // elements[position]
-            block, own = block // size, own // elements[position]
-    for depth in DEPTHS:
-        tiles = GpuTiles(tuple(threads), tuple(elements), _depths(reduced, depth))
-        if _shared_bytes(operands, axes, reduced, tiles) <= SHARED_BYTES:
-            return tiles
-    return None
+            block, left = block // size, left // elements[position]
+    tiles = GpuTiles(tuple(threads), tuple(elements), _depths(reduced, depth))
+    return tiles if _shared_bytes(operands, axes, reduced, tiles) <= SHARED_BYTES else None
 
 
 def _depths(reduced: Sequence[Axis], depth: int) -> tuple[int, ...]:

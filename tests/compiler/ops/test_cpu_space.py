@@ -6,11 +6,11 @@ from onnx import helper
 
 from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.cpu.build import build_host_code
-from daedal.compiler.cpu.functions import Functions, KernelUse
+from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.kernel import kernel_function, kernel_space
 from daedal.compiler.cpu.steps import program_code
-from daedal.compiler.cpu.workload import kernel_workload
+from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
 from daedal.compiler.ops.cpu.space import TileSpace
 from daedal.compiler.ops.graph.factors import PAIRS
@@ -99,7 +99,7 @@ def test_what_is_no_tile_is_refused() -> None:
         space.tiles(wrong)
     table = space.combinations()
     (bad,) = space.configs({knob: column[~space.fits(table)][:1] for knob, column in table.items()})
-    with pytest.raises(ScheduleError, match=r"a register tile must be one of \d+ register tiles"):
+    with pytest.raises(ScheduleError, match=r"a schedule must be one of \d+ tiles"):
         space.tiles(bad)
     key = kernel_workload(use.kernel, use.free).key
     with pytest.raises(TuningError, match="a configuration must build its kernel"):

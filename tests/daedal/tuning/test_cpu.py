@@ -15,16 +15,16 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal
-from daedal.artifact.host_code import HostCode
 from daedal.common.errors import TuningError
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.native import cpu as native_cpu
 from daedal.tuning import cpu
-from daedal.tuning.cpu import CpuTuning, processor_place, recorded_kernels
+from daedal.tuning.cpu import CpuTuning, processor_place
 from daedal.tuning.kernel_clock import LoadedKernel, time_kernels
 from daedal.tuning.kernel_code import KernelCode
 from daedal.tuning.kernel_runner import KernelRunner, differs
+from daedal.tuning.kernels import recorded_kernels
 from daedal.tuning.network import NetworkTuning, tune_network
 from daedal.tuning.runner import Failure, Result
 from daedal.tuning.selection import check_recorded
@@ -65,7 +65,7 @@ class Scripted:
         return 500 + int(symbol[1:], 16) % 1000
 
 
-def networks(codes: Sequence[HostCode]) -> list[list[int]]:
+def networks(codes: Sequence[object]) -> list[list[int]]:
     """A network takes 10 us, or with other kernels 9."""
     return [[10_000, 20_000] if code is codes[0] else [9_000, 18_000] for code in codes]
 
@@ -258,7 +258,7 @@ def test_records_of_another_processor_are_not_used(
 def test_a_network_that_is_slower_as_a_whole_keeps_its_defaults(
     scripted: Scripted, database: Database
 ) -> None:
-    def slower(codes: Sequence[HostCode]) -> list[list[int]]:
+    def slower(codes: Sequence[object]) -> list[list[int]]:
         return [[10_000, 20_000] if code is codes[0] else [11_000, 22_000] for code in codes]
 
     tuning = tune_network(CpuTuning(MODEL, scripted, networks=slower), database, trials=12)
@@ -300,7 +300,8 @@ def test_the_commands(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     tune = ("tune", model, "--target", "cpu", "-r", records)
     compiles = ("compile", model, "--target", "cpu", "--records", records, "-o", target)
     refuses(run(*tune, "--explain", "y"), "--explain", "are for accelerators")
-    refuses(run("tune", model, "--target", "gpu", "-r", records), "a variant or cpu, not 'gpu'")
+    wrong = run("tune", model, "--target", "gpu:sm_80", "-r", records)
+    refuses(wrong, "a variant, cpu or gpu, not 'gpu:sm_80'")
     refuses(run(*compiles), "records must be a database that `daedal tune` made")
     assert not records.exists()
     status, out, err = run(*tune, "--trials", 2, "--json")
