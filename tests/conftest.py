@@ -11,6 +11,7 @@ import hypothesis
 import numpy as np
 import pytest
 
+from tests.support.cpu_budget import ID
 from tests.support.durations import Durations, read_table
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
     """A seed that depends on the test's name alone; pytest shows the print when the test fails."""
-    value = zlib.crc32(request.node.nodeid.encode())
+    value = zlib.crc32(request.node.stash[ID].encode())
     print(f"seed {value}")
     return value
 

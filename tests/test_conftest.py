@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -104,3 +105,11 @@ def test_a_group_is_kept_together(request: pytest.FixtureRequest) -> None:
     wait for each other's builds."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         assert request.node.nodeid.endswith("@kept-together")
+
+
+def test_a_file_is_kept_together(request: pytest.FixtureRequest, seed: int) -> None:
+    """So are the quick tests of a file, for its fixtures; seeds are those of one process."""
+    name = "tests/test_conftest.py::test_a_file_is_kept_together"
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        assert request.node.nodeid == f"{name}@tests/test_conftest.py"
+    assert seed == zlib.crc32(name.encode())

@@ -6,6 +6,7 @@ than the limit at which tests fail: a test in between does not fail on a busy ma
 
 ``--shard 2/60`` keeps the tests of the second of 60 parts, which take about the same time.
 Tests of a file, or of an xdist group, share fixtures and stay together unless they exceed a part.
+Those that are not slow also run in one process, whatever `--dist loadgroup` has.
 
 ``python -m tests.support.durations TIMES`` updates the table from files that ``--cpu-times`` wrote.
 """
@@ -35,7 +36,8 @@ def read_table(path: Path = TABLE) -> dict[str, float]:
 
 
 class Durations:
-    """Marks the slow tests, and leaves out those of other shards."""
+    """Marks the slow tests, leaves out those of other shards, and keeps the others of a file
+    together."""
 
     def __init__(self, table: Mapping[str, float], shard: tuple[int, int] | None) -> None:
         self._table, self._shard = table, shard
@@ -49,6 +51,8 @@ class Durations:
             item.stash[ID] = item.nodeid
             if self._table.get(item.nodeid, 0) > SLOW_S and not item.get_closest_marker("heavy"):
                 item.add_marker("slow")
+            elif not item.get_closest_marker("slow") and not item.get_closest_marker("xdist_group"):
+                item.add_marker(pytest.mark.xdist_group(_unit(item)))
         if self._shard is None:
             return
         slow = [item for item in items if item.get_closest_marker("slow")]
