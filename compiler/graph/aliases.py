@@ -3,6 +3,9 @@
 Tensors that share memory form a *group* with fixed offsets between them. Tensors that an operator
 stores, and the graph's inputs, never overlap each other, so nothing is overwritten. A view overlaps
 the tensors that it is a view of.
+
+The elements of a tensor follow each other, except those of an operand of a `columns_view`: its rows
+lie as far apart as those of the joined map (`row_pitch`).
 """
 
 import math

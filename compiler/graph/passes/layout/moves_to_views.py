@@ -28,7 +28,8 @@ def moves_to_views(graph: Graph, *, block_out: int = 0) -> Graph:
 
     Exact. An operand of a concat may be unable to share the result's memory: it is an input, or
     needs another place too. Such an operand is copied into the result, and the others remain views.
-    A concat all of whose operands would be copied stays as it is.
+    A concat all of whose operands would be copied stays as it is. Rows and columns that are joined
+    are views already; what cannot lie in them is copied.
 
     Parameters
     ----------
