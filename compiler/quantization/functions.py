@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from daedal.compiler.graph.dataflow import Dataflow
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.registry import elementwise_ops
 from daedal.compiler.ops.onnx.table import ELEMENTWISE
 from daedal.compiler.quantization.operators import BOUNDS, kind_of
 
 __all__ = ["Function", "find_functions"]
 
-_WITHOUT_TABLE = frozenset({"add", "clip", "Div", "leaky_relu", "mul", "relu", "sub"})
+_WITHOUT_TABLE = elementwise_ops() | {"Div"}
 """Operators that every variant computes; groups of these alone are quantized node by node."""
 
 _ELEMENTWISE = ELEMENTWISE | _WITHOUT_TABLE

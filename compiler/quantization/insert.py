@@ -7,7 +7,7 @@ import numpy as np
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.quantization.calibration.ranges import Range
-from daedal.compiler.quantization.operators import LAYERS, SUMS, channel_axis
+from daedal.compiler.quantization.operators import LAYERS, PAIRS, channel_axis
 from daedal.compiler.quantization.plan import Plan
 from daedal.compiler.quantization.streams import Streams
 from daedal.compiler.quantization.weights import quantize_layer
@@ -96,7 +96,7 @@ class _Insertion:
         if name in self._plan.groups:
             narrows = self._plan.is_wide(name) and not takes_wide
             return self._narrow(name) if narrows else self._dequantized[name]
-        elementwise = node.op in (*SUMS, "mul") and node.output not in self._plan.unquantized
+        elementwise = node.op in PAIRS and node.output not in self._plan.unquantized
         if elementwise and self._graph.is_constant(name):
             return self._elementwise_constant(name, node.output)
         return name

@@ -11,13 +11,14 @@ import onnx
 from daedal.compiler.frontend.attributes import attribute
 from daedal.compiler.graph.dataflow import Dataflow, first_behind
 from daedal.compiler.graph.graph import Node
-from daedal.compiler.graph.ops.registry import ints, whole
+from daedal.compiler.graph.ops.registry import elementwise_ops, ints, whole
 
 __all__ = [
     "BOUNDS",
     "LARGEST_ADDEND",
     "LAYERS",
     "NORMS",
+    "PAIRS",
     "PRODUCTS",
     "SUMS",
     "channel_axis",
@@ -40,6 +41,9 @@ PRODUCTS = (*LAYERS, "matmul")
 NORMS = ("layer_norm", "rms_norm")
 
 SUMS = ("add", "sub")
+
+PAIRS = elementwise_ops(num_operands=2)
+"""Elementwise operators of two operands."""
 
 _MOVES = ("concat", "max_pool", "pad", "reshape", "resize", "slice", "transpose")
 
@@ -72,9 +76,9 @@ def light_operands(graph: Dataflow, node: Node) -> tuple[str, ...]:
         return ()
     if kind_of(node) in _LIGHT:
         return node.inputs[:1] if _has_known_form(graph, node) else ()
-    if node.op not in (*SUMS, "mul"):
+    if node.op not in PAIRS:
         return ()
-    if node.op != "mul" and any(_is_mask(graph, name) for name in node.inputs):
+    if node.op in SUMS and any(_is_mask(graph, name) for name in node.inputs):
         return ()
     activations = tuple(name for name in node.inputs if not graph.is_constant(name))
     return activations if _broadcasts(graph, node) else ()

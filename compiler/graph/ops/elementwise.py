@@ -128,6 +128,7 @@ ADD = register(
         _infer_broadcast,
         _evaluate_add,
         op_class=OpClass.INJECTIVE,
+        elementwise=True,
         onnx=simple("Add"),
         doc="a + b, broadcast",
     )
@@ -140,6 +141,7 @@ SUB = register(
         _infer_broadcast,
         _evaluate_sub,
         op_class=OpClass.INJECTIVE,
+        elementwise=True,
         onnx=simple("Sub"),
         doc="a - b, broadcast",
     )
@@ -152,6 +154,7 @@ MUL = register(
         _infer_broadcast,
         _evaluate_mul,
         op_class=OpClass.INJECTIVE,
+        elementwise=True,
         onnx=simple("Mul"),
         doc="a * b, broadcast",
     )
@@ -164,6 +167,7 @@ RELU = register(
         _infer_same,
         _evaluate_relu,
         op_class=OpClass.INJECTIVE,
+        elementwise=True,
         onnx=simple("Relu"),
         doc="max(x, 0)",
     )
@@ -176,6 +180,7 @@ LEAKY_RELU = register(
         _infer_same,
         _evaluate_leaky_relu,
         op_class=OpClass.INJECTIVE,
+        elementwise=True,
         onnx=simple("LeakyRelu", slope="alpha"),
         doc="x where it is positive, else slope * x",
     )
@@ -188,6 +193,7 @@ CLIP = register(
         _infer_same,
         _evaluate_clip,
         op_class=OpClass.INJECTIVE,
+        elementwise=True,
         onnx=_write_clip,
         doc=f"min(max(x, low), high); a missing bound is {-math.inf} or {math.inf}",
     )

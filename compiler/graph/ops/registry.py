@@ -21,6 +21,7 @@ __all__ = [
     "SAME_ORDER",
     "OpClass",
     "OpDef",
+    "elementwise_ops",
     "get_op",
     "ints",
     "list_ops",
@@ -85,6 +86,7 @@ class OpDef:
     op_class : what it can be fused with.
     targets : names of the targets of the kit that run it, the preferred one first.
     onnx : writes a node as ONNX; None: nothing in ONNX means the same.
+    elementwise : whether reals at the same places of the operands give each real of the result.
     is_view : whether it takes no instruction because the result shares the operands' memory.
     doc : one line for listings.
     """
@@ -98,6 +100,7 @@ class OpDef:
     variadic: bool = False
     op_class: OpClass = OpClass.OPAQUE
     targets: tuple[str, ...] = (CPU,)
+    elementwise: bool = False
     is_view: bool = False
     onnx: "WriteOnnx | None" = None
     doc: str = ""
@@ -143,6 +146,15 @@ def runs_on(name: str, target: str) -> bool:
 def list_ops() -> tuple[OpDef, ...]:
     """Every operator, by name."""
     return tuple(_REGISTRY[name] for name in sorted(_REGISTRY))
+
+
+def elementwise_ops(num_operands: int | None = None) -> frozenset[str]:
+    """The elementwise operators of reals, or those with so many operands."""
+    return frozenset(
+        definition.name
+        for definition in list_ops()
+        if definition.elementwise and num_operands in (None, len(definition.operands))
+    )
 
 
 def require(condition: bool, message: str) -> None:

@@ -25,9 +25,6 @@ from daedal.isa.scratchpad import TABLE_ENTRIES
 
 __all__ = ["function_nodes", "lower_function"]
 
-_OPERATORS = frozenset({"add", "clip", "leaky_relu", "mul", "relu", "sub"})
-"""Elementwise operators of the graph, besides quantize and dequantize."""
-
 _INTEGERS = ("int8", "uint8")
 
 _MOST_NODES = 200
@@ -223,7 +220,7 @@ def _source(context: LoweringContext, group: _Group) -> QuantizedTensor | None:
 def _is_elementwise(node: Node) -> bool:
     if node.op == FOREIGN.name:
         return node.attrs["op_type"] in ELEMENTWISE and node.attrs["output"] == 0
-    return node.op in _OPERATORS
+    return get_op(node.op).elementwise
 
 
 def _is_scalar(graph: Graph, node: Node) -> bool:
