@@ -1,6 +1,6 @@
 """Elementwise operators with one rounding, on blocked tensors.
 
-Source: ONNX Add, Sub and Mul (opset 14) for broadcasting, LeakyRelu (opset 16).
+Source: ONNX Add, Sub and Mul (opset 14), Max (opset 13) for broadcasting, LeakyRelu (opset 16).
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from daedal.compiler import te
 from daedal.compiler.ops.requantize import Bounds, requantize, requantized
 from daedal.compiler.tir.expr import Binary, Expr, IntImm, maximum, minimum
 
-__all__ = ["FORMULAS", "add", "exact_sum", "leaky_relu", "max_requantized", "mul"]
+__all__ = ["FORMULAS", "add", "exact_sum", "larger_of", "leaky_relu", "max_requantized", "mul"]
 
 
 def add(
@@ -98,6 +98,44 @@ def mul(
         "product",
     )
     return requantized(total, params, bounds, a.dtype, table=table)
+
+
+def larger_of(
+    a: te.Tensor,
+    b: te.Tensor,
+    params: te.Tensor,
+    *,
+    zero_point_a: int,
+    zero_point_b: int,
+    multiplier_a: int,
+    multiplier_b: int,
+    bounds: Bounds,
+    accumulator: str = "int32",
+) -> te.Tensor:
+    """``requantize(max(multiplier_a * (a - zero_point_a), multiplier_b * (b - zero_point_b)))``.
+
+    Parameters
+    ----------
+    a : (NB, CB, H, W, U, batch, lanes).
+    b : the same, or with H or W of 1: then it is repeated along that dimension.
+    params : (1, lanes, 3) int64.
+
+    Returns
+    -------
+    The shape of `a`. Intermediate tensors: ``wide_a``, ``centred_a``, ``scaled_a`` (and b's) and
+    ``larger``.
+    """
+    left = _centred(_wide(a, "wide_a", accumulator), zero_point_a, "centred_a")
+    right = _centred(_wide(b, "wide_b", accumulator), zero_point_b, "centred_b")
+    left, right = _scaled(left, multiplier_a, "scaled_a"), _scaled(right, multiplier_b, "scaled_b")
+    total = te.compute(
+        a.shape,
+        lambda n, c, h, w, u, b, o: maximum(
+            left[n, c, h, w, u, b, o], _at(right, n, c, h, w, u, b, o)
+        ),
+        "larger",
+    )
+    return requantized(total, params, bounds, a.dtype)
 
 
 def leaky_relu(
@@ -225,6 +263,7 @@ FORMULAS: Mapping[str, Callable[..., te.Tensor]] = {
     "q_add": add,
     "q_leaky_relu": leaky_relu,
     "q_max_requantized": max_requantized,
+    "q_maximum": larger_of,
     "q_mul": mul,
     "q_requantize": requantize,
     "q_sum": exact_sum,

@@ -57,13 +57,30 @@ def import_sum(context: ImportContext, node: OnnxNode) -> None:
     context.emit(node, "add", [total, names[-1]])
 
 
+def import_max(context: ImportContext, node: OnnxNode) -> None:
+    """Max-8 to -13, with broadcasting: of a tensor and one number a clip at one end, else maxima
+    one after the other."""
+    values = [context.constant_value(name) for name in node.inputs]
+    if len(values) == 2 and any(value is not None and value.size == 1 for value in values):
+        import_bound(context, node)
+        return
+    names = [context.operand(node, index) for index in range(len(node.inputs))]
+    if len(names) < 2:
+        raise node.refuse("a maximum must have two operands or more", "remove the node")
+    largest = names[0]
+    for name in names[1:-1]:
+        partial = context.builder.fresh_name(f"{node.outputs[0]}.partial")
+        largest = context.builder.add("maximum", [largest, name], output=partial, name=node.name)
+    context.emit(node, "maximum", [largest, names[-1]])
+
+
 def import_bound(context: ImportContext, node: OnnxNode) -> None:
     """Max-8 to -13 and Min-8 to -13 of a tensor and one number: a clip at one end."""
     values = [context.constant_value(name) for name in node.inputs]
     numbers = [value for value in values if value is not None and value.size == 1]
     if len(values) != 2 or len(numbers) != 1 or math.isnan(float(numbers[0].reshape(()))):
         raise node.refuse(
-            "the accelerator has no maximum or minimum of two tensors, only of one and a constant",
+            "the accelerator has no minimum of two tensors, only of one and a constant",
             "the host computes it",
         )
     x = 1 if values[1] is None or values[1].size != 1 else 0
@@ -159,7 +176,7 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     ),
     "LeakyRelu": ImportedOperator(import_leaky_relu, ACCELERATOR),
     "LogSoftmax": ImportedOperator(import_log_softmax, HOST, FLOAT),
-    "Max": ImportedOperator(import_bound, ACCELERATOR, _BOUND),
+    "Max": ImportedOperator(import_max, ACCELERATOR, _PAIR),
     "Min": ImportedOperator(import_bound, ACCELERATOR, _BOUND),
     "Mul": ImportedOperator(import_mul, ACCELERATOR, _PAIR),
     "Relu": ImportedOperator(import_relu, ACCELERATOR),

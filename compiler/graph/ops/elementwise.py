@@ -20,7 +20,7 @@ from daedal.compiler.graph.ops.registry import (
 )
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["ADD", "CLIP", "LEAKY_RELU", "LOG_SOFTMAX", "MUL", "RELU", "SOFTMAX", "SUB"]
+__all__ = ["ADD", "CLIP", "LEAKY_RELU", "LOG_SOFTMAX", "MAXIMUM", "MUL", "RELU", "SOFTMAX", "SUB"]
 
 
 def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -63,6 +63,10 @@ def _evaluate_sub(arrays: Sequence[Array], types: Sequence[TensorType], attrs: A
 
 def _evaluate_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
     return np.multiply(arrays[0], arrays[1])
+
+
+def _evaluate_maximum(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    return np.maximum(arrays[0], arrays[1])
 
 
 def _evaluate_relu(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
@@ -157,6 +161,19 @@ MUL = register(
         elementwise=True,
         onnx=simple("Mul"),
         doc="a * b, broadcast",
+    )
+)
+MAXIMUM = register(
+    OpDef(
+        "maximum",
+        ("a", "b"),
+        {},
+        _infer_broadcast,
+        _evaluate_maximum,
+        op_class=OpClass.INJECTIVE,
+        elementwise=True,
+        onnx=simple("Max"),
+        doc="the larger of a and b, broadcast",
     )
 )
 RELU = register(

@@ -30,6 +30,7 @@ __all__ = [
     "ELEMENTWISE",
     "Q_ADD",
     "Q_LEAKY_RELU",
+    "Q_MAXIMUM",
     "Q_MAX_REQUANTIZED",
     "Q_MUL",
     "Q_REQUANTIZE",
@@ -41,7 +42,7 @@ __all__ = [
 UNARY = ("q_leaky_relu", "q_max_requantized", "q_requantize", "q_requantize_lookup")
 """Integer operators that compute each element from the one at the same place of their operand."""
 
-ELEMENTWISE = ("q_add", "q_mul", "q_sum", *UNARY)
+ELEMENTWISE = ("q_add", "q_maximum", "q_mul", "q_sum", *UNARY)
 """Integer operators that compute each element from those at the same place of their operands."""
 
 
@@ -54,7 +55,7 @@ def _infer_q_add(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return _infer_broadcast(operands, attrs, wide=True)
 
 
-def _infer_q_mul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_narrow_pair(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return _infer_broadcast(operands, attrs, wide=False)
 
 
@@ -102,6 +103,18 @@ def _evaluate_q_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
     acc = a.astype(np.int64) - whole(attrs, "zero_point_a")
     acc = acc * (b.astype(np.int64) - whole(attrs, "zero_point_b"))
     return requantize(acc, scalar_params(params), attrs)
+
+
+def _evaluate_q_maximum(
+    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
+) -> Array:
+    *operands, params = arrays
+    a, b = (
+        (x.astype(np.int64) - whole(attrs, f"zero_point_{role}"))
+        * whole(attrs, f"multiplier_{role}")
+        for x, role in zip(operands, "ab", strict=True)
+    )
+    return requantize(np.maximum(a, b), scalar_params(params), attrs)
 
 
 def _evaluate_q_leaky_relu(
@@ -178,11 +191,30 @@ Q_MUL = register(
         "q_mul",
         ("a", "b", "params"),
         {"zero_point_a": "int", "zero_point_b": "int", **REQUANTIZE_ATTRS},
-        _infer_q_mul,
+        _infer_narrow_pair,
         _evaluate_q_mul,
         targets=(ACCELERATOR,),
         op_class=OpClass.INJECTIVE,
         doc="integer product of a - zero_point_a and b - zero_point_b",
+    )
+)
+Q_MAXIMUM = register(
+    OpDef(
+        "q_maximum",
+        ("a", "b", "params"),
+        {
+            "zero_point_a": "int",
+            "zero_point_b": "int",
+            "multiplier_a": "int",
+            "multiplier_b": "int",
+            **REQUANTIZE_ATTRS,
+        },
+        _infer_narrow_pair,
+        _evaluate_q_maximum,
+        targets=(ACCELERATOR,),
+        op_class=OpClass.INJECTIVE,
+        doc="integer larger one of multiplier_a * (a - zero_point_a) and multiplier_b * (b - "
+        "zero_point_b)",
     )
 )
 Q_LEAKY_RELU = register(

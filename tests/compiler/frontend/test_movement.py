@@ -67,6 +67,7 @@ def nearest(shape: tuple[int, ...], scales: Array | None, sizes: Array | None = 
         single("HardSigmoid", (2, 3), alpha=0.3, beta=-0.1),
         with_constants("Div", (2, 3), real(0.3, -7, 2)),
         with_constants("Max", (2, 3), real(0.3)),
+        with_constants("Max", (2, 3), real(0.3, -1, 2), real([[1], [-2]])),
         with_constants("Min", (2, 3), np.float32(0.3)),
         single("MaxPool", (1, 2, 7, 7), kernel_shape=[2, 3], strides=[2, 2], ceil_mode=1),
         single(

@@ -31,7 +31,7 @@ def bytes_of(*shape: int, dtype: str = "int8") -> Array:
 SCALE, ZERO = np.float32(0.1), np.int8(-7)
 PER_AXIS = floats(4) ** 2 + np.float32(0.1), np.zeros(4, np.int8)
 CASES: list[tuple[str, Sequence[Array], Mapping[str, Any]]] = [
-    *((op, [floats(2, 1, 4), floats(3, 4)], {}) for op in ("add", "sub", "mul")),
+    *((op, [floats(2, 1, 4), floats(3, 4)], {}) for op in ("add", "maximum", "mul", "sub")),
     *((op, [floats(2, 4)], {}) for op in ("relu",)),
     ("leaky_relu", [floats(2, 4)], {"slope": 0.25}),
     ("clip", [floats(2, 4)], {"low": -0.5, "high": float("inf")}),

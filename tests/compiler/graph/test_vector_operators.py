@@ -51,6 +51,24 @@ def test_sum_and_product(data: st.DataObject, seed: int) -> None:
 
 @EXAMPLES
 @given(st.data(), seeds)
+def test_maximum(data: st.DataObject, seed: int) -> None:
+    """Of tensors with one scale and zero point, or with two of each."""
+    rng = np.random.default_rng(seed)
+    shape = data.draw(st.tuples(*[st.integers(1, 5)] * 4))
+    small = (*shape[:2], *(data.draw(st.sampled_from([1, extent])) for extent in shape[2:]))
+    maker = QdqModel()
+    scale, zero = data.draw(st.floats(0.05, 0.2)), data.draw(zero_points)
+    other = (scale * data.draw(st.floats(0.5, 2)), data.draw(zero_points))
+    same = data.draw(st.booleans())
+    a = maker.dequantize(maker.input("a", shape, "int8"), scale, zero)
+    b = maker.dequantize(maker.input("b", small, "int8"), *((scale, zero) if same else other))
+    operands = (b, a) if data.draw(st.booleans()) else (a, b)
+    model = result(data.draw, maker, maker.op("Max", *operands), data.draw(st.floats(0.05, 0.2)))
+    compare(model, feed(model, rng), "q_maximum")
+
+
+@EXAMPLES
+@given(st.data(), seeds)
 def test_constants(data: st.DataObject, seed: int) -> None:
     """A constant per channel, or one number; of maps and of matrices."""
     rng = np.random.default_rng(seed)

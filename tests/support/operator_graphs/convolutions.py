@@ -9,6 +9,7 @@ from daedal.compiler.graph.ops.matmul import correction
 from daedal.compiler.graph.ops.sub_kernels import transposed_extents
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.variant import Variant
+from tests.support.operator_graphs.elementwise import maximum_attrs
 from tests.support.operator_graphs.layer_graph import Array, Attrs, LayerGraph
 from tests.support.pick import Pick
 
@@ -17,6 +18,7 @@ __all__ = [
     "conv2d_add",
     "conv2d_leaky_relu",
     "conv2d_max_requantized",
+    "conv2d_maximum",
     "conv2d_mul",
     "conv2d_requantize",
     "conv_transpose2d",
@@ -105,6 +107,13 @@ def conv2d_mul(pick: Pick, variant: Variant) -> Graph:
     first, second = pick.pair(-128, 127)
     attrs = {"zero_point_a": first, "zero_point_b": second, **pick.bounds()}
     return layer.finish("q_mul", pick.params(variant, 1, (22, 26)), attrs)
+
+
+def conv2d_maximum(pick: Pick, variant: Variant) -> Graph:
+    layer, conv = _fused(pick, variant)
+    layer.operands = [conv, other_operand(layer, conv, pick)]
+    params = pick.params(variant, 1, (8, 18), multiplier=1)
+    return layer.finish("q_maximum", params, maximum_attrs(pick))
 
 
 def conv2d_leaky_relu(pick: Pick, variant: Variant) -> Graph:

@@ -7,7 +7,16 @@ from daedal.isa.variant import Variant
 from tests.support.operator_graphs.layer_graph import Attrs, LayerGraph
 from tests.support.pick import Pick
 
-__all__ = ["add", "leaky_relu", "max_requantized", "mul", "requantize", "two_maps"]
+__all__ = [
+    "add",
+    "leaky_relu",
+    "max_requantized",
+    "maximum",
+    "maximum_attrs",
+    "mul",
+    "requantize",
+    "two_maps",
+]
 
 
 def two_maps(pick: Pick, variant: Variant, wide: Sequence[int] = ()) -> LayerGraph:
@@ -29,6 +38,22 @@ def mul(pick: Pick, variant: Variant) -> Graph:
     first, second = pick.pair(-128, 127)
     attrs: Attrs = {"zero_point_a": first, "zero_point_b": second, **pick.bounds()}
     return layer.finish("q_mul", pick.params(variant, 1, (22, 26)), attrs)
+
+
+def maximum(pick: Pick, variant: Variant) -> Graph:
+    layer = two_maps(pick, variant)
+    params = pick.params(variant, 1, (8, 18), multiplier=1)
+    return layer.finish("q_maximum", params, maximum_attrs(pick))
+
+
+def maximum_attrs(pick: Pick) -> Attrs:
+    """Zero points and multipliers of both operands, and bounds of the result."""
+    zeros, multipliers = pick.pair(-128, 127), pick.pair(1, 16383)
+    return {
+        **{f"zero_point_{role}": zero for role, zero in zip("ab", zeros, strict=True)},
+        **{f"multiplier_{role}": factor for role, factor in zip("ab", multipliers, strict=True)},
+        **pick.bounds(),
+    }
 
 
 def leaky_relu(pick: Pick, variant: Variant) -> Graph:

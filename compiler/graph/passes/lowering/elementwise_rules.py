@@ -102,6 +102,34 @@ def _lower_mul(context: LoweringContext, node: Node, q: Quantization, output: st
     )
 
 
+def _lower_maximum(
+    context: LoweringContext, node: Node, q: Quantization, output: str
+) -> str | None:
+    """The larger of both operands, brought to one fixed-point scale if theirs differ."""
+    found = None if q.wide else _operands(context, node)
+    if found is None:
+        return None
+    a, b, _ = found
+    zeros, factors, finish = (0, 0), (1, 1), q
+    if (a.scale, a.zero_point) == (b.scale, b.zero_point):
+        params, finish = context.rescale(node, output, a, q)
+    else:
+        ratios = (a.scale / q.scale, b.scale / q.scale)
+        factors, shift = shared_factors(node, ratios, summed=False, bits=context.factor_bits)
+        zeros = a.zero_point, b.zero_point
+        params = context.define_params(output, np.array([[0, 1, shift]], dtype=np.int64))
+    attrs = {
+        "zero_point_a": zeros[0],
+        "zero_point_b": zeros[1],
+        "multiplier_a": factors[0],
+        "multiplier_b": factors[1],
+        **finish.attrs,
+    }
+    return context.builder.add(
+        "q_maximum", [a.name, b.name, params], attrs, output=output, name=node.name
+    )
+
+
 def _lower_leaky_relu(
     context: LoweringContext, node: Node, q: Quantization, output: str
 ) -> str | None:
@@ -222,6 +250,7 @@ RULES: Mapping[str, Rule] = {
     "add": _lower_add,
     "dequantize": _lower_dequantize,
     "leaky_relu": _lower_leaky_relu,
+    "maximum": _lower_maximum,
     "mul": _lower_mul,
     "sub": _lower_sub,
 }
