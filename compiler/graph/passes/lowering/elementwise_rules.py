@@ -1,6 +1,6 @@
 """The lowering rules of `lower_qdq` for elementwise operators."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -110,7 +110,8 @@ def _lower_maximum(
     if found is None:
         return None
     a, b, _ = found
-    zeros, factors, finish = (0, 0), (1, 1), q
+    zeros, finish = (0, 0), q
+    factors: Sequence[int] = (1, 1)
     if (a.scale, a.zero_point) == (b.scale, b.zero_point):
         params, finish = context.rescale(node, output, a, q)
     else:
