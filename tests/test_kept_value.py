@@ -2,6 +2,7 @@
 
 import importlib.metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,6 +22,8 @@ def test_a_value_is_made_once_for_each_version(
     made.clear()
     for _ in range(2):
         assert kept(numbers, "numpy", "onnx", folder=tmp_path / "kept") == [1, 7]
-    monkeypatch.setattr(importlib.metadata.Distribution, "version", "0.0")
+    # Not the version of a class: what is imported meanwhile may find packages by one of its own.
+    other = SimpleNamespace(name="numpy", version="0.0", locate_file=lambda _path: tmp_path)
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda _package: other)
     assert kept(numbers, "numpy", "onnx", folder=tmp_path / "kept") == [2, 7]
     assert len(list((tmp_path / "kept").iterdir())) == 2

@@ -99,7 +99,7 @@ MODELS = {
     "slice both": (40, part([3, 1, 0], [40, 7, 9], [2, 1, 3]), ["q_slice", "q_conv2d"]),
     "concat": (32, joined(32, 20), ["q_concat"]),
     "concat within blocks": (20, joined(3, 20), ["q_concat", "q_conv2d"]),
-    "concat rows": (20, joined(20, axis=2, rows=3), ["q_pad", "q_pad", "q_add"]),
+    "concat rows": (20, joined(20, axis=2, rows=3), ["q_requantize"] * 4),
     "resize": (20, enlarged(2, 3), ["q_resize"]),
 }
 

@@ -100,7 +100,10 @@ def _scaled(context: ImportContext, node: OnnxNode, index: int, factor: float) -
     if factor == 1.0:
         return name
     if value is None:
-        raise node.refuse("alpha and beta must be 1 where the operand is computed", "use Mul")
+        raise node.refuse(
+            f"alpha and beta must be 1, or multiply constants, not {factor:g} what is computed",
+            "use Mul",
+        )
     return context.add_constant(f"{name}.scaled", value * np.float32(factor))
 
 

@@ -199,12 +199,12 @@ def test_types_that_the_accelerator_has_not_are_named(rng: np.random.Generator) 
     assert found.why.startswith("the accelerator does not compute with UINT16, the type of ")
 
 
-def test_a_maximum_of_two_tensors_is_named(rng: np.random.Generator) -> None:
+def test_a_minimum_of_two_tensors_is_named(rng: np.random.Generator) -> None:
     def inner(maker: QdqModel, x: str) -> str:
-        return maker.op("Max", x, maker.requantized(convolution(maker, x), 0.1, 0))
+        return maker.op("Min", x, maker.requantized(convolution(maker, x), 0.1, 0))
 
-    (found,) = (item for item in placed(rng, inner, quantized=True) if item.op == "Max")
-    assert found.why.startswith("the accelerator has no maximum or minimum of two tensors")
+    (found,) = (item for item in placed(rng, inner, quantized=True) if item.op == "Min")
+    assert found.why.startswith("the accelerator has no minimum of two tensors")
 
 
 def test_a_model_without_a_layer_that_fits_says_why() -> None:
@@ -213,7 +213,7 @@ def test_a_model_without_a_layer_that_fits_says_why() -> None:
     x = maker.requantized(maker.input("x", (4, 3)), 0.05, 0)
     y = maker.requantized(maker.op("Gemm", x, weights, alpha=0.5), 0.1, 0)
     with pytest.raises(
-        ModelError, match=r"has none that it can run: .* alpha must be 1.0, not 0.5"
+        ModelError, match=r"has none that it can run: .* alpha and beta must be 1, or .* not 0.5"
     ):
         daedal.compile(maker.model(y).SerializeToString(), "tiny", host=None)
 
