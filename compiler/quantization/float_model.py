@@ -53,7 +53,8 @@ class FloatModel:
         has_rms = any(node.op == "rms_norm" for node in self.graph.nodes)
         opset = _RMS_OPSET if has_rms else HOST_OPSET
         outputs = [*self.outputs, *observe]
-        model = host_model(self.graph, outputs, self.source, {}, opset=opset)
+        types = {item.name: item for item in self.source.graph.output}
+        model = host_model(self.graph, outputs, self.source, types, opset=opset)
         model.graph.name = self.graph.name
         _make_unique(model.graph.node)
         return model

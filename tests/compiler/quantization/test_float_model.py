@@ -82,6 +82,19 @@ def test_random_nodes_and_outputs_stay(rng: np.random.Generator) -> None:
     assert [item.name for item in after.graph.output] == ["y", "c", "z"]
 
 
+def test_outputs_that_the_graph_lacks_keep_their_types(rng: np.random.Generator) -> None:
+    """Of a type that the graph has not, and a constant."""
+    net = FloatNetwork(rng)
+    x = net.op("Relu", net.input("x", SHAPE), output="y")
+    net.op("Cast", x, to=onnx.TensorProto.DOUBLE, output="z")
+    net.op("Neg", net.normal(3), output="c")
+    model = net.model("y", "z", "c")
+    model.graph.output[1].type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    after = cleaned(onnx.shape_inference.infer_shapes(model), rng)
+    kinds = [item.type.tensor_type.elem_type for item in after.graph.output]
+    assert kinds == [onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT]
+
+
 def test_identities_and_dropout_vanish(rng: np.random.Generator) -> None:
     net = FloatNetwork(rng)
     x = net.op("Identity", net.input("x", SHAPE))
