@@ -35,6 +35,7 @@ from bench.cpu_networks import MOST_DIFFERENT, is_quantized, model_feeds
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.artifact.artifact import HostPart
+from daedal.onnxruntime_session import open_for_speed
 from daedal.runtime.host_code import HostProgram
 
 RUNS, MIN_SECONDS = 10, 0.3
@@ -185,12 +186,8 @@ def _product(rows: int, depth: int, columns: int) -> bytes:
 
 
 def _onnxruntime(model: bytes, feeds: Feeds, threads: int) -> Runner:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 4
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return lambda: session.run(None, dict(feeds))
+    run = open_for_speed(model, threads)
+    return lambda: run(feeds)
 
 
 def _openvino(model: bytes, feeds: Feeds, threads: int) -> Runner | None:
