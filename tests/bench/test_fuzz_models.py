@@ -14,16 +14,14 @@ pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime
 
 
 @pytest.mark.heavy(8)
-@pytest.mark.parametrize(("count", "options"), [(2, []), (1, ["--gpu"])])
+@pytest.mark.parametrize("options", [[], ["--gpu"]])
 def test_models_that_agree(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int, options: list[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
-    assert main(["--count", str(count), "--json", str(tmp_path / "f.json"), *options]) == 0
+    assert main(["--count", "2", "--json", str(tmp_path / "f.json"), *options]) == 0
     results = json.loads((tmp_path / "f.json").read_text())
-    assert [(result["seed"], result["failure"]) for result in results] == [
-        (seed, "") for seed in range(count)
-    ]
-    assert f"{count} models, {count} without an interpreted node" in capsys.readouterr().out
+    assert [(result["seed"], result["failure"]) for result in results] == [(0, ""), (1, "")]
+    assert "2 models, 2 without an interpreted node" in capsys.readouterr().out
 
 
 def test_differences() -> None:
