@@ -47,14 +47,7 @@ def import_div(context: ImportContext, node: OnnxNode) -> None:
 
 def import_sum(context: ImportContext, node: OnnxNode) -> None:
     """Sum-8 to -13, with broadcasting: additions one after the other."""
-    names = [context.operand(node, index) for index in range(len(node.inputs))]
-    if len(names) < 2:
-        raise node.refuse("a sum must have two operands or more", "remove the node")
-    total = names[0]
-    for name in names[1:-1]:
-        partial = context.builder.fresh_name(f"{node.outputs[0]}.partial")
-        total = context.builder.add("add", [total, name], output=partial, name=node.name)
-    context.emit(node, "add", [total, names[-1]])
+    _import_chain(context, node, "add")
 
 
 def import_max(context: ImportContext, node: OnnxNode) -> None:
@@ -63,15 +56,19 @@ def import_max(context: ImportContext, node: OnnxNode) -> None:
     values = [context.constant_value(name) for name in node.inputs]
     if len(values) == 2 and any(value is not None and value.size == 1 for value in values):
         import_bound(context, node)
-        return
-    names = [context.operand(node, index) for index in range(len(node.inputs))]
-    if len(names) < 2:
-        raise node.refuse("a maximum must have two operands or more", "remove the node")
-    largest = names[0]
-    for name in names[1:-1]:
+    else:
+        _import_chain(context, node, "maximum")
+
+
+def _import_chain(context: ImportContext, node: OnnxNode, op: str) -> None:
+    """An operator of two operands for one of two or more."""
+    result, *others = [context.operand(node, index) for index in range(len(node.inputs))]
+    if not others:
+        raise node.refuse("it must have two operands or more", "remove the node")
+    for name in others[:-1]:
         partial = context.builder.fresh_name(f"{node.outputs[0]}.partial")
-        largest = context.builder.add("maximum", [largest, name], output=partial, name=node.name)
-    context.emit(node, "maximum", [largest, names[-1]])
+        result = context.builder.add(op, [result, name], output=partial, name=node.name)
+    context.emit(node, op, [result, others[-1]])
 
 
 def import_bound(context: ImportContext, node: OnnxNode) -> None:

@@ -18,18 +18,14 @@ from daedal.compiler.frontend.operators.record import ImportedOperator
 
 __all__ = ["OPERATORS"]
 
-_FAMILIES = (
-    convolution,
-    elementwise,
-    movement,
-    normalization,
-    pooling,
-    quantization,
-    reduction,
-    resize,
-    shape,
-)
-
 OPERATORS: Mapping[str, ImportedOperator] = {
-    name: operator for family in _FAMILIES for name, operator in sorted(family.OPERATORS.items())
+    **convolution.OPERATORS,
+    **elementwise.OPERATORS,
+    **movement.OPERATORS,
+    **normalization.OPERATORS,
+    **pooling.OPERATORS,
+    **quantization.OPERATORS,
+    **reduction.OPERATORS,
+    **resize.OPERATORS,
+    **shape.OPERATORS,
 }

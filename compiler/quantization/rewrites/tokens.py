@@ -19,7 +19,7 @@ _RANK = 3
 
 
 def pad_tokens(graph: Graph) -> Graph:
-    """Write constant tokens beside others, and a constant sum, as padding and a constant sum.
+    """Write a concat of constant tokens and others, and a constant sum, as a pad and a sum.
 
     Before::
 

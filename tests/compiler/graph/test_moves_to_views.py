@@ -43,7 +43,7 @@ class Maps:
         params = self._params(name, rows)
         return self.builder.add("q_concat", [*maps, params], attrs, output=name)
 
-    def beside(self, name: str, *maps: str) -> str:
+    def joined_columns(self, name: str, *maps: str) -> str:
         """Maps joined along their columns."""
         return self.builder.add("columns_view", maps, output=name)
 
@@ -236,7 +236,7 @@ def test_maps_side_by_side_are_stored_at_the_stride_of_all(rng, images):
     maps = Maps(images=images)
     x = maps.input("x", 8)
     a, b = maps.made(x, "a"), maps.made(x, "b")
-    whole = maps.beside("c", a, maps.beside("d", b, maps.made(a, "e")))
+    whole = maps.joined_columns("c", a, maps.joined_columns("d", b, maps.made(a, "e")))
     result = rewritten(maps.builder.finish((whole,)), rng)
     assert ops(result).count("q_requantize") == 4, "what is joined is copied, to be joined again"
     assert result.nodes[-1].inputs == ("a", "d.part")
@@ -259,7 +259,7 @@ def test_maps_side_by_side_are_copied_where_their_rows_must_follow_each_other(rn
     a, b, c, d = (maps.made(x, name) for name in "abcd")
     joined = maps.concat("joined", a, b)
     maps.builder.add("reshape_view", [c], {"shape": (1, 4, 15, 1)}, output="long")
-    whole = maps.beside("whole", x, a, c, d, maps.made(b, "e"))
+    whole = maps.joined_columns("whole", x, a, c, d, maps.made(b, "e"))
     result = rewritten(maps.builder.finish((joined, "long", d, whole)), rng)
     assert result.producers["whole"].inputs == ("x.part", "a.part", "c.part", "d.part", "e")
 
@@ -269,7 +269,7 @@ def test_columns_of_a_map_have_no_views(rng):
     maps = Maps()
     x = maps.input("x", 8)
     a, b = maps.made(x, "a"), maps.made(x, "b")
-    whole, again = maps.beside("whole", a, b, a), maps.beside("again", b, a)
+    whole, again = maps.joined_columns("whole", a, b, a), maps.joined_columns("again", b, a)
     part = maps.channels("part", a, 0, 4)
     joined = maps.concat("joined", maps.made(x, "c"), a)
     params = maps._params("same", [[0, 1, 0]])
@@ -289,8 +289,8 @@ def test_what_exchanges_rows_and_columns_stores_no_columns(rng):
     params = maps._params("turned", [[0, 1, 0]])
     for name in "bc":
         maps.builder.add("q_permute", [a, params], {**turned, **SAME}, output=name)
-    whole = maps.beside("whole", "b", maps.made("c", "d"))
-    result = rewritten(maps.builder.finish((whole, maps.beside("other", a, a))), rng)
+    whole = maps.joined_columns("whole", "b", maps.made("c", "d"))
+    result = rewritten(maps.builder.finish((whole, maps.joined_columns("other", a, a))), rng)
     assert result.producers["whole"].inputs == ("b.part", "d")
     assert result.producers["other"].inputs == ("a.part", "a.part_1")
 

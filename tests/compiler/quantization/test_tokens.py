@@ -1,4 +1,4 @@
-"""Constant tokens beside others become padding and a part of the positions: the same results."""
+"""A concat of constant tokens and others becomes a pad and a part of the positions, exactly."""
 
 import numpy as np
 import pytest

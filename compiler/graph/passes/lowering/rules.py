@@ -15,14 +15,12 @@ from daedal.compiler.graph.passes.lowering.lowering_context import Rule
 
 __all__ = ["RULES"]
 
-_FAMILIES = (
-    concat_rule,
-    elementwise_rules,
-    hard_swish_rule,
-    layer_rules,
-    movement_rules,
-    pooling_rules,
-    row_rules,
-)
-
-RULES: Mapping[str, Rule] = {op: rule for family in _FAMILIES for op, rule in family.RULES.items()}
+RULES: Mapping[str, Rule] = {
+    **concat_rule.RULES,
+    **elementwise_rules.RULES,
+    **hard_swish_rule.RULES,
+    **layer_rules.RULES,
+    **movement_rules.RULES,
+    **pooling_rules.RULES,
+    **row_rules.RULES,
+}

@@ -110,7 +110,7 @@ def joined(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
     return maker.op("Concat", *parts, axis=1)
 
 
-def beside(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+def joined_columns(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
     parts = [maker.requantized(conv(21, 20, (1, n))(maker, rng, x), 0.07, -5) for n in (1, 2)]
     return maker.op("Concat", *parts, parts[0], axis=3)
 
@@ -176,7 +176,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], Build]] = {
     ),
     "join of blocks": ("q_concat", (1, 32, 4, 5), joined),
     "join within blocks": ("q_concat", (1, 5, 4, 3), joined_within_blocks),
-    "maps side by side": ("columns_view", (2, 20, 4, 5), beside),
+    "joined columns": ("columns_view", (2, 20, 4, 5), joined_columns),
     "part": ("q_slice", (1, 40, 9, 8), sliced([16, 2], [40, 9], [1, 2], [1, 3])),
     "part of blocks": ("q_slice", (1, 40, 3, 3), sliced([3], [38], [1], [2])),
     "pad": ("q_pad", (1, 20, 4, 3), padded),
