@@ -91,7 +91,7 @@ class ModelCutter:
         self, numbers: Collection[int], inputs: Sequence[str], outputs: Sequence[str]
     ) -> onnx.ModelProto:
         """The model of some nodes. Raises ModelError for an input whose shape is not known."""
-        nodes = [self.nodes[number] for number in sorted(numbers)]
+        nodes = [_without_results(self.nodes[number], inputs) for number in sorted(numbers)]
         read = {name for node in nodes for name in names_read(node)} | set(outputs)
         graph = onnx.helper.make_graph(
             nodes,
@@ -130,6 +130,16 @@ class ModelCutter:
         loose = onnx.ValueInfoProto()
         loose.CopyFrom(value)
         return loose
+
+
+def _without_results(node: onnx.NodeProto, given: Collection[str]) -> onnx.NodeProto:
+    """A node of which the part has some results as inputs, with other names for these."""
+    if not set(node.output) & set(given):
+        return node
+    kept = onnx.NodeProto()
+    kept.CopyFrom(node)
+    kept.output[:] = [f"{name}/not_read" if name in given else name for name in node.output]
+    return kept
 
 
 def is_static(tensor: onnx.TypeProto.Tensor) -> bool:

@@ -151,6 +151,24 @@ def test_refusals(inputs: list[str], outputs: list[str], message: str) -> None:
         cut_model(digits(), inputs, outputs)
 
 
+def test_a_part_may_have_one_result_of_a_node_as_its_input() -> None:
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [
+            helper.make_node("Split", ["x"], ["left", "right"], axis=0, num_outputs=2),
+            helper.make_node("Sub", ["left", "right"], ["y"]),
+        ],
+        "one_known",
+        [value("x", TensorProto.FLOAT, [4])],
+        [value("y", TensorProto.FLOAT, [2])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    part = cut_model(model, ["x", "left"], ["y"])
+    feeds = {"x": np.arange(4, dtype=np.float32), "left": np.float32([10, 20])}
+    found = HostModel(part.SerializeToString(), "part").run(feeds)["y"]
+    np.testing.assert_array_equal(found, [8, 17])
+
+
 def test_parts_need_only_what_is_known() -> None:
     message = "'conv0_q' also needs the model's input 'input'; name other tensors with --from"
     with pytest.raises(ModelError, match=message):
