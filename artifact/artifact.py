@@ -60,7 +60,7 @@ __all__ = [
     "Value",
 ]
 
-FORMAT = "daedal artifact 11"
+FORMAT = "daedal artifact 12"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
 

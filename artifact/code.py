@@ -104,12 +104,11 @@ def content_digest(item: Mapping[str, Any], contents: Iterable[tuple[str, bytes]
 def code_from_json(
     item: Mapping[str, Any],
     members: Mapping[str, bytes],
-    functions: frozenset[str] | None = None,
+    kernels: frozenset[str] = frozenset(),
 ) -> HostCode:
     """Code from the manifest and its members. Raises what `isa.program.READ_FAILURES` lists.
 
-    `functions` are those that calls may name; None: those that the object files of every level
-    define.
+    Calls may name functions that the object files of every level define, and `kernels`.
     """
     memory_bytes = whole(item["memory_bytes"], high=MAX_MEMORY_BYTES)
     constants = members[_CONSTANTS]
@@ -125,7 +124,7 @@ def code_from_json(
         level: object_files(LEVEL_MACHINES[level], sizes, members[level])
         for level, sizes in item["objects"].items()
     }
-    known = _common_symbols(objects) if functions is None else functions
+    known = _common_symbols(objects) | kernels
     nodes = iter(pieces(members[_NODES], [x["size"] for x in item["steps"] if "op" in x]))
     return HostCode(
         buffers=buffers,

@@ -1,7 +1,7 @@
 """`GpuCode`: a model, or a part of one, as kernels for a GPU.
 
-Tensors, memory and steps are those of a `HostCode` without object code, whose calls are launches of
-kernels. The memory is the device's. Interpreted nodes run on the host.
+Tensors, memory and steps are those of a `HostCode`, whose calls are launches of kernels. The memory
+is the device's. The processor interprets nodes, and runs kernels that GPUs have no code for.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from daedal.artifact.host_code import HostCode
 
-__all__ = ["EMULATED", "SPIRV", "Extents", "GpuCode", "GpuKernel"]
+__all__ = ["EMULATED", "SPIRV", "Extents", "GpuCode", "GpuKernel", "ProcessorKernel"]
 
 Extents = tuple[int, int, int]
 """Along x, y and z."""
@@ -41,13 +41,28 @@ class GpuKernel:
 
 
 @dataclass(frozen=True)
+class ProcessorKernel:
+    """A function that the processor runs between kernels, for GPUs have no code for it.
+
+    Attributes
+    ----------
+    names : of what it computes, one for each call.
+    reason : why; a sentence.
+    """
+
+    symbol: str
+    names: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
 class GpuCode:
     """A part of a model that a GPU runs.
 
     Attributes
     ----------
-    host : tensors, memory and steps, without object code; each `CodeCall` is of one of `kernels`,
-        with the addresses of its buffers as arguments.
+    host : tensors, memory and steps; each `CodeCall` is of one of `kernels`, with the addresses of
+        its buffers as arguments, or of one of `on_processor`, of which alone it has object code.
     kernels : each once.
     images : by architecture, what a device loads: object code, PTX, a cubin or a SPIR-V module; one
         for each kernel, or one for all.
@@ -56,6 +71,7 @@ class GpuCode:
     host: HostCode
     kernels: tuple[GpuKernel, ...]
     images: Mapping[str, tuple[bytes, ...]]
+    on_processor: tuple[ProcessorKernel, ...] = ()
 
     @property
     def from_file(self) -> bool:

@@ -1,6 +1,6 @@
 """`GpuCode` in an artifact's file: an entry of the manifest, and members for bytes.
 
-Members are those of a `HostCode` without object code, and the images of each architecture.
+Members are those of a `HostCode`, and the images of each architecture.
 Everything read is checked as for a `HostCode`. What images do cannot be checked: `runtime` runs
 only those that it may trust.
 """
@@ -21,7 +21,7 @@ from daedal.artifact.code import (
     object_files,
     pieces,
 )
-from daedal.artifact.gpu_code import EMULATED, SPIRV, Extents, GpuCode, GpuKernel
+from daedal.artifact.gpu_code import EMULATED, SPIRV, Extents, GpuCode, GpuKernel, ProcessorKernel
 from daedal.artifact.host_code import LEVEL_MACHINES
 from daedal.artifact.spirv_file import entry_points
 from daedal.common.fields import text, whole, wholes
@@ -47,6 +47,9 @@ def gpu_json(code: GpuCode) -> dict[str, Any]:
         "kernels": [
             [item.symbol, list(item.grid), list(item.block), item.shared_bytes]
             for item in code.kernels
+        ],
+        "on_processor": [
+            [item.symbol, list(item.names), item.reason] for item in code.on_processor
         ],
         "images": {name: [len(data) for data in code.images[name]] for name in sorted(code.images)},
     }
@@ -82,13 +85,16 @@ def gpu_from_json(item: Mapping[str, Any], members: Mapping[str, bytes]) -> GpuC
     if len(symbols) < len(kernels):
         raise ValueError("kernels must have different names")
     own = {name.removeprefix(_PREFIX): members[name] for name in gpu_member_names(item)}
+    others = tuple(_processor_kernel(entry) for entry in entries(item["on_processor"]))
+    functions = sorted(kernel.symbol for kernel in others)
     host = code_from_json(item["host"], own, symbols)
-    if host.objects:
-        raise ValueError("code for a GPU must have no functions for processors")
+    called = {call.symbol for call in host.calls} - symbols
+    if functions != sorted(called) or bool(functions) != bool(host.objects):
+        raise ValueError("code for processors must be that of the functions that they run")
     images = {
         name: _images(name, sizes, own[name], symbols) for name, sizes in item["images"].items()
     }
-    return GpuCode(host, kernels, images)
+    return GpuCode(host, kernels, images, others)
 
 
 def _is_architecture(name: str) -> bool:
@@ -111,6 +117,13 @@ def _kernel(entry: Any) -> GpuKernel:
     if x * y * z > MAX_THREADS_OF_BLOCK:
         raise ValueError(f"a block must have at most {MAX_THREADS_OF_BLOCK} threads")
     return found
+
+
+def _processor_kernel(entry: Any) -> ProcessorKernel:
+    symbol, names, reason = entry
+    if not is_symbol(text(symbol)):
+        raise ValueError("a function must have a name that the compiler gives")
+    return ProcessorKernel(symbol, tuple(text(name) for name in entries(names)), text(reason))
 
 
 def _extents(values: Any, most: Sequence[int]) -> Extents:

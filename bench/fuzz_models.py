@@ -94,6 +94,8 @@ def _on_gpu(
     """Outputs of kernels by name, in an order of the threads that the model's size decides."""
     shapes = {name: array.shape for name, array in feeds.items()}
     kernels = build_gpu_code(model, shapes=shapes, architectures=["emulated"], checked=True)
+    if kernels.on_processor:
+        raise AssertionError(f"GPUs have no code for a kernel: {kernels.on_processor[0].reason}")
     device = EmulatedGpu(races=True, seed=model.ByteSize())
     return dict(GpuProgram(kernels, device).run(feeds)), kernels.host
 

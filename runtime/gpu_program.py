@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.artifact.gpu_code import GpuCode, GpuKernel
-from daedal.artifact.host_code import ALIGN, CodeCall, HostCode, InterpretedNode, Join
+from daedal.artifact.host_code import ALIGN, CodeCall, HostCode, InterpretedNode, Join, Step
 from daedal.common.errors import ArtifactError
 from daedal.runtime.gpu_device import GpuDevice, GraphDevice, LaunchGraph, LoadedKernels
 from daedal.runtime.host import Arrays
+from daedal.runtime.processor_call import ProcessorCall
 from daedal.runtime.program_memory import InterpretedStep, given_inputs
 
 __all__ = ["GpuProgram", "architecture_to_run"]
@@ -31,8 +32,8 @@ class GpuProgram:
 
     The memory is allocated once, with the constants in it, and given back with this object.
 
-    Raises ArtifactError where the code is for no architecture of the device, and what the device
-    raises.
+    Raises ArtifactError where the code is for no architecture of the device, or has functions for
+    other processors, and what the device raises.
     """
 
     def __init__(self, code: GpuCode, device: GpuDevice) -> None:
@@ -115,8 +116,12 @@ def _ready(
 ) -> list[_Ready]:
     """What runs the steps; launches that follow each other are one."""
     found: list[_Ready] = []
-    for is_call, group in itertools.groupby(code.steps, lambda step: isinstance(step, CodeCall)):
-        if is_call:
+
+    def is_launch(step: Step) -> bool:
+        return isinstance(step, CodeCall) and step.symbol in kernels
+
+    for are_launches, group in itertools.groupby(code.steps, is_launch):
+        if are_launches:
             calls = [step for step in group if isinstance(step, CodeCall)]
             launches = [
                 _Launch(kernels[call.symbol], loaded, memory.addresses(call), memory.device)
@@ -129,6 +134,8 @@ def _ready(
                 found.append(InterpretedStep(step, code, memory))
             elif isinstance(step, Join):
                 found.append(_Join(step, memory))
+            else:
+                found.append(ProcessorCall(step, code, memory))
     return found
 
 

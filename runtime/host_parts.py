@@ -123,6 +123,8 @@ def _gpu_problem(model: bytes, code: GpuCode, trust: CodeTrust, gpu: GpuDevice) 
     architecture = architecture_to_run(code, gpu)
     if architecture is None:
         return f"has code for {', '.join(code.images) or 'no GPU'}, not for {gpu.name}"
+    if code.on_processor and level_to_run(code.host.objects) is None:
+        return f"has functions for {', '.join(code.host.objects)}, not for this processor"
     if not code.from_file or trust.trust_file:
         return ""
     if gpu_digest(model, code, architecture) not in OwnCode():

@@ -77,7 +77,8 @@ def build_artifact(
 
     def compile_part(model: bytes, graph: Graph) -> tuple[HostCode | None, GpuCode | None]:
         code = compile_host_model(model, cpu_levels, report, objects, graph)
-        return code, None if gpus is None else _gpu_code(model, gpus, report, objects)
+        gpu = None if gpus is None else _gpu_code(model, gpus, cpu_levels, report, objects)
+        return code, gpu
 
     return _Build(model, compiled, from_tensors, to_tensors, states).artifact(compile_part)
 
@@ -89,12 +90,13 @@ CompilePart = Callable[[bytes, Graph], tuple[HostCode | None, GpuCode | None]]
 def _gpu_code(
     model: bytes,
     gpus: Sequence[str],
+    levels: Sequence[str],
     report: Callable[[str], None] | None,
     objects: ObjectCache | None,
 ) -> GpuCode | None:
     """A host's part for GPUs; None where it has no code for them."""
     try:
-        return compile_gpu_model(model, gpus, objects)
+        return compile_gpu_model(model, gpus, objects, levels=levels)
     except UnsupportedError as error:
         if report is not None:
             report(f"a part stays with the host: {error}")

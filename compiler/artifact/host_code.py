@@ -21,7 +21,7 @@ from daedal.native.cache import ObjectCache
 from daedal.native.levels import LEVELS, level_to_run
 from daedal.native.own_code import OwnCode
 
-__all__ = ["PORTABLE_LEVELS", "best_levels", "compile_host_model", "saved_levels"]
+__all__ = ["PORTABLE_LEVELS", "best_levels", "compile_host_model", "linked", "saved_levels"]
 
 PORTABLE_LEVELS = ("x86-64", "x86-64-v3")
 """Levels that every saved artifact has."""
@@ -70,17 +70,24 @@ def compile_host_model(
         raise  # another schedule than the one that was asked for would be no answer
     except UserError:
         return None
-    missing = {level: _missing(files) for level, files in code.objects.items()}
-    for level, names in missing.items():
-        if names and report is not None:
-            report(f"level {level} is left out: it lacks {', '.join(names)}")
-    objects = {level: code.objects[level] for level, names in missing.items() if not names}
+    objects = linked(code.objects, report)
     if not objects:
         return None
     code = dataclasses.replace(code, objects=objects)
     for level in code.objects:
         OwnCode().add(code_digest(serialized, code, level))
     return code
+
+
+def linked(
+    objects: Mapping[str, tuple[bytes, ...]], report: Callable[[str], None] | None = None
+) -> dict[str, tuple[bytes, ...]]:
+    """The object code of those levels that lack nothing; `report` gets a sentence on others."""
+    missing = {level: _missing(files) for level, files in objects.items()}
+    for level, names in missing.items():
+        if names and report is not None:
+            report(f"level {level} is left out: it lacks {', '.join(names)}")
+    return {level: objects[level] for level, names in missing.items() if not names}
 
 
 def _missing(files: Sequence[bytes]) -> list[str]:

@@ -10,8 +10,9 @@ from types import MappingProxyType
 import onnx
 
 from daedal.artifact.artifact import Artifact, HostNode, HostPart, Value
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.artifact.gpu_code import compile_gpu_model
-from daedal.compiler.artifact.host_code import compile_host_model
+from daedal.compiler.artifact.host_code import best_levels, compile_host_model
 from daedal.compiler.artifact.placements import place_nodes
 from daedal.compiler.cpu.support import check_runs
 from daedal.compiler.frontend.cut import ModelCutter, is_static
@@ -24,6 +25,7 @@ __all__ = ["gpu_artifact", "host_artifact", "whole_part"]
 
 _ON_HOST = "the model is compiled for processors alone"
 _ON_GPU = "the model is compiled for GPUs"
+_NOT_ON_GPU = "GPUs have no code for any kernel of the model"
 
 
 def host_artifact(
@@ -57,17 +59,27 @@ def gpu_artifact(
     configs: Mapping[str, Config] = MappingProxyType({}),
 ) -> Artifact:
     """The artifact of a whole checked model, compiled for GPUs of `architectures` with
-    `configs`, and for `cpu_levels` of processors, too.
+    `configs`, and for `cpu_levels` of processors, too: for these alone where GPUs have no code for
+    any of its kernels.
 
-    Raises as `host_artifact`, and UnsupportedError for what GPUs have no code for.
+    Raises as `host_artifact`.
     """
 
     def compiled(serialized: bytes) -> HostPart:
         code = compile_host_model(serialized, cpu_levels, report, objects)
-        gpu = compile_gpu_model(serialized, architectures, objects, configs)
+        gpu = compile_gpu_model(serialized, architectures, objects, configs, cpu_levels)
         return HostPart(serialized, code=code, gpu=gpu)
 
-    return _artifact(model, compiled, "gpu", _ON_GPU)
+    def on_processor(serialized: bytes) -> HostPart:
+        levels = cpu_levels or best_levels()
+        return HostPart(serialized, code=compile_host_model(serialized, levels, report, objects))
+
+    try:
+        return _artifact(model, compiled, "gpu", _ON_GPU)
+    except UnsupportedError as error:
+        if report is not None:
+            report(f"the model stays with the processor: {error}")
+        return _artifact(model, on_processor, "host", f"{_NOT_ON_GPU}: {error}")
 
 
 def _artifact(

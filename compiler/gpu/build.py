@@ -1,12 +1,14 @@
 """`build_gpu_code`: a checked ONNX model becomes a `GpuCode`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 import onnx
 
-from daedal.artifact.gpu_code import SPIRV, GpuCode
+from daedal.artifact.gpu_code import GpuCode
 from daedal.common.errors import ModelError, ScheduleError, TuningError, UnsupportedError
+from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.steps import program_code
 from daedal.compiler.gpu.architectures import gpu_architectures
@@ -15,6 +17,7 @@ from daedal.compiler.gpu.images import gpu_images
 from daedal.compiler.gpu.support import check_gpu_code
 from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
+from daedal.native.levels import host_level
 
 __all__ = ["build_gpu_code"]
 
@@ -24,6 +27,7 @@ def build_gpu_code(
     *,
     shapes: Mapping[str, Sequence[int]] | None = None,
     architectures: Sequence[str] = (),
+    levels: Sequence[str] = (),
     cache: ObjectCache | None = None,
     checked: bool = False,
     configs: Mapping[str, Config] = MappingProxyType({}),
@@ -34,8 +38,9 @@ def build_gpu_code(
     ----------
     model : checked; a symbolic first dimension of an input is 1.
     shapes : of inputs, where the model leaves them open.
-    architectures : as `gpu_architectures` takes them; none: the default ones that have code for all
-        kernels.
+    architectures : as `gpu_architectures` takes them. A kernel that one of them has no code for is
+        the processor's.
+    levels : of processors that run such kernels (`native.levels`); none: that of this processor.
     cache : keeps images; by default, the user's.
     configs : schedules of kernels, by the keys of their workloads.
     checked : whether kernels announce their accesses to the emulator's detectors, for tests: slow.
@@ -43,11 +48,16 @@ def build_gpu_code(
     Raises
     ------
     ModelError
-        For a damaged model, for shapes that contradict it, for formulas that nest too deeply, and
-        for a kernel that GPUs have no code for. Nodes without code for GPUs are interpreted.
+        For a damaged model, for shapes that contradict it, and for formulas that nest too deeply.
+        Nodes without code for GPUs are interpreted.
+    UnsupportedError
+        There are kernels, and none is for GPUs.
     """
     chosen = gpu_architectures(architectures)
-    functions = GpuFunctions(checked=checked, has_warps=SPIRV not in chosen, configs=configs)
+    cache = cache or ObjectCache()
+    levels = tuple(levels) or (host_level(),)
+    processor = Functions(levels, cache, checked=checked)
+    functions = GpuFunctions(chosen, processor, checked=checked, configs=configs)
     try:
         host = program_code(import_model(model, shapes, check=check_gpu_code), functions)
     except RecursionError as error:
@@ -59,11 +69,10 @@ def build_gpu_code(
         raise TuningError(
             f"a configuration must build its kernel, and one does not: {error}; tune again"
         ) from error
-    images: dict[str, tuple[bytes, ...]] = {}
-    for name in chosen:
-        try:
-            images[name] = gpu_images(functions.texts, name, cache or ObjectCache())
-        except UnsupportedError:
-            if architectures:  # the user asks for this one
-                raise
-    return GpuCode(host, functions.kernels, images)
+    others = functions.on_processor
+    if others and not functions.texts:
+        raise UnsupportedError(others[0].reason)
+    if others:
+        host = replace(host, objects={level: processor.objects(level) for level in levels})
+    images = {name: gpu_images(functions.texts, name, cache) for name in chosen}
+    return GpuCode(host, functions.kernels, images, others)

@@ -12,7 +12,7 @@ from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text
 from daedal.native.levels import level_cpu
 
-__all__ = ["gpu_images"]
+__all__ = ["check_kernel", "gpu_images"]
 
 
 def gpu_images(
@@ -28,6 +28,14 @@ def gpu_images(
     elif architecture == SPIRV:
         image = _spirv
     return tuple(image(kernel, architecture, cache) for kernel in kernels)
+
+
+def check_kernel(kernel: KernelText, architecture: str) -> None:
+    """Raise UnsupportedError for a kernel that has no code for the architecture."""
+    if architecture == SPIRV:
+        spirv_text(kernel)
+    elif not architecture.startswith(EMULATED):
+        ptx_module(kernel, architecture)
 
 
 def _object(kernel: KernelText, architecture: str, cache: ObjectCache) -> bytes:

@@ -160,7 +160,10 @@ def compile_command(
     print_tables(_out, *program_tables(artifact))
     for line in (*summary_lines(artifact), *code_lines(artifact), *cost_lines(artifact)):
         _out.print(escape(line))
-    what = "kernels for GPUs" if is_gpu else "machine code for processors"
+    if is_gpu and not artifact.has_gpu_code:
+        for why in dict.fromkeys(item.why for item in artifact.placements if item.why):
+            _out.print(escape(f"on the processor: {why}"))
+    what = "kernels for GPUs" if artifact.has_gpu_code else "machine code for processors"
     if chosen is not None:
         what = (
             f"{summary['instructions']:,} instructions, {summary['tokens']:,} tokens "

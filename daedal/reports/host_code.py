@@ -11,6 +11,9 @@ from daedal.artifact.gpu_code import GpuCode
 
 __all__ = ["code_json", "code_lines"]
 
+_NUM_NAMED = 3
+"""Most kernels of equal structure that are listed by what they compute."""
+
 
 def code_lines(artifact: Artifact) -> list[str]:
     """For each part that computes something: how many of its nodes are compiled and for which
@@ -55,7 +58,13 @@ def code_json(part: HostPart) -> dict[str, Any]:
 
 
 def _gpu_json(code: GpuCode) -> dict[str, Any]:
-    return {"architectures": _sizes(code.images), "kernels": len(code.kernels)}
+    return {
+        "architectures": _sizes(code.images),
+        "kernels": len(code.kernels),
+        "on_processor": [
+            {"names": list(item.names), "reason": item.reason} for item in code.on_processor
+        ],
+    }
 
 
 def _sizes(files: Mapping[str, Sequence[bytes]]) -> dict[str, int]:
@@ -70,6 +79,11 @@ def _part_lines(what: str, found: dict[str, Any]) -> list[str]:
     lines = [f"{what}: {_nodes(compiled)} compiled{levels}, {interpreted} interpreted"]
     for item in found["interpreted"]:
         lines.append(f"interpreted: {item['op']} ({_nodes(item['nodes'])}): {item['reason']}")
+    for item in found.get("on_processor", ()):
+        names, others = item["names"][:_NUM_NAMED], len(item["names"][_NUM_NAMED:])
+        more = f" and {others} more" if others else ""
+        kernels = f"the kernel{'s' if len(item['names']) > 1 else ''} of {', '.join(names)}{more}"
+        lines.append(f"on the processor: {kernels}: {item['reason']}")
     return lines
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from daedal.common.errors import UserError
+from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.steps import program_code
 from daedal.compiler.cpu.workload import KernelUse
@@ -20,6 +21,7 @@ from daedal.compiler.ops.space import Config
 from daedal.compiler.targets.names import GPU
 from daedal.devices import find_gpu
 from daedal.native.cache import NoCache
+from daedal.native.levels import host_level
 from daedal.runtime.gpu_device import GpuDevice
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.tuning.gpu_stopwatch import ClockedGpu, GpuKernelCode, GpuStopwatch
@@ -69,7 +71,8 @@ class GpuTuning(KernelTuning):
 
     def uses(self) -> list[KernelUse]:
         """See `KernelTuning`."""
-        functions = GpuFunctions(checked=False)
+        processor = Functions((host_level(),), NoCache(), checked=False)
+        functions = GpuFunctions((self._architecture,), processor, checked=False)
         program_code(import_model(self.model, check=check_gpu_code), functions)
         return list(functions.uses.values())
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from daedal.artifact.artifact import Artifact, HostPart, Value
-from daedal.artifact.gpu_code import GpuCode
+from daedal.artifact.gpu_code import GpuCode, ProcessorKernel
 from daedal.artifact.gpu_code_file import (
     gpu_digest,
     gpu_from_json,
@@ -110,6 +110,8 @@ def set_at(*path: Any) -> Callable[[Any], None]:
         set_at("host", "steps", 1, "symbol", "k0123456789abcdef"),
         set_at("host", "objects", {"x86-64": []}),
         set_at("host", "objects", {"x86-64": [1]}),
+        set_at("on_processor", None),
+        set_at("on_processor", [["k0123456789abcdef", ["y"], "why"]]),
         set_at("kernels", {}),
         set_at("kernels", []),
         set_at("kernels", 0, []),
@@ -153,6 +155,46 @@ def test_two_kernels_of_one_name_are_refused(code: GpuCode) -> None:
     item["kernels"] += item["kernels"][:1]
     with pytest.raises(ValueError, match="different names"):
         gpu_from_json(item, gpu_members(code))
+
+
+@pytest.fixture(scope="module")
+def mixed(code: GpuCode) -> GpuCode:
+    """The processor runs one of the kernels."""
+    host = build_host_code(onnx.ModelProto.FromString(small_floats()), levels=LEVELS)
+    first, *others = code.kernels
+    left = (ProcessorKernel(first.symbol, ("y",), "it has no code"),)
+    own = replace(code.host, objects=host.objects)
+    return GpuCode(own, tuple(others), code.images, left)
+
+
+def test_functions_of_the_processor_are_read_back(mixed: GpuCode) -> None:
+    item, members = gpu_json(mixed), gpu_members(mixed)
+    assert gpu_from_json(item, members) == mixed
+    assert list(members) == gpu_member_names(item)
+    assert {f"gpu.{level}" for level in LEVELS} <= set(members)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        set_at("on_processor", []),
+        set_at("on_processor", 0, 0, "main"),
+        set_at("on_processor", 0, 0, "k0123456789abcdef"),
+        set_at("on_processor", 0, 1, "y"),
+        set_at("on_processor", 0, 2, None),
+        set_at("on_processor", 0, []),
+        set_at("host", "objects", {}),
+        lambda item: item["on_processor"].extend(item["on_processor"]),
+        lambda item: item["kernels"].append([item["on_processor"][0][0], [1] * 3, [1] * 3, 0]),
+    ],
+)
+def test_wrong_functions_of_the_processor_are_refused(
+    change: Callable[[Any], None], mixed: GpuCode
+) -> None:
+    item, members = copy.deepcopy(gpu_json(mixed)), gpu_members(mixed)
+    change(item)
+    with pytest.raises(READ_FAILURES):
+        gpu_from_json(item, members)
 
 
 def test_images_of_another_processor_are_refused(code: GpuCode) -> None:

@@ -98,7 +98,7 @@ def test_networks_of_floats(
     rng = np.random.default_rng(seed)
     model = network(rng)
     code = build_gpu_code(model, architectures=["emulated"], checked=True)
-    assert not code.host.interpreted
+    assert not code.host.interpreted and not code.on_processor
     program = GpuProgram(code, EmulatedGpu(races=True, seed=seed))
     session = open_session(model)
     for _ in range(2):
@@ -131,7 +131,7 @@ def test_shared_networks(shared: Path, model: SharedModel) -> None:
     assert part.code is not None
     serialized = onnx.ModelProto.FromString(part.model)
     code = build_gpu_code(serialized, architectures=["emulated"], checked=True)
-    assert not code.host.interpreted
+    assert not code.host.interpreted and not code.on_processor
     program = GpuProgram(code, EmulatedGpu(races=True, seed=0))
     (name,) = code.host.inputs
     image = model.images(shared)[:1].reshape(code.host.buffers[code.host.names[name]].shape)

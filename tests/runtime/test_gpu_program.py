@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from daedal.artifact.artifact import Artifact, Value
-from daedal.artifact.gpu_code import GpuCode
+from daedal.artifact.gpu_code import GpuCode, ProcessorKernel
 from daedal.artifact.gpu_code_file import gpu_digest, gpu_from_json, gpu_json, gpu_members
 from daedal.artifact.host_code import HostCode, InterpretedNode
 from daedal.artifact.parts import HostPart
@@ -309,6 +309,27 @@ def test_a_damaged_model_is_refused_before_it_is_compiled(code: GpuCode) -> None
     part = replace(part_of(code, is_known=False), model=b"\xff")
     with pytest.raises(ArtifactError, match="must be a valid ONNX model"):
         load_host_part(part, "part 0", CodeTrust(compile_gpu=lambda *_: pytest.fail()), FakeGpu())
+
+
+def test_functions_of_the_processor_between_kernels(code: GpuCode) -> None:
+    """Their operands come from the device's memory; those of another processor do not run."""
+    host = host_code(small_floats())
+    first, *others = code.kernels
+    left = (ProcessorKernel(first.symbol, ("y",), "it has no code"),)
+    mixed = GpuCode(replace(code.host, objects=host.objects), tuple(others), code.images, left)
+    device = FakeGpu()
+    expected = HostModel(small_floats(), "the model").run({"x": X})["y"]
+    np.testing.assert_allclose(GpuProgram(mixed, device).run({"x": X})["y"], expected, rtol=1e-6)
+    assert first.symbol not in device.launched
+    objects = {
+        "aarch64": build_host_code(
+            onnx.ModelProto.FromString(small_floats()), levels=["aarch64"]
+        ).objects["aarch64"]
+    }
+    elsewhere = replace(mixed, host=replace(mixed.host, objects=objects))
+    part = HostPart(small_floats(), (), None, elsewhere)
+    with pytest.raises(ArtifactError, match="part 0 has functions for aarch64, not for this proc"):
+        load_host_part(part, "part 0", CodeTrust(), device)
 
 
 def test_an_executor_runs_parts_on_its_gpu(code: GpuCode) -> None:

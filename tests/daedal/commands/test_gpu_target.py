@@ -15,6 +15,7 @@ from daedal.native.levels import host_level
 from examples.digits.data import demo_images
 from tests.support.command_line import Run, refuses
 from tests.support.host_models import SHAPE, one_model
+from tests.support.planted import LACKING, plant_no_square_roots
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"
@@ -68,6 +69,35 @@ def test_compile_says_what_is_compiled(run: Run, folder: Path, tmp_path: Path) -
     assert lines[3] == f"{target}: kernels for GPUs; `daedal inspect` tells more"
     part = Artifact.load(target).host_parts[0]
     assert part.code is None and part.gpu is not None
+
+
+def test_compile_says_what_the_processor_runs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel of some, and the only one."""
+    plant_no_square_roots(monkeypatch)
+    weights = np.full((3, 3), 0.5, np.float32)
+    root = helper.make_node("Sqrt", ["x"], ["a"])
+    product = helper.make_node("MatMul", ["a", "w"], ["b"])
+    norm = helper.make_node("Softmax", ["b"], ["y"])
+    model, target = tmp_path / "m.onnx", tmp_path / "x.daedal"
+    model.write_bytes(one_model([root, product, norm], [numpy_helper.from_array(weights, "w")]))
+    status, out, err = run("compile", model, "--target", "gpu", "-o", target)
+    assert status == 0, err
+    assert f"on the processor: the kernel of a: {LACKING}" in out.splitlines()
+    status, out, err = run("run", target, "-i", _x(tmp_path), "--device", "gpu-emulated")
+    assert status == 0 and "y (2, 3)" in out, err
+    model.write_bytes(one_model([helper.make_node("Sqrt", ["x"], ["y"])]))
+    status, out, err = run("compile", model, "--target", "gpu", "-o", target)
+    assert status == 0, err
+    why = f"GPUs have no code for any kernel of the model: {LACKING}"
+    assert f"on the processor: {why}" in out.splitlines()
+    assert out.splitlines()[-1].startswith(f"{target}: machine code for processors")
+
+
+def _x(folder: Path) -> Path:
+    np.savez(folder / "abs.npz", x=abs(X))
+    return folder / "abs.npz"
 
 
 def test_compile_as_json_with_code_for_processors(run: Run, folder: Path, tmp_path: Path) -> None:

@@ -1,0 +1,23 @@
+"""A function that GPUs of NVIDIA's lack, planted in their back end."""
+
+from dataclasses import replace
+
+import pytest
+
+from daedal.compiler.codegen.gpu import nvptx
+
+__all__ = ["LACKING", "plant_no_square_roots"]
+
+LACKING = (
+    "kernels for nvptx64-nvidia-cuda must call functions that its code generator has, not "
+    "'llvm.sqrt.f32'; leave out this architecture"
+)
+"""Why a kernel with a square root has no code then."""
+
+
+def plant_no_square_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the square root from what the back end selects."""
+    known = nvptx._BACK_END
+    selected = tuple(name for name in known.selected if name != "sqrt")
+    assert selected != known.selected
+    monkeypatch.setattr(nvptx, "_BACK_END", replace(known, selected=selected))
