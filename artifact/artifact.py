@@ -160,11 +160,11 @@ class Artifact:
 
     @property
     def host_quantized(self) -> frozenset[str]:
-        """Quantized tensors of the model that the host computes, and no layer."""
+        """Quantized tensors of the model that the host or a GPU computes, and no layer."""
         return frozenset(
             item.output
             for item in self.placements
-            if item.where == "host" and item.op == "QuantizeLinear" and not item.layer
+            if item.where in ("host", "gpu") and item.op == "QuantizeLinear" and not item.layer
         )
 
     def to_bytes(self) -> bytes:

@@ -31,6 +31,7 @@ from daedal.compiler.layers.segment_store import SegmentStore
 from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import compile_graph
 from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
+from daedal.compiler.targets.gpu import Gpu, gpu_rates
 from daedal.isa.variant import Variant
 from daedal.native.cache import ObjectCache
 
@@ -68,8 +69,9 @@ def compile_model(
 
     `shapes` are those of inputs that the model leaves open. `store` keeps the code of layers for
     the next compilation. The host's parts are compiled for `cpu_levels` of processors; without any
-    they are interpreted. With `gpus`, they are compiled for these architectures of GPUs, too, or by
-    default for the usual ones. Their code is kept in `objects`, by default in the user's cache.
+    they are interpreted. With `gpus`, a GPU runs those that it is faster for, and is compiled for
+    these architectures, or by default for the usual ones. Their code is kept in `objects`, by
+    default in the user's cache.
 
     Raises VariantError if the machine's widths differ from those of the model's tensors, ModelError
     and ScheduleError as `daedal.compile` says.
@@ -86,6 +88,7 @@ def compile_model(
         if from_tensors or to_tensors:
             raise UserError("a model with states must be compiled whole; leave out --from and --to")
         graph, bound = bind_states(graph, match_states(states, graph.inputs, graph.outputs))
+    gpu = None if gpus is None else Gpu(gpu_rates(gpu_architectures(gpus)))
     compiled = compile_graph(
         graph,
         variant,
@@ -93,6 +96,7 @@ def compile_model(
         to_tensors=to_tensors,
         fuse=fuse,
         host=host,
+        gpu=gpu,
         configs=configs,
         names=tensor_names(checked),
         store=store,

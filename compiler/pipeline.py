@@ -6,7 +6,8 @@ networks have one such part.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from daedal.common.errors import ModelError, UnsupportedError
@@ -75,6 +76,8 @@ from daedal.compiler.targets.crossings import (
     narrow_entries,
 )
 from daedal.compiler.targets.fallback import Fallback
+from daedal.compiler.targets.gpu import Gpu
+from daedal.compiler.targets.gpu_islands import gpu_islands
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.compiler.targets.target import get_target
 from daedal.compiler.targets.tools import Tools
@@ -116,6 +119,7 @@ class CompiledGraph:
     lowered : the graph after `lowering_passes`.
     graph : the graph after all passes.
     parts : the parts in the order in which they run: each after all that it needs.
+    not_on_gpu : why the processor runs nodes that a GPU does not, by their tensors.
     reasons : why the host computes some quantized tensors, by their names.
     same : which tensors have the same elements, over all graphs from `imported` to `graph`.
     """
@@ -126,6 +130,7 @@ class CompiledGraph:
     parts: tuple[CompiledPart, ...]
     reasons: Mapping[str, str]
     same: SameElements
+    not_on_gpu: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def launches(self) -> tuple[CompiledLaunch, ...]:
@@ -140,7 +145,7 @@ class CompiledGraph:
 
     @property
     def host_parts(self) -> tuple[Graph, ...]:
-        """The graphs of the host's parts, in order."""
+        """The graphs of the parts of the host and of a GPU, in order."""
         return tuple(item.part.graph for item in self.parts if item.code is None)
 
 
@@ -263,6 +268,7 @@ def compile_graph(
     to_tensors: Sequence[str] = (),
     fuse: bool = True,
     host: HostRates | None = DEFAULT_HOST,
+    gpu: Gpu | None = None,
     configs: Mapping[str, Config] | None = None,
     names: Collection[str] | None = None,
     store: SegmentStore | None = None,
@@ -281,6 +287,7 @@ def compile_graph(
     host : rates that decide which small parts run on the host because the transfer costs more than
         it saves. None: everything that can run on the accelerator does. The same holds if
         `from_tensors` or `to_tensors` are given.
+    gpu : runs those of the host's nodes that are worth the transfer, by these rates and its own.
     configs : configurations of layers by the keys of their workloads (`workload_of`); layers
         without one have the default.
     names : names of the model's tensors; None: those of all tensors of `graph`.
@@ -311,7 +318,8 @@ def compile_graph(
         try:
             lowered = _run_passes(graph, lowering, dump, say, same)
             final = _run_passes(lowered, layout, dump, say, same)
-            check_borders(final, same, graph.types if names is None else names)
+            known = graph.types if names is None else names
+            check_borders(final, same, known)
             parts = _partition(final, fallback)
             ours = [part.graph for part in parts if part.target == ACCELERATOR]
             check_fillers(final, ours, variant.block)
@@ -322,24 +330,42 @@ def compile_graph(
         except UnfitLayers as unfit:
             fallback.add([unfit], final)
             continue
-        compiled, unfits = _compile_parts(parts, Tools(builder, code, dump, say))
+        islands = None
+        if gpu is not None:
+            islands = gpu_islands(
+                parts,
+                gpu,
+                host or DEFAULT_HOST,
+                partial(_has_counterpart, same=same, names=known),
+            )
+            parts = partition(final, islands.moved)
+        compiled, unfits = _compile_parts(parts, Tools(builder, code, dump, say), gpu)
         if unfits:
             fallback.add(unfits, final)
             continue
         for item in compiled:
             if item.launch is not None:
                 same.add(item.launch.graph)
-        return CompiledGraph(graph, lowered, final, tuple(compiled), fallback.reasons, same)
+        return CompiledGraph(
+            graph,
+            lowered,
+            final,
+            tuple(compiled),
+            fallback.reasons,
+            same,
+            {} if islands is None else islands.reasons,
+        )
 
 
 def _compile_parts(
-    parts: Sequence[Part], tools: Tools
+    parts: Sequence[Part], tools: Tools, gpu: Gpu | None
 ) -> tuple[list[CompiledPart], list[UnfitLayers]]:
     """The parts, and the layers of all of them that do not fit."""
     compiled, unfit = list[CompiledPart](), list[UnfitLayers]()
     for part in parts:
         try:
-            compiled.append(CompiledPart(part, get_target(part.target).compile(part, tools)))
+            target = gpu if gpu and part.target == gpu.name else get_target(part.target)
+            compiled.append(CompiledPart(part, target.compile(part, tools)))
         except UnfitLayers as error:
             unfit.append(error)
     return compiled, unfit
@@ -385,6 +411,11 @@ def _run_passes(
         same.add(graph)
         dump(name, graph)
     return graph
+
+
+def _has_counterpart(name: str, same: SameElements, names: Collection[str]) -> bool:
+    """Whether the model has a tensor with the elements of `name`."""
+    return any(item in names for item in same.names(name))
 
 
 def _partition(graph: Graph, fallback: Fallback) -> tuple[Part, ...]:

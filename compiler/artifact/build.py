@@ -41,6 +41,7 @@ from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_
 from daedal.compiler.graph.states import BoundState
 from daedal.compiler.layers.launch import CompiledLaunch
 from daedal.compiler.pipeline import CompiledGraph
+from daedal.compiler.targets.names import CPU, GPU
 from daedal.isa.tensor import TensorSpec
 from daedal.native.cache import ObjectCache
 
@@ -69,22 +70,25 @@ def build_artifact(
     """The artifact of `model`, or of its part between tensors.
 
     The host's parts are compiled for `cpu_levels` of processors, and interpreted without any.
-    With `gpus`, they are compiled for these architectures of GPUs, too, where they have code for
-    them. Object code is kept in `objects`, by default in the user's cache.
+    Those of a GPU are compiled for the architectures `gpus`, too, where they have code for them.
+    Object code is kept in `objects`, by default in the user's cache.
 
     Raises ModelError for a host part that cannot be cut out of the model.
     """
 
-    def compile_part(model: bytes, graph: Graph) -> tuple[HostCode | None, GpuCode | None]:
+    def compile_part(
+        model: bytes, graph: Graph, target: str
+    ) -> tuple[HostCode | None, GpuCode | None]:
         code = compile_host_model(model, cpu_levels, report, objects, graph)
-        gpu = None if gpus is None else _gpu_code(model, gpus, cpu_levels, report, objects)
-        return code, gpu
+        if gpus is None or target != GPU:
+            return code, None
+        return code, _gpu_code(model, gpus, cpu_levels, report, objects)
 
     return _Build(model, compiled, from_tensors, to_tensors, states).artifact(compile_part)
 
 
-CompilePart = Callable[[bytes, Graph], tuple[HostCode | None, GpuCode | None]]
-"""The code of a host's part, given as ONNX and as a graph, for processors and for GPUs."""
+CompilePart = Callable[[bytes, Graph, str], tuple[HostCode | None, GpuCode | None]]
+"""The code of a part, given as ONNX, as a graph and with its target, for processors and GPUs."""
 
 
 def _gpu_code(
@@ -147,8 +151,9 @@ class _Build:
                 parts.append(next(launches))
             else:
                 nodes = _host_nodes(item.part.graph)
-                parts.append(self._host_part(next(numbers), nodes, compile_part))
-        parts += [self._host_part(number, (), compile_part) for number in numbers]
+                target = item.part.target
+                parts.append(self._host_part(next(numbers), nodes, compile_part, target))
+        parts += [self._host_part(number, (), compile_part, CPU) for number in numbers]
         launched = self._launched(parts)
         return Artifact(
             parts=tuple(self._with_weight_costs(part) for part in parts),
@@ -159,7 +164,7 @@ class _Build:
                 parts,
                 launched,
                 self._on_host(parts, launched),
-                self._reasons().of,
+                self._why_host(),
             ),
             states=tuple(self._state_of(item) for item in self._states),
         )
@@ -169,15 +174,16 @@ class _Build:
         index: int,
         nodes: tuple[HostNode, ...],
         compile_part: CompilePart,
+        target: str,
     ) -> HostPart:
-        """A host part; without a model where it has nothing to compute."""
+        """A part of the host or a GPU; without a model where it has nothing to compute."""
         outputs = self._host.outputs(index)
         if not outputs:
             return HostPart(b"", nodes)
         graph = self._host.graph(index)
         made = host_model(graph, outputs, self._model, self._types)
         serialized = bytes(made.SerializeToString(deterministic=True))
-        return HostPart(serialized, nodes, *compile_part(serialized, graph))
+        return HostPart(serialized, nodes, *compile_part(serialized, graph, target))
 
     def _target_part(self, part: GraphPart, code: bytes) -> TargetPart:
         """A part of a target that the kit does not have. It has the model's tensors as they are."""
@@ -233,6 +239,16 @@ class _Build:
             stack.extend(node.inputs[:1] if quantizes else node.inputs)
         return 0
 
+    def _why_host(self) -> Callable[[onnx.NodeProto], str]:
+        """Why a node is not on the accelerator, and not on a GPU that there is."""
+        reasons, others = self._reasons(), self._compiled.not_on_gpu
+
+        def why(node: onnx.NodeProto) -> str:
+            first = next((others[name] for name in node.output if name in others), "")
+            return f"{reasons.of(node)}; {first}" if first else reasons.of(node)
+
+        return why
+
     def _reasons(self) -> HostReasons:
         launches = self._launches
         bound = (item for part in launches for item in (*part.inputs, *part.outputs))
@@ -267,8 +283,8 @@ class _Build:
         return replace(layer, output=binding.name, result=Result(spec, binding, counterpart))
 
     def _host_tasks(self) -> list[HostTask]:
-        """One task for each host part. The last part of all computes the outputs; a part is added
-        where that is a launch."""
+        """One task for each part of the host or a GPU. The last part of all computes the outputs; a
+        part is added where that is a launch."""
         known = set(self._starts)
         tasks: list[HostTask] = []
         launches = iter(self._launches)
@@ -284,14 +300,17 @@ class _Build:
 
     def _wanted(self, part: GraphPart) -> tuple[str, ...]:
         """The results of a part that other targets read; what only host parts read is computed by
-        the first that needs it."""
+        the first that needs it. Where there is a GPU, outputs are computed where they belong."""
         names = [
             self._bindings.name(name)
             for item in self._compiled.parts
-            if item.code is not None and part.name in item.part.needs
+            if item.part.target != part.target and part.name in item.part.needs
             for name in (item.launch or item.part).graph.inputs
             if name in part.graph.outputs
         ]
+        if any(item.part.target == GPU for item in self._compiled.parts):
+            own = [self._bindings.name(name) for name in part.graph.outputs]
+            names += [name for name in own if name in self._ends]
         names = [name for name in names if name not in self._kept]
         return tuple(dict.fromkeys(names))
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx
 
-from daedal.artifact.artifact import Placement, TargetPart
+from daedal.artifact.artifact import HostPart, Placement, TargetPart
 from daedal.artifact.parts import Part
 from daedal.compiler.artifact.products import count_products
 from daedal.compiler.frontend.cut import ModelCutter, is_static
@@ -27,7 +27,8 @@ def place_nodes(
     ----------
     parts : of the artifact.
     launched : the number of the part and the layer, by number of the model's node.
-    on_host : the artifact's part, by number. A node in both mappings runs on the host, too.
+    on_host : the part of the host or a GPU, by number. A node in both mappings runs there,
+        too.
     why_host : why the host runs a node.
     """
     return tuple(
@@ -49,8 +50,10 @@ def _place(
     where, why, layer = "folded", "", ""
     part: int | None = None
     if number in on_host:
-        where, why = "host", why_host(node)
-        part = on_host[number]
+        part, why = on_host[number], why_host(node)
+        computing = parts[part]
+        on_gpu = isinstance(computing, HostPart) and computing.gpu is not None
+        where = "gpu" if on_gpu else "host"
         _, layer = launched.get(number, (part, ""))
     elif number in launched and node.op_type not in _QUANTIZATION:
         part, layer = launched[number]

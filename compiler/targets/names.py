@@ -10,4 +10,4 @@ CPU = "cpu"
 of a network before any part runs."""
 
 GPU = "gpu"
-"""A GPU, which runs whole models."""
+"""A GPU, which runs whole models, or parts that the processor would run otherwise."""

@@ -116,12 +116,15 @@ def summary_lines(artifact: Artifact) -> list[str]:
     if share is None:
         lines = [
             f"{_macs(artifact, 'accelerator'):,} multiply-accumulates {where}",
-            f"{_macs(artifact, 'host'):,} multiply-accumulates on the host, and those of "
+            f"{_macs(artifact, 'host', 'gpu'):,} multiply-accumulates on the host, and those of "
             f"{_nodes(_uncounted(artifact))}: how many they are is not known",
         ]
     else:
-        every = _macs(artifact, "accelerator", "host")
+        every = _macs(artifact, "accelerator", "host", "gpu")
         lines = [f"{100 * share:.1f} % of {every:,} multiply-accumulates {where}"]
+    on_gpu = [item for item in artifact.placements if item.where == "gpu"]
+    if on_gpu:
+        lines.append(f"on the GPU: {_nodes(on_gpu)}")
     by_reason: dict[str, list[Placement]] = {}
     for item in artifact.placements:
         if item.where == "host":

@@ -1,14 +1,14 @@
 """Splits a graph into parts of one target each; the parts form a graph, too."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from daedal.common.errors import ModelError
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import runs_on
-from daedal.compiler.targets.names import ACCELERATOR, CPU
+from daedal.compiler.targets.names import ACCELERATOR, CPU, GPU
 from daedal.compiler.targets.target import Target, targets_of
 
 __all__ = ["Part", "assign_targets", "partition"]
@@ -36,11 +36,12 @@ class Part:
     graph: Graph
 
 
-def partition(graph: Graph) -> tuple[Part, ...]:
+def partition(graph: Graph, on_gpu: Collection[str] = ()) -> tuple[Part, ...]:
     """Cut a graph wherever data goes from one target to another. Exact.
 
     A node runs in the earliest part possible. So there are no more parts than the data flow
-    requires, and independent operators share one. A part comes after all that it needs.
+    requires, and independent operators share one. A part comes after all that it needs. Of the
+    CPU's nodes, those that compute the tensors `on_gpu` are a GPU's.
 
     Before::
 
@@ -64,7 +65,7 @@ def partition(graph: Graph) -> tuple[Part, ...]:
             f"at least one layer must run on the accelerator, but {graph.name!r} {_why(graph)}; "
             "quantize its layers to int8 (QDQ), or compile it with --target cpu"
         )
-    places = _places(graph)
+    places = _places(graph, on_gpu)
     members: dict[_Place, list[Node]] = {}
     for node in graph.nodes:
         members.setdefault(places[node.output], []).append(node)
@@ -119,9 +120,9 @@ def _seconds(graph: Graph, node: Node, target: Target, found: Mapping[str, str])
     return target.seconds(graph, node) + target.crossing_seconds(size)
 
 
-def _places(graph: Graph) -> Mapping[str, _Place]:
+def _places(graph: Graph, on_gpu: Collection[str]) -> Mapping[str, _Place]:
     """The part that computes each tensor. The CPU has the inputs at level 0."""
-    targets = assign_targets(graph)
+    targets = {**assign_targets(graph), **dict.fromkeys(on_gpu, GPU)}
     places: dict[str, _Place] = dict.fromkeys(graph.inputs, (0, CPU))
     for node in graph.nodes:
         target = targets[node.output]
