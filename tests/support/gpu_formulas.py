@@ -134,6 +134,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "all elements": lambda: reduced(1, 1000, "sum"),
     "maxima of maps": lambda: maxima(3, 11),
     "an element": lambda: elementwise(1),
+    "an element of six axes": lambda: elementwise(1, 1, 1, 1, 1, 1),
     "elementwise": lambda: elementwise(7, 111),
     "transposed": lambda: transposed(33, 50),
 }

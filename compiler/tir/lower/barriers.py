@@ -143,7 +143,8 @@ class _Barriers:
         if a.buffer is not b.buffer or not (a.is_write or b.is_write):
             return False
         carried, zero = dict(a.carried), dict.fromkeys(a.outer | b.outer, 0)
-        alike = frozenset(var for var in zero if _cancels(a, b, var))
+        # What is 0 in every iteration is known, and so are the elements that exist.
+        alike = frozenset(var for var in zero if extents[var] > 1 and _cancels(a, b, var))
         varied = [var for var in zero if var in carried or var not in alike]
         at_once = [For(var, extents[var], Barrier()) for var in varied]
         all_a, all_b = (reduce(Access.inside, at_once, item) for item in (a, b))
