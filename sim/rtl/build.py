@@ -29,6 +29,7 @@ __all__ = [
     "build_board_simulator",
     "build_cocotb",
     "build_protocol_simulator",
+    "build_sdram_simulator",
     "build_simulator",
 ]
 
@@ -51,6 +52,11 @@ _TOOLS: dict[str, tuple[str, Callable[[], list[str]], Callable[..., None]]] = {
         "board.so",
         partial(native_identity, "board.cpp"),
         partial(build_native, main="board.cpp"),
+    ),
+    "sdram": (
+        "sdram.so",
+        partial(native_identity, "sdram.cpp"),
+        partial(build_native, main="sdram.cpp"),
     ),
 }
 """For each simulator: its file name, what its build depends on, and the function that builds it."""
@@ -187,6 +193,21 @@ def build_board_simulator(
     """
     sources: list[str | Path] = [verilog, HDL / "ehxplll.v"]
     return _build(sources, top, {}, cache_dir, "board", False, progress)
+
+
+def build_sdram_simulator(
+    verilog: str,
+    *,
+    parameters: Mapping[str, int],
+    cache_dir: Path,
+    progress: Progress | None = None,
+) -> Built:
+    """Build an SDRAM controller (module `sdram_controller`) and its chip, for `sdram.py`.
+
+    `parameters` are those of `hdl/sdram_bench.v`. Parameters and errors as `build_simulator`.
+    """
+    sources: list[str | Path] = [verilog, HDL / "sdram_chip.v", HDL / "sdram_bench.v"]
+    return _build(sources, "sdram_bench", parameters, cache_dir, "sdram", False, progress)
 
 
 def build_cocotb(

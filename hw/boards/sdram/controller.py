@@ -1,0 +1,196 @@
+"""An AXI4 slave for SDR SDRAM, with a second port for the host: takes the place of `MemorySlave`.
+
+Input: the five channels of the machine's master, the host's accesses. Output: the chip's pins.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Module, Mux, ResetInserter, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from daedal.hw.boards.sdram.arbiter import BurstArbiter
+from daedal.hw.boards.sdram.engine import SlotEngine
+from daedal.hw.boards.sdram.frontend import AxiFrontend
+from daedal.hw.boards.sdram.layouts import (
+    check_bus,
+    host_port,
+    request_layout,
+    sdram_pins,
+    word_layout,
+)
+from daedal.hw.boards.sdram.pins import CAPTURE_CLOCKS, SdramPhy, read_cycles
+from daedal.hw.boards.sdram.slots import SlotTimes
+from daedal.hw.boards.sdram.splitter import RowSplitter
+from daedal.hw.bus.axi import address_channel, read_channel, response_channel, write_channel
+from daedal.hw.contracts import contract
+from daedal.hw.family import Platform
+from daedal.hw.pipeline import register
+from daedal.isa.variant import Variant
+
+__all__ = ["SdramController"]
+
+_OKAY, _DECERR = 0b00, 0b11
+
+
+class SdramController(wiring.Component):
+    """The whole chip from byte address 0 on; bursts beyond it get DECERR.
+
+    INCR bursts of whole bus words, aligned, of any length up to 256 that do not cross 4 KiB, as
+    `MemorySlave` has them. The module docstring has the rules of every cycle.
+
+    Parameters
+    ----------
+    variant
+        Bus widths; a bus word must be four columns of the chip.
+    times
+        The chip and its times in slots, at twice the bus clock.
+    capture_clocks
+        `pins.SdramPhy`; depends on the board's clocks.
+
+    Members
+    -------
+    ar, aw : ``In(stream.Signature(address_channel(variant)))``
+    r : ``Out(stream.Signature(read_channel(variant)))``
+    w : ``In(stream.Signature(write_channel(variant)))``
+    b : ``Out(stream.Signature(response_channel()))``
+    host : ``In(host_port(chip, variant))``
+    machine_reset : ``In(1)``
+        While 1 and a cycle longer, bursts of the machine are forgotten, in the middle if need be: a
+        write has then changed some of its words. The chip and the host's access are not affected.
+    sdram : ``Out(sdram_pins(chip))``
+
+    Raises
+    ------
+    UserError
+        The bus has another width.
+
+    Source: IHI 0022, A3.3 (a B follows the last W), A3.4.1 (bursts), A3.4.4 (DECERR).
+    """
+
+    def __init__(
+        self, *, variant: Variant, times: SlotTimes, capture_clocks: int = CAPTURE_CLOCKS
+    ) -> None:
+        chip = times.chip
+        check_bus(chip, variant)
+        self._variant = variant
+        self._times = times
+        self._capture_clocks = capture_clocks
+        address = stream.Signature(address_channel(variant))
+        super().__init__(
+            {
+                "ar": In(address),
+                "r": Out(stream.Signature(read_channel(variant))),
+                "aw": In(address),
+                "w": In(stream.Signature(write_channel(variant))),
+                "b": Out(stream.Signature(response_channel())),
+                "host": In(host_port(chip, variant)),
+                "machine_reset": In(1),
+                "sdram": Out(sdram_pins(chip)),
+            }
+        )
+
+    def elaborate(self, platform: Platform) -> Module:
+        m = Module()
+        chip = self._times.chip
+        drop = register(m, self.machine_reset, name="drop", reset_less=False)
+        front = AxiFrontend(chip=chip, variant=self._variant)
+        m.submodules.front = ResetInserter(drop)(front)
+        m.submodules.arbiter = arbiter = ResetInserter(drop)(BurstArbiter(chip=chip))
+        m.submodules.splitter = splitter = RowSplitter(chip=chip)
+        m.submodules.engine = engine = SlotEngine(times=self._times)
+        m.submodules.phy = phy = SdramPhy(chip=chip, capture_clocks=self._capture_clocks)
+        for name in ("ar", "aw", "w"):
+            connect(m, flipped(getattr(self, name)), getattr(front, name))
+        for name in ("r", "b"):
+            connect(m, getattr(front, name), flipped(getattr(self, name)))
+        connect(m, front.read, arbiter.read)
+        connect(m, front.write, arbiter.write)
+        connect(m, arbiter.burst, splitter.request)
+        connect(m, splitter.segment, engine.segment)
+        connect(m, phy.sdram, flipped(self.sdram))
+        m.d.comb += [
+            splitter.drop.eq(drop),
+            engine.drop.eq(drop),
+            phy.decides.eq(engine.decides),
+            phy.command.eq(engine.command),
+        ]
+        host = _HostPort(m, self.host, request_layout(chip), arbiter.host, engine.word)
+        self._writes(m, platform, front, engine, phy, host)
+        self._reads(m, front, engine, phy, drop)
+        return m
+
+    def _writes(
+        self, m: Module, platform: Platform, front: Any, engine: Any, phy: Any, host: "_HostPort"
+    ) -> None:
+        """The word that a slot writes, and the answer after the last one."""
+        word, given = engine.word, front.write_word
+        taken = word.valid & word.write & ~word.host
+        m.d.comb += [
+            given.ready.eq(taken),
+            front.write_done.valid.eq(taken & word.last),
+            front.write_done.payload.id.eq(word.id),
+            front.write_done.payload.resp.eq(Mux(word.beyond, _DECERR, _OKAY)),
+        ]
+        contract(m, platform, ~taken | given.valid, "a word of a served write must have come")
+        written, strobes = Signal.like(phy.write_word), Signal.like(phy.write_strobes)
+        m.d.comb += [phy.write_word.eq(written), phy.write_strobes.eq(strobes)]
+        with m.If(engine.decides):
+            m.d.sync += [
+                written.eq(Mux(word.host, host.data, given.payload.data)),
+                strobes.eq(Mux(word.host, host.strobes, given.payload.strb)),
+            ]
+
+    def _reads(self, m: Module, front: Any, engine: Any, phy: Any, drop: Signal) -> None:
+        """What is known of a word, beside it on its way through the chip."""
+        tag = Signal(word_layout(), name="tag")
+        m.d.comb += [tag.eq(engine.word), tag.valid.eq(engine.word.valid & ~engine.word.write)]
+        for stage in range(1 + read_cycles(self._times.chip, self._capture_clocks)):
+            later = Signal(word_layout(), name=f"tag{stage}")
+            m.d.sync += [later.eq(tag), later.valid.eq(tag.valid & (~drop | tag.host))]
+            tag = later
+        done = front.read_done
+        m.d.comb += [
+            done.valid.eq(tag.valid & ~tag.host),
+            done.payload.id.eq(tag.id),
+            done.payload.last.eq(tag.last),
+            done.payload.data.eq(phy.read_word),
+            done.payload.resp.eq(Mux(tag.beyond, _DECERR, _OKAY)),
+        ]
+        m.d.sync += self.host.word_valid.eq(tag.valid & tag.host)
+        with m.If(tag.host):
+            m.d.sync += self.host.word.eq(phy.read_word)
+
+
+class _HostPort:
+    """An access of the host, kept from its pulse until its word has moved; one at a time."""
+
+    def __init__(
+        self, m: Module, host: Any, layout: data.StructLayout, burst: Any, word: Any
+    ) -> None:
+        waits, is_open = Signal(name="host_waits"), Signal(name="host_is_open")
+        address = Signal.like(host.address, name="host_address", reset_less=True)
+        self.data = Signal.like(host.data, name="host_data", reset_less=True)
+        self.strobes = Signal.like(host.strobes, name="host_strobes", reset_less=True)
+        entry = burst.payload
+        names = ("column", "bank", "row")
+        place = data.View(data.StructLayout({n: len(entry[n]) for n in names}), address)
+        m.d.comb += [
+            host.ready.eq(~is_open),
+            burst.valid.eq(waits),
+            entry.host.eq(1),
+            entry.write.eq(self.strobes.any()),
+            *(entry[name].eq(place[name]) for name in names),
+        ]
+        with m.If(host.valid & ~is_open):
+            m.d.sync += [
+                waits.eq(1),
+                is_open.eq(1),
+                address.eq(host.address),
+                self.data.eq(host.data),
+                self.strobes.eq(host.strobes),
+            ]
+        with m.If(burst.valid & burst.ready):
+            m.d.sync += waits.eq(0)
+        with m.If(word.valid & word.host):
+            m.d.sync += is_open.eq(0)
