@@ -74,6 +74,12 @@ def icarus() -> str:
 
 
 @pytest.fixture
+def native() -> str:
+    """The simulator that is a library, for tests of designs other than the machine."""
+    return available("native")
+
+
+@pytest.fixture
 def standin(simulator: str, standin_verilog: str) -> Built:
     """The stand-in inside the harness."""
     return build_simulator(

@@ -14,7 +14,6 @@ from daedal.hw.boards.sdram.chip import CHIPS, SdramChip
 from daedal.hw.boards.sdram.slots import SlotTimes
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.sdram import Bursts, HostAccesses, SdramSimulation, open_sdram
-from tests.sim.rtl.conftest import available
 from tests.support.rtl import CACHE
 
 pytestmark = pytest.mark.rtl
@@ -37,9 +36,8 @@ def verilog() -> str:
 
 
 @pytest.fixture
-def powered(verilog: str) -> Iterator[Callable[..., SdramSimulation]]:
+def powered(verilog: str, native: str) -> Iterator[Callable[..., SdramSimulation]]:
     """Function: power up a controller and a chip; options as of `open_sdram`."""
-    available("native")
     opened = []
 
     def power(**options: object) -> SdramSimulation:
@@ -124,9 +122,8 @@ def test_after_a_reset_of_the_machine_bursts_are_forgotten(
 
 
 @pytest.mark.slow
-def test_the_whole_chip_with_its_pause() -> None:
+def test_the_whole_chip_with_its_pause(native: str) -> None:
     """32 MB, initialized after 200 us, not before."""
-    available("native")
     chip = CHIPS["W9825G6KH-5"]
     times = SlotTimes.of(chip, TIMES.clock_hz)
     last = np.array([chip.size_bytes - 8])
