@@ -60,7 +60,7 @@ __all__ = [
     "Value",
 ]
 
-FORMAT = "daedal artifact 12"
+FORMAT = "daedal artifact 13"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
 

@@ -32,12 +32,20 @@ class GpuKernel:
     grid : blocks.
     block : threads of a block.
     shared_bytes : shared memory of a block.
+    local_bytes : of the arrays of a thread, which are in registers: its part of fragments.
+    products : multiply-accumulates of a launch; 0 for a kernel that sums no products.
+    cores : dtype of the products that tensor cores compute; empty for a kernel without these.
+    names : of what it computes, one for each launch of a run.
     """
 
     symbol: str
     grid: Extents
     block: Extents
     shared_bytes: int
+    local_bytes: int = 0
+    products: int = 0
+    cores: str = ""
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

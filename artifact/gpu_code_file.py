@@ -22,7 +22,7 @@ from daedal.artifact.code import (
     pieces,
 )
 from daedal.artifact.gpu_code import EMULATED, SPIRV, Extents, GpuCode, GpuKernel, ProcessorKernel
-from daedal.artifact.host_code import LEVEL_MACHINES
+from daedal.artifact.host_code import BUFFER_BYTES, LEVEL_MACHINES
 from daedal.artifact.spirv_file import entry_points
 from daedal.common.fields import text, whole, wholes
 
@@ -45,7 +45,16 @@ def gpu_json(code: GpuCode) -> dict[str, Any]:
     return {
         "host": code_json(code.host),
         "kernels": [
-            [item.symbol, list(item.grid), list(item.block), item.shared_bytes]
+            {
+                "symbol": item.symbol,
+                "grid": list(item.grid),
+                "block": list(item.block),
+                "shared_bytes": item.shared_bytes,
+                "local_bytes": item.local_bytes,
+                "products": item.products,
+                "cores": item.cores,
+                "names": list(item.names),
+            }
             for item in code.kernels
         ],
         "on_processor": [
@@ -104,14 +113,19 @@ def _is_architecture(name: str) -> bool:
 
 
 def _kernel(entry: Any) -> GpuKernel:
-    symbol, grid, block, shared_bytes = entry
-    if not is_symbol(text(symbol)):
+    if not is_symbol(text(entry["symbol"])):
         raise ValueError("a kernel must have a name that the compiler gives")
+    if entry["cores"] and entry["cores"] not in BUFFER_BYTES:
+        raise ValueError("products of tensor cores must have a dtype")
     found = GpuKernel(
-        symbol,
-        _extents(grid, MAX_BLOCKS),
-        _extents(block, MAX_THREADS),
-        whole(shared_bytes, high=MAX_SHARED_BYTES),
+        entry["symbol"],
+        _extents(entry["grid"], MAX_BLOCKS),
+        _extents(entry["block"], MAX_THREADS),
+        whole(entry["shared_bytes"], high=MAX_SHARED_BYTES),
+        whole(entry["local_bytes"]),
+        whole(entry["products"]),
+        text(entry["cores"]),
+        tuple(text(name) for name in entries(entry["names"])),
     )
     x, y, z = found.block
     if x * y * z > MAX_THREADS_OF_BLOCK:

@@ -14,6 +14,7 @@ from daedal.runtime.gpu_device import GpuDevice
 __all__ = [
     "device_names",
     "find_gpu",
+    "gpu_names",
     "open_device",
     "open_gpu",
     "takes_option",
@@ -41,6 +42,11 @@ _EXTRAS = {"serial": "board"}
 def device_names() -> list[str]:
     """Names that `open_device` knows."""
     return sorted(_points(_GROUP))
+
+
+def gpu_names() -> list[str]:
+    """Names that `open_gpu` knows."""
+    return sorted(_points(_GPUS))
 
 
 def open_device(name: str, variant: Variant, **options: Any) -> Device:

@@ -14,6 +14,7 @@ import numpy as np
 from daedal.api import code_trust
 from daedal.artifact.artifact import Artifact, HostPart, Launch, Layer, Placement, TargetPart
 from daedal.common.errors import DaedalError
+from daedal.gpu_profiling import KernelProfile, gpu_kernels
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.host import HostModel
@@ -100,13 +101,14 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What `inspect` found; `parts` in the order in which they run."""
+    """What `inspect` found; `parts` in the order in which they run, `kernels` those of GPUs."""
 
     artifact: Artifact
     memory: str
     mhz: float
     parts: tuple[LaunchReport | HostReport | TargetReport, ...]
     nodes: tuple[NodeReport, ...] = ()
+    kernels: tuple[KernelProfile, ...] = ()
 
     @property
     def launches(self) -> tuple[LaunchReport, ...]:
@@ -152,7 +154,8 @@ def inspect(
             is_timed = time_host and part.gpu is None
             seconds = _seconds(part, f"part {number}", trust) if is_timed else None
             parts.append(HostReport(part, seconds))
-    report = Inspection(artifact, memory.name, mhz, tuple(parts))
+    kernels = gpu_kernels(artifact)
+    report = Inspection(artifact, memory.name, mhz, tuple(parts), kernels=kernels)
     return replace(report, nodes=_nodes(report))
 
 

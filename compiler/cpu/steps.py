@@ -159,7 +159,7 @@ class _Builder:
     def _step(self, step: Computed | View | Joined | Interpreted, time: int) -> None:
         if isinstance(step, Computed):
             for tensor in topological(step.tensors, self.numbers):
-                self._compute(tensor, time)
+                self._compute(tensor, time, ", ".join(filter(None, step.names)))
             for name, tensor in zip(step.names, step.tensors, strict=True):
                 if tensor in self.numbers:
                     self._name(name, self.numbers[tensor], first=time)
@@ -183,14 +183,16 @@ class _Builder:
                     self._name(name, self._buffer(name), first=time)
             self._interpret(step.node, step.reason)
 
-    def _compute(self, tensor: te.Tensor, time: int) -> None:
-        """Calls that write a tensor, if a kernel does and it is not in memory yet."""
+    def _compute(self, tensor: te.Tensor, time: int, results: str = "") -> None:
+        """Calls that write a tensor, if a kernel does and it is not in memory yet; `results` are
+        the names of what it is computed for."""
         if tensor not in self.kernels or tensor in self.numbers:
             return
         kernel = self.kernels[tensor]
         for source in kernel.sources:  # what no step names: a map with pads, an operand laid out
             assert isinstance(source, te.Tensor)
             self._compute(source, time)
+        kernel = replace(kernel, name=self._title(tensor, results))
         self._steps += self._calls(tensor, kernel, time)
 
     def _join(self, step: Joined, time: int) -> None:
@@ -231,7 +233,7 @@ class _Builder:
             and source not in self.program.laid_out
             and math.prod(source.shape) > 1
         ]
-        function = self.functions.of(replace(kernel, name=self._title(tensor)), free)
+        function = self.functions.of(kernel, free)
         moved = dict(function.moved)
         inputs = []
         for position, source in enumerate(kernel.sources):
@@ -252,9 +254,12 @@ class _Builder:
             calls.insert(0, CodeCall(border.symbol, (result,), 1, border.nanoseconds))
         return calls
 
-    def _title(self, tensor: te.Tensor) -> str:
-        """The model's name of what a tensor holds: its own, or that of the one tensor it reads."""
+    def _title(self, tensor: te.Tensor, results: str) -> str:
+        """The model's name of what a tensor holds: its own, or that of what it is computed for, or
+        for a copy that of the one tensor it reads."""
         assert tensor.value is not None
+        if results:
+            return self._titles.get(tensor, results)
         read = [load.buffer for load in loads(tensor.value) if load.buffer in self._titles]
         sources = [tensor] if tensor in self._titles else dict.fromkeys(read)
         return ", ".join(self._titles[source] for source in sources)

@@ -1,6 +1,7 @@
 """`GpuFunctions`: the kernels of a GPU; kernels of equal structure are one."""
 
 import hashlib
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -13,14 +14,20 @@ from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.kernel import Kernel
+from daedal.compiler.cpu.program import OWN
 from daedal.compiler.cpu.steps import Function
 from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.gpu.images import check_kernel
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from daedal.compiler.ops.space import Config
-from daedal.compiler.tir.expr import Buffer
+from daedal.compiler.tir.expr import Binary, Buffer, Reduce
+from daedal.compiler.tir.visit import loads, walk
+from daedal.compiler.tir.warp_products import WARP_PRODUCTS
 
 __all__ = ["GpuFunctions"]
+
+_CORES = {f"@gpu.{item.name}(": item.dtype for item in WARP_PRODUCTS.values()}
+"""Calls of tensor cores, and the dtype of their products."""
 
 
 class GpuFunctions:
@@ -70,9 +77,10 @@ class GpuFunctions:
     @property
     def kernels(self) -> tuple[GpuKernel, ...]:
         """How each of `texts` is launched."""
-        return tuple(
-            GpuKernel(item.symbol, item.grid, item.block, item.shared_bytes) for item in self.texts
-        )
+        uses: dict[str, list[KernelUse]] = {}
+        for key, use in self.uses.items():
+            uses.setdefault(self._functions[key].symbol, []).append(use)
+        return tuple(_launched(item, uses.get(item.symbol, ())) for item in self.texts)
 
     @property
     def on_processor(self) -> tuple[ProcessorKernel, ...]:
@@ -120,7 +128,7 @@ class GpuFunctions:
         function = processor.of(kernel, ())
         new = ProcessorKernel(function.symbol, (), first_line(error))
         left = self._left.get(function.symbol, new)
-        self._left[function.symbol] = replace(left, names=(*left.names, kernel.name))
+        self._left[function.symbol] = replace(left, names=(*left.names, _shown(kernel.name)))
         return function
 
     def _written(self, kernel: Kernel) -> Function:
@@ -133,3 +141,41 @@ class GpuFunctions:
         symbol = f"k{hashlib.sha256(launch.encode()).hexdigest()[:16]}"
         self._texts[symbol] = replace(text, symbol=symbol)
         return Function(symbol)
+
+
+def _launched(text: KernelText, uses: Sequence[KernelUse]) -> GpuKernel:
+    """How a kernel is launched, and what it does in its uses, which are alike."""
+    cores = (dtype for mark, dtype in _CORES.items() if mark in text.text)
+    return GpuKernel(
+        text.symbol,
+        text.grid,
+        text.block,
+        text.shared_bytes,
+        text.local_bytes,
+        _products(uses[0].kernel) if uses else 0,
+        next(cores, ""),
+        tuple(_shown(name) for use in uses for name in use.names),
+    )
+
+
+def _shown(name: str) -> str:
+    """What a kernel computes, without names that the model does not have."""
+    return ", ".join(part for part in name.split(", ") if not part.startswith(OWN))
+
+
+def _products(kernel: Kernel) -> int:
+    """Multiply-accumulates of a sum of products; 0 for other kernels."""
+    if kernel.reduction is None:
+        return 0
+    formula = kernel.reduction.value
+    assert isinstance(formula, Reduce)
+    if formula.op != "sum":
+        return 0
+    products = sum(
+        isinstance(item, Binary)
+        and item.op == "*"
+        and all(any(True for _ in loads(factor)) for factor in (item.a, item.b))
+        for item in walk(formula.value)
+    )
+    terms = math.prod(axis.extent for axis in formula.axes)
+    return math.prod(kernel.reduction.shape) * terms * products

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from daedal.artifact.gpu_code import EMULATED
+from daedal.artifact.gpu_code import EMULATED, SPIRV
 from daedal.compiler.cpu.program import STANDARD
 from daedal.compiler.cpu.support import COMPILED, EXPANDED, processor_support
 from daedal.compiler.graph.graph import Graph, Node
@@ -18,6 +18,7 @@ from daedal.compiler.graph.ops.foreign import FOREIGN
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes.partition import Part
 from daedal.compiler.graph.same_elements import is_host_view
+from daedal.compiler.targets.gpu_peaks import GPU_PEAKS
 from daedal.compiler.targets.names import CPU, GPU
 from daedal.compiler.targets.products import float_products
 from daedal.compiler.targets.target import Target
@@ -47,14 +48,14 @@ class GpuRates:
 
 
 _RATES = {
-    "sm_80": GpuRates(0.75e12, 2.4e12),
-    "sm_90": GpuRates(1.7e12, 8.4e12),
-    "sm_90a": GpuRates(1.7e12, 8.4e12),
-    "spirv": GpuRates(0.1e12, 0.5e12),
+    **{
+        name: GpuRates(peaks.bytes_per_second / 2, peaks.products_per_second["float32"] / 4)
+        for name, peaks in GPU_PEAKS.items()
+    },
+    SPIRV: GpuRates(0.1e12, 0.5e12),
 }
-"""Half of the bandwidth and a quarter of the products of float32 of an A100 (80 GB, SXM) and an
-H100 (SXM), by NVIDIA's data sheets; modules for OpenCL may run on a GPU inside a processor. A link
-of 16 lanes of PCIe 3.0 has 12 GB/s in practice."""
+"""Half of the bandwidth and a quarter of the products of float32 in data sheets; modules for OpenCL
+may run on a GPU inside a processor. A link of 16 lanes of PCIe 3.0 has 12 GB/s in practice."""
 
 
 def gpu_rates(architectures: Sequence[str]) -> GpuRates | None:

@@ -26,11 +26,15 @@ _err = make_console(stderr=True)
 def profile_command(
     artifact: ArtifactFile,
     device: Annotated[
-        str, typer.Option(help="A device that counts cycles: timing, rtl, or a board.")
+        str,
+        typer.Option(
+            help="A device that counts cycles: timing, rtl, or a board; or a GPU, cuda, to time "
+            "the kernels of an artifact for GPUs."
+        ),
     ] = "timing",
     option: Annotated[
         list[str] | None,
-        typer.Option(help="Option of a board's device, NAME=VALUE; may be repeated."),
+        typer.Option(help="Option of a board or a GPU, NAME=VALUE; may be repeated."),
     ] = None,
     memory: Annotated[Memory, typer.Option(help="Memory model.")] = Memory.ddr,
     seed: Annotated[int, typer.Option(min=0, help="Seed of memory model jitter.")] = 0,
@@ -50,14 +54,21 @@ def profile_command(
     """Launch ARTIFACT once and show where its cycles went, layer by layer.
 
     The cycle model (device timing) counts what the RTL counts, in seconds; --device rtl simulates.
-    The page and the trace need a second launch, in which every instruction is marked.
+    The page and the trace need a second launch, in which every instruction is marked. A GPU times
+    each kernel by its events.
     """
+    from daedal.devices import gpu_names
     from daedal.isa.memory_model import memory_model
     from daedal.profiling import profile
     from daedal.reports.profile import layers_table, units_table
 
     check_outputs(output, html, trace)
     loaded = Artifact.load(artifact)
+    if device in gpu_names():
+        if layer or html or trace:
+            raise UserError("--layer, --html and --trace are of an accelerator; leave them out")
+        _profile_kernels(loaded, device, option or (), output, as_json=as_json)
+        return
     names = [item.name for item in loaded.layers]
     for name in layer or ():
         if name not in names:
@@ -93,6 +104,32 @@ def profile_command(
     for path in (output, html, trace):
         if path is not None:
             _err.print(f"wrote {escape(str(path))}")
+
+
+def _profile_kernels(
+    artifact: Artifact,
+    device: str,
+    options: Sequence[str],
+    output: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Show the kernels of an artifact, timed where the GPU has a clock."""
+    from daedal.devices import open_gpu, text_options
+    from daedal.gpu_profiling import profile_gpu
+    from daedal.reports.gpu_kernels import kernels_json, kernels_note, kernels_table
+
+    gpu = open_gpu(device, **text_options(device, options, gpu=True))
+    found = profile_gpu(artifact, gpu)
+    document = {"gpu": gpu.name, "kernels": kernels_json(found)}
+    if output is not None:
+        write_atomically(output, json.dumps(document) + "\n")
+        _err.print(f"wrote {escape(str(output))}")
+    if as_json:
+        print_json(document)
+        return
+    print_wide(_out, kernels_table(found))
+    _out.print(escape(kernels_note(found)))
 
 
 def _opened(device: str, artifact: Artifact, texts: Sequence[str]) -> "str | Device":

@@ -19,6 +19,7 @@ from daedal.isa.table import BASES
 from daedal.reports.artifact import placement_json, summary_lines, target_json
 from daedal.reports.console import print_wide
 from daedal.reports.costs import cost_lines, costs_json
+from daedal.reports.gpu_kernels import kernels_json, kernels_note, kernels_table
 from daedal.reports.host_code import code_json, code_lines
 from daedal.reports.tables import plain_table
 from daedal.runtime.profiler.svg import clip_text
@@ -40,6 +41,7 @@ def inspection_json(report: Inspection) -> dict[str, Any]:
         "seconds": report.seconds,
         "costs": costs_json(artifact),
         "parts": [_part_json(part) for part in report.parts],
+        "kernels": kernels_json(report.kernels),
         "nodes": [
             {
                 **placement_json(item.placement),
@@ -114,6 +116,9 @@ def print_inspection(console: Console, report: Inspection) -> None:
     tables = [_parts_table(report), _layers_table(report), _nodes_table(report)]
     for table in tables if artifact.launches else (tables[0], tables[2]):
         print_wide(console, table)
+    if report.kernels:
+        print_wide(console, kernels_table(report.kernels))
+        console.print(escape(kernels_note(report.kernels)))
     for line in (*summary_lines(artifact), *code_lines(artifact), *cost_lines(artifact)):
         console.print(escape(line))
     cycles = (

@@ -115,20 +115,24 @@ def set_at(*path: Any) -> Callable[[Any], None]:
         set_at("kernels", {}),
         set_at("kernels", []),
         set_at("kernels", 0, []),
-        set_at("kernels", 0, 0, "main"),
-        set_at("kernels", 0, 0, "k0123456789abcdef"),
-        set_at("kernels", 0, 1, [1, 1]),
-        set_at("kernels", 0, 1, [0, 1, 1]),
-        set_at("kernels", 0, 1, [1 << 31, 1, 1]),
-        set_at("kernels", 0, 1, [1, 1 << 16, 1]),
-        set_at("kernels", 0, 1, [1, 1, 1 << 16]),
-        set_at("kernels", 0, 2, [True, 1, 1]),
-        set_at("kernels", 0, 2, [1, 1, 65]),
-        set_at("kernels", 0, 2, [1025, 1, 1]),
-        set_at("kernels", 0, 2, [32, 32, 2]),
-        set_at("kernels", 0, 3, -1),
-        set_at("kernels", 0, 3, 227 * 1024 + 1),
-        set_at("kernels", 0, 3, 0.5),
+        set_at("kernels", 0, "symbol", "main"),
+        set_at("kernels", 0, "symbol", "k0123456789abcdef"),
+        set_at("kernels", 0, "grid", [1, 1]),
+        set_at("kernels", 0, "grid", [0, 1, 1]),
+        set_at("kernels", 0, "grid", [1 << 31, 1, 1]),
+        set_at("kernels", 0, "grid", [1, 1 << 16, 1]),
+        set_at("kernels", 0, "grid", [1, 1, 1 << 16]),
+        set_at("kernels", 0, "block", [True, 1, 1]),
+        set_at("kernels", 0, "block", [1, 1, 65]),
+        set_at("kernels", 0, "block", [1025, 1, 1]),
+        set_at("kernels", 0, "block", [32, 32, 2]),
+        set_at("kernels", 0, "shared_bytes", -1),
+        set_at("kernels", 0, "shared_bytes", 227 * 1024 + 1),
+        set_at("kernels", 0, "shared_bytes", 0.5),
+        set_at("kernels", 0, "local_bytes", -1),
+        set_at("kernels", 0, "products", -1),
+        set_at("kernels", 0, "cores", "float8"),
+        set_at("kernels", 0, "names", "y"),
         set_at("images", []),
         set_at("images", "sm_80", [1]),
         set_at("images", "sm_80", []),
@@ -167,6 +171,17 @@ def mixed(code: GpuCode) -> GpuCode:
     return GpuCode(own, tuple(others), code.images, left)
 
 
+KERNEL = {
+    "grid": [1] * 3,
+    "block": [1] * 3,
+    "shared_bytes": 0,
+    "local_bytes": 0,
+    "products": 0,
+    "cores": "",
+    "names": [],
+}
+
+
 def test_functions_of_the_processor_are_read_back(mixed: GpuCode) -> None:
     item, members = gpu_json(mixed), gpu_members(mixed)
     assert gpu_from_json(item, members) == mixed
@@ -185,7 +200,7 @@ def test_functions_of_the_processor_are_read_back(mixed: GpuCode) -> None:
         set_at("on_processor", 0, []),
         set_at("host", "objects", {}),
         lambda item: item["on_processor"].extend(item["on_processor"]),
-        lambda item: item["kernels"].append([item["on_processor"][0][0], [1] * 3, [1] * 3, 0]),
+        lambda item: item["kernels"].append({**KERNEL, "symbol": item["on_processor"][0][0]}),
     ],
 )
 def test_wrong_functions_of_the_processor_are_refused(

@@ -60,6 +60,7 @@ def kernel_text(func: PrimFunc, symbol: str, *, checked: bool = False) -> Kernel
         (block[0], block[1], block[2]),
         writer.shared_bytes,
         len(func.params),
+        writer.local_bytes,
     )
 
 
@@ -93,6 +94,7 @@ class _Kernel(Statements):
     Attributes
     ----------
     shared_bytes : of the shared buffers so far.
+    local_bytes : of the local ones.
     """
 
     def __init__(self, func: PrimFunc, checked: bool) -> None:
@@ -111,7 +113,7 @@ class _Kernel(Statements):
             }
         self._bound: set[str] = set()
         self._lane: Var | None = None
-        self._local_bytes = 0
+        self.local_bytes = 0
         self.shared_bytes = 0
 
     def written(self) -> str:
@@ -178,11 +180,11 @@ class _Kernel(Statements):
                 "buffers inside a kernel must be in scope shared, local or fragment, and "
                 f"{buffer.name!r} is in {buffer.scope!r}; set its scope"
             )
-        self._local_bytes += buffer_bytes(buffer)
-        if self._local_bytes > MAX_LOCAL_BYTES:
+        self.local_bytes += buffer_bytes(buffer)
+        if self.local_bytes > MAX_LOCAL_BYTES:
             raise UnsupportedError(
                 f"buffers of one thread must have at most {MAX_LOCAL_BYTES} bytes, not "
-                f"{self._local_bytes} ({buffer.name!r}); schedule smaller tiles"
+                f"{self.local_bytes} ({buffer.name!r}); schedule smaller tiles"
             )
         super().allocate(buffer)
 

@@ -20,6 +20,7 @@ class KernelText:
     grid, block : extents along x, y and z.
     shared_bytes : of a block's shared memory.
     parameters : how many.
+    local_bytes : of the arrays of a thread, which are in registers.
     """
 
     symbol: str
@@ -28,3 +29,4 @@ class KernelText:
     block: Extents
     shared_bytes: int
     parameters: int
+    local_bytes: int = 0
