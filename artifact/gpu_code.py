@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from daedal.artifact.host_code import HostCode
 
-__all__ = ["EMULATED", "SPIRV", "Extents", "GpuCode", "GpuKernel", "ProcessorKernel"]
+__all__ = ["CUBIN", "EMULATED", "SPIRV", "Extents", "GpuCode", "GpuKernel", "ProcessorKernel"]
 
 Extents = tuple[int, int, int]
 """Along x, y and z."""
@@ -21,6 +21,11 @@ the processor follows (`native.levels`)."""
 SPIRV = "spirv"
 """The architecture of modules for OpenCL, with their shared memory in them. Other architectures are
 NVIDIA's: sm_80, sm_90a."""
+
+
+CUBIN = ".cubin"
+"""Ends the names of machine code of NVIDIA's GPUs, after the architecture. It runs on GPUs of the
+same generation alone; PTX of the same architecture is there as well, for later ones."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class GpuCode:
         its buffers as arguments, or of one of `on_processor`, of which alone it has object code.
     kernels : each once.
     images : by architecture, what a device loads: object code, PTX, a cubin or a SPIR-V module; one
-        for each kernel, or one for all.
+        for each kernel, or one for all. Cubins beside PTX have a name of their own (`CUBIN`).
     """
 
     host: HostCode

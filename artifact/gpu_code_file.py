@@ -21,7 +21,15 @@ from daedal.artifact.code import (
     object_files,
     pieces,
 )
-from daedal.artifact.gpu_code import EMULATED, SPIRV, Extents, GpuCode, GpuKernel, ProcessorKernel
+from daedal.artifact.gpu_code import (
+    CUBIN,
+    EMULATED,
+    SPIRV,
+    Extents,
+    GpuCode,
+    GpuKernel,
+    ProcessorKernel,
+)
 from daedal.artifact.host_code import BUFFER_BYTES, LEVEL_MACHINES
 from daedal.artifact.spirv_file import entry_points
 from daedal.common.fields import text, whole, wholes
@@ -109,7 +117,7 @@ def gpu_from_json(item: Mapping[str, Any], members: Mapping[str, bytes]) -> GpuC
 def _is_architecture(name: str) -> bool:
     if name.startswith(EMULATED):
         return name.removeprefix(EMULATED) in LEVEL_MACHINES
-    return name == SPIRV or re.fullmatch(r"sm_[0-9]{2,3}[a-z]?", name) is not None
+    return name == SPIRV or re.fullmatch(r"sm_[0-9]{2,3}[a-z]?(\.cubin)?", name) is not None
 
 
 def _kernel(entry: Any) -> GpuKernel:
@@ -166,6 +174,8 @@ def _entries(architecture: str, image: bytes, symbols: frozenset[str]) -> Iterab
     """Kernels that an image defines, as far as can be seen: a driver checks a cubin."""
     if architecture == SPIRV:
         return entry_points(image)
+    if architecture.endswith(CUBIN) and not _CUBIN.match(image):
+        raise ValueError("machine code for a GPU must be a cubin")
     if _CUBIN.match(image):
         return (name for name in symbols if name.encode() in image)
     if b"\0" in image or not image.isascii():

@@ -19,7 +19,7 @@ from daedal.common.errors import UserError
 from daedal.compiler.targets.gpu_peaks import GPU_PEAKS, GpuPeaks
 from daedal.devices import open_gpu
 from daedal.runtime.gpu_device import GpuDevice, GraphDevice
-from daedal.runtime.gpu_program import architecture_to_run
+from daedal.runtime.gpu_program import architecture_to_run, load_kernels
 
 __all__ = ["KernelProfile", "gpu_kernels", "profile_gpu"]
 
@@ -97,15 +97,14 @@ def profile_gpu(artifact: Artifact, gpu: GpuDevice | str) -> tuple[KernelProfile
     times: dict[tuple[int, str], float] = {}
     peaks: dict[int, GpuPeaks | None] = {}
     for number, _, code in _parts(artifact):
-        architecture = architecture_to_run(code, device)
-        if architecture is None:
+        if architecture_to_run(code, device) is None:
             raise UserError(
                 f"kernels that are timed must be for {device.name}, and those of part {number} are "
                 f"for {', '.join(code.images)}; compile the model for one of "
                 f"{', '.join(device.architectures)}"
             )
         peaks[number] = GPU_PEAKS.get(device.architectures[0])
-        for symbol, seconds in _times(code, architecture, device, clock).items():
+        for symbol, seconds in _times(code, device, clock).items():
             times[number, symbol] = seconds
     return tuple(
         replace(item, seconds=times[item.part, item.kernel.symbol], peaks=peaks[item.part])
@@ -158,13 +157,12 @@ def _bytes_moved(code: HostCode, call: CodeCall) -> int:
 
 def _times(
     code: GpuCode,
-    architecture: str,
     device: GpuDevice,
     clock: Clock,
 ) -> dict[str, float]:
     """Seconds of a launch of each kernel, in memory of zeros and constants."""
     host, kernels = code.host, {kernel.symbol: kernel for kernel in code.kernels}
-    loaded = device.load(code.images[architecture], list(kernels))
+    loaded = load_kernels(code, device)
     base = device.allocate(max(host.memory_bytes, 1))
     try:
         device.write(base, host.constants + bytes(host.memory_bytes - len(host.constants)))

@@ -9,22 +9,67 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from daedal.artifact.gpu_code import GpuCode, GpuKernel
+from daedal.artifact.gpu_code import CUBIN, GpuCode, GpuKernel
 from daedal.artifact.host_code import ALIGN, CodeCall, HostCode, InterpretedNode, Join, Step
-from daedal.common.errors import ArtifactError
+from daedal.common.errors import ArtifactError, DeviceError
 from daedal.runtime.gpu_device import GpuDevice, GraphDevice, LaunchGraph, LoadedKernels
 from daedal.runtime.host import Arrays
 from daedal.runtime.processor_call import ProcessorCall
 from daedal.runtime.program_memory import InterpretedStep, given_inputs
 
-__all__ = ["GpuProgram", "architecture_to_run"]
+__all__ = ["GpuProgram", "architecture_to_run", "architectures_to_run", "load_kernels"]
 
 Array = npt.NDArray[Any]
 
 
 def architecture_to_run(code: GpuCode, device: GpuDevice) -> str | None:
-    """The best architecture of the code that the device runs, or None where it runs none."""
-    return next((name for name in device.architectures if name in code.images), None)
+    """The first of `architectures_to_run`, or None where there is none."""
+    return next(iter(architectures_to_run(code, device)), None)
+
+
+def architectures_to_run(code: GpuCode, device: GpuDevice) -> tuple[str, ...]:
+    """The best architecture of the code that the device runs, as a cubin first where there is one
+    that fits: an older driver may refuse it, and compile the PTX. Empty where it runs none."""
+    for name in device.architectures:
+        cubin = f"{name}{CUBIN}"
+        found = [cubin] if cubin in code.images and _fits(name, device.architectures[0]) else []
+        found += [name] if name in code.images else []
+        if found:
+            return tuple(found)
+    return ()
+
+
+def _fits(architecture: str, own: str) -> bool:
+    """Whether a GPU of the architecture `own` runs machine code of another one: of the same
+    generation, whose number without the last digit is that of the architecture.
+
+    Source: CUDA C++ Programming Guide, "Binary Compatibility".
+    """
+    if architecture[-1].isalpha():
+        return architecture == own
+    number = own.removeprefix("sm_").rstrip("abcdefghijklmnopqrstuvwxyz")
+    return architecture.removeprefix("sm_")[:-1] == number[:-1]
+
+
+def load_kernels(code: GpuCode, device: GpuDevice) -> LoadedKernels:
+    """The kernels of the first of `architectures_to_run` whose images the device takes.
+
+    Raises ArtifactError where there is none, and what the device raises.
+    """
+    architectures = architectures_to_run(code, device)
+    if not architectures:
+        raise ArtifactError(
+            f"an artifact must hold code for {device.name}, and it has that of "
+            f"{', '.join(code.images) or 'none'}; compile the model here"
+        )
+    *others, last = architectures
+    symbols = [kernel.symbol for kernel in code.kernels]
+    for architecture in others:
+        try:
+            return device.load(code.images[architecture], symbols)
+        except DeviceError:
+            continue
+    return device.load(code.images[last], symbols)
 
 
 class GpuProgram:
@@ -37,15 +82,9 @@ class GpuProgram:
     """
 
     def __init__(self, code: GpuCode, device: GpuDevice) -> None:
-        architecture = architecture_to_run(code, device)
-        if architecture is None:
-            raise ArtifactError(
-                f"an artifact must hold code for {device.name}, and it has that of "
-                f"{', '.join(code.images) or 'none'}; compile the model here"
-            )
+        loaded = load_kernels(code, device)
         self.code = code
         kernels = {kernel.symbol: kernel for kernel in code.kernels}
-        loaded = device.load(code.images[architecture], list(kernels))
         self._memory = _DeviceMemory(code.host, device)
         self._steps = _ready(code.host, kernels, loaded, self._memory)
 

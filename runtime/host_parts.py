@@ -22,7 +22,7 @@ from daedal.common.errors import ArtifactError
 from daedal.native.levels import level_to_run
 from daedal.native.own_code import OwnCode
 from daedal.runtime.gpu_device import GpuDevice
-from daedal.runtime.gpu_program import GpuProgram, architecture_to_run
+from daedal.runtime.gpu_program import GpuProgram, architectures_to_run
 from daedal.runtime.host import Arrays, HostModel
 from daedal.runtime.host_code import HostProgram
 from daedal.runtime.quantized_inputs import QuantizedInputs
@@ -120,14 +120,15 @@ def _problem(model: bytes, code: HostCode, trust: CodeTrust) -> str:
 
 def _gpu_problem(model: bytes, code: GpuCode, trust: CodeTrust, gpu: GpuDevice) -> str:
     """The same for code for GPUs."""
-    architecture = architecture_to_run(code, gpu)
-    if architecture is None:
+    architectures = architectures_to_run(code, gpu)
+    if not architectures:
         return f"has code for {', '.join(code.images) or 'no GPU'}, not for {gpu.name}"
     if code.on_processor and level_to_run(code.host.objects) is None:
         return f"has functions for {', '.join(code.host.objects)}, not for this processor"
     if not code.from_file or trust.trust_file:
         return ""
-    if gpu_digest(model, code, architecture) not in OwnCode():
+    known = OwnCode()
+    if any(gpu_digest(model, code, name) not in known for name in architectures):
         return "has machine code that was not compiled here"
     return ""
 

@@ -100,7 +100,9 @@ def _gpu_code(
 ) -> GpuCode | None:
     """A host's part for GPUs; None where it has no code for them."""
     try:
-        return compile_gpu_model(model, gpus, objects, levels=levels)
+        return compile_gpu_model(
+            model, gpus, objects, levels=levels, cubins=bool(gpus), report=report
+        )
     except UnsupportedError as error:
         if report is not None:
             report(f"a part stays with the host: {error}")

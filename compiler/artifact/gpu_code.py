@@ -1,6 +1,6 @@
 """`compile_gpu_model`: an ONNX model as kernels for GPUs, recorded as made here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -24,16 +24,26 @@ def compile_gpu_model(
     cache: ObjectCache | None = None,
     configs: Mapping[str, Config] = MappingProxyType({}),
     levels: Sequence[str] = (),
+    *,
+    cubins: bool = False,
+    report: Callable[[str], None] | None = None,
 ) -> GpuCode:
     """Compile a model, and record that this machine made the code (`OwnCode`).
 
     Images are kept in `cache`, by default the user's. `configs` are schedules of
     kernels, by the keys of their workloads. Processors of `levels`, by default the best of this
-    one, run kernels that GPUs have no code for. Raises as `build_gpu_code`.
+    one, run kernels that GPUs have no code for. `cubins` and `report` are those of
+    `build_gpu_code`, which raises.
     """
     model = onnx.ModelProto.FromString(serialized)
     code = build_gpu_code(
-        model, architectures=architectures, levels=levels, cache=cache, configs=configs
+        model,
+        architectures=architectures,
+        levels=levels,
+        cache=cache,
+        configs=configs,
+        cubins=cubins,
+        report=report,
     )
     if code.on_processor:
         objects = linked(code.host.objects)

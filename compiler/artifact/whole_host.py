@@ -67,7 +67,15 @@ def gpu_artifact(
 
     def compiled(serialized: bytes) -> HostPart:
         code = compile_host_model(serialized, cpu_levels, report, objects)
-        gpu = compile_gpu_model(serialized, architectures, objects, configs, cpu_levels)
+        gpu = compile_gpu_model(
+            serialized,
+            architectures,
+            objects,
+            configs,
+            cpu_levels,
+            cubins=bool(architectures),
+            report=report,
+        )
         return HostPart(serialized, code=code, gpu=gpu)
 
     def on_processor(serialized: bytes) -> HostPart:

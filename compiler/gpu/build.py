@@ -1,13 +1,21 @@
 """`build_gpu_code`: a checked ONNX model becomes a `GpuCode`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import onnx
 
-from daedal.artifact.gpu_code import GpuCode
-from daedal.common.errors import ModelError, ScheduleError, TuningError, UnsupportedError
+from daedal.artifact.gpu_code import CUBIN, GpuCode
+from daedal.common.errors import (
+    ModelError,
+    ScheduleError,
+    ToolError,
+    TuningError,
+    UnsupportedError,
+)
+from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES
+from daedal.compiler.codegen.gpu.ptxas import find_ptxas
 from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.steps import program_code
@@ -31,6 +39,8 @@ def build_gpu_code(
     cache: ObjectCache | None = None,
     checked: bool = False,
     configs: Mapping[str, Config] = MappingProxyType({}),
+    cubins: bool = False,
+    report: Callable[[str], None] | None = None,
 ) -> GpuCode:
     """Compile a model for GPUs.
 
@@ -44,6 +54,8 @@ def build_gpu_code(
     cache : keeps images; by default, the user's.
     configs : schedules of kernels, by the keys of their workloads.
     checked : whether kernels announce their accesses to the emulator's detectors, for tests: slow.
+    cubins : whether there are cubins beside PTX, where NVIDIA's assembler is installed.
+    report : called with a sentence where it is, and refuses a kernel.
 
     Raises
     ------
@@ -75,4 +87,11 @@ def build_gpu_code(
     if others:
         host = replace(host, objects={level: processor.objects(level) for level in levels})
     images = {name: gpu_images(functions.texts, name, cache) for name in chosen}
+    if cubins and find_ptxas() is not None:
+        for name in (item for item in chosen if item in ARCHITECTURES):
+            try:
+                images[name + CUBIN] = gpu_images(functions.texts, name + CUBIN, cache)
+            except ToolError as error:
+                if report is not None:
+                    report(f"there is no machine code for {name}, only PTX: {error}")
     return GpuCode(host, functions.kernels, images, others)

@@ -142,6 +142,8 @@ def set_at(*path: Any) -> Callable[[Any], None]:
         set_at("images", "sm_1000", []),
         set_at("images", "sm_90a\n", []),
         set_at("images", "gfx942", []),
+        set_at("images", "emulated-x86-64.cubin", []),
+        set_at("images", "sm_80.cubin.cubin", []),
         set_at("images", "spirv", []),
         set_at("images", "spirv64", []),
     ],
@@ -244,6 +246,16 @@ def test_a_cubin_is_taken(code: GpuCode) -> None:
     assert gpu_from_json(gpu_json(cubin), gpu_members(cubin)) == cubin
 
 
+def test_cubins_beside_ptx(code: GpuCode) -> None:
+    names = b"\0".join(kernel.symbol.encode() for kernel in code.kernels)
+    both = replace(code, images={**code.images, "sm_80.cubin": (CUBIN + names,)})
+    item, members = gpu_json(both), gpu_members(both)
+    assert gpu_from_json(item, members) == both
+    assert "gpu.sm_80.cubin" in gpu_member_names(item)
+    assert gpu_digest(b"", both, "sm_80") == gpu_digest(b"", code, "sm_80")
+    assert gpu_digest(b"", both, "sm_80.cubin") != gpu_digest(b"", both, "sm_80")
+
+
 def test_a_spirv_module_is_taken(code: GpuCode) -> None:
     module = spirv_of(*(kernel.symbol for kernel in code.kernels))
     spirv = replace(code, images={"spirv": (module,)})
@@ -257,6 +269,8 @@ def test_a_spirv_module_is_taken(code: GpuCode) -> None:
         ("spirv", ptx_of("k0123456789abcdef"), "a SPIR-V module must be"),
         ("spirv", b"", "a SPIR-V module must be"),
         ("sm_80", spirv_of("k0123456789abcdef"), "must be a cubin, or PTX"),
+        ("sm_80.cubin", ptx_of("k0123456789abcdef"), "must be a cubin$"),
+        ("sm_80.cubin", CUBIN, "every architecture must have every kernel"),
     ],
 )
 def test_images_of_another_kind_are_refused(

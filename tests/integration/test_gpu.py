@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import daedal
 from daedal.common.errors import UserError
+from daedal.compiler.codegen.gpu.ptxas import find_ptxas
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.onnxruntime_session import open_session
 from daedal.runtime.devices.cuda.device import CudaGpu
@@ -162,6 +163,34 @@ def test_a_gpu_needs_something_to_run() -> None:
     alone = daedal.compile(ROOT / "examples" / "digits" / "digits_qdq.onnx", target="vta")
     with pytest.raises(UserError, match="nothing for a GPU to run; give the device 'functional'"):
         daedal.simulate(alone, {"input": demo_images(1)[0]}, device="functional+gpu-emulated")
+
+
+@pytest.mark.skipif(
+    find_ptxas() is None, reason="ptxas is not installed (pip install 'daedal[gpu]')"
+)
+@pytest.mark.parametrize(("capability", "is_cubin"), [((8, 6), True), ((9, 0), False)])
+def test_machine_code_behind_the_driver_of_cuda(
+    capability: tuple[int, int], is_cubin: bool
+) -> None:
+    """A GPU of the same generation gets the cubins, a later one the PTX."""
+    rng = np.random.default_rng(0)
+    model = perceptron(rng)
+    code = build_gpu_code(model, architectures=["emulated", "sm_80"], cubins=True)
+    emulated, ptx, cubins = (code.images[name] for name in code.images)
+    parameters = {call.symbol: len(call.buffers) for call in code.host.calls}
+    symbols = [kernel.symbol for kernel in code.kernels]
+    library = FakeCuda(
+        capability=capability,
+        programs={} if is_cubin else dict(zip(ptx, emulated, strict=True)),
+        cubins={
+            cubin: ((8, 0), {symbol: parameters[symbol]}, program)
+            for cubin, symbol, program in zip(cubins, symbols, emulated, strict=True)
+        },
+    )
+    x = rng.standard_normal((3, 20)).astype(np.float32)
+    (expected,) = open_session(model)({"x": x})
+    found = GpuProgram(code, CudaGpu(driver=Driver(library))).run({"x": x})["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_network_behind_the_driver_of_cuda() -> None:

@@ -20,9 +20,10 @@ from daedal.artifact.parts import HostPart
 from daedal.common.errors import ArtifactError, DeviceError, ModelError
 from daedal.compiler.artifact.host_code import best_levels, compile_host_model
 from daedal.compiler.cpu.build import build_host_code
+from daedal.native.levels import host_level
 from daedal.native.own_code import OwnCode
 from daedal.runtime.executor import Executor
-from daedal.runtime.gpu_program import GpuProgram
+from daedal.runtime.gpu_program import GpuProgram, architecture_to_run, architectures_to_run
 from daedal.runtime.host import HostModel
 from daedal.runtime.host_code import HostProgram
 from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
@@ -209,6 +210,68 @@ def test_what_a_device_raises_is_passed_on(code: GpuCode, monkeypatch: pytest.Mo
     monkeypatch.setattr(FakeGpu, "allocate", full)
     with pytest.raises(DeviceError, match=f"^{code.host.memory_bytes} bytes must be free$"):
         GpuProgram(code, FakeGpu())
+
+
+@pytest.mark.parametrize(
+    ("device", "images", "expected"),
+    [
+        (("sm_80",), ("sm_80",), ("sm_80",)),
+        (("sm_80",), ("sm_80", "sm_80.cubin"), ("sm_80.cubin", "sm_80")),
+        (("sm_86", "sm_80"), ("sm_80", "sm_80.cubin"), ("sm_80.cubin", "sm_80")),
+        (("sm_90a", "sm_90", "sm_80"), ("sm_80", "sm_80.cubin"), ("sm_80",)),
+        (("sm_90a", "sm_90"), ("sm_90a.cubin", "sm_90.cubin", "sm_90"), ("sm_90a.cubin",)),
+        (("sm_90a", "sm_90"), ("sm_90", "sm_90.cubin"), ("sm_90.cubin", "sm_90")),
+        (("sm_120a", "sm_120", "sm_90"), ("sm_90", "sm_90.cubin"), ("sm_90",)),
+        (("sm_103a", "sm_103", "sm_100"), ("sm_100.cubin",), ("sm_100.cubin",)),
+        (("sm_80",), ("sm_90", "sm_90.cubin"), ()),
+        (("emulated-x86-64",), ("sm_80.cubin", "emulated-x86-64"), ("emulated-x86-64",)),
+    ],
+)
+def test_cubins_of_the_same_generation_come_first(
+    code: GpuCode, device: tuple[str, ...], images: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    found = replace(code, images=dict.fromkeys(images, (b"",)))
+    gpu = FakeGpu(architectures=device)
+    assert architectures_to_run(found, gpu) == expected
+    assert architecture_to_run(found, gpu) == (expected[0] if expected else None)
+
+
+def test_a_driver_that_refuses_a_cubin_gets_the_ptx(
+    code: GpuCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is older than the assembler may."""
+    tried: list[tuple[bytes, ...]] = []
+    load = FakeGpu.load
+
+    def loaded(device: FakeGpu, images: Sequence[bytes], symbols: Sequence[str]) -> Any:
+        tried.append(tuple(images))
+        if images == (b"cubin",):
+            raise DeviceError("it is too new")
+        return load(device, images, symbols)
+
+    monkeypatch.setattr(FakeGpu, "load", loaded)
+    files = code.images[f"emulated-{host_level()}"]
+    both = replace(code, images={"sm_80": files, "sm_80.cubin": (b"cubin",)})
+    program = GpuProgram(both, FakeGpu(architectures=("sm_80",)))
+    assert tried == [(b"cubin",), files] and program.run({"x": X})["y"].shape == SHAPE
+    alone = replace(code, images={"sm_80.cubin": (b"cubin",)})
+    with pytest.raises(DeviceError, match="it is too new"):
+        GpuProgram(alone, FakeGpu(architectures=("sm_80",)))
+
+
+def test_a_cubin_from_a_file_is_trusted_as_other_code(code: GpuCode) -> None:
+    """And so is the PTX that a driver may get instead."""
+    names = b"\0".join(kernel.symbol.encode() for kernel in code.kernels)
+    cubin = b"\x7fELF\x02\x01" + bytes(12) + b"\xbe\x00" + bytes(44) + names
+    both = replace(code, images={"sm_80": code.images["sm_80"], "sm_80.cubin": (cubin,)})
+    part = HostPart(small_floats(), (), None, gpu_from_json(gpu_json(both), gpu_members(both)))
+    gpu = FakeGpu(architectures=("sm_80",))
+    for name in ("sm_80", "sm_80.cubin"):
+        with pytest.raises(ArtifactError, match="was not compiled here"):
+            load_host_part(part, "part 0", CodeTrust(), gpu)
+        OwnCode().add(gpu_digest(small_floats(), both, name))
+    with pytest.raises(RuntimeError):  # the fake GPU links neither of these
+        load_host_part(part, "part 0", CodeTrust(), gpu)
 
 
 # Which code of a part runs.

@@ -59,6 +59,9 @@ def fake_ptx(
     return f"{head}.visible .entry {symbol}({given})\n{{\n\tret;\n}}\n".encode()
 
 
+_ELF_HEADER_BYTES = 64
+
+
 @dataclass(frozen=True)
 class _Function:
     symbol: str
@@ -81,6 +84,8 @@ class FakeCuda:
     ptx_version : the newest that the driver compiles.
     memory_bytes : of a GPU.
     programs : object code of emulated kernels, by PTX that stands for it.
+    cubins : the same by cubins: the compute capability that each is for, the numbers of its
+        kernels' parameters, and the object code.
     failures : the status that a function returns, by its name.
 
     Attributes
@@ -99,6 +104,7 @@ class FakeCuda:
         ptx_version: tuple[int, int] = (9, 0),
         memory_bytes: int = 1 << 24,
         programs: Mapping[bytes, bytes] | None = None,
+        cubins: Mapping[bytes, tuple[tuple[int, int], Mapping[str, int], bytes]] | None = None,
         failures: Mapping[str, int] | None = None,
     ) -> None:
         self.calls: list[str] = []
@@ -109,6 +115,7 @@ class FakeCuda:
         self._capability, self._num_devices = capability, num_devices
         self._version, self._ptx_version = version, ptx_version
         self._memory_bytes, self._programs = memory_bytes, programs or {}
+        self._cubins = cubins or {}
         self._emulator = EmulatedGpu()
         self._handles = 0
         self._current: dict[int, int] = {}
@@ -207,6 +214,15 @@ class FakeCuda:
     def _cuModuleLoadDataEx(
         self, result: int, image: int, count: int, options: int, values: int
     ) -> None:
+        for cubin, (capability, parameters, program) in self._cubins.items():
+            same_head = ctypes.string_at(image, _ELF_HEADER_BYTES) == cubin[:_ELF_HEADER_BYTES]
+            if same_head and ctypes.string_at(image, len(cubin)) == cubin:
+                major, minor = self._capability
+                if major != capability[0] or minor < capability[1]:
+                    raise _StatusError(209)
+                loaded = self._emulator.load([program], list(parameters))
+                _pointer(result, self._new(("module", parameters, loaded)))
+                return
         text = ctypes.string_at(image)
         version = re.match(
             rb"(?:(?://.*)?\n)*\.version (\d+)\.(\d+)\n\.target sm_(\d+)(a?)\n", text

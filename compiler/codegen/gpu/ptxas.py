@@ -51,6 +51,7 @@ def find_ptxas() -> Path | None:
     return None if path is None else Path(path)
 
 
+@lru_cache(maxsize=1)
 def ptxas_version() -> str | None:
     """Of the assembler that is found; None where it is not installed."""
     tool = find_ptxas()

@@ -8,20 +8,26 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import daedal
 from daedal.artifact.gpu_code_file import gpu_from_json, gpu_json, gpu_members
 from daedal.artifact.host_code import CodeCall, InterpretedNode
 from daedal.artifact.object_file import read_symbols
 from daedal.artifact.spirv_file import entry_points
-from daedal.common.errors import ModelError, UnsupportedError, UserError
+from daedal.common.errors import ModelError, ToolError, UnsupportedError, UserError
+from daedal.compiler.codegen.gpu.ptxas import find_ptxas
 from daedal.compiler.gpu.architectures import best_architecture, gpu_architectures
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.compiler.gpu.functions import GpuFunctions
-from daedal.native.cache import ObjectCache
+from daedal.native.cache import NoCache, ObjectCache
 from daedal.native.levels import host_level
 from tests.support.host_models import small_floats
 
 EMULATED = f"emulated-{host_level()}"
 SHAPE = (4, 6)
+
+needs_ptxas = pytest.mark.skipif(
+    find_ptxas() is None, reason="ptxas is not installed (pip install 'daedal[gpu]')"
+)
 
 
 def model(nodes: list[onnx.NodeProto], **constants: np.ndarray) -> onnx.ModelProto:
@@ -112,6 +118,38 @@ def test_modules_of_opencl_have_no_tensor_cores(others: tuple[str, ...], is_cons
     code = build_gpu_code(made, architectures=["sm_80", *others])
     (ptx,) = code.images["sm_80"]
     assert (b"mma.sync" in ptx) == (not others)
+
+
+@needs_ptxas
+def test_cubins_are_made_beside_ptx() -> None:
+    """Where an architecture is asked for; the cache keeps them."""
+    made = onnx.ModelProto.FromString(small_floats())
+    code = build_gpu_code(made, architectures=["emulated", "sm_80", "sm_90a"], cubins=True)
+    assert set(code.images) == {EMULATED, "sm_80", "sm_90a", "sm_80.cubin", "sm_90a.cubin"}
+    (cubin,), (kernel,) = code.images["sm_80.cubin"], code.kernels
+    assert cubin.startswith(b"\x7fELF") and kernel.symbol.encode() in cubin
+    assert gpu_from_json(gpu_json(code), gpu_members(code)) == code
+    asked = daedal.compile(small_floats(), target="gpu:sm_80").host_parts[0].gpu
+    usual = daedal.compile(small_floats(), target="gpu").host_parts[0].gpu
+    assert asked is not None and asked.images["sm_80.cubin"] == (cubin,)
+    assert usual is not None and set(usual.images) == {EMULATED, "sm_80"}
+
+
+def test_an_assembler_that_refuses_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_ptx: str, architecture: str) -> object:
+        raise ToolError(f"too old for {architecture}")
+
+    monkeypatch.setattr("daedal.compiler.gpu.build.find_ptxas", lambda: Path("ptxas"))
+    monkeypatch.setattr("daedal.compiler.gpu.images.ptxas_version", lambda: "0")
+    monkeypatch.setattr("daedal.compiler.gpu.images.assembled", refused)
+    said: list[str] = []
+    made = onnx.ModelProto.FromString(small_floats())
+    cache = NoCache()
+    given = {"architectures": ["sm_80"], "cubins": True, "report": said.append, "cache": cache}
+    assert set(build_gpu_code(made, **given).images) == {"sm_80"}
+    assert said == ["there is no machine code for sm_80, only PTX: too old for sm_80"]
+    monkeypatch.setattr("daedal.compiler.gpu.build.find_ptxas", lambda: None)
+    assert set(build_gpu_code(made, **given).images) == {"sm_80"} and len(said) == 1
 
 
 def test_the_checked_form_has_no_spirv() -> None:

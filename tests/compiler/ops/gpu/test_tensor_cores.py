@@ -12,6 +12,7 @@ from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from tests.support.emulated import launched
 from tests.support.gpu_formulas import KERNELS, product
 from tests.support.gpu_texts import text_of
+from tests.support.sass import operations
 
 pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
 
@@ -78,6 +79,11 @@ def test_elements_that_follow_each_other_are_loaded_together() -> None:
     assert "@gpu.ldmatrix" not in strided and pairs[2] > 0
 
 
+needs_ptxas = pytest.mark.skipif(
+    find_ptxas() is None, reason="ptxas is not installed (pip install 'daedal[gpu]')"
+)
+
+
 def _assembled() -> Iterator[object]:
     """As parameters: every kernel for one architecture, and the largest for the others, too."""
     for name in NAMES:
@@ -86,9 +92,7 @@ def _assembled() -> Iterator[object]:
             yield pytest.param(name, architecture, marks=[] if is_quick else [pytest.mark.slow])
 
 
-@pytest.mark.skipif(
-    find_ptxas() is None, reason="ptxas is not installed (pip install 'daedal[gpu]')"
-)
+@needs_ptxas
 @pytest.mark.parametrize(("name", "architecture"), list(_assembled()))
 def test_sums_stay_in_registers(name: str, architecture: str) -> None:
     ptx = ptx_text(text_of(name), architecture)
@@ -96,6 +100,26 @@ def test_sums_stay_in_registers(name: str, architecture: str) -> None:
     cubin = assembled(ptx, architecture)
     assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())
     assert cubin.registers <= 168
+
+
+@needs_ptxas
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("float16", {"HMMA": 16, "LDSM": 4, "IMMA": 0, "FFMA": 0}),
+        ("int8", {"IMMA": 8, "LDSM": 2, "HMMA": 0, "FFMA": 0}),
+        ("float32", {"FFMA": 256, "HMMA": 0, "IMMA": 0, "LDSM": 0}),
+    ],
+)
+def test_machine_code_has_each_product_once(
+    dtype: str, expected: dict[str, int], architecture: str
+) -> None:
+    """Of a warp and 32 terms: two by four tiles, of 16 or 32 terms each, and rows of the first
+    operand once for both; without tensor cores, 4x4 sums of a thread and 16 terms."""
+    text = kernel_text(gpu_kernel_function(product(64, 64, 512, dtype)), "product")
+    found = operations(assembled(ptx_text(text, architecture), architecture).data)
+    assert {key: found[key] for key in expected} == expected
 
 
 def test_matrices_are_loaded_once_for_several_products() -> None:
