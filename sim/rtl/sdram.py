@@ -105,6 +105,7 @@ class Played:
     host_words: Array
     host_cycles: Array
     cycles: int
+    began: int
 
 
 class _Play(ctypes.Structure):
@@ -127,6 +128,7 @@ class _Play(ctypes.Structure):
         ("reset_at", ctypes.c_uint64),
         ("most_cycles", ctypes.c_uint64),
         ("cycles", ctypes.c_uint64),
+        ("began", ctypes.c_uint64),
     ]  # fmt: skip
 
 
@@ -232,7 +234,9 @@ class SdramSimulation:
             "host_words",
             "host_cycles",
         )
-        return Played(**{name: arrays[name] for name in names}, cycles=play.cycles)
+        return Played(
+            **{name: arrays[name] for name in names}, cycles=play.cycles, began=play.began
+        )
 
 
 @contextmanager

@@ -1,6 +1,47 @@
 """An AXI4 slave for SDR SDRAM, with a second port for the host: takes the place of `MemorySlave`.
 
 Input: the five channels of the machine's master, the host's accesses. Output: the chip's pins.
+
+The rules. A handshake happens *in cycle t* when valid and ready are both high at the clock edge
+that ends cycle t. Cycles count from the end of reset; the odd ones are *decision cycles*, and each
+decides about one slot. All that a decision looks at is the state before it. `SlotTimes` has the
+distances.
+
+1. A read burst *waits* from cycle t + 3 on, where t is the cycle of its AR handshake. A write burst
+   waits from the later of t + 3 and u + 2 on, with t of its AW and u of its last W. Each direction
+   waits in order, whatever the IDs.
+2. ARREADY (AWREADY, WREADY) is high while 16 bursts (16, 512 words) or fewer are kept. A read does
+   not wait while more than 256 words of R are promised or kept, a write not while 16 are without
+   their B. None of this happens to a master with at most 16 bursts of 32 words open in a direction
+   whose RREADY and BREADY are always high, as this machine's are.
+3. The splitter takes a burst in any cycle in which it has none, or (a decision cycle) in which its
+   last segment is accepted. The host's access goes first. Of reads and writes, those with the turn
+   go, or the others if none of those waits. A direction that was taken has the turn, until it was
+   taken `TURN_BURSTS` times in a row; then the other has it. Reads have the first turn.
+4. A burst is split at the ends of rows. Its first segment is offered two cycles after the burst was
+   taken, each other one two cycles after the one before was accepted.
+5. The engine has a *current* segment, whose words move, and a *next* one. In a decision cycle, it
+   accepts what is offered if it has no next segment, or if that becomes the current one.
+6. A decision lets one word of the current segment move, and ends it with its last word.
+7. The next segment becomes the current one if there is none, or its last word moves; if its row is
+   open, or it lies beyond the memory; if `wait` is 0; if no refresh is due; and unless it is a
+   write and a word of a read moves in this decision.
+8. Otherwise, if `wait` is 0, no refresh is due, and the current segment is in another bank or there
+   is none: a bank without an open row gets ACTIVE (`wait` becomes `row_to_data` - 2, `held` becomes
+   `row_to_precharge` - 1), one with another row open gets PRECHARGE if `held` is 0 (`wait` becomes
+   `precharge_to_row` - 1). In each other decision, `wait` and `held` fall by 1 down to 0.
+9. A refresh falls due every `refresh_interval` decisions. While one is due, and once no segment is
+   current and `wait` and `held` are 0, all banks get PRECHARGE, open or not (`wait` becomes
+   `precharge_to_row` - 1); then, when `wait` is 0, the chip gets REFRESH (`wait` becomes
+   `refresh_to_any` - 1), and the refresh is no longer due.
+10. From reset on a refresh is due, but nothing is sent for `power_up` decisions, from which on
+    refreshes fall due. Rule 9 is repeated `init_refreshes` times, and once more with MODE
+    in place of REFRESH (`wait` becomes `mode_to_any` - 1).
+11. A word of a read that a decision in cycle d moves is offered on R in cycle d + 6 +
+    `pins.read_cycles` (d + 12 with CAS latency 3) at the earliest. B is offered in cycle d + 2,
+    with d of the burst's last word. Both come in the order in which the words move.
+
+`tests/sim/rtl/sdram_reference.py` is these rules in Python, and equals the RTL in every cycle.
 """
 
 from typing import Any

@@ -25,6 +25,8 @@ namespace {
   X(cfg_row_to_row_ps) X(cfg_mode_clocks) X(cfg_refresh_interval_ps) X(cfg_power_up_ps)        \
   X(cfg_init_refreshes)
 
+constexpr uint64_t kResetCycles = 4;
+
 // The same as the class `_Play` of sdram.py. Cycles are those of handshakes.
 struct Play {
   uint64_t bursts;            // of the machine, in the order in which they are sent
@@ -54,6 +56,7 @@ struct Play {
   uint64_t reset_at;           // cycle in which the machine is reset and its bursts end; 0: never
   uint64_t most_cycles;
   uint64_t cycles;             // returned: the last handshake
+  uint64_t began;              // returned: cycle 0, counted from the end of the reset
 };
 
 struct Bench {
@@ -69,7 +72,7 @@ struct Bench {
     top->rst = 1;
     top->machine_reset = 0;
     idle();
-    for (int k = 0; k < 4; ++k) cycle();
+    for (uint64_t k = 0; k < kResetCycles; ++k) cycle();
     top->rst = 0;
   }
 
@@ -132,6 +135,7 @@ struct Player {
       if (play.writes[k]) words += play.beats[k];
     }
     began = bench.cycles;
+    play.began = began - kResetCycles;
     at[0] = next(0, 0);
     at[1] = next(1, 0);
   }

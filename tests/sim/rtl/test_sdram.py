@@ -14,6 +14,7 @@ from daedal.hw.boards.sdram.chip import CHIPS, SdramChip
 from daedal.hw.boards.sdram.slots import SlotTimes
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.sdram import Bursts, HostAccesses, SdramSimulation, open_sdram
+from tests.sim.rtl.sdram_reference import Burst, SdramReference
 from tests.support.rtl import CACHE
 
 pytestmark = pytest.mark.rtl
@@ -212,3 +213,56 @@ def test_what_no_controller_may_send(powered: Callable[..., SdramSimulation]) ->
     simulation = powered(chip=replace(CHIP, cas_latency=2))
     with pytest.raises(DeviceError, match="got another MODE than the controller is made for"):
         simulation.play(Bursts(np.zeros(1), np.zeros(1), np.ones(1)))
+
+
+def test_every_word_moves_in_the_cycle_that_the_rules_say(
+    powered: Callable[..., SdramSimulation], rng: np.random.Generator
+) -> None:
+    """A machine that is always ready; its bursts come alone, in crowds, and in between."""
+    simulation, reference = powered(), SdramReference(TIMES)
+    for gap in (0, 20, 100, 3):
+        bursts = random_bursts(rng, 60, simulation.memory.size)
+        bursts = replace(bursts, not_before=np.cumsum(rng.integers(gap + 1, size=60)))
+        # The front's queues never fill with so few words.
+        bursts = _first_words(bursts, 32)
+        played = simulation.play(bursts, most_open=8)
+        reference.advance(played.began)
+        expected, first = [], 0
+        for number, beats in enumerate(bursts.beats):
+            waits = played.address_cycles[number] + 3
+            if bursts.writes[number]:
+                waits = max(waits, played.beat_cycles[first + beats - 1] + 2)
+            word = int(bursts.addresses[number]) // 8
+            expected.append(
+                Burst(bool(bursts.writes[number]), word, int(beats), int(waits) + played.began)
+            )
+            first += beats
+        reference.run(expected)
+        first = 0
+        for number, burst in enumerate(expected):
+            decided = np.array(burst.decisions) - played.began
+            if burst.write:
+                assert played.answer_cycles[number] == decided[-1] + 2
+            else:
+                found = played.beat_cycles[first : first + burst.words]
+                assert found.tolist() == (decided + 12).tolist(), number
+            first += burst.words
+
+
+def _first_words(bursts: Bursts, most: int) -> Bursts:
+    """The same bursts without their words from `most` on."""
+    assert bursts.strobes is not None
+    writes = np.flatnonzero(bursts.writes)
+    ends = np.cumsum(bursts.beats[writes])
+    kept = np.concatenate(
+        [
+            np.arange(end - beats, end - beats + min(beats, most))
+            for end, beats in zip(ends, bursts.beats[writes], strict=True)
+        ]
+    )
+    return replace(
+        bursts,
+        beats=np.minimum(bursts.beats, most),
+        words=bursts.words[kept],
+        strobes=bursts.strobes[kept],
+    )

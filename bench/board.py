@@ -1,0 +1,242 @@
+"""Measures the memory of a board: what the SDRAM controller moves, and whether it errs.
+
+    python bench/board.py [--step sdram] [--bursts N] [--json FILE]
+
+Output: bytes a bus cycle on the bursts of whole networks and on random rows, random bursts compared
+with a numpy memory, and planted faults, each with its bar. The chip checks every time of its data
+sheet meanwhile (`sim/rtl/hdl/sdram_chip.v`). The networks are those of `bench.zoo`, with random
+weights: no shared model is needed.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+import daedal
+from bench.left_out import LeftOut
+from bench.sdram_bursts import WORD_BYTES, play_and_check, random_bursts, random_rows
+from bench.zoo.networks import NETWORKS
+from bench.zoo.quantized import quantized
+from daedal.common.errors import DeviceError, ToolError
+from daedal.common.files import write_atomically
+from daedal.hw.boards.sdram.chip import CHIPS
+from daedal.hw.boards.sdram.slots import SlotTimes
+from daedal.isa.bursts import program_bursts
+from daedal.isa.protocols import next_page
+from daedal.isa.variant import load_variant
+from daedal.sim.rtl.device import default_cache_dir
+from daedal.sim.rtl.sdram import Bursts, SdramSimulation, open_sdram
+from daedal.sim.rtl.toolchain import require_tools
+
+__all__ = ["Measured", "mixed_rows", "network_bursts", "run_sdram"]
+
+VARIANT = "ecp5"
+CHIP, BUS_HZ = "W9825G6KH-5", 91.67e6
+"""The fastest part that fits the board, at the clock of yardstick Y14."""
+SLOW_CHIP, SLOW_BUS_HZ = "IS42S16160G-7", 1e9 / 14
+"""The part that most boards have, at its fastest clock."""
+
+TRACES = ("resnet18", "mobilenet_v1")
+TRACE_BAR, MIXED_BAR = 3.8, 3.6
+"""Bytes a bus cycle, of 4 that the chip's pins move."""
+MIXED_ROWS = 3_000
+BURSTS_AT_ONCE = 500
+FAULTS = {
+    1: "late strobe",
+    2: "last word of a row goes elsewhere",
+    3: "a bank is opened twice",
+    4: "no refresh",
+    5: "read data a clock late",
+    6: "write data a clock late",
+    7: "the row beside is opened",
+}
+SHORT_TIMES = ("row_open_ns", "refresh_ns", "precharge_ns", "row_to_data_ns")
+"""Times that the controller believes to be shorter than the chip's."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure and its bar: at least `bar`, or exactly that where `exact`."""
+
+    name: str
+    value: float
+    bar: float | None
+    exact: bool = False
+    note: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the bar holds."""
+        if self.bar is None:
+            return True
+        return self.value == self.bar if self.exact else self.value >= self.bar
+
+
+def network_bursts(name: str, variant_name: str = VARIANT) -> Bursts:
+    """The LOADs and STOREs of a whole run of a network of the zoo, with random weights."""
+    artifact = daedal.compile(quantized(NETWORKS[name]), load_variant(variant_name))
+    parts, end = [], 0
+    for launch in artifact.launches:
+        bases = []
+        for size in launch.program.region_bytes:
+            bases.append(end)
+            end = next_page(end + size)
+        parts.append(program_bursts(launch.program, bases))
+    columns = ("writes", "addresses", "beats")
+    writes, addresses, beats = (
+        np.concatenate([getattr(part, column) for part in parts]) for column in columns
+    )
+    return Bursts(writes, addresses, beats, np.zeros(int(beats[writes > 0].sum()), np.uint64))
+
+
+def bytes_a_cycle(simulation: SdramSimulation, bursts: Bursts, *, in_order: bool) -> float:
+    """From the first address to the last answer."""
+    played = simulation.play(bursts, most_open=8, in_order=in_order)
+    cycles = played.answer_cycles.max() - played.address_cycles.min() + 1
+    return float(bursts.beats.sum() * WORD_BYTES / cycles)
+
+
+def run_sdram(num_bursts: int, say: Callable[[str], None]) -> Iterator[Measured]:
+    """All figures of step `sdram`."""
+    traces = {}
+    for name in TRACES:
+        say(f"compiling {name} for {VARIANT}")
+        traces[name] = network_bursts(name)
+    for chip, bus_hz in ((CHIP, BUS_HZ), (SLOW_CHIP, SLOW_BUS_HZ)):
+        yield from _bandwidth(SlotTimes.of(CHIPS[chip], 2 * bus_hz), traces, say)
+    times = SlotTimes.of(CHIPS[CHIP], 2 * BUS_HZ)
+    yield _random(times, num_bursts, say)
+    yield _planted(times, say)
+
+
+def _bandwidth(
+    times: SlotTimes, traces: dict[str, Bursts], say: Callable[[str], None]
+) -> Iterator[Measured]:
+    at = f"{times.chip.name}, bus {times.clock_hz / 2e6:.4g} MHz"
+    with _powered(times, say) as simulation:
+        size = simulation.memory.size
+        for name, bursts in traces.items():
+            share = f"{len(bursts)} bursts, {int(bursts.beats.sum()) * WORD_BYTES / 1e6:.1f} MB"
+            say(f"playing {name} on {at}")
+            value = bytes_a_cycle(simulation, bursts, in_order=True)
+            yield Measured(f"{name}, {at}", value, TRACE_BAR, note=share)
+        rng = np.random.default_rng(1)
+        lengths = {length: [length] for length in (64, 112, 256)}
+        for name, rows, writes, bar in (
+            *((f"rows of {n} bytes, read", rows, 0.0, None) for n, rows in lengths.items()),
+            ("rows of 64 to 256 bytes, half of them written", [64, 128, 192, 256], 0.5, MIXED_BAR),
+        ):
+            bursts = mixed_rows(rng, size, rows, writes=writes)
+            value = bytes_a_cycle(simulation, bursts, in_order=False)
+            yield Measured(f"{name}, {at}", value, bar)
+
+
+def mixed_rows(rng: np.random.Generator, size: int, lengths: list[int], *, writes: float) -> Bursts:
+    """Random rows of several lengths."""
+    parts = [
+        random_rows(rng, MIXED_ROWS // len(lengths), size // n * n, n, writes=writes)
+        for n in lengths
+    ]
+    order = rng.permutation(sum(len(part) for part in parts))
+    writes_, addresses, beats = (
+        np.concatenate([getattr(part, column) for part in parts])[order]
+        for column in ("writes", "addresses", "beats")
+    )
+    # None may cross a page.
+    addresses -= np.maximum(addresses % 4096 + beats * WORD_BYTES - 4096, 0)
+    words = np.zeros(int(beats[writes_].sum()), np.uint64)
+    return Bursts(writes_, addresses, beats, words)
+
+
+def _random(times: SlotTimes, count: int, say: Callable[[str], None]) -> Measured:
+    """Random bursts with random pauses on all channels."""
+    say(f"playing {count} random bursts")
+    rng, wrong, done = np.random.default_rng(2), 0, 0
+    with _powered(_small(times), say) as simulation:
+        simulation.memory[:] = rng.integers(256, size=simulation.memory.size, dtype=np.uint8)
+        while done < count:
+            some = min(BURSTS_AT_ONCE, count - done)
+            bursts = random_bursts(rng, some, simulation.memory.size)
+            stalls = {name: int(rng.integers(200)) for name in ("ar", "r", "aw", "w", "b")}
+            _, errors = play_and_check(simulation, bursts, stalls=stalls, seed=done + 1)
+            wrong += len(errors)
+            done += some
+    return Measured(f"errors in {count} random bursts", wrong, 0, exact=True)
+
+
+def _planted(times: SlotTimes, say: Callable[[str], None]) -> Measured:
+    """Faults between controller and chip, and chips that are slower than it knows."""
+    small = _small(times)
+    found = []
+    for number, fault in FAULTS.items():
+        with _powered(small, say, settings={"fault": number}) as simulation:
+            if _is_noticed(simulation):
+                found.append(fault)
+    for name in SHORT_TIMES:
+        slow = replace(small.chip, **{name: 1.5 * getattr(small.chip, name)}, row_cycle_ns=100)
+        with _powered(small, say, chip=slow) as simulation:
+            if _is_noticed(simulation):
+                found.append(f"short {name}")
+    missing = [
+        f for f in (*FAULTS.values(), *(f"short {n}" for n in SHORT_TIMES)) if f not in found
+    ]
+    total = len(FAULTS) + len(SHORT_TIMES)
+    note = "missed: " + ", ".join(missing) if missing else ", ".join(found)
+    return Measured(f"planted faults found, of {total}", len(found), total, exact=True, note=note)
+
+
+def _is_noticed(simulation: SdramSimulation) -> bool:
+    rng = np.random.default_rng(3)
+    simulation.memory[:] = rng.integers(256, size=simulation.memory.size, dtype=np.uint8)
+    try:
+        _, wrong = play_and_check(simulation, random_bursts(rng, 100, simulation.memory.size))
+    except DeviceError:
+        return True
+    return bool(wrong)
+
+
+def _small(times: SlotTimes) -> SlotTimes:
+    """The same times on a chip of 8 MB, which is compared as a whole, with a short pause."""
+    chip = replace(times.chip, row_bits=11, power_up_ns=2_000.0)
+    return SlotTimes.of(chip, times.clock_hz)
+
+
+def _powered(times: SlotTimes, say: Callable[[str], None], **options):  # type: ignore[no-untyped-def]
+    return open_sdram(load_variant(VARIANT), times, default_cache_dir(), progress=say, **options)
+
+
+def main() -> int:
+    """Measure, print, and say whether every bar holds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--step", choices=["sdram"], default="sdram")
+    parser.add_argument("--bursts", type=int, default=10_000, help="random bursts")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    left_out = LeftOut()
+    records: list[Measured] = []
+    try:
+        require_tools("native")
+        for record in run_sdram(options.bursts, lambda text: print(text, file=sys.stderr)):
+            records.append(record)
+            bar = "" if record.bar is None else f"  bar {record.bar:g}"
+            bar += "" if record.passed else "  MISSED"
+            print(f"{record.name}: {record.value:.4g}{bar}  {record.note}".rstrip(), flush=True)
+    except ToolError as error:
+        left_out.add("step sdram", str(error))
+    left_out.show(print)
+    if options.json is not None:
+        document = {
+            "sdram": [asdict(record) | {"passed": record.passed} for record in records],
+            "left_out": left_out.to_json(),
+        }
+        write_atomically(options.json, json.dumps(document, indent=1) + "\n")
+    return int(bool(left_out) or not all(record.passed for record in records))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
