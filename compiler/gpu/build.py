@@ -23,6 +23,7 @@ from daedal.compiler.gpu.architectures import gpu_architectures
 from daedal.compiler.gpu.functions import GpuFunctions
 from daedal.compiler.gpu.images import gpu_images
 from daedal.compiler.gpu.support import check_gpu_code
+from daedal.compiler.ops.graph.factors import SINGLES
 from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import host_level
@@ -71,7 +72,7 @@ def build_gpu_code(
     processor = Functions(levels, cache, checked=checked)
     functions = GpuFunctions(chosen, processor, checked=checked, configs=configs)
     try:
-        host = program_code(import_model(model, shapes, check=check_gpu_code), functions)
+        host = program_code(import_model(model, shapes, SINGLES, check=check_gpu_code), functions)
     except RecursionError as error:
         raise ModelError(
             "formulas of compiled code must not nest too deeply, and a node of this model has one "

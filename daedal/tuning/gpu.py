@@ -17,6 +17,7 @@ from daedal.compiler.gpu.images import gpu_images
 from daedal.compiler.gpu.support import check_gpu_code
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_space
 from daedal.compiler.ops.gpu.space import GpuTileSpace
+from daedal.compiler.ops.graph.factors import SINGLES
 from daedal.compiler.ops.space import Config
 from daedal.compiler.targets.names import GPU
 from daedal.devices import find_gpu
@@ -73,7 +74,7 @@ class GpuTuning(KernelTuning):
         """See `KernelTuning`."""
         processor = Functions((host_level(),), NoCache(), checked=False)
         functions = GpuFunctions((self._architecture,), processor, checked=False)
-        program_code(import_model(self.model, check=check_gpu_code), functions)
+        program_code(import_model(self.model, factors=SINGLES, check=check_gpu_code), functions)
         return list(functions.uses.values())
 
     def space(self, use: KernelUse) -> GpuTileSpace | None:

@@ -124,6 +124,21 @@ def test_trained_networks(name: str) -> None:
     assert (found.profiles, found.layers) == ((), ())
 
 
+def test_quantized_convolutions_are_products_on_tensor_cores() -> None:
+    """Of int8, but for the first one, of one channel, and one of four pixels."""
+    path = ROOT / "examples" / "digits" / "digits_qdq.onnx"
+    code = daedal.compile(path, target="gpu:emulated").host_parts[0].gpu
+    assert code is not None
+    cores = {kernel.names: kernel.cores for kernel in code.kernels if kernel.products}
+    assert cores == {
+        ("conv0_q",): "",
+        ("conv1_q",): "int8",
+        ("add0_q",): "int8",
+        ("conv3_q",): "",
+        ("fc0_q",): "",
+    }
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_shared_networks(shared: Path, model: SharedModel) -> None:

@@ -1,4 +1,4 @@
-"""`Factors`: how processors multiply 8-bit integers and add the products."""
+"""`Factors`: how processors and GPUs multiply 8-bit integers and add the products."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.tir.expr import Axis, Expr
 
-__all__ = ["PAIRS", "QUADS", "Factors"]
+__all__ = ["PAIRS", "QUADS", "SINGLES", "Factors"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,8 @@ class Factors:
         """The sum over `axes` of all products of groups."""
         numbers = range(self.group)
         elements, weights = [element(n) for n in numbers], [weight(n) for n in numbers]
+        if self.group == 1:
+            return te.sum(elements[0].astype("int32") * weights[0].astype("int32"), axes)
         if self.offset:
             return te.sum(te.dot_quads(elements, weights), axes)
         first, second = (item.astype("int16") for item in weights)
@@ -61,6 +63,9 @@ class Factors:
 
 PAIRS = Factors(2, "int16", 0)
 """Every processor adds two products of int16 in one instruction, or has few for it."""
+
+SINGLES = Factors(1, "int8", 0)
+"""Tensor cores of GPUs multiply int8 as it is, and add up the products by themselves."""
 
 QUADS = Factors(4, "uint8", 128)
 """VNNI's instruction adds four products of an uint8 and an int8 to a sum."""

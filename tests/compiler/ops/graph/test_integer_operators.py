@@ -10,7 +10,7 @@ from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.graph import processor_graph
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.interpreter import run
-from daedal.compiler.ops.graph.factors import PAIRS, QUADS
+from daedal.compiler.ops.graph.factors import PAIRS, QUADS, SINGLES
 from daedal.compiler.ops.graph.table import LOWERINGS
 from daedal.runtime.host_code import HostProgram
 from tests.compiler.graph.qdq_models import QdqModel
@@ -37,7 +37,7 @@ def check(model: onnx.ModelProto, op: str) -> Graph:
     assert graph is not None
     assert op in {node.op for node in graph.nodes}
     multiplies = op in ("q_conv2d", "q_dense")
-    for factors in (PAIRS, QUADS) if multiplies else (PAIRS,):
+    for factors in (PAIRS, QUADS, SINGLES) if multiplies else (PAIRS,):
         _check_code(graph, HostProgram(build_host_code(model, factors=factors)))
     return graph
 
