@@ -1,5 +1,7 @@
 """Networks over an accelerator, the processor and an emulated GPU, split by cost."""
 
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -138,3 +140,26 @@ def test_for_the_emulator_alone_everything_is_the_gpus() -> None:
     artifact = compared(small(), "tiny+gpu:emulated")
     assert kinds(artifact) == ["gpu", "accelerator", "gpu"]
     assert {item.where for item in artifact.placements} <= {"gpu", "accelerator", "folded"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "by_cost", "in_all"),
+    [("mlperf_tiny_vww_mobilenetv1", 1, 2), ("resnet20_cifar10", 0, 2), ("vit_mnist", 20, 22)],
+)
+@pytest.mark.parametrize("is_by_cost", [True, False])
+def test_shared_networks(
+    shared: Path, name: str, by_cost: int, in_all: int, is_by_cost: bool
+) -> None:
+    """The results of the accelerator and the processor alone. By cost, a GPU gets the image of
+    MobileNet and what is between launches of the vision transformer; not small images and ends."""
+    path = shared / "models" / name / "model_qdq.onnx"
+    target = "vta+gpu" if is_by_cost else "vta+gpu:emulated"
+    alone, split = daedal.compile(path, "vta"), daedal.compile(path, target=target)
+    rng = np.random.default_rng(0)
+    inputs = {item.name: rng.normal(size=item.shape).astype(np.float32) for item in alone.inputs}
+    wanted = daedal.simulate(alone, inputs).outputs
+    found = daedal.simulate(split, inputs, gpu=EmulatedGpu(seed=0)).outputs
+    for output, array in wanted.items():
+        np.testing.assert_allclose(found[output], array, rtol=1e-5, atol=1e-6)
+    assert kinds(split).count("gpu") == (by_cost if is_by_cost else in_all)
