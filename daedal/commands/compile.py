@@ -160,7 +160,7 @@ def compile_command(
     print_tables(_out, *program_tables(artifact))
     for line in (*summary_lines(artifact), *code_lines(artifact), *cost_lines(artifact)):
         _out.print(escape(line))
-    if is_gpu and not artifact.has_gpu_code:
+    if is_gpu and chosen is None and not artifact.has_gpu_code:
         for why in dict.fromkeys(item.why for item in artifact.placements if item.why):
             _out.print(escape(f"on the processor: {why}"))
     what = "kernels for GPUs" if artifact.has_gpu_code else "machine code for processors"

@@ -95,6 +95,15 @@ def test_compile_says_what_the_processor_runs(
     assert out.splitlines()[-1].startswith(f"{target}: machine code for processors")
 
 
+def test_compile_says_once_why_nothing_is_worth_a_transfer(run: Run, tmp_path: Path) -> None:
+    """Of an accelerator's artifact, in which a GPU could run something."""
+    status, out, err = run("compile", DIGITS, "--target", "vta+gpu", "-o", tmp_path / "x.daedal")
+    assert status == 0, err
+    lines = [line for line in out.splitlines() if "the GPU would take" in line]
+    assert len(lines) == 2 and all(line.startswith("on the host: ") for line in lines)
+    assert "on the GPU" not in out and "on the processor" not in out
+
+
 def _x(folder: Path) -> Path:
     np.savez(folder / "abs.npz", x=abs(X))
     return folder / "abs.npz"
