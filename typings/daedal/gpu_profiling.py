@@ -1,0 +1,1 @@
+../../daedal/gpu_profiling.py
