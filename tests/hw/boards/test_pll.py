@@ -34,6 +34,23 @@ def test_round_frequencies_are_met(mhz: int) -> None:
     assert pll_settings(25_000_000, mhz * 1e6).output_hz == mhz * 1_000_000
 
 
+@given(wanted=st.floats(3.2e6, 200e6), phase=st.floats(0, 359.99))
+def test_clocks_for_a_memory_have_twice_the_frequency(wanted: float, phase: float) -> None:
+    found = pll_settings(25_000_000, wanted, phase)
+    assert 0.8 * wanted < found.output_hz <= wanted
+    assert 400e6 <= found.vco_hz <= 800e6
+    assert found.output_divider % 2 == 0
+    # CPHASE has seven bits; of it and FPHASE come the phases.
+    assert found.lag is not None and found.output_divider // 2 - 1 + found.lag // 8 < 128
+    away = abs(found.chip_phase - phase)
+    assert min(away, 360 - away) <= 360 / (8 * found.output_divider / 2) / 2 + 1e-6
+
+
+def test_a_phase_beyond_a_turn_is_refused() -> None:
+    with pytest.raises(UserError, match="must be 0 to below 360 degrees, not 360"):
+        pll_settings(25_000_000, 90e6, 360)
+
+
 @pytest.mark.parametrize("hertz", [1e6, 401e6])
 def test_what_the_pll_does_not_reach_is_refused(hertz: float) -> None:
     with pytest.raises(
