@@ -4,8 +4,11 @@ Input: a variant. Output: Verilog-2005 with the top module `daedal_top`.
 """
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from amaranth.back import verilog
+from amaranth.hdl import IOPort, Value
 from amaranth.lib import wiring
 
 from daedal.hw.family import Family, Portable
@@ -64,13 +67,22 @@ def emit_component(
     family: Family | None = None,
     *,
     assertions: bool = False,
+    pads: Sequence[IOPort] = (),
 ) -> str:
-    """Return `component` as Verilog with top module `name`, headed by `title` as a comment."""
+    """Return `component` as Verilog with top module `name`, headed by `title` as a comment.
+
+    `pads` are ports of the top module beside the component's own.
+    """
     assert not (family and assertions), "assertions are for simulations of the portable form"
     platform = family or (Portable.ASSERTED if assertions else Portable.PLAIN)
     with changed_environment({**SAFE_PATH, **tool_places()}):  # Amaranth starts Yosys in a Python
         text = verilog.convert(
-            component, name=name, platform=platform, emit_src=False, strip_internal_attrs=True
+            component,
+            name=name,
+            platform=platform,
+            ports=_ports(component, pads) if pads else None,
+            emit_src=False,
+            strip_internal_attrs=True,
         )
     # Verilog-2005, all that Icarus reads, has no `assert`. Every simulator supports `$fatal`, and
     # reports its location.
@@ -80,6 +92,15 @@ def emit_component(
     text = _ZEROED.sub(_loop_over_zeros, text)
     header = f"// {title}\n// Generated; change hw/ or the variant instead.\n\n"
     return header + text.rstrip("\n") + "\n"
+
+
+def _ports(component: wiring.Component, pads: Sequence[IOPort]) -> dict[str, Any]:
+    """All ports of the top module by name, those of the component as Amaranth names them."""
+    own = {
+        "__".join(map(str, path)): Value.cast(value)
+        for path, _member, value in component.signature.flatten(component)
+    }
+    return {name: (port, None) for name, port in {**own, **{pad.name: pad for pad in pads}}.items()}
 
 
 def _loop_over_zeros(match: re.Match[str]) -> str:

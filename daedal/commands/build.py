@@ -11,18 +11,24 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json
+from daedal.common.errors import UserError
 from daedal.common.files import check_output_folder, make_folder, write_atomically
 from daedal.isa.variant import Variant, load_variant
 from daedal.reports.console import make_console, print_json, show_progress
 
 if TYPE_CHECKING:  # the hardware loads slowly
     from daedal.hw.boards.bitstream import BoardBuild
+    from daedal.hw.boards.pll import PllSettings
+    from daedal.hw.boards.sdram.chip import SdramChip
     from daedal.hw.boards.settings import BoardSettings
     from daedal.hw.synth.flow import Implementation
 
 __all__ = ["build_command"]
 
 _err = make_console(stderr=True)
+
+_MHZ = 80.0
+"""A clock that shipped variants reach."""
 
 
 class Board(StrEnum):
@@ -36,9 +42,13 @@ def build_command(
     board: Annotated[Board, typer.Option(help="The board.")],
     out: Annotated[Path, typer.Option(help="Folder of bitstream and report.")] = Path(),
     freq: Annotated[
-        float,
-        typer.Option(metavar="MHZ", help="The clock; the PLL's nearest one not above it is used."),
-    ] = 80.0,
+        float | None,
+        typer.Option(
+            metavar="MHZ",
+            help="The clock; the PLL's nearest one not above it is used. By default 80, or what "
+            "the SDRAM allows.",
+        ),
+    ] = None,
     seeds: Annotated[
         int,
         typer.Option(min=1, max=99, help="Number of seeds to try, until one reaches the clock."),
@@ -47,29 +57,36 @@ def build_command(
         int | None, typer.Option(min=1, help="Seeds in parallel; by default one per processor.")
     ] = None,
     memory: Annotated[
-        int | None,
-        typer.Option(metavar="KIB", min=1, help="On-chip memory; all that fits by default."),
-    ] = None,
+        str,
+        typer.Option(
+            metavar="sdram|block|KIB",
+            help="The board's SDRAM, or block RAM: all that fits, or so many KiB.",
+        ),
+    ] = "sdram",
+    sdram: Annotated[
+        str, typer.Option(metavar="PART", help="The SDRAM of your board; see its package.")
+    ] = "IS42S16160G-7",
+    sdram_phase: Annotated[
+        float, typer.Option(metavar="DEGREES", help="By how much the SDRAM's clock lags behind.")
+    ] = 180.0,
     baud: Annotated[int, typer.Option(min=1, help="Rate of the serial port.")] = 1_000_000,
     as_json: Json = False,
 ) -> None:
-    """Build the bitstream of BOARD: the accelerator, on-chip memory, and a bridge to a serial port.
+    """Build the bitstream of BOARD: the accelerator, its memory, and a bridge to a serial port.
 
     Takes many minutes the first time; answers are kept in the cache, each seed as soon as it is
     done. Exit status 1, and no bitstream, where the design does not fit or misses the clock.
     """
-    from daedal.hw.boards import ulx3s
-    from daedal.hw.boards.pll import pll_settings
     from daedal.hw.boards.settings import BoardSettings, bank_bytes
 
     chosen = load_variant(variant)
-    clock = pll_settings(ulx3s.OSCILLATOR_HZ, freq * 1e6)
-    wanted = None if memory is None else 1024 * memory
+    chip, block_bytes = _memory(memory, sdram)
+    clock = _clock(freq, chip, sdram_phase)
 
     def settings(memory_bytes: int) -> BoardSettings:
-        return BoardSettings.for_baud(chosen, clock, memory_bytes, baud)
+        return BoardSettings.for_baud(chosen, clock, chip or memory_bytes, baud)
 
-    settings(wanted or bank_bytes(chosen))  # what is wrong is said before the long steps
+    settings(block_bytes or bank_bytes(chosen))  # what is wrong is said before the long steps
     stem = out / f"{board.value}-{chosen.name}"
     check_output_folder(out, [f"{stem.name}.json", f"{stem.name}.bit"])
     what = f"building variant {chosen.name} for {board.value}"
@@ -81,7 +98,7 @@ def build_command(
         machine = _machine(chosen, report)
         built = None
         if machine.succeeded:
-            fitting = settings(_memory_bytes(machine, wanted))
+            fitting = settings(0 if chip else _block_bytes(machine, block_bytes))
             num_processes = jobs or os.cpu_count() or 1
             built = _build(fitting, range(1, seeds + 1), num_processes, report)
     if built is None:
@@ -107,7 +124,33 @@ def _machine(variant: Variant, report: Callable[[str], None]) -> "Implementation
     return implement(variant, verilog, Family.ECP5, _synth_folder(), progress=report)
 
 
-def _memory_bytes(machine: "Implementation", wanted: int | None) -> int:
+def _memory(text: str, part: str) -> "tuple[SdramChip | None, int | None]":
+    """The chip, or bytes of block RAM; neither: all the block RAM that fits."""
+    from daedal.hw.boards.sdram.chip import CHIPS
+
+    if text == "sdram":
+        if part not in CHIPS:
+            raise UserError(f"--sdram must be one of {', '.join(CHIPS)}, not {part!r}")
+        return CHIPS[part], None
+    if text == "block":
+        return None, None
+    if not text.isdecimal() or int(text) == 0:
+        raise UserError(f"--memory must be sdram, block or a number of KiB, not {text!r}")
+    return None, 1024 * int(text)
+
+
+def _clock(freq: float | None, chip: "SdramChip | None", phase: float) -> "PllSettings":
+    """The clock that is asked for; by default the most that block RAM or the chip is built for."""
+    from daedal.hw.boards import ulx3s
+    from daedal.hw.boards.pll import pll_settings
+
+    if chip is None:
+        return pll_settings(ulx3s.OSCILLATOR_HZ, (freq or _MHZ) * 1e6)
+    mhz = freq or min(_MHZ, 1e3 / chip.clock_ns / 2)
+    return pll_settings(ulx3s.OSCILLATOR_HZ, mhz * 1e6, phase)
+
+
+def _block_bytes(machine: "Implementation", wanted: int | None) -> int:
     from daedal.hw.boards.bitstream import memory_bytes
 
     return memory_bytes(machine.variant, machine.report, wanted)

@@ -15,6 +15,8 @@ def board_record(built: BoardBuild, board: str) -> dict[str, Any]:
         "board": board,
         "clock_hz": settings.clock.output_hz,
         "memory_bytes": settings.memory_bytes,
+        "sdram": settings.sdram and settings.sdram.name,
+        "sdram_phase": settings.clock.chip_phase if settings.sdram else None,
         "baud": round(settings.clock.output_hz / settings.divisor),
         "bitstream_bytes": None if built.bitstream is None else len(built.bitstream),
         **synthesis_record(built.implementation, board),

@@ -75,7 +75,7 @@ def build_bitstream(
         PlaceRequest(
             package=ulx3s.PACKAGE,
             speed_grade=ulx3s.SPEED_GRADE,
-            pins=ulx3s.constraints(),
+            pins=ulx3s.constraints(settings),
             target_mhz=asked_mhz,
             seed=seed,
         )

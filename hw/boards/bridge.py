@@ -242,8 +242,9 @@ class Bridge(wiring.Component):
 
     def _read_memory(self, m: Module, state: "_State") -> None:
         with m.State("READ WORD"):
-            m.d.sync += self.memory.valid.eq(1)
-            m.next = "WAIT FOR WORD"
+            with m.If(self.memory.ready):
+                m.d.sync += self.memory.valid.eq(1)
+                m.next = "WAIT FOR WORD"
         with m.State("WAIT FOR WORD"):
             with m.If(self.memory.word_valid):
                 m.d.sync += state.word.eq(self.memory.word)
@@ -260,15 +261,21 @@ class Bridge(wiring.Component):
                 state.left.eq(state.left - 1),
             ]
             with m.If(lane.all() | (state.left == 1)):
-                m.d.sync += self.memory.valid.eq(1)
                 m.next = "WRITE WORD"
             with m.Else():
                 m.d.sync += state.address.eq(state.address + 1)
                 m.next = "FETCH BYTE"
         with m.State("WRITE WORD"):
+            with m.If(self.memory.ready):
+                m.d.sync += self.memory.valid.eq(1)
+                m.next = "END WORD"
+        with m.State("END WORD"):
             m.d.sync += [state.strobes.eq(0), state.address.eq(state.address + 1)]
             m.next = "FETCH BYTE"
             with m.If(state.left == 0):
+                m.next = "WAIT FOR MEMORY"
+        with m.State("WAIT FOR MEMORY"):
+            with m.If(self.memory.ready):
                 m.next = "ANSWER"
 
     def _fetch(self, m: Module, state: "_State", name: str, then: str) -> None:

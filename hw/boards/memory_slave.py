@@ -6,7 +6,7 @@ same time.
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Elaboratable, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -29,7 +29,9 @@ _WORD_FIFO = 2 * READ_LATENCY_CYCLES
 
 
 def host_access(variant: Variant, num_words: int) -> wiring.Signature:
-    """One access of the host, seen from the host: a pulse of `valid` is accepted in any cycle.
+    """One access of the host, seen from the host: a pulse of `valid` is accepted while `ready`.
+
+    On-chip memory is always ready; SDRAM has one access at a time (`sdram.controller`).
 
     `strobes` are the byte enables of a write; all zero means a read, whose word comes with a pulse
     of `word_valid`.
@@ -37,6 +39,7 @@ def host_access(variant: Variant, num_words: int) -> wiring.Signature:
     return wiring.Signature(
         {
             "valid": Out(1),
+            "ready": In(1),
             "address": Out(range(num_words)),
             "strobes": Out(variant.bus_bytes),
             "data": Out(variant.bus.data_bits),
@@ -71,6 +74,8 @@ class MemorySlave(wiring.Component):
     w : ``In(stream.Signature(write_channel(variant)))``
     b : ``Out(stream.Signature(response_channel()))``
     host : ``In(host_access(variant, num_words))``
+    machine_reset : ``In(1)``
+        Forgets all bursts and accesses; the memory keeps its contents.
 
     Source: IHI 0022, A3.3 (a B follows the last W), A3.4.1 (bursts), A3.4.4 (DECERR).
     """
@@ -87,10 +92,11 @@ class MemorySlave(wiring.Component):
                 "w": In(stream.Signature(write_channel(variant))),
                 "b": Out(stream.Signature(response_channel())),
                 "host": In(host_access(variant, num_words)),
+                "machine_reset": In(1),
             }
         )
 
-    def elaborate(self, platform: Platform) -> Module:
+    def elaborate(self, platform: Platform) -> Elaboratable:
         m = Module()
         m.submodules.memory = memory = BlockMemory(
             num_words=self._num_words, word_bytes=self._variant.bus_bytes
@@ -102,10 +108,11 @@ class MemorySlave(wiring.Component):
             m.submodules[f"{name}_skid"] = skid = SkidBuffer(channel.payload.shape())
             connect(m, flipped(channel), skid.i)
             channels[name] = skid.o
+        m.d.comb += self.host.ready.eq(1)
         host = _Host(m, self.host)
         self._serve_reads(m, memory, channels["ar"], host)
         self._serve_writes(m, memory, channels["aw"], channels["w"], host)
-        return m
+        return ResetInserter(self.machine_reset)(m)
 
     def _bursts(self, m: Module, name: str, channel: Any) -> Any:
         """The bursts of an address channel, as a stream with registered outputs.

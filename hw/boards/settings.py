@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from daedal.common.errors import UserError
 from daedal.hw.boards.block_memory import BANK_WORDS
 from daedal.hw.boards.pll import PllSettings
+from daedal.hw.boards.sdram.chip import SdramChip
+from daedal.hw.boards.sdram.layouts import check_bus
+from daedal.hw.boards.sdram.slots import SlotTimes
 from daedal.hw.boards.uart_receiver import LEAST_DIVISOR
 from daedal.isa.variant import Variant
 
@@ -35,11 +38,13 @@ class BoardSettings:
     clock
         The clock generator's dividers; its output drives everything.
     memory_bytes
-        On-chip memory, a multiple of `bank_bytes`.
+        On-chip memory, a multiple of `bank_bytes`; or all of the SDRAM.
     divisor
         Clock cycles of a bit of the serial port.
     silence_cycles
         Cycles of silence that end a frame; a power of two.
+    sdram
+        The chip behind the machine; None: on-chip memory. `clock` has the chip's clocks, too.
     """
 
     variant: Variant
@@ -47,8 +52,13 @@ class BoardSettings:
     memory_bytes: int
     divisor: int
     silence_cycles: int
+    sdram: SdramChip | None = None
 
     def __post_init__(self) -> None:
+        if self.sdram is not None:
+            check_bus(self.sdram, self.variant)
+            assert self.slot_times is not None and self.memory_bytes == self.sdram.size_bytes
+            assert self.clock.lag is not None, "a board with SDRAM has clocks for it"
         grain = bank_bytes(self.variant)
         if self.memory_bytes < grain or self.memory_bytes % grain:
             raise UserError(
@@ -61,11 +71,23 @@ class BoardSettings:
                 f"{self.divisor}; choose a slower baud rate or a faster clock"
             )
 
+    @property
+    def slot_times(self) -> SlotTimes | None:
+        """The chip's times at this clock. Raises UserError if the controller cannot keep them."""
+        return None if self.sdram is None else SlotTimes.of(self.sdram, 2 * self.clock.output_hz)
+
     @classmethod
     def for_baud(
-        cls, variant: Variant, clock: PllSettings, memory_bytes: int, baud: int = DEFAULT_BAUD
+        cls,
+        variant: Variant,
+        clock: PllSettings,
+        memory: int | SdramChip,
+        baud: int = DEFAULT_BAUD,
     ) -> "BoardSettings":
-        """The divisor nearest to `baud`. Raises UserError if none is near enough."""
+        """The divisor nearest to `baud`; `memory` is a chip, or bytes on the chip of the machine.
+
+        Raises UserError if no divisor is near enough.
+        """
         divisor = max(round(clock.output_hz / baud), 1)
         error = clock.output_hz / divisor / baud - 1
         if abs(error) > _BAUD_ERROR:
@@ -74,4 +96,6 @@ class BoardSettings:
                 f"{_BAUD_ERROR:.0%}, which {baud} misses by {error:+.1%}; choose another of the two"
             )
         silence = 1 << (int(_SILENCE_SECONDS * clock.output_hz) - 1).bit_length()
-        return cls(variant, clock, memory_bytes, divisor, silence)
+        if isinstance(memory, SdramChip):
+            return cls(variant, clock, memory.size_bytes, divisor, silence, memory)
+        return cls(variant, clock, memory, divisor, silence)

@@ -1,7 +1,7 @@
 """The board-independent logic around the machine: serial port, bridge and memory.
 
-Input: a variant, and the sizes that fit a board. Output: the component `Shell`, which instantiates
-the machine by the name of its emitted module (`hw.emit`).
+Input: a variant, a memory, and the sizes that fit a board. Output: the component `Shell`, which
+instantiates the machine by the name of its emitted module (`hw.emit`).
 """
 
 from amaranth.hdl import Module, ResetInserter
@@ -14,6 +14,7 @@ from daedal.hw.boards.frame_sender import FrameSender
 from daedal.hw.boards.machine_instance import MachineInstance
 from daedal.hw.boards.memory_slave import MemorySlave
 from daedal.hw.boards.register_master import RegisterMaster
+from daedal.hw.boards.sdram.controller import SdramController
 from daedal.hw.boards.uart_receiver import UartReceiver
 from daedal.hw.boards.uart_transmitter import UartTransmitter
 from daedal.hw.family import Platform
@@ -29,8 +30,10 @@ class Shell(wiring.Component):
     ----------
     variant
         The machine.
-    memory_bytes
-        On-chip memory: a multiple of `block_memory.BANK_WORDS` bus words.
+    memory
+        On-chip memory, or the controller of one outside; it becomes a submodule.
+    num_words
+        Bus words of the memory.
     clock_hz
         Frequency of `sync`, which the bridge reports to the host.
     divisor
@@ -48,15 +51,15 @@ class Shell(wiring.Component):
         self,
         *,
         variant: Variant,
-        memory_bytes: int,
+        memory: MemorySlave | SdramController,
+        num_words: int,
         clock_hz: int,
         divisor: int,
         silence_cycles: int,
     ) -> None:
         self._variant = variant
-        self._num_words, rest = divmod(memory_bytes, variant.bus_bytes)
-        if rest:
-            raise ValueError(f"memory_bytes must be whole bus words, not {memory_bytes!r}")
+        self._memory = memory
+        self._num_words = num_words
         self._clock_hz = clock_hz
         self._divisor = divisor
         self._silence_cycles = silence_cycles
@@ -73,10 +76,9 @@ class Shell(wiring.Component):
         m.submodules.bridge = bridge = Bridge(
             variant=self._variant, num_words=self._num_words, clock_hz=self._clock_hz
         )
-        memory = MemorySlave(variant=self._variant, num_words=self._num_words)
+        m.submodules.memory = memory = self._memory
         registers = RegisterMaster()
         m.submodules.machine = machine = MachineInstance(variant=self._variant)
-        m.submodules.memory = ResetInserter(bridge.machine_reset)(memory)
         m.submodules.registers = ResetInserter(bridge.machine_reset)(registers)
 
         connect(m, receiver.o, requests.i)
@@ -97,6 +99,7 @@ class Shell(wiring.Component):
             requests.payload_address.eq(bridge.payload_address),
             bridge.payload_data.eq(requests.payload_data),
             machine.reset.eq(bridge.machine_reset),
+            memory.machine_reset.eq(bridge.machine_reset),
             self.busy.eq(requests.request.valid),
             self.interrupt.eq(machine.interrupt),
         ]

@@ -5,12 +5,17 @@ route. Source: the ULX3S project's constraints for boards 2.x and 3.0 (github.co
 doc/constraints/ulx3s_v20.lpf): sites, pulls and drives.
 """
 
-from amaranth.hdl import Cat, ClockDomain, ClockSignal, Module, Signal
+from amaranth.hdl import Cat, ClockDomain, ClockSignal, IOPort, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect
 
+from daedal.hw.boards.memory_slave import MemorySlave
 from daedal.hw.boards.pll import Pll
+from daedal.hw.boards.sdram.controller import SdramController
+from daedal.hw.boards.sdram.layouts import sdram_pins
+from daedal.hw.boards.sdram.pads import IN_CLOCKS, OUT_CLOCKS, SdramPads
+from daedal.hw.boards.sdram.pins import CAPTURE_CLOCKS
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.boards.shell import Shell
 from daedal.hw.emit import emit_component
@@ -39,6 +44,31 @@ _PINS = {
 }
 """Site and electrical options of every pin; all are LVCMOS33."""
 
+_SDRAM_SITES = {
+    "clk": "F19",
+    "cke": "F20",
+    "csn": "P20",
+    "rasn": "R20",
+    "casn": "T19",
+    "wen": "T20",
+    "ba": "P19 N20",
+    "a": "M20 M19 L20 L19 K20 K19 K18 J20 J19 H20 N19 G20 G19",
+    "dqm": "U19 E20",
+    "d": "J16 L18 M18 N18 P18 T18 T17 U20 E19 D20 D19 C20 E18 F18 J18 J17",
+}
+"""Sites of each of the chip's pins, lowest bit first."""
+_SDRAM_OPTIONS = "PULLMODE=NONE DRIVE=4 SLEWRATE=FAST"
+
+
+def _sdram_pins() -> dict[str, tuple[str, str]]:
+    """Site and options of the chip's pins."""
+    pins = {}
+    for name, sites in _SDRAM_SITES.items():
+        for bit, site in enumerate(sites.split()):
+            suffix = f"[{bit}]" if " " in sites else ""
+            pins[f"sdram_{name}{suffix}"] = (site, _SDRAM_OPTIONS)
+    return pins
+
 
 class Ulx3s(wiring.Component):
     """The board's top.
@@ -51,10 +81,14 @@ class Ulx3s(wiring.Component):
     wifi_gpio0 : held high, as the project's examples do: low would let the ESP32 take over the
     board.
     led : 0 the clock is stable, 1 a request is being executed, 2 the machine's interrupt.
+    sdram_* : with SDRAM, the chip's pins; `data` are its data pins, `sdram_d`.
     """
 
     def __init__(self, *, settings: BoardSettings) -> None:
         self._settings = settings
+        chip = settings.sdram
+        self.data = None if chip is None else IOPort(chip.data_bits, name="sdram_d")
+        pins = {} if chip is None else sdram_pins(chip).members
         super().__init__(
             {
                 "clk_25mhz": In(1),
@@ -63,6 +97,11 @@ class Ulx3s(wiring.Component):
                 "btn_fire1": In(1),
                 "wifi_gpio0": Out(1),
                 "led": Out(8),
+                **{
+                    f"sdram_{name}": Out(pins[name].shape if name in pins else 1)
+                    for name in _SDRAM_SITES
+                    if chip is not None and name != "d"
+                },
             }
         )
 
@@ -75,7 +114,8 @@ class Ulx3s(wiring.Component):
         self._reset(m, domain, pll.locked)
         m.submodules.shell = shell = Shell(
             variant=settings.variant,
-            memory_bytes=settings.memory_bytes,
+            memory=self._memory(m, pll),
+            num_words=settings.memory_bytes // settings.variant.bus_bytes,
             clock_hz=settings.clock.output_hz,
             divisor=settings.divisor,
             silence_cycles=settings.silence_cycles,
@@ -89,6 +129,26 @@ class Ulx3s(wiring.Component):
             self.led.eq(register(m, lights, name="lights")),
         ]
         return m
+
+    def _memory(self, m: Module, pll: Pll) -> MemorySlave | SdramController:
+        """On-chip memory, or the SDRAM's controller, connected to its pins."""
+        settings, times = self._settings, self._settings.slot_times
+        if settings.sdram is None or self.data is None or times is None:
+            num_words = settings.memory_bytes // settings.variant.bus_bytes
+            return MemorySlave(variant=settings.variant, num_words=num_words)
+        m.domains.pins = pins = ClockDomain(reset_less=True)
+        controller = SdramController(
+            variant=settings.variant,
+            times=times,
+            capture_clocks=CAPTURE_CLOCKS + OUT_CLOCKS + IN_CLOCKS,
+        )
+        m.submodules.pads = pads = SdramPads(chip=settings.sdram, data=self.data)
+        connect(m, controller.sdram, pads.controller)
+        m.d.comb += [pins.clk.eq(pll.pins_clock), pads.chip_clock.eq(pll.chip_clock)]
+        for name in _SDRAM_SITES:
+            if name != "d":
+                m.d.comb += getattr(self, f"sdram_{name}").eq(getattr(pads, name))
+        return controller
 
     def _reset(self, m: Module, domain: ClockDomain, locked: Signal) -> None:
         """Reset from power-up until the clock is stable and the button released for some cycles."""
@@ -112,14 +172,17 @@ def emit(settings: BoardSettings, machine: str, family: Family | None = None) ->
     """
     variant = settings.variant
     title = f"ULX3S with Daedal accelerator, variant {variant.name}, {variant.fingerprint}."
-    return emit_component(Ulx3s(settings=settings), TOP_MODULE, title, family) + "\n" + machine
+    board = Ulx3s(settings=settings)
+    pads = () if board.data is None else (board.data,)
+    return emit_component(board, TOP_MODULE, title, family, pads=pads) + "\n" + machine
 
 
-def constraints() -> str:
+def constraints(settings: BoardSettings) -> str:
     """Pins and the oscillator's frequency, in Lattice's preference language (LPF)."""
+    pins = _PINS if settings.sdram is None else _PINS | _sdram_pins()
     lines = ["BLOCK RESETPATHS;", "BLOCK ASYNCPATHS;"]
     lines.append("SYSCONFIG CONFIG_IOVOLTAGE=3.3 COMPRESS_CONFIG=ON MCCLK_FREQ=62;")
-    for pin, (site, options) in _PINS.items():
+    for pin, (site, options) in pins.items():
         lines.append(f'LOCATE COMP "{pin}" SITE "{site}";')
         lines.append(f'IOBUF PORT "{pin}" IO_TYPE=LVCMOS33 {options};')
     lines.append(f'FREQUENCY PORT "clk_25mhz" {OSCILLATOR_HZ / 1e6:g} MHZ;')

@@ -9,7 +9,7 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from daedal.common.errors import CapacityError, UserError
@@ -70,9 +70,11 @@ class PlaceRequest:
 class Routed:
     """A routed design.
 
-    `fmax_mhz` by clock; `paths` the worst first: one of each clock or, if there is only one clock,
-    one of each pair of modules; `utilization` used and available by the device's types of cells
-    (``TRELLIS_COMB`` are look-up tables); `config` in Trellis' text form, None out of context.
+    `fmax_mhz` by clock; `constraint_mhz` what each had to reach, where that is known: those of a
+    PLL follow from its input; `paths` the worst first: one of each clock or, if there is only one
+    clock, one of each pair of modules; `utilization` used and available by the device's types of
+    cells (``TRELLIS_COMB`` are look-up tables); `config` in Trellis' text form, None out of
+    context.
     """
 
     request: PlaceRequest
@@ -80,17 +82,45 @@ class Routed:
     paths: tuple[TimingPath, ...]
     utilization: dict[str, tuple[int, int]]
     config: str | None
+    constraint_mhz: dict[str, float] = field(default_factory=dict)
 
     @property
     def slowest_mhz(self) -> float:
-        """Fmax of the slowest clock; infinite where nothing is clocked."""
-        return min(self.fmax_mhz.values(), default=float("inf"))
+        """What could be asked of the design instead of `target_mhz`; infinite where nothing is
+        clocked. It is the Fmax of the only clock. Of several, each keeps its ratio to the target,
+        and a path between two has a period of the faster one."""
+        return min((self._reaches(*pair) for pair in self._pairs), default=float("inf"))
 
     @property
     def worst(self) -> TimingPath:
-        """The critical path of the slowest clock."""
-        clock = min(self.fmax_mhz, key=lambda name: self.fmax_mhz[name])
-        return next(path for path in self.paths if path.start_clock == path.end_clock == clock)
+        """The critical path of what is slowest."""
+        start, end = min(self._pairs, key=lambda pair: self._reaches(*pair))
+        return next(
+            path for path in self.paths if (path.start_clock, path.end_clock) == (start, end)
+        )
+
+    @property
+    def _pairs(self) -> list[tuple[str, str]]:
+        """Clocks of both ends of paths whose time is limited."""
+        known = self.constraint_mhz
+        between = {(path.start_clock, path.end_clock) for path in self.paths}
+        return [(clock, clock) for clock in self.fmax_mhz] + sorted(
+            pair for pair in between if pair[0] != pair[1] and known.keys() >= {*pair}
+        )
+
+    def _reaches(self, start: str, end: str) -> float:
+        """The target at which the paths between two clocks, or of one, would be just in time."""
+        reached = self.fmax_mhz[start]
+        if start != end:
+            reached = min(
+                1000 / path.delay_ns
+                for path in self.paths
+                if (path.start_clock, path.end_clock) == (start, end)
+            )
+        wanted = [self.constraint_mhz.get(clock) for clock in (start, end)]
+        if None in wanted:
+            return reached
+        return reached * self.request.target_mhz / max(mhz for mhz in wanted if mhz)
 
     @property
     def resources(self) -> dict[str, int]:
@@ -241,4 +271,5 @@ def _routed(request: PlaceRequest, number: int, folder: Path, hierarchy: Hierarc
             if item["used"]
         },
         config=config.read_text(encoding="utf-8") if config.is_file() else None,
+        constraint_mhz={clock: item["constraint"] for clock, item in report["fmax"].items()},
     )

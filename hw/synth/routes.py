@@ -128,4 +128,5 @@ def _routed(record: dict[str, Any]) -> Routed:
         ),
         utilization={kind: (used, most) for kind, (used, most) in record["utilization"].items()},
         config=record["config"],
+        constraint_mhz=record.get("constraint_mhz", {}),
     )

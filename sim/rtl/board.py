@@ -16,15 +16,17 @@ from pathlib import Path
 from daedal.common.errors import DeviceError
 from daedal.hw.boards import ulx3s
 from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.sdram.chip import SdramChip
 from daedal.hw.boards.settings import BoardSettings
 from daedal.isa.variant import Variant
 from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.build import Built, build_board_simulator
 from daedal.sim.rtl.contracts import broken_contract
+from daedal.sim.rtl.sdram import chip_settings
 from daedal.sim.rtl.toolchain import require_tools
 from daedal.sim.rtl.verilog import kept_board_verilog
 
-__all__ = ["BoardSimulation", "simulated_board"]
+__all__ = ["BoardSimulation", "chip_parameters", "simulated_board"]
 
 SLICE_CYCLES = 1 << 13
 """Cycles between checks whether the simulation should end."""
@@ -33,6 +35,14 @@ Report = Callable[[str], None]
 Build = Callable[[BoardSettings, Path, Report], Built]
 
 _CLOCK_HZ = 80_000_000  # what the board reports; the simulation does not run in real time
+
+_SDRAM_CLOCK_HZ = 70_000_000
+"""The same with SDRAM, whose times follow from it."""
+
+_SDRAM_PHASE = 180.0
+
+_EDGES_WITH_SDRAM = 4
+"""Edges of the simulated oscillator in a cycle of the design (`hdl/ehxplll.v`)."""
 
 _DIVISOR = 4
 """Clock cycles per bit: the fewest the design supports, as most cycles only move bits."""
@@ -45,16 +55,18 @@ class BoardSimulation:
     """A board that runs in its own thread; `simulated_board` creates and closes it.
 
     `path` is its serial port. As on a real board, the clock runs even while no host is waiting.
+    `edges` of the oscillator are a clock cycle, and `divisor` of these a bit of the serial port.
     """
 
-    def __init__(self, library: Path, divisor: int) -> None:
+    def __init__(self, library: Path, divisor: int, edges: int = 1) -> None:
         self._ours, self._theirs = os.openpty()
         # Keeping it open preserves its settings and pending bytes between two client programs.
         tty.setraw(self._theirs)
         os.set_blocking(self._ours, False)
         self.path = Path(os.ttyname(self._theirs))
         self._library = _load(library)
-        self._handle = self._library.daedal_board_open(self._ours, divisor)
+        self._edges = edges
+        self._handle = self._library.daedal_board_open(self._ours, divisor * edges)
         self._ending = threading.Event()
         self._failure = ""
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -63,7 +75,7 @@ class BoardSimulation:
     @property
     def cycles(self) -> int:
         """Clock cycles so far."""
-        return int(self._library.daedal_board_cycles(self._handle))
+        return int(self._library.daedal_board_cycles(self._handle)) // self._edges
 
     def close(self) -> None:
         """End the simulation. Raises DeviceError if it has failed."""
@@ -89,7 +101,7 @@ def simulated_board(
     variant: Variant,
     *,
     cache_dir: Path | None = None,
-    memory_bytes: int = 1 << 16,
+    memory: int | SdramChip = 1 << 16,
     assertions: bool = False,
     build: Build | None = None,
     report: Report = lambda _sentence: None,
@@ -98,8 +110,10 @@ def simulated_board(
 
     The first time, Verilog is emitted and built, which takes a minute or two; `cache_dir`,
     by default the user's cache, keeps both, and `report` is called with one sentence before each
-    long step. With `assertions` the machine checks its contracts (`hw.contracts`). `build` replaces
-    the function that builds the simulator, for example by `netlist.board.build_board_netlist`.
+    long step. `memory` is the bytes of block RAM, or the chip, whose model checks every time of
+    its data sheet. With `assertions` the machine checks its contracts (`hw.contracts`). `build`
+    replaces the function that builds the simulator, for example by
+    `netlist.board.build_board_netlist`.
 
     Raises
     ------
@@ -109,16 +123,39 @@ def simulated_board(
         The board cannot be built with so much memory.
     """
     require_tools("native")
-    clock = pll_settings(ulx3s.OSCILLATOR_HZ, _CLOCK_HZ)
-    settings = BoardSettings(variant, clock, memory_bytes, _DIVISOR, _SILENCE_CYCLES)
+    settings = _settings(variant, memory)
     built = (build or partial(_build, assertions))(
         settings, cache_folder("rtl") if cache_dir is None else cache_dir, report
     )
-    simulation = BoardSimulation(built.program, _DIVISOR)
+    edges = _EDGES_WITH_SDRAM if settings.sdram else 1
+    simulation = BoardSimulation(built.program, _DIVISOR, edges)
     try:
         yield simulation
     finally:
         simulation.close()
+
+
+def _settings(variant: Variant, memory: int | SdramChip) -> BoardSettings:
+    if isinstance(memory, int):
+        clock = pll_settings(ulx3s.OSCILLATOR_HZ, _CLOCK_HZ)
+        return BoardSettings(variant, clock, memory, _DIVISOR, _SILENCE_CYCLES)
+    clock = pll_settings(ulx3s.OSCILLATOR_HZ, _SDRAM_CLOCK_HZ, _SDRAM_PHASE)
+    return BoardSettings(variant, clock, memory.size_bytes, _DIVISOR, _SILENCE_CYCLES, memory)
+
+
+def chip_parameters(settings: BoardSettings) -> dict[str, int] | None:
+    """The parameters of `hdl/ulx3s_sdram.v` for a board with SDRAM."""
+    chip = settings.sdram
+    if chip is None:
+        return None
+    times = chip_settings(chip, 2 * settings.clock.output_hz)
+    return {
+        "DATA_BITS": chip.data_bits,
+        "ROW_BITS": chip.row_bits,
+        "COLUMN_BITS": chip.column_bits,
+        "BANK_BITS": chip.bank_bits,
+        **{name.removeprefix("cfg_").upper(): value for name, value in times.items()},
+    }
 
 
 def _build(assertions: bool, settings: BoardSettings, cache_dir: Path, report: Report) -> Built:
@@ -127,6 +164,7 @@ def _build(assertions: bool, settings: BoardSettings, cache_dir: Path, report: R
         kept_board_verilog(settings, cache_dir, report, assertions=assertions),
         top=ulx3s.TOP_MODULE,
         cache_dir=cache_dir,
+        chip=chip_parameters(settings),
         progress=report,
     )
 

@@ -184,15 +184,24 @@ def build_protocol_simulator(
 
 
 def build_board_simulator(
-    verilog: str, *, top: str, cache_dir: Path, progress: Progress | None = None
+    verilog: str,
+    *,
+    top: str,
+    cache_dir: Path,
+    chip: Mapping[str, int] | None = None,
+    progress: Progress | None = None,
 ) -> Built:
     """Build a whole board's design, for `board.py`, which drives its clock and serial port.
 
-    `verilog` is what `hw.boards` emits; the vendor primitive in it (the PLL) is modelled in
-    `hdl/ehxplll.v`. Parameters and errors as `build_simulator`.
+    `verilog` is what `hw.boards` emits; vendor primitives in it are modelled in `hdl/`. With
+    `chip`, the parameters of `hdl/ulx3s_sdram.v`, the design `top` drives an SDRAM. Parameters and
+    errors as `build_simulator`.
     """
     sources: list[str | Path] = [verilog, HDL / "ehxplll.v"]
-    return _build(sources, top, {}, cache_dir, "board", False, progress)
+    if chip is not None:
+        sources += [HDL / name for name in ("ecp5_pads.v", "sdram_chip.v", "ulx3s_sdram.v")]
+        top = f"{top}_sdram"
+    return _build(sources, top, chip or {}, cache_dir, "board", False, progress)
 
 
 def build_sdram_simulator(

@@ -65,7 +65,13 @@ def kept_board_verilog(
     """The Verilog of the whole design on a ULX3S, from `cache_dir` or emitted into it."""
     variant = settings.variant
     machine = kept_verilog(variant, cache_dir, report, family=family, assertions=assertions)
-    numbers = (settings.clock, settings.memory_bytes, settings.divisor, settings.silence_cycles)
+    numbers = (
+        settings.clock,
+        settings.memory_bytes,
+        settings.divisor,
+        settings.silence_cycles,
+        settings.sdram,
+    )
     said = f"emitting the Verilog of a ULX3S with variant {variant.name}"
     what = f"ulx3s {variant.name} {variant.fingerprint} {family} {numbers} {assertions}"
     key = f"{what} {_emitter(EMITS_NO_BOARD)}"

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from daedal.common.errors import ToolError
+from daedal.hw.boards.sdram.chip import SdramChip
 from daedal.isa.variant import Variant
 from daedal.runtime.devices.register_device import RegisterDevice
 from daedal.runtime.devices.uart import UartPort, uart_device
@@ -19,13 +20,15 @@ ANSWER_SECONDS = 60.0
 """A frame takes 40,000 cycles, which are seconds in simulations of large designs."""
 
 
-def board_with(variant: Variant) -> AbstractContextManager[BoardSimulation]:
+def board_with(
+    variant: Variant, memory: int | SdramChip = MEMORY_BYTES
+) -> AbstractContextManager[BoardSimulation]:
     """A board that is switched on with the block. Skips where a tool is missing."""
     try:
         require_tools("native")
     except ToolError as error:
         pytest.skip(str(error))
-    return simulated_board(variant, cache_dir=CACHE, memory_bytes=MEMORY_BYTES, assertions=True)
+    return simulated_board(variant, cache_dir=CACHE, memory=memory, assertions=True)
 
 
 def simulated_port(board: BoardSimulation) -> UartPort:

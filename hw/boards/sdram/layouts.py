@@ -37,9 +37,8 @@ def row_words(chip: SdramChip) -> int:
 
 
 def host_port(chip: SdramChip, variant: Variant) -> wiring.Signature:
-    """`memory_slave.host_access`, whose pulses are accepted only while `ready`, one at a time."""
-    access = host_access(variant, chip.size_bytes // variant.bus_bytes)
-    return wiring.Signature({**access.members, "ready": In(1)})
+    """The host's access to the whole chip."""
+    return host_access(variant, chip.size_bytes // variant.bus_bytes)
 
 
 def _place(chip: SdramChip) -> dict[str, int]:

@@ -50,7 +50,8 @@ class SdramPhy(wiring.Component):
     chip
         Widths and CAS latency.
     capture_clocks
-        From the CAS latency to a column in the input registers: 0 to 2, as the board's clocks lie.
+        From the CAS latency to a column in the input registers: 0 to 4, as the board's clocks lie
+        and registers in the pads demand.
 
     Members
     -------
@@ -64,8 +65,8 @@ class SdramPhy(wiring.Component):
     """
 
     def __init__(self, *, chip: SdramChip, capture_clocks: int = CAPTURE_CLOCKS) -> None:
-        if capture_clocks not in (0, 1, 2):
-            raise ValueError(f"capture_clocks must be 0, 1 or 2, not {capture_clocks!r}")
+        if not 0 <= capture_clocks <= 4:
+            raise ValueError(f"capture_clocks must be 0 to 4, not {capture_clocks!r}")
         self._chip = chip
         self._first_clock = _captured(chip, capture_clocks)
         bits = BURST_COLUMNS * chip.data_bits

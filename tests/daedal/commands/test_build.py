@@ -68,7 +68,8 @@ def routed(request: PlaceRequest) -> Routed:
 
 
 def build(run: Run, out: Path, *options: object, variant: str = "tiny"):
-    return run("build", variant, "--board", "ulx3s-85f", "--out", out, *options)
+    memory = () if "--memory" in options else ("--memory", "block")
+    return run("build", variant, "--board", "ulx3s-85f", "--out", out, *memory, *options)
 
 
 def test_the_fastest_seed_becomes_the_bitstream(
@@ -85,7 +86,8 @@ def test_the_fastest_seed_becomes_the_bitstream(
     assert [request.seed for request in asked] == [1, 2, 3]
     for request in asked:
         assert (request.package, request.speed_grade) == ("CABGA381", 6)
-        assert (request.pins, request.target_mhz) == (ulx3s.constraints(), 80)
+        assert request.target_mhz == 80
+        assert request.pins is not None and "sdram" not in request.pins
     record = json.loads((out / "ulx3s-85f-tiny.json").read_text())
     # 95 % of 208 blocks, less the machine's and the bridge's, in banks of 8 blocks and 16 KiB.
     assert record["memory_bytes"] == (197 - 70 - 1) // 8 * 16384
@@ -128,6 +130,49 @@ def test_the_clock_is_what_the_pll_gives(
     (settings,) = seen
     assert settings.clock.output_hz == 90_625_000 and asked[0].target_mhz == 90.625
     assert (settings.memory_bytes, settings.divisor) == (1 << 16, 30)
+
+
+@pytest.mark.parametrize(
+    ("options", "clock_hz"),
+    # The first part may have 143 MHz, and its clock is twice the machine's.
+    [((), 71_250_000), (("--sdram", "W9825G6KH-5"), 80_000_000), (("--freq", 50), 50_000_000)],
+)
+def test_sdram_is_the_default_and_limits_the_clock(
+    run: Run,
+    asked: list[PlaceRequest],
+    tmp_path: Path,
+    options: tuple[object, ...],
+    clock_hz: int,
+) -> None:
+    status, _, err = run(
+        "build", "tiny", "--board", "ulx3s-85f", "--out", tmp_path, "--sdram-phase", 90, *options
+    )
+    assert status == 0, err
+    assert asked[0].pins is not None and 'LOCATE COMP "sdram_d[15]"' in asked[0].pins
+    record = json.loads((tmp_path / "ulx3s-85f-tiny.json").read_text())
+    assert (record["memory_bytes"], record["clock_hz"]) == (32 << 20, clock_hz)
+    assert record["sdram_phase"] == pytest.approx(90, abs=10)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--memory", "plenty"), "--memory must be sdram, block or a number of KiB, not 'plenty'"),
+        (("--sdram", "DDR5"), "--sdram must be one of IS42S16160G-7, W9825G6KH-6, W9825G6KH-5"),
+        (("--freq", 80), "the clock of the SDRAM must be at most 142.857 MHz, not 160 MHz"),
+        (("--sdram-phase", 400), "the memory's clock must be 0 to below 360 degrees, not 400"),
+    ],
+)
+def test_refused_memories(
+    run: Run,
+    asked: list[PlaceRequest],
+    tmp_path: Path,
+    options: tuple[object, ...],
+    sentence: str,
+) -> None:
+    status, _, err = run("build", "tiny", "--board", "ulx3s-85f", "--out", tmp_path, *options)
+    assert status == 2 and sentence in " ".join(err.split()), err
+    assert asked == [] and list(tmp_path.iterdir()) == []
 
 
 def test_a_machine_that_does_not_fit_says_why(

@@ -2,8 +2,11 @@
 
 import re
 
+import pytest
+
 from daedal.hw.boards import ulx3s
 from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.sdram.chip import CHIPS, SdramChip
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.emit import TOP_MODULE
 from daedal.isa.variant import load_variant
@@ -11,9 +14,11 @@ from daedal.isa.variant import load_variant
 TINY = load_variant("tiny")
 
 
-def test_every_pin_has_one_site_and_the_machine_is_connected() -> None:
-    clock = pll_settings(ulx3s.OSCILLATOR_HZ, 80e6)
-    settings = BoardSettings.for_baud(TINY, clock, 1 << 15)
+@pytest.mark.parametrize("memory", [1 << 15, CHIPS["IS42S16160G-7"]], ids=["block", "sdram"])
+def test_every_pin_has_one_site_and_the_machine_is_connected(memory: int | SdramChip) -> None:
+    phase = None if isinstance(memory, int) else 180
+    clock = pll_settings(ulx3s.OSCILLATOR_HZ, 70e6, phase)
+    settings = BoardSettings.for_baud(TINY, clock, memory)
     text = ulx3s.emit(settings, f"module {TOP_MODULE}(...);\nendmodule\n")
     assert text.startswith(f"// ULX3S with Daedal accelerator, variant tiny, {TINY.fingerprint}.\n")
     assert text.endswith("module daedal_top(...);\nendmodule\n")
@@ -21,12 +26,12 @@ def test_every_pin_has_one_site_and_the_machine_is_connected() -> None:
     top = text[text.index("module ulx3s(") :]
     top = top[: top.index("endmodule")]
     ports = {}
-    for width, name in re.findall(r"^  (?:input|output) (?:\[(\d+):0\] )?(\w+);", top, re.M):
+    for width, name in re.findall(r"^  (?:input|output|inout) (?:\[(\d+):0\] )?(\w+);", top, re.M):
         ports |= {f"{name}[{n}]": 1 for n in range(int(width) + 1)} if width else {name: 1}
-    located = re.findall(r'LOCATE COMP "(\S+)" SITE "(\w+)";', ulx3s.constraints())
+    located = re.findall(r'LOCATE COMP "(\S+)" SITE "(\w+)";', ulx3s.constraints(settings))
     assert sorted(ports) == sorted(pin for pin, _ in located)
     assert len({site for _, site in located}) == len(located)
-    kinds = re.findall(r'IOBUF PORT "(\S+)" IO_TYPE=LVCMOS33', ulx3s.constraints())
+    kinds = re.findall(r'IOBUF PORT "(\S+)" IO_TYPE=LVCMOS33', ulx3s.constraints(settings))
     assert sorted(kinds) == sorted(ports)
 
     (instance,) = re.findall(r"^  daedal_top  ?machine \((.*?)^  \);", text, re.M | re.S)

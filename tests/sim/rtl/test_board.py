@@ -9,6 +9,7 @@ import pytest
 
 import daedal
 from daedal.common.errors import DeviceError
+from daedal.hw.boards.sdram.chip import CHIPS, SdramChip
 from daedal.isa.registers import ErrorCode, register
 from daedal.isa.variant import load_variant
 from daedal.runtime.devices.uart import UartPort
@@ -56,12 +57,26 @@ def test_the_digits_network_on_the_variant_made_for_the_board() -> None:
         check_digits(simulation, variant, 2)
 
 
+def test_the_digits_network_on_a_board_with_sdram() -> None:
+    """The chip's model checks every time of its data sheet."""
+    artifact = daedal.compile(DIGITS, TINY)
+    images, _ = demo_images(2)
+    expected = daedal.simulate(artifact, {"input": images})
+    with board_with(TINY, CHIPS["IS42S16160G-7"]) as simulation:
+        found = daedal.simulate(
+            artifact, {"input": images}, device=simulated_uart(TINY, simulation)
+        )
+    for name, tensor in expected.tensors.items():
+        assert found.tensors[name].tobytes() == tensor.tobytes(), name
+
+
+@pytest.mark.parametrize("memory", [MEMORY_BYTES, CHIPS["IS42S16160G-7"]], ids=["block", "sdram"])
 @pytest.mark.parametrize("seed", [0])
-def test_random_programs_leave_the_same_memory(seed: int) -> None:
+def test_random_programs_leave_the_same_memory(seed: int, memory: int | SdramChip) -> None:
     """On a board that has just been switched on: scratchpads and memory are zero."""
     case = random_program(TINY, seed)
     memories = []
-    with board_with(TINY) as fresh:
+    with board_with(TINY, memory) as fresh:
         for device in (FunctionalDevice(TINY), simulated_uart(TINY, fresh)):
             loaded = LoadedProgram.place(case.program, device)
             for number, data in case.contents.items():
