@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
+from daedal.commands.board_test import board_test_command
 from daedal.commands.build import build_command
 from daedal.commands.compare import compare_command
 from daedal.commands.compile import compile_command
@@ -79,6 +80,7 @@ app.command("export")(export_command)
 app.command("verilog")(verilog_command)
 app.command("synth")(synth_command)
 app.command("build")(build_command)
+app.command("board-test")(board_test_command)
 app.command("disasm")(disasm_command)
 app.command("doctor")(doctor_command)
 

@@ -111,6 +111,7 @@ class RegisterDevice:
         self._port = port
         self._variant = variant
         self._name = name
+        self._memory_base = memory_base
         self._next = next_page(memory_base)
         self._end = memory_base + memory_bytes
         self._memory_bytes = memory_bytes
@@ -137,6 +138,16 @@ class RegisterDevice:
     def variant(self) -> Variant:
         """The machine's variant."""
         return self._variant
+
+    @property
+    def port(self) -> Port:
+        """As given. Whoever writes to memory through it does so before any allocation."""
+        return self._port
+
+    @property
+    def memory(self) -> range:
+        """Addresses of the memory that the device may use."""
+        return range(self._memory_base, self._end)
 
     def alloc(self, size_bytes: int) -> int:
         """Address of a new region. Raises DeviceError if memory is exhausted."""

@@ -1,0 +1,58 @@
+"""``daedal board-test`` against a board in Python."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from daedal.isa.variant import load_variant
+from tests.support.command_line import Run, refuses
+from tests.support.register_machine import RegisterMachine
+from tests.support.serial_board import serial_board
+
+TINY = load_variant("tiny")
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"
+
+
+@pytest.fixture
+def machine() -> RegisterMachine:
+    return RegisterMachine(TINY, base=0, size=1 << 16)
+
+
+@pytest.mark.heavy(2)
+def test_a_good_board_passes(run: Run, machine: RegisterMachine) -> None:
+    with serial_board(machine) as board:
+        status, out, err = run(
+            "board-test", "tiny", "--option", f"port={board.path}", "--model", DIGITS
+        )
+    assert status == 0, err
+    text = " ".join(out.split())
+    assert "variant tiny, 64 KiB of memory" in text
+    assert "memory: good" in text
+    assert "digits_qdq.onnx is right: " in text
+
+
+def test_bad_memory_is_reported_before_anything_runs(run: Run, machine: RegisterMachine) -> None:
+    read = machine.read_memory
+    machine.read_memory = lambda *place: bytes(byte | 4 for byte in read(*place))  # type: ignore
+    with serial_board(machine) as board:
+        status, out, _ = run(
+            "board-test", "tiny", "--option", f"port={board.path}", "--json", "--model", DIGITS
+        )
+    assert status == 1
+    report = json.loads(out)
+    assert report["passed"] is False and report["network"] is None
+    assert report["memory"]["faults"][0].startswith("bits 2, 10, 18, 26, 34, 42, 50, 58 of a word")
+
+
+def test_a_simulator_is_no_board(run: Run) -> None:
+    refuses(
+        run("board-test", "tiny", "--device", "functional"),
+        "board-test needs a board behind --device uart or uio, not 'functional'",
+    )
+
+
+def test_a_board_of_another_variant_is_refused(run: Run, machine: RegisterMachine) -> None:
+    with serial_board(machine) as board:
+        status, _, err = run("board-test", "vta", "--option", f"port={board.path}")
+    assert status == 1 and "fingerprint" in err
