@@ -1,15 +1,16 @@
-"""Measures the memory of a board: what the SDRAM controller moves, and whether it errs.
+"""Measures the memory of a board: what the SDRAM controller moves, whether it errs, its clock.
 
-    python bench/board.py [--step sdram] [--bursts N] [--json FILE]
+    python bench/board.py [--step sdram|area] [--bursts N] [--json FILE]
 
 Output: bytes a bus cycle on the bursts of whole networks and on random rows, random bursts compared
 with a numpy memory, and planted faults, each with its bar. The chip checks every time of its data
 sheet meanwhile (`sim/rtl/hdl/sdram_chip.v`). The networks are those of `bench.zoo`, with random
-weights: no shared model is needed.
+weights: no shared model is needed. Step `area` routes the controller alone, with three seeds.
 """
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -24,8 +25,12 @@ from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.common.errors import DeviceError, ToolError
 from daedal.common.files import write_atomically
+from daedal.hw.boards.sdram.alone import TOP_MODULE, emit_alone
 from daedal.hw.boards.sdram.chip import CHIPS
 from daedal.hw.boards.sdram.slots import SlotTimes
+from daedal.hw.family import Family
+from daedal.hw.synth.flow import implement
+from daedal.hw.synth.place import PlaceRequest
 from daedal.isa.bursts import program_bursts
 from daedal.isa.protocols import next_page
 from daedal.isa.variant import load_variant
@@ -33,7 +38,7 @@ from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.sdram import Bursts, SdramSimulation, open_sdram
 from daedal.sim.rtl.toolchain import require_tools
 
-__all__ = ["Measured", "mixed_rows", "network_bursts", "run_sdram"]
+__all__ = ["Measured", "mixed_rows", "network_bursts", "run_area", "run_sdram"]
 
 VARIANT = "ecp5"
 CHIP, BUS_HZ = "W9825G6KH-5", 91.67e6
@@ -45,6 +50,10 @@ TRACES = ("resnet18", "mobilenet_v1")
 TRACE_BAR, MIXED_BAR = 3.8, 3.6
 """Bytes a bus cycle, of 4 that the chip's pins move."""
 MIXED_ROWS = 3_000
+SEEDS = (1, 2, 3)
+ASKED_MHZ = 200.0
+"""Of both clocks, which nextpnr has one option for; what is reached is given for each."""
+BUS_BAR_MHZ = 90.0
 BURSTS_AT_ONCE = 500
 FAULTS = {
     1: "late strobe",
@@ -206,32 +215,68 @@ def _small(times: SlotTimes) -> SlotTimes:
     return SlotTimes.of(chip, times.clock_hz)
 
 
+def run_area(say: Callable[[str], None]) -> Iterator[Measured]:
+    """Cells of the controller alone on an ECP5-85F of speed grade 6, and its clocks."""
+    variant, times = load_variant(VARIANT), SlotTimes.of(CHIPS[CHIP], 2 * BUS_HZ)
+    done = implement(
+        variant,
+        emit_alone(variant, times, Family.ECP5),
+        Family.ECP5,
+        default_cache_dir().parent / "synth",
+        top=TOP_MODULE,
+        requests=[PlaceRequest(target_mhz=ASKED_MHZ, seed=seed) for seed in SEEDS],
+        num_processes=os.cpu_count() or 1,
+        progress=say,
+    )
+    for routed in done.routes:
+        used = ", ".join(f"{kind} {used}" for kind, (used, _) in routed.utilization.items())
+        seed = routed.request.seed
+        for clock, bar in (("clk", BUS_BAR_MHZ), ("pins_clk", 2 * BUS_BAR_MHZ)):
+            value = routed.fmax_mhz[clock]
+            yield Measured(f"Fmax of {clock} in MHz, seed {seed}", value, bar, note=used)
+
+
 def _powered(times: SlotTimes, say: Callable[[str], None], **options):  # type: ignore[no-untyped-def]
     return open_sdram(load_variant(VARIANT), times, default_cache_dir(), progress=say, **options)
+
+
+def say(text: str) -> None:
+    """Report progress beside the results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def shown(record: Measured) -> Measured:
+    """The record, after it was printed."""
+    bar = "" if record.bar is None else f"  bar {record.bar:g}"
+    bar += "" if record.passed else "  MISSED"
+    print(f"{record.name}: {record.value:.4g}{bar}  {record.note}".rstrip(), flush=True)
+    return record
 
 
 def main() -> int:
     """Measure, print, and say whether every bar holds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--step", choices=["sdram"], default="sdram")
+    parser.add_argument("--step", choices=["sdram", "area"], help="by default both")
     parser.add_argument("--bursts", type=int, default=10_000, help="random bursts")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     left_out = LeftOut()
     records: list[Measured] = []
     try:
-        require_tools("native")
-        for record in run_sdram(options.bursts, lambda text: print(text, file=sys.stderr)):
-            records.append(record)
-            bar = "" if record.bar is None else f"  bar {record.bar:g}"
-            bar += "" if record.passed else "  MISSED"
-            print(f"{record.name}: {record.value:.4g}{bar}  {record.note}".rstrip(), flush=True)
+        if options.step in (None, "sdram"):
+            require_tools("native")
+            records += map(shown, run_sdram(options.bursts, say))
     except ToolError as error:
         left_out.add("step sdram", str(error))
+    try:
+        if options.step in (None, "area"):
+            records += map(shown, run_area(say))
+    except ToolError as error:
+        left_out.add("step area", str(error))
     left_out.show(print)
     if options.json is not None:
         document = {
-            "sdram": [asdict(record) | {"passed": record.passed} for record in records],
+            "board": [asdict(record) | {"passed": record.passed} for record in records],
             "left_out": left_out.to_json(),
         }
         write_atomically(options.json, json.dumps(document, indent=1) + "\n")

@@ -47,23 +47,17 @@ distances.
 from typing import Any
 
 from amaranth.hdl import Module, Mux, ResetInserter, Signal
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import Out, connect, flipped
 
+from daedal.hw.boards.memory_port import memory_port
 from daedal.hw.boards.sdram.arbiter import BurstArbiter
 from daedal.hw.boards.sdram.engine import SlotEngine
 from daedal.hw.boards.sdram.frontend import AxiFrontend
-from daedal.hw.boards.sdram.layouts import (
-    check_bus,
-    host_port,
-    request_layout,
-    sdram_pins,
-    word_layout,
-)
+from daedal.hw.boards.sdram.layouts import check_bus, request_layout, sdram_pins, word_layout
 from daedal.hw.boards.sdram.pins import CAPTURE_CLOCKS, SdramPhy, read_cycles
 from daedal.hw.boards.sdram.slots import SlotTimes
 from daedal.hw.boards.sdram.splitter import RowSplitter
-from daedal.hw.bus.axi import address_channel, read_channel, response_channel, write_channel
 from daedal.hw.contracts import contract
 from daedal.hw.family import Platform
 from daedal.hw.pipeline import register
@@ -77,8 +71,7 @@ _OKAY, _DECERR = 0b00, 0b11
 class SdramController(wiring.Component):
     """The whole chip from byte address 0 on; bursts beyond it get DECERR.
 
-    INCR bursts of whole bus words, aligned, of any length up to 256 that do not cross 4 KiB, as
-    `MemorySlave` has them. The module docstring has the rules of every cycle.
+    `memory_port` says what it does, the module docstring in which cycle.
 
     Parameters
     ----------
@@ -91,22 +84,13 @@ class SdramController(wiring.Component):
 
     Members
     -------
-    ar, aw : ``In(stream.Signature(address_channel(variant)))``
-    r : ``Out(stream.Signature(read_channel(variant)))``
-    w : ``In(stream.Signature(write_channel(variant)))``
-    b : ``Out(stream.Signature(response_channel()))``
-    host : ``In(host_port(chip, variant))``
-    machine_reset : ``In(1)``
-        While 1 and a cycle longer, bursts of the machine are forgotten, in the middle if need be: a
-        write has then changed some of its words. The chip and the host's access are not affected.
+    ar, r, aw, w, b, host, machine_reset : `memory_port.memory_port`.
     sdram : ``Out(sdram_pins(chip))``
 
     Raises
     ------
     UserError
         The bus has another width.
-
-    Source: IHI 0022, A3.3 (a B follows the last W), A3.4.1 (bursts), A3.4.4 (DECERR).
     """
 
     def __init__(
@@ -117,19 +101,8 @@ class SdramController(wiring.Component):
         self._variant = variant
         self._times = times
         self._capture_clocks = capture_clocks
-        address = stream.Signature(address_channel(variant))
-        super().__init__(
-            {
-                "ar": In(address),
-                "r": Out(stream.Signature(read_channel(variant))),
-                "aw": In(address),
-                "w": In(stream.Signature(write_channel(variant))),
-                "b": Out(stream.Signature(response_channel())),
-                "host": In(host_port(chip, variant)),
-                "machine_reset": In(1),
-                "sdram": Out(sdram_pins(chip)),
-            }
-        )
+        port = memory_port(variant, chip.size_bytes // variant.bus_bytes)
+        super().__init__(port | {"sdram": Out(sdram_pins(chip))})
 
     def elaborate(self, platform: Platform) -> Module:
         m = Module()

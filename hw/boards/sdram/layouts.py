@@ -4,7 +4,6 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.common.errors import UserError
-from daedal.hw.boards.memory_slave import host_access
 from daedal.hw.boards.sdram.chip import BURST_COLUMNS, SdramChip
 from daedal.hw.bus.axi import ID_BITS
 from daedal.isa.variant import Variant
@@ -12,7 +11,6 @@ from daedal.isa.variant import Variant
 __all__ = [
     "check_bus",
     "command_layout",
-    "host_port",
     "request_layout",
     "row_words",
     "sdram_pins",
@@ -34,11 +32,6 @@ def check_bus(chip: SdramChip, variant: Variant) -> None:
 def row_words(chip: SdramChip) -> int:
     """Bus words of a row of one bank."""
     return (1 << chip.column_bits) // BURST_COLUMNS
-
-
-def host_port(chip: SdramChip, variant: Variant) -> wiring.Signature:
-    """The host's access to the whole chip."""
-    return host_access(variant, chip.size_bytes // variant.bus_bytes)
 
 
 def _place(chip: SdramChip) -> dict[str, int]:
