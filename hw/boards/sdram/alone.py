@@ -5,6 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
 from daedal.hw.boards.sdram.controller import SdramController
+from daedal.hw.boards.sdram.pins import CAPTURE_CLOCKS
 from daedal.hw.boards.sdram.slots import SlotTimes
 from daedal.hw.emit import emit_component
 from daedal.hw.family import Family, Platform
@@ -39,9 +40,15 @@ class _Alone(wiring.Component):
 
 
 def emit_alone(
-    variant: Variant, times: SlotTimes, family: Family | None = None, *, assertions: bool = False
+    variant: Variant,
+    times: SlotTimes,
+    family: Family | None = None,
+    *,
+    capture_clocks: int = CAPTURE_CLOCKS,
+    assertions: bool = False,
 ) -> str:
-    """Verilog of the controller alone, top module `TOP_MODULE`; options as of `emit_component`."""
+    """Verilog of the controller alone, top module `TOP_MODULE`; options as of `SdramController` and
+    `emit_component`."""
     title = f"SDRAM controller, chip {times.chip.name}, {times.clock_hz / 1e6:g} MHz at the pins."
-    controller = SdramController(variant=variant, times=times)
+    controller = SdramController(variant=variant, times=times, capture_clocks=capture_clocks)
     return emit_component(_Alone(controller), TOP_MODULE, title, family, assertions=assertions)

@@ -136,6 +136,16 @@ def test_the_whole_chip_with_its_pause(native: str) -> None:
     assert pause_cycles < played.cycles < 1.02 * pause_cycles
 
 
+@pytest.mark.slow
+def test_columns_that_come_a_clock_later(native: str, rng: np.random.Generator) -> None:
+    """What is a fault otherwise is right for a controller that captures a clock later."""
+    verilog = emit_alone(VTA, TIMES, capture_clocks=2, assertions=True)
+    with open_sdram(VTA, TIMES, CACHE, verilog=verilog, settings={"fault": 5}) as simulation:
+        fill(simulation, rng)
+        _, wrong = play_and_check(simulation, random_bursts(rng, 100, simulation.memory.size))
+        assert not wrong
+
+
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
