@@ -82,7 +82,7 @@ def test_the_engine_keeps_longer_distances() -> None:
                 "[segment.bank].eq(0),\n                state.wait.eq(times.precharge_to_row - 1)",
                 "[segment.bank].eq(0),\n                state.wait.eq(0)",
                 "chip_precharge_time",
-                {"precharge_to_row": 2, "refresh_interval": 10},
+                {"precharge_to_row": 2, "refresh_interval": 14},
             ),
             "does not wait for a refresh": (
                 "state.wait.eq(times.refresh_to_any - 1)",
