@@ -146,8 +146,9 @@ class SdramChip:
 
 # All parts that ULX3S boards have are 4 banks x 8,192 rows x 512 columns x 16 bits; most have the
 # first one. The times are no shorter than those of any of the parts in LiteDRAM 2024.12,
-# litedram/modules.py (IS42S16160, MT48LC16M16, AS4C16M16, W9825G6KH6); where that file has none
-# (tRAS, tRC), they are those of data sheets of the grades -7 and -75. The shortest clock is that of
+# litedram/modules.py (IS42S16160, MT48LC16M16, AS4C16M16, W9825G6KH6); that file has no tRAS and
+# tRC for most: 45 and 66 ns are usual for the grades -7 and -75, and are to be checked with the
+# data sheet of the part at hand. The shortest clock is that of
 # the grade: 143, 166 and 200 MHz at a CAS latency of 3.
 CHIPS: dict[str, SdramChip] = {
     name: SdramChip(
