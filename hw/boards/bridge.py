@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.common.bridge import MAX_PAYLOAD_BYTES, PROTOCOL_VERSION, Identity, Op, Status
 from daedal.hw.boards.frame_receiver import PAYLOAD_LATENCY_CYCLES, request_layout
 from daedal.hw.boards.frame_sender import answer_layout
-from daedal.hw.boards.memory_slave import host_access
+from daedal.hw.boards.memory_port import host_access
 from daedal.hw.boards.register_master import register_access
 from daedal.hw.family import Platform
 from daedal.hw.pipeline import register

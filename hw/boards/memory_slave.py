@@ -9,16 +9,16 @@ from typing import Any
 from amaranth.hdl import Elaboratable, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.fifo import SyncFIFO
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import connect, flipped
 
 from daedal.hw.boards.block_memory import READ_LATENCY_CYCLES, BlockMemory
-from daedal.hw.bus.axi import address_channel, read_channel, response_channel, write_channel
+from daedal.hw.boards.memory_port import memory_port
 from daedal.hw.family import Platform
 from daedal.hw.parts.skid import SkidBuffer
 from daedal.hw.pipeline import register
 from daedal.isa.variant import Variant
 
-__all__ = ["MemorySlave", "host_access"]
+__all__ = ["MemorySlave"]
 
 _OKAY, _DECERR = 0b00, 0b11
 
@@ -26,27 +26,6 @@ _ADDRESS_FIFO = 2
 _ANSWER_FIFO = 4
 _WORD_FIFO = 2 * READ_LATENCY_CYCLES
 """Words that may wait for RREADY: all in flight, and as many again to keep full throughput."""
-
-
-def host_access(variant: Variant, num_words: int) -> wiring.Signature:
-    """One access of the host, seen from the host: a pulse of `valid` is accepted while `ready`.
-
-    On-chip memory is always ready; SDRAM has one access at a time (`sdram.controller`).
-
-    `strobes` are the byte enables of a write; all zero means a read, whose word comes with a pulse
-    of `word_valid`.
-    """
-    return wiring.Signature(
-        {
-            "valid": Out(1),
-            "ready": In(1),
-            "address": Out(range(num_words)),
-            "strobes": Out(variant.bus_bytes),
-            "data": Out(variant.bus.data_bits),
-            "word_valid": In(1),
-            "word": In(variant.bus.data_bits),
-        }
-    )
 
 
 class MemorySlave(wiring.Component):
@@ -83,18 +62,7 @@ class MemorySlave(wiring.Component):
     def __init__(self, *, variant: Variant, num_words: int) -> None:
         self._variant = variant
         self._num_words = num_words
-        address = address_channel(variant)
-        super().__init__(
-            {
-                "ar": In(stream.Signature(address)),
-                "r": Out(stream.Signature(read_channel(variant))),
-                "aw": In(stream.Signature(address)),
-                "w": In(stream.Signature(write_channel(variant))),
-                "b": Out(stream.Signature(response_channel())),
-                "host": In(host_access(variant, num_words)),
-                "machine_reset": In(1),
-            }
-        )
+        super().__init__(memory_port(variant, num_words))
 
     def elaborate(self, platform: Platform) -> Elaboratable:
         m = Module()
