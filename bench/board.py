@@ -26,13 +26,13 @@ from bench.zoo.quantized import quantized
 from daedal.common.errors import DeviceError, ToolError
 from daedal.common.files import write_atomically
 from daedal.hw.boards.sdram.alone import TOP_MODULE, emit_alone
-from daedal.hw.boards.sdram.chip import CHIPS
-from daedal.hw.boards.sdram.slots import SlotTimes
 from daedal.hw.family import Family
 from daedal.hw.synth.flow import implement
 from daedal.hw.synth.place import PlaceRequest
 from daedal.isa.bursts import program_bursts
 from daedal.isa.protocols import next_page
+from daedal.isa.sdram_chip import CHIPS
+from daedal.isa.sdram_slots import SlotTimes
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.sdram import Bursts, SdramSimulation, open_sdram

@@ -30,6 +30,7 @@ __all__ = [
     "QUIET_SEEN_CYCLES",
     "RAM_READ_CYCLES",
     "READ_WORD_CYCLES",
+    "START_CYCLES",
     "STORE_AHEAD",
     "STORE_REQUESTS_IN_MASTER",
     "STORE_ROWS",
@@ -123,6 +124,10 @@ observed place to the next."""
 
 QUIET_SEEN_CYCLES = 1
 """From activity to the check for it, beyond a register."""
+
+START_CYCLES = 3
+"""From the write that starts a run to the cycle before FETCH's first request is made: cycle 0 of
+the cycle model."""
 
 _ALU_LANE_CYCLES = 7
 _REQUANTIZE_CYCLES = 6

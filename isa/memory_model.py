@@ -29,11 +29,18 @@ that ends cycle t.
 7. A read beat returns the memory as it was when the beat was first offered.
 8. A beat takes `beat_cycles` cycles: in the `beat_cycles` - 1 cycles after an R (W) beat has moved,
    no R beat is newly offered (no W beat accepted); with `shared_bus` neither.
+
+A memory with `sdram` is a chip behind its controller instead, whose rules are numbered in
+`hw/boards/sdram/controller.py`. It is simulated by that controller's Verilog and
+`sim/rtl/hdl/sdram_chip.v`. Its other numbers say what it does at best.
 """
 
 from dataclasses import dataclass, replace
 
 from daedal.common.errors import UserError
+from daedal.isa.sdram_chip import CHIPS
+from daedal.isa.sdram_memory import BURSTS, SLOT_CYCLES, SdramMemory
+from daedal.isa.sdram_slots import SlotTimes
 
 __all__ = ["CHANNELS", "PRESETS", "MemoryModel", "MemoryModelError", "memory_model"]
 
@@ -81,6 +88,8 @@ class MemoryModel:
         Seeds the generator; matters only where something is random.
     beat_cycles
         Cycles that a beat takes: 1 is the full bandwidth of the bus, 2 half of it.
+    sdram
+        The SDRAM that the memory is, if it is one.
 
     Raises
     ------
@@ -98,6 +107,21 @@ class MemoryModel:
     extra_latency_cycles: int = 0
     seed: int = 0
     beat_cycles: int = 1
+    sdram: SdramMemory | None = None
+
+    @classmethod
+    def of_sdram(cls, name: str, sdram: SdramMemory) -> "MemoryModel":
+        """An SDRAM. Its latencies are those until a word has moved on the pins, and from there."""
+        return cls(
+            name,
+            sdram.least_read_cycles,
+            1,
+            BURSTS,
+            BURSTS,
+            shared_bus=True,
+            beat_cycles=SLOT_CYCLES,
+            sdram=sdram,
+        )
 
     def __post_init__(self) -> None:
         for name in ("read_latency_cycles", "write_latency_cycles"):
@@ -136,6 +160,11 @@ class MemoryModel:
         )
 
     @property
+    def built_sdram(self) -> SdramMemory | None:
+        """The SDRAM that a simulator of the RTL is built with; its phase is set for each run."""
+        return None if self.sdram is None else replace(self.sdram, phase_cycles=0)
+
+    @property
     def is_random(self) -> bool:
         """Whether the seed changes anything."""
         return any(self.stall_per_256) or self.extra_latency_cycles > 0
@@ -151,6 +180,12 @@ class MemoryModel:
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK64
         return (z ^ (z >> 31)) or 1
+
+
+def _board_sdram(part: str) -> SdramMemory:
+    """A chip at the fastest clock of its grade, behind pads with a register each way."""
+    chip = CHIPS[part]
+    return SdramMemory(SlotTimes.of(chip, 1e9 / chip.clock_ns), capture_clocks=3)
 
 
 PRESETS: dict[str, MemoryModel] = {
@@ -169,10 +204,11 @@ PRESETS: dict[str, MemoryModel] = {
             stall_per_256=(64, 64, 64, 64, 64),
             extra_latency_cycles=31,
         ),
+        MemoryModel.of_sdram("ulx3s", _board_sdram("IS42S16160G-7")),
     )
 }
 """Memory models by name; `ddr` is the default everywhere, `slow` has half its bandwidth and twice
-its latency."""
+its latency. `ulx3s` is the SDRAM of that board."""
 
 
 def memory_model(name: str, seed: int = 0) -> MemoryModel:

@@ -19,9 +19,9 @@ from daedal.reports.console import make_console, print_json, show_progress
 if TYPE_CHECKING:  # the hardware loads slowly
     from daedal.hw.boards.bitstream import BoardBuild
     from daedal.hw.boards.pll import PllSettings
-    from daedal.hw.boards.sdram.chip import SdramChip
     from daedal.hw.boards.settings import BoardSettings
     from daedal.hw.synth.flow import Implementation
+    from daedal.isa.sdram_chip import SdramChip
 
 __all__ = ["build_command"]
 
@@ -126,7 +126,7 @@ def _machine(variant: Variant, report: Callable[[str], None]) -> "Implementation
 
 def _memory(text: str, part: str) -> "tuple[SdramChip | None, int | None]":
     """The chip, or bytes of block RAM; neither: all the block RAM that fits."""
-    from daedal.hw.boards.sdram.chip import CHIPS
+    from daedal.isa.sdram_chip import CHIPS
 
     if text == "sdram":
         if part not in CHIPS:

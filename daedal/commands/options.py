@@ -67,6 +67,7 @@ class Memory(StrEnum):
     ddr = "ddr"
     slow = "slow"
     jitter = "jitter"
+    ulx3s = "ulx3s"
 
 
 class Simulator(StrEnum):

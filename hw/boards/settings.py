@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from daedal.common.errors import UserError
 from daedal.hw.boards.block_memory import BANK_WORDS
 from daedal.hw.boards.pll import PllSettings
-from daedal.hw.boards.sdram.chip import SdramChip
-from daedal.hw.boards.sdram.layouts import check_bus
-from daedal.hw.boards.sdram.slots import SlotTimes
 from daedal.hw.boards.uart_receiver import LEAST_DIVISOR
+from daedal.isa.sdram_chip import SdramChip
+from daedal.isa.sdram_slots import SlotTimes
 from daedal.isa.variant import Variant
 
 __all__ = ["DEFAULT_BAUD", "BoardSettings", "bank_bytes"]
@@ -56,7 +55,7 @@ class BoardSettings:
 
     def __post_init__(self) -> None:
         if self.sdram is not None:
-            check_bus(self.sdram, self.variant)
+            self.sdram.check_bus(self.variant)
             assert self.slot_times is not None and self.memory_bytes == self.sdram.size_bytes
             assert self.clock.lag is not None, "a board with SDRAM has clocks for it"
         grain = bank_bytes(self.variant)

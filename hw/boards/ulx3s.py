@@ -15,12 +15,12 @@ from daedal.hw.boards.pll import Pll
 from daedal.hw.boards.sdram.controller import SdramController
 from daedal.hw.boards.sdram.layouts import sdram_pins
 from daedal.hw.boards.sdram.pads import IN_CLOCKS, OUT_CLOCKS, SdramPads
-from daedal.hw.boards.sdram.pins import CAPTURE_CLOCKS
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.boards.shell import Shell
 from daedal.hw.emit import emit_component
 from daedal.hw.family import Family, Platform
 from daedal.hw.pipeline import register
+from daedal.isa.sdram_slots import CAPTURE_CLOCKS
 
 __all__ = ["OSCILLATOR_HZ", "PACKAGE", "SPEED_GRADE", "TOP_MODULE", "Ulx3s", "constraints", "emit"]
 

@@ -7,9 +7,9 @@ from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from daedal.hw.boards.sdram import engine
-from daedal.hw.boards.sdram.layouts import row_words, segment_layout
-from daedal.hw.boards.sdram.slots import READ_TO_WRITE_SLOTS, SlotTimes
+from daedal.hw.boards.sdram.layouts import segment_layout
 from daedal.hw.formal.claims import Claims
+from daedal.isa.sdram_slots import READ_TO_WRITE_SLOTS, SlotTimes
 
 __all__ = ["SlotDistances"]
 
@@ -43,9 +43,7 @@ class SlotDistances(Claims):
             segment.eq(self.free(len(Value.cast(segment)), "segment")),
             block.drop.eq(drop),
         ]
-        fits = (segment.words != 0) & (
-            segment.column + segment.words <= row_words(self._times.chip)
-        )
+        fits = (segment.words != 0) & (segment.column + segment.words <= self._times.chip.row_words)
         self.assume(m, "within_a_row", ~valid | fits)
         begins = Signal()
         m.d.sync += begins.eq(block.decides)
@@ -57,7 +55,7 @@ class SlotDistances(Claims):
         layout = segment_layout(self._times.chip)
         first, second = Signal(layout, name="oldest"), Signal(layout, name="younger")
         has_first, has_second = Signal(), Signal()
-        moved = Signal(range(row_words(self._times.chip) + 1))
+        moved = Signal(range(self._times.chip.row_words + 1))
         given, word = block.segment.payload, block.word
         accepted = block.segment.valid & block.segment.ready
         is_last = moved + 1 == first.words

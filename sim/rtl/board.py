@@ -16,8 +16,8 @@ from pathlib import Path
 from daedal.common.errors import DeviceError
 from daedal.hw.boards import ulx3s
 from daedal.hw.boards.pll import pll_settings
-from daedal.hw.boards.sdram.chip import SdramChip
 from daedal.hw.boards.settings import BoardSettings
+from daedal.isa.sdram_chip import SdramChip
 from daedal.isa.variant import Variant
 from daedal.native.caches.place import cache_folder
 from daedal.sim.rtl.build import Built, build_board_simulator

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from daedal.common.errors import ToolError
+from daedal.isa.sdram_memory import SdramMemory
 from daedal.native.caches.locks import alone
 from daedal.native.caches.place import writable
 from daedal.sim.rtl.compile import (
@@ -26,6 +27,7 @@ __all__ = [
     "COCOTB_SIMULATORS",
     "SIMULATORS",
     "Built",
+    "SdramText",
     "build_board_simulator",
     "build_cocotb",
     "build_protocol_simulator",
@@ -39,6 +41,8 @@ SIMULATORS = ("native", *COCOTB_SIMULATORS)
 
 HDL = Path(__file__).parent / "hdl"
 HARNESS_FILES = ("dram.v", "axi_rules.v", "harness.v")
+
+_SDRAM_FILES = ("sdram.v", "harness.v")
 
 RECIPE = 3  # part of every cache key; increment it when the build procedure changes
 
@@ -63,6 +67,15 @@ _TOOLS: dict[str, tuple[str, Callable[[], list[str]], Callable[..., None]]] = {
 
 
 @dataclass(frozen=True)
+class SdramText:
+    """The emitted controller of a memory, and the macros that `sdram.v` and `harness.v` need."""
+
+    memory: SdramMemory
+    controller: str
+    macros: str
+
+
+@dataclass(frozen=True)
 class Built:
     """A simulator on disk.
 
@@ -76,6 +89,8 @@ class Built:
         Python module that drives this top through jobs, under cocotb.
     data_bits, addr_bits, words
         Bus width, address width and memory size (in bus words) it was built for.
+    sdram
+        The SDRAM that it was built with; None: `dram.v`, which is every other memory model.
     build_seconds
         Wall-clock time of the build; 0.0 on a cache hit.
     """
@@ -89,6 +104,7 @@ class Built:
     data_bits: int = 0
     addr_bits: int = 0
     words: int = 0
+    sdram: SdramMemory | None = None
 
 
 def build_simulator(
@@ -101,6 +117,7 @@ def build_simulator(
     simulator: str = "native",
     waves: bool = False,
     observer: str | None = None,
+    sdram: SdramText | None = None,
     progress: Progress | None = None,
 ) -> Built:
     """Build the accelerator inside `harness.v`, or return it from the cache.
@@ -122,6 +139,8 @@ def build_simulator(
     observer
         Text of the module `daedal_observer`, which the harness instantiates next to the machine
         (`observer.py`); not with ``native``.
+    sdram
+        The memory is this SDRAM instead of `dram.v`; only with ``native``.
     progress
         Called with one sentence before each long step.
 
@@ -133,6 +152,10 @@ def build_simulator(
     if simulator not in SIMULATORS:
         raise ToolError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
     sources: list[str | Path] = [verilog, *(HDL / name for name in HARNESS_FILES)]
+    if sdram is not None:
+        if simulator != "native":
+            raise ToolError(f"an SDRAM needs the simulator native, not {simulator}")
+        sources = [verilog, *_with_sdram(sdram)]
     if observer is not None:
         # The define goes into the source text, so all builds use the same command line.
         sources[-1] = "`define DAEDAL_OBSERVE\n" + (HDL / HARNESS_FILES[-1]).read_text()
@@ -147,8 +170,20 @@ def build_simulator(
         progress,
     )
     return replace(
-        built, bench="daedal.sim.rtl.bench", data_bits=data_bits, addr_bits=addr_bits, words=words
+        built,
+        bench="daedal.sim.rtl.bench",
+        data_bits=data_bits,
+        addr_bits=addr_bits,
+        words=words,
+        sdram=None if sdram is None else sdram.memory,
     )
+
+
+def _with_sdram(sdram: SdramText) -> list[str | Path]:
+    """The harness with an SDRAM. The macros go into the texts, so that the key covers them."""
+    chip, rules = HDL / "sdram_chip.v", HDL / "axi_rules.v"
+    memory, harness = (sdram.macros + (HDL / name).read_text() for name in _SDRAM_FILES)
+    return [sdram.controller, chip, memory, rules, harness]
 
 
 def build_protocol_simulator(

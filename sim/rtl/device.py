@@ -8,18 +8,21 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from daedal.common.errors import DeviceError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
+from daedal.isa.sdram_memory import SdramMemory
 from daedal.isa.variant import Variant
 from daedal.native.caches.place import cache_folder
 from daedal.sim.host_memory import HostMemory
-from daedal.sim.rtl.build import Built, build_simulator
+from daedal.sim.rtl.build import Built, SdramText, build_simulator
 from daedal.sim.rtl.job import RunProgress
 from daedal.sim.rtl.launch import Launch, Outcome, launch_job, launch_outcome
 from daedal.sim.rtl.run import run_jobs
+from daedal.sim.rtl.sdram import sdram_macros
 from daedal.sim.rtl.toolchain import require_tools
-from daedal.sim.rtl.verilog import kept_verilog
+from daedal.sim.rtl.verilog import kept_sdram_verilog, kept_verilog
 
 __all__ = ["RtlDevice", "default_cache_dir"]
 
@@ -87,7 +90,7 @@ class RtlDevice(HostMemory):
         self._wave = wave
         self._assertions = assertions
         self._verilog = verilog
-        self._built: Built | None = None
+        self._built: dict[SdramMemory | None, Built] = {}
 
     @property
     def name(self) -> str:
@@ -117,7 +120,11 @@ class RtlDevice(HostMemory):
 
         The machine is reset between them; what it reports is returned, not raised.
         """
-        built = self.build(max((launch.size_bytes for launch in launches), default=0))
+        size_bytes = max((launch.size_bytes for launch in launches), default=0)
+        sdrams = {launch.timing.built_sdram for launch in launches}
+        if len(sdrams) > 1:
+            raise DeviceError("launches of one simulation must have one kind of memory behind them")
+        built = self._build(size_bytes, *sdrams)
         jobs = [launch_job(launch) for launch in launches]
         if self._work_dir is not None:
             results = run_jobs(built, jobs, work_dir=self._work_dir, progress=self._progress)
@@ -131,16 +138,24 @@ class RtlDevice(HostMemory):
 
     def build(self, size_bytes: int = 0) -> Built:
         """Build a simulator with at least that much memory, or return it from the cache."""
+        return self._build(size_bytes, self._timing.built_sdram)
+
+    def _build(self, size_bytes: int, sdram: SdramMemory | None = None) -> Built:
         bus = self._variant.bus
-        needed = max(size_bytes, _LEAST_BYTES.get(self._simulator, 0))
+        if sdram is not None:
+            sdram.check(self._variant, size_bytes)
+            needed = sdram.chip.size_bytes
+        else:
+            needed = max(size_bytes, _LEAST_BYTES.get(self._simulator, 0))
         words = 1 << (-(-needed // self._variant.bus_bytes) - 1).bit_length()
-        if self._built is None or self._built.words < words:
+        built = self._built.get(sdram)
+        if built is None or built.words < words:
             require_tools(self._simulator)
             if self._verilog is None:
                 self._verilog = kept_verilog(
                     self._variant, self._cache_dir, self._report, assertions=self._assertions
                 )
-            self._built = build_simulator(
+            built = build_simulator(
                 self._verilog,
                 data_bits=bus.data_bits,
                 addr_bits=bus.address_bits,
@@ -148,6 +163,14 @@ class RtlDevice(HostMemory):
                 cache_dir=self._cache_dir,
                 simulator=self._simulator,
                 waves=self._wave is not None,
+                sdram=None if sdram is None else self._sdram_text(sdram),
                 progress=self._report,
             )
-        return self._built
+            self._built[sdram] = built
+        return built
+
+    def _sdram_text(self, sdram: SdramMemory) -> SdramText:
+        controller = kept_sdram_verilog(
+            self._variant, sdram, self._cache_dir, self._report, assertions=self._assertions
+        )
+        return SdramText(sdram, controller, sdram_macros(sdram))

@@ -119,6 +119,8 @@ class Job:
                     f"the simulated memory has {size_bytes} bytes, but the {what} at {address:#x} "
                     f"has {size}; build the simulator with more memory"
                 )
+        if self.memory.sdram is not None and self.faults != Faults():
+            raise ProgramError(f"faults need another memory than an SDRAM, {self.memory.name!r}")
         if self.cycle_limit < 1:
             raise ProgramError(f"cycle_limit must be at least 1, not {self.cycle_limit}")
         if self.wave is not None and not 0 <= self.wave[0] < self.wave[1]:
@@ -142,6 +144,7 @@ class Job:
             "cfg_stall": sum(odds << 9 * place for place, odds in enumerate(model.stall_per_256)),
             "cfg_extra_latency": model.extra_latency_cycles,
             "cfg_seed": model.generator_state,
+            "cfg_phase": model.sdram.phase_cycles if model.sdram else 0,
             "fault_first": faults.first_byte,
             "fault_last": faults.last_byte,
             "fault_read_resp": RESPONSES[faults.read_response],

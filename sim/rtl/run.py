@@ -75,6 +75,11 @@ def run_jobs(
         raise ProgramError(f"one job of a run may record waves, not {len(waves)}; run them apart")
     for job in jobs:
         job.check(built.words * word_bytes)
+        if job.memory.built_sdram != built.sdram:
+            raise ProgramError(
+                f"a job's memory must be the kind that the simulator was built with, not "
+                f"{job.memory.name!r}"
+            )
         if (job.interventions or not job.reset_memory) and built.top != "harness":
             raise ProgramError("interventions need the simulator of `build_simulator`")
     if built.simulator == "native":

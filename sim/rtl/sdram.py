@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from daedal.common.errors import DeviceError
 from daedal.hw.boards.sdram.alone import emit_alone
-from daedal.hw.boards.sdram.chip import SdramChip
-from daedal.hw.boards.sdram.slots import SlotTimes
+from daedal.isa.sdram_chip import SdramChip
+from daedal.isa.sdram_memory import SdramMemory
+from daedal.isa.sdram_slots import CAPTURE_CLOCKS, SlotTimes
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.build import Built, build_sdram_simulator
 
@@ -31,6 +32,7 @@ __all__ = [
     "build",
     "chip_settings",
     "open_sdram",
+    "sdram_macros",
 ]
 
 CHANNELS = ("ar", "r", "aw", "w", "b", "host")
@@ -62,6 +64,23 @@ def chip_settings(chip: SdramChip, clock_hz: float) -> dict[str, int]:
         "cfg_mode_clocks": chip.mode_clocks,
         "cfg_init_refreshes": chip.init_refreshes,
     }
+
+
+def sdram_macros(sdram: SdramMemory) -> str:
+    """What `hdl/sdram.v` and `hdl/harness.v` need of an SDRAM."""
+    chip, times = sdram.chip, sdram.times
+    settings = chip_settings(chip, times.clock_hz)
+    values = {
+        "": "",
+        "_ROW_BITS": chip.row_bits,
+        "_COLUMN_BITS": chip.column_bits,
+        "_BANK_BITS": chip.bank_bits,
+        "_POWER_UP": times.power_up,
+        "_INTERVAL": times.refresh_interval,
+        "_SPARE_CLOCKS": sdram.capture_clocks - CAPTURE_CLOCKS,
+        "_TIMES": ", ".join(f".{name}({value})" for name, value in settings.items()),
+    }
+    return "".join(f"`define DAEDAL_SDRAM{name} {value}\n" for name, value in values.items())
 
 
 @dataclass(frozen=True)

@@ -9,20 +9,22 @@ import hashlib
 import importlib.metadata
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import daedal.hw
 import daedal.isa
 from daedal.hw.boards import ulx3s
+from daedal.hw.boards.sdram.alone import emit_alone
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.emit import emit_verilog
 from daedal.hw.family import Family
+from daedal.isa.sdram_memory import SdramMemory
 from daedal.isa.variant import Variant
 from daedal.native.caches.kept_files import KeptFiles
 from daedal.native.caches.place import CACHES
 
-__all__ = ["EMITS_NOTHING", "kept_board_verilog", "kept_verilog"]
+__all__ = ["EMITS_NOTHING", "kept_board_verilog", "kept_sdram_verilog", "kept_verilog"]
 
 EMITS_NOTHING = frozenset({"boards", "export", "formal", "synth", "synth_pages"})
 """Folders of `hw` without blocks of the machine: an edit there does not change its Verilog."""
@@ -76,6 +78,27 @@ def kept_board_verilog(
     what = f"ulx3s {variant.name} {variant.fingerprint} {family} {numbers} {assertions}"
     key = f"{what} {_emitter(EMITS_NO_BOARD)}"
     return _kept(key, cache_dir, report, said, lambda: ulx3s.emit(settings, machine, family))
+
+
+def kept_sdram_verilog(
+    variant: Variant,
+    sdram: SdramMemory,
+    cache_dir: Path,
+    report: Callable[[str], None],
+    *,
+    assertions: bool = False,
+) -> str:
+    """The Verilog of an SDRAM's controller, from `cache_dir` or emitted into it."""
+    emit = partial(
+        emit_alone,
+        variant,
+        sdram.times,
+        capture_clocks=sdram.capture_clocks,
+        assertions=assertions,
+    )
+    what = f"sdram {variant.bus} {sdram.times} {sdram.capture_clocks} {assertions}"
+    said = f"emitting the Verilog of a controller for {sdram.chip.name}"
+    return _kept(f"{what} {_emitter(EMITS_NO_BOARD)}", cache_dir, report, said, emit)
 
 
 def _kept(

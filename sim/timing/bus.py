@@ -1,12 +1,13 @@
 """The memory behind the bus: which beat moves in which cycle.
 
-Rules 1 to 5 and 8 of `isa.memory_model`.
+Rules 1 to 5 and 8 of `isa.memory_model`. An SDRAM takes a W in every cycle; the rest is in
+`sdram.py`.
 """
 
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.timing.reads import deliver, end_read
-from daedal.sim.timing.state import NEVER, RING, TODO_STORES, Bus, Front, Mover, Plan
+from daedal.sim.timing.state import NEVER, RING, SHARED, TODO_STORES, Bus, Front, Mover, Plan
 from daedal.sim.timing.writes import end_write
 
 __all__ = ["bus_cycle", "bus_time"]
@@ -32,7 +33,7 @@ def _read_time(b: Bus) -> i64:
 def bus_time(p: Plan, b: Bus) -> i64:
     """Next cycle in which a beat moves that is not scheduled yet."""
     writes = _write_time(b)
-    if not p.shared:
+    if p.sharing != SHARED:
         return max(writes, b.write_free)
     return max(min(writes, _read_time(b)), b.write_free)
 
@@ -62,7 +63,7 @@ def _write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
         b.word_room = max(b.word_room, t + 1)
     b.write_beat += 1
     b.beats_written += 1
-    b.write_free = t + p.beat
+    b.write_free = t + p.write_beat
     f.todo |= TODO_STORES
     if b.write_beat == b.write_beats[b.writes_moved & (RING - 1)]:
         b.write_turn = 0
@@ -73,7 +74,7 @@ def _write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
 def bus_cycle(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
     """Move the beat that `bus_time` predicted for cycle t."""
     writes = _write_time(b) <= t
-    if not p.shared:
+    if p.sharing != SHARED:
         _write(p, f, b, m, t)
         return
     reads = _read_time(b) <= t

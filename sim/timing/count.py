@@ -16,8 +16,9 @@ from daedal.isa.registers import CLASSES
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Opcode, Unit
 from daedal.sim.timing.gates import COUNTS, SNAPS
-from daedal.sim.timing.loop import run
+from daedal.sim.timing.loop import run, run_sdram
 from daedal.sim.timing.prepare import prepare
+from daedal.sim.timing.sdram_state import sdram_state
 from daedal.sim.timing.state import (
     PORTS,
     RING,
@@ -49,10 +50,10 @@ _BUS_SIZES = {
     **dict.fromkeys(("pop_time", "piece_size", "piece_at"), 2 * WORD_RING),
     **dict.fromkeys(("granted", "popped", "piece_in", "piece_out", "piece_word", "wanted"), 2),
     **dict.fromkeys(
-        ("loaded", "shown", "burst", "burst_last", "free", "left", "where", "begin", "ready",
-         "offered", "offer_at", "offer_where", "offer_beats", "offer_last", "request_last",
-         "spare_shown", "spare", "spare_last", "queued", "queued_at", "queued_where",
-         "queued_beats", "queued_last", "room"), 4,
+        ("loaded", "shown", "burst", "burst_where", "burst_last", "free", "left", "where", "begin",
+         "ready", "offered", "offer_at", "offer_where", "offer_beats", "offer_last", "request_last",
+         "spare_shown", "spare", "spare_where", "spare_last", "queued", "queued_at",
+         "queued_where", "queued_beats", "queued_last", "room"), 4,
     ),
 }  # fmt: skip
 _MOVER_SIZES = {
@@ -115,9 +116,13 @@ def count_cycles(
         raise DeviceError("a program must end with FINISH; this one does not")
     plan = prepare(program, bases, memory, timing, with_marks)
     front, bus, mover, core = _state(plan, program)
-    code: Any = {"plain": run.plain, "checked": run.checked, "machine": run}[form]
+    state: tuple[Any, ...] = (plan, front, bus, mover, core)
+    kernel: Any = run
+    if timing.sdram is not None:
+        state, kernel = (*state, sdram_state(timing.sdram)), run_sdram
+    code = {"plain": kernel.plain, "checked": kernel.checked, "machine": kernel}[form]
     prepared = time.thread_time()
-    cycles = code(plan, front, bus, mover, core, limit)
+    cycles = code(*state, limit)
     model_seconds = time.thread_time() - prepared
     if cycles == _LIMIT:
         raise DeviceError(f"a run must end within {limit} cycles; it did not")

@@ -19,8 +19,11 @@ from daedal.isa.latencies import (
 )
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import Program
+from daedal.isa.protocols import next_page
 from daedal.isa.registers import MARK_BYTES
+from daedal.isa.run_registers import num_marked
 from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.sdram_memory import REQUEST_CYCLES
 from daedal.isa.table import (
     LOOPS,
     AluOp,
@@ -29,6 +32,7 @@ from daedal.isa.table import (
     OutMemory,
     Unit,
     instruction_bits,
+    instruction_bytes,
 )
 from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
@@ -37,7 +41,7 @@ from daedal.sim.timing.checks import check_regions, check_rows_moved
 from daedal.sim.timing.columns import PADS, SIZES, Columns, Ints
 from daedal.sim.timing.expansion import GOOD, NO_UOPS, expand_program
 from daedal.sim.timing.nests import loops_of
-from daedal.sim.timing.state import NO_BANK, Plan
+from daedal.sim.timing.state import NO_BANK, RING, SDRAM, SEPARATE, SHARED, Plan
 
 __all__ = ["prepare"]
 
@@ -57,7 +61,7 @@ def prepare(
     """
     columns = Columns(program)
     check_rows_moved(columns, program)
-    plan = _plan(columns, bases, timing, with_marks)
+    plan = _plan(program, columns, bases, memory, timing, with_marks)
     check_regions(columns, plan, program)
     loops = loops_of(columns, memory, plan.form)
     variant = program.variant
@@ -82,7 +86,14 @@ def prepare(
 _UOPS = {Unit.GEMM: Memory.UOP_GEMM, Unit.ALU: Memory.UOP_ALU}
 
 
-def _plan(columns: Columns, bases: Sequence[int], timing: MemoryModel, with_marks: bool) -> Plan:
+def _plan(
+    program: Program,
+    columns: Columns,
+    bases: Sequence[int],
+    memory: Bytes,
+    timing: MemoryModel,
+    with_marks: bool,
+) -> Plan:
     """The whole plan except the rows of steps, whose arrays are only allocated."""
     variant = columns.variant
     every = (Opcode.LOAD, Opcode.GEMM, Opcode.ALU, Opcode.STORE)
@@ -116,6 +127,7 @@ def _plan(columns: Columns, bases: Sequence[int], timing: MemoryModel, with_mark
         sources=np.zeros(totals[Opcode.ALU], dtype=np.int32),
         targets=np.zeros(totals[Opcode.ALU], dtype=np.int32),
         **_numbers(variant, timing, columns.count),
+        **_placed(program, memory.size, timing, with_marks),
     )
 
 
@@ -139,12 +151,31 @@ def _numbers(variant: Variant, timing: MemoryModel, count: int) -> dict[str, Any
         "top_bit": scratchpad(variant, Memory.ACC).index_bits - 1,
         "has_recorder": int(variant.units.counters),
         "mark_words": MARK_BYTES // variant.bus_bytes,
-        "read_latency": timing.read_latency_cycles,
+        "read_latency": REQUEST_CYCLES if timing.sdram else timing.read_latency_cycles,
         "write_latency": timing.write_latency_cycles,
-        "max_reads": timing.max_read_bursts,
-        "max_writes": timing.max_write_bursts,
-        "shared": int(timing.shared_bus),
+        # An SDRAM has places for all bursts that the machine asks for (`SdramMemory.check`).
+        "max_reads": RING if timing.sdram else timing.max_read_bursts,
+        "max_writes": RING if timing.sdram else timing.max_write_bursts,
+        "sharing": SDRAM if timing.sdram else SHARED if timing.shared_bus else SEPARATE,
         "beat": timing.beat_cycles,
+        "write_beat": 1 if timing.sdram else timing.beat_cycles,
+    }
+
+
+def _placed(
+    program: Program, memory_bytes: int, timing: MemoryModel, with_marks: bool
+) -> dict[str, Any]:
+    """Addresses, in bus words, of instructions and marks: as the RTL device places them, behind
+    all regions. Raises UserError if an SDRAM does not suit the machine, or is too small."""
+    variant = program.variant
+    begin = next_page(memory_bytes)
+    marks = next_page(begin + len(program.instructions) * instruction_bytes(variant))
+    records = num_marked(program) if with_marks and variant.units.counters else 0
+    if timing.sdram is not None:
+        timing.sdram.check(variant, marks + records * MARK_BYTES)
+    return {
+        "program_address": begin // variant.bus_bytes,
+        "marks_address": marks // variant.bus_bytes,
     }
 
 

@@ -3,7 +3,17 @@
 from daedal.isa.latencies import MAX_BURST_BEATS, READ_WORD_CYCLES
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
-from daedal.sim.timing.state import NEVER, RING, TODO_FETCH, TODO_LOADS, WORD_RING, Bus, Front, Plan
+from daedal.sim.timing.state import (
+    NEVER,
+    RING,
+    SEPARATE,
+    TODO_FETCH,
+    TODO_LOADS,
+    WORD_RING,
+    Bus,
+    Front,
+    Plan,
+)
 
 __all__ = [
     "deliver",
@@ -34,17 +44,20 @@ def _load(p: Plan, b: Bus, r: i64) -> None:
     while b.left[r] > 0 and b.loaded[r] < 2:
         at = max(b.begin[r], b.free[r])
         size = min(b.left[r], MAX_BURST_BEATS, p.page_words - b.where[r] % p.page_words)
-        b.where[r] += size
+        where = b.where[r]
+        b.where[r] = where + size
         b.left[r] -= size
         # 1: ends its request; 2: also ends its instruction.
         last = (1 + b.request_last[r]) if b.left[r] == 0 else 0
         if b.loaded[r] == 0:
             b.shown[r] = at + 1
             b.burst[r] = size
+            b.burst_where[r] = where
             b.burst_last[r] = last
         else:
             b.spare_shown[r] = at + 1
             b.spare[r] = size
+            b.spare_where[r] = where
             b.spare_last[r] = last
         b.loaded[r] += 1
         b.begin[r] = at + 1
@@ -59,6 +72,7 @@ def take_burst(b: Bus, r: i64, t: i64) -> None:
     if b.loaded[r] > 0:
         b.shown[r] = max(b.spare_shown[r], t + 1)
         b.burst[r] = b.spare[r]
+        b.burst_where[r] = b.spare_where[r]
         b.burst_last[r] = b.spare_last[r]
         b.free[r] = t + 1
 
@@ -129,6 +143,7 @@ def grant_read(p: Plan, f: Front, b: Bus, t: i64) -> None:
     place = b.reads & (RING - 1)
     b.read_reader[place] = r
     b.read_beats[place] = b.burst[r]
+    b.read_where[place] = b.burst_where[r]
     b.read_grant[place] = t
     b.reads += 1
     b.granted[r] += b.burst[r]
@@ -154,7 +169,7 @@ def ask_read(p: Plan, f: Front, b: Bus) -> None:
     b.reads_asked += 1
     b.ar_free = at
     b.read_due[place] = at + p.read_latency
-    if not p.shared:
+    if p.sharing == SEPARATE:
         # Writes do not compete for the bus: the times of all beats are known.
         begin = max(at + p.read_latency, b.read_free)
         size = b.read_beats[place]

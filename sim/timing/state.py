@@ -18,6 +18,9 @@ __all__ = [
     "NO_BANK",
     "PORTS",
     "RING",
+    "SDRAM",
+    "SEPARATE",
+    "SHARED",
     "STORE",
     "TODO_FETCH",
     "TODO_LOADS",
@@ -42,6 +45,9 @@ LOAD, GEMM, ALU, STORE, FETCH = 0, 1, 2, 3, 4
 
 MARK = 3
 """Index of the mark recorder's splitter; 0 is FETCH's, 1 LOAD's, 2 STORE's."""
+
+SEPARATE, SHARED, SDRAM = 0, 1, 2
+"""Of R and W: each moves a beat in a cycle; both together do; they are an SDRAM's (`sdram.py`)."""
 
 TODO_FETCH, TODO_LOADS, TODO_STORES, TODO_MARKS = 1, 2, 4, 8
 """Bits of `Front.todo`: parts of the model that can make progress."""
@@ -117,8 +123,11 @@ class Plan:
     write_latency: i64 = 0
     max_reads: i64 = 0
     max_writes: i64 = 0
-    shared: i64 = 0
+    sharing: i64 = 0
+    """How reads and writes share the bus: `SEPARATE`, `SHARED`, `SDRAM`."""
     beat: i64 = 1
+    """Cycles from one beat of a burst to the next on R; `write_beat`: on W."""
+    write_beat: i64 = 1
 
 
 @record
@@ -190,11 +199,13 @@ class Bus:
     loaded: Array[i64]
     shown: Array[i64]
     burst: Array[i64]
+    burst_where: Array[i64]
     burst_last: Array[i64]
     spare_shown: Array[i64]
     """The second burst behind a splitter, where two are `loaded`: when it is shown (`spare_shown`),
-    its size (`spare`), and what it ends (`spare_last`)."""
+    its size (`spare`) and address (`spare_where`), and what it ends (`spare_last`)."""
     spare: Array[i64]
+    spare_where: Array[i64]
     spare_last: Array[i64]
     free: Array[i64]
     """When a splitter's output last freed an entry; a split burst needs one."""
@@ -231,13 +242,17 @@ class Bus:
 
     read_reader: Array[i64]
     read_beats: Array[i64]
+    read_where: Array[i64]
     read_grant: Array[i64]
     read_due: Array[i64]
     read_end: Array[i64]
 
     write_writer: Array[i64]
     write_beats: Array[i64]
+    write_where: Array[i64]
     write_last: Array[i64]
+    write_end: Array[i64]
+    """When the last word of a burst crossed W; only for an SDRAM."""
     write_grant: Array[i64]
     write_open: Array[i64]
     write_ack: Array[i64]

@@ -9,6 +9,7 @@ from daedal.sim.timing.state import (
     MARK,
     NEVER,
     RING,
+    SDRAM,
     TODO_MARKS,
     TODO_STORES,
     Bus,
@@ -19,6 +20,7 @@ from daedal.sim.timing.state import (
 from daedal.sim.timing.store import cut_word
 
 __all__ = [
+    "acknowledge",
     "choose_mark",
     "choose_mark_time",
     "end_write",
@@ -54,6 +56,7 @@ def grant_write(p: Plan, f: Front, b: Bus, t: i64) -> None:
     place = b.writes & (RING - 1)
     b.write_writer[place] = s
     b.write_beats[place] = b.burst[s]
+    b.write_where[place] = b.burst_where[s]
     b.write_last[place] = b.burst_last[s]
     b.write_grant[place] = t
     b.writes += 1
@@ -135,11 +138,19 @@ def move_words(p: Plan, f: Front, b: Bus, m: Mover) -> bool:
 
 @kernel
 def end_write(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
-    """The last beat of the oldest burst crosses W in cycle t: schedule its B and its effects."""
-    place = b.writes_moved & (RING - 1)
+    """The last beat of the oldest burst crosses W in cycle t; an SDRAM acknowledges it later."""
+    b.write_end[b.writes_moved & (RING - 1)] = t
     b.writes_moved += 1
     b.write_beat = 0
-    at = max(t + p.write_latency, b.ack_last + 1)
+    if p.sharing != SDRAM:
+        acknowledge(p, f, b, m, t + p.write_latency)
+
+
+@kernel
+def acknowledge(p: Plan, f: Front, b: Bus, m: Mover, t: i64) -> None:
+    """The oldest burst without a B gets it in cycle t, or after the B before it."""
+    place = b.writes_acked & (RING - 1)
+    at = max(t, b.ack_last + 1)
     b.ack_last = at
     b.write_ack[place] = at
     b.writes_acked += 1

@@ -62,5 +62,5 @@ def test_impossible_numbers_are_refused(change: dict[str, Any], message: str) ->
 
 
 def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(MemoryModelError, match="one of ideal, ddr, slow, jitter, not 'hbm'"):
+    with pytest.raises(MemoryModelError, match="one of ideal, ddr, slow, jitter, ulx3s, not 'hbm'"):
         memory_model("hbm")

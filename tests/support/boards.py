@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from daedal.common.errors import ToolError
-from daedal.hw.boards.sdram.chip import SdramChip
+from daedal.isa.sdram_chip import SdramChip
 from daedal.isa.variant import Variant
 from daedal.runtime.devices.register_device import RegisterDevice
 from daedal.runtime.devices.uart import UartPort, uart_device

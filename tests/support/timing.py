@@ -2,15 +2,18 @@
 
 import hashlib
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from daedal.isa.profile import Profile
+from daedal.isa.table import Opcode
 from daedal.sim.rtl.launch import Launch
 from daedal.sim.timing.count import count_cycles
+from tests.support.random_programs import RandomProgram
 
-__all__ = ["differences", "model_profile", "rotating_seeds"]
+__all__ = ["differences", "marked", "model_profile", "rotating_seeds"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,6 +41,15 @@ def differences(model: Profile, rtl: Profile) -> list[str]:
             found.append(f"mark of instruction {theirs.instruction}: {ours}, not {theirs}")
             break
     return found
+
+
+def marked(case: RandomProgram) -> RandomProgram:
+    """Every instruction leaves a record."""
+    instructions = tuple(
+        item if item.opcode is Opcode.FINISH else item.replace(mark=1, tag=index)
+        for index, item in enumerate(case.program.instructions)
+    )
+    return replace(case, program=replace(case.program, instructions=instructions))
 
 
 def rotating_seeds(count: int) -> range:

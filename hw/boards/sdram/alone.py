@@ -5,10 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
 from daedal.hw.boards.sdram.controller import SdramController
-from daedal.hw.boards.sdram.pins import CAPTURE_CLOCKS
-from daedal.hw.boards.sdram.slots import SlotTimes
 from daedal.hw.emit import emit_component
 from daedal.hw.family import Family, Platform
+from daedal.isa.sdram_slots import CAPTURE_CLOCKS, SlotTimes
 from daedal.isa.variant import Variant
 
 __all__ = ["TOP_MODULE", "emit_alone"]

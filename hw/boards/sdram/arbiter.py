@@ -7,14 +7,12 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.boards.sdram.chip import SdramChip
 from daedal.hw.boards.sdram.layouts import request_layout
 from daedal.hw.family import Platform
+from daedal.isa.sdram_chip import SdramChip
+from daedal.isa.sdram_memory import TURN_BURSTS
 
-__all__ = ["TURN_BURSTS", "BurstArbiter"]
-
-TURN_BURSTS = 4
-"""Bursts of one direction in a row while the other one waits."""
+__all__ = ["BurstArbiter"]
 
 
 class BurstArbiter(wiring.Component):

@@ -38,8 +38,8 @@ distances.
     refreshes fall due. Rule 9 is repeated `init_refreshes` times, and once more with MODE
     in place of REFRESH (`wait` becomes `mode_to_any` - 1).
 11. A word of a read that a decision in cycle d moves is offered on R in cycle d + 6 +
-    `pins.read_cycles` (d + 12 with CAS latency 3) at the earliest. B is offered in cycle d + 2,
-    with d of the burst's last word. Both come in the order in which the words move.
+    `sdram_slots.read_cycles` (d + 12 with CAS latency 3) at the earliest. B is offered in cycle
+    d + 2, with d of the burst's last word. Both come in the order in which the words move.
 
 `tests/sim/rtl/sdram_reference.py` is these rules in Python, and equals the RTL in every cycle.
 """
@@ -54,13 +54,13 @@ from daedal.hw.boards.memory_port import memory_port
 from daedal.hw.boards.sdram.arbiter import BurstArbiter
 from daedal.hw.boards.sdram.engine import SlotEngine
 from daedal.hw.boards.sdram.frontend import AxiFrontend
-from daedal.hw.boards.sdram.layouts import check_bus, request_layout, sdram_pins, word_layout
-from daedal.hw.boards.sdram.pins import CAPTURE_CLOCKS, SdramPhy, read_cycles
-from daedal.hw.boards.sdram.slots import SlotTimes
+from daedal.hw.boards.sdram.layouts import request_layout, sdram_pins, word_layout
+from daedal.hw.boards.sdram.pins import SdramPhy
 from daedal.hw.boards.sdram.splitter import RowSplitter
 from daedal.hw.contracts import contract
 from daedal.hw.family import Platform
 from daedal.hw.pipeline import register
+from daedal.isa.sdram_slots import CAPTURE_CLOCKS, SlotTimes, read_cycles
 from daedal.isa.variant import Variant
 
 __all__ = ["SdramController"]
@@ -97,7 +97,7 @@ class SdramController(wiring.Component):
         self, *, variant: Variant, times: SlotTimes, capture_clocks: int = CAPTURE_CLOCKS
     ) -> None:
         chip = times.chip
-        check_bus(chip, variant)
+        chip.check_bus(variant)
         self._variant = variant
         self._times = times
         self._capture_clocks = capture_clocks

@@ -8,11 +8,11 @@ from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.boards.sdram.layouts import command_layout, row_words, segment_layout, word_layout
-from daedal.hw.boards.sdram.slots import SlotTimes
+from daedal.hw.boards.sdram.layouts import command_layout, segment_layout, word_layout
 from daedal.hw.contracts import contract
 from daedal.hw.family import Platform
 from daedal.hw.parts.countdown import Countdown
+from daedal.isa.sdram_slots import SlotTimes
 
 __all__ = ["SlotEngine"]
 
@@ -223,7 +223,7 @@ class _State:
         layout = segment_layout(chip)
         self.has_current, self.has_next = Signal(), Signal()
         self.current = Signal(layout, name="current", reset_less=True)
-        self.left = Countdown(row_words(chip).bit_length(), name="current")
+        self.left = Countdown(chip.row_words.bit_length(), name="current")
         self.next = Signal(layout, name="following", reset_less=True)
         self.is_open = [Signal(name=f"is_open{bank}") for bank in banks]
         self.rows = [Signal(chip.row_bits, name=f"row{bank}", reset_less=True) for bank in banks]

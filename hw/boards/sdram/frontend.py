@@ -9,7 +9,6 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from daedal.hw.boards.sdram.chip import SdramChip
 from daedal.hw.boards.sdram.layouts import request_layout
 from daedal.hw.bus.axi import address_channel, read_channel, response_channel, write_channel
 from daedal.hw.contracts import contract
@@ -18,15 +17,11 @@ from daedal.hw.parts.block_fifo import BlockFifo
 from daedal.hw.parts.queue import Queue
 from daedal.hw.parts.skid import SkidBuffer
 from daedal.hw.parts.tally import Tally
+from daedal.isa.sdram_chip import SdramChip
+from daedal.isa.sdram_memory import BURSTS, WORDS
 from daedal.isa.variant import Variant
 
-__all__ = ["BURSTS", "WORDS", "AxiFrontend"]
-
-BURSTS = 16
-"""Bursts of each direction that may wait, and writes that may wait for BREADY."""
-
-WORDS = 512
-"""Words of each direction that may wait: one block RAM has as many of 36 bits."""
+__all__ = ["AxiFrontend"]
 
 _LONGEST = 256
 """Words of the longest burst of AXI4."""

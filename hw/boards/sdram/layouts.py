@@ -3,40 +3,21 @@
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.common.errors import UserError
-from daedal.hw.boards.sdram.chip import BURST_COLUMNS, SdramChip
 from daedal.hw.bus.axi import ID_BITS
-from daedal.isa.variant import Variant
+from daedal.isa.sdram_chip import SdramChip
 
 __all__ = [
-    "check_bus",
     "command_layout",
     "request_layout",
-    "row_words",
     "sdram_pins",
     "segment_layout",
     "word_layout",
 ]
 
 
-def check_bus(chip: SdramChip, variant: Variant) -> None:
-    """Raise UserError unless a bus word is one burst of the chip."""
-    wanted = BURST_COLUMNS * chip.data_bits
-    if variant.bus.data_bits != wanted:
-        raise UserError(
-            f"bus.data_bits must be {wanted} with this SDRAM, {BURST_COLUMNS} columns of "
-            f"{chip.data_bits} bits, not {variant.bus.data_bits} (chip {chip.name!r})"
-        )
-
-
-def row_words(chip: SdramChip) -> int:
-    """Bus words of a row of one bank."""
-    return (1 << chip.column_bits) // BURST_COLUMNS
-
-
 def _place(chip: SdramChip) -> dict[str, int]:
     """Fields of a word's address, lowest first: neighbouring rows lie in neighbouring banks."""
-    word_bits = (row_words(chip) - 1).bit_length()
+    word_bits = (chip.row_words - 1).bit_length()
     return {"column": word_bits, "bank": chip.bank_bits, "row": chip.row_bits}
 
 
@@ -58,7 +39,7 @@ def segment_layout(chip: SdramChip) -> data.StructLayout:
             "host": 1,
             "beyond": 1,
             "id": ID_BITS,
-            "words": range(row_words(chip) + 1),
+            "words": range(chip.row_words + 1),
             "last": 1,
             **_place(chip),
         }

@@ -9,9 +9,9 @@ from amaranth.hdl import ClockSignal, Instance, IOPort, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.boards.sdram.chip import SdramChip
 from daedal.hw.boards.sdram.layouts import sdram_pins
 from daedal.hw.family import Platform
+from daedal.isa.sdram_chip import SdramChip
 
 __all__ = ["IN_CLOCKS", "OUT_CLOCKS", "SdramPads"]
 

@@ -7,16 +7,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.boards.sdram.chip import BURST_COLUMNS, SdramChip
 from daedal.hw.boards.sdram.layouts import command_layout, sdram_pins
 from daedal.hw.family import Platform
 from daedal.hw.pipeline import delay, register
+from daedal.isa.sdram_chip import BURST_COLUMNS, SdramChip
+from daedal.isa.sdram_slots import CAPTURE_CLOCKS, captured_clocks
 
-__all__ = ["CAPTURE_CLOCKS", "SdramPhy", "read_cycles"]
-
-CAPTURE_CLOCKS = 1
-"""Clocks from the chip's CAS latency to its column in the pins' input registers, when the chip's
-clock is that of the pins and no wire is long. A phase between the two clocks may make it 0 or 2."""
+__all__ = ["SdramPhy"]
 
 _RAS, _CAS, _WE = 4, 2, 1
 # Command pins as RAS, CAS, WE, active low. Source: JEDEC standard 21-C, 3.11.5.1.
@@ -25,17 +22,6 @@ _PRECHARGE, _ACTIVATE, _REFRESH, _MODE = 0b010, 0b011, 0b001, 0b000
 
 _ALL_BANKS_BIT = 10
 """A10 during PRECHARGE."""
-
-
-def _captured(chip: SdramChip, capture_clocks: int) -> int:
-    """Clocks from the register stage in `sync` to a READ's first column in the input registers."""
-    return 1 + chip.cas_latency + capture_clocks
-
-
-def read_cycles(chip: SdramChip, capture_clocks: int = CAPTURE_CLOCKS) -> int:
-    """Cycles from a READ in `command` to its word in `read_word`."""
-    first = _captured(chip, capture_clocks)
-    return 1 + -(-(first + BURST_COLUMNS) // 2)
 
 
 class SdramPhy(wiring.Component):
@@ -68,7 +54,7 @@ class SdramPhy(wiring.Component):
         if not 0 <= capture_clocks <= 4:
             raise ValueError(f"capture_clocks must be 0 to 4, not {capture_clocks!r}")
         self._chip = chip
-        self._first_clock = _captured(chip, capture_clocks)
+        self._first_clock = captured_clocks(chip, capture_clocks)
         bits = BURST_COLUMNS * chip.data_bits
         super().__init__(
             {

@@ -7,9 +7,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from daedal.hw.boards.sdram.chip import SdramChip
-from daedal.hw.boards.sdram.layouts import request_layout, row_words, segment_layout
+from daedal.hw.boards.sdram.layouts import request_layout, segment_layout
 from daedal.hw.family import Platform
+from daedal.isa.sdram_chip import SdramChip
 
 __all__ = ["RowSplitter"]
 
@@ -28,7 +28,7 @@ class RowSplitter(wiring.Component):
     """
 
     def __init__(self, *, chip: SdramChip) -> None:
-        self._words = row_words(chip)
+        self._words = chip.row_words
         super().__init__(
             {
                 "request": In(stream.Signature(request_layout(chip))),

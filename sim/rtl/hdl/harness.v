@@ -19,7 +19,12 @@ module harness #(
     parameter WORDS     = 65536
 )
 `ifdef DAEDAL_CLOCK_PORT
-(input wire ap_clk)  // a C++ main loop is the clock: sim/rtl/hdl/native.cpp
+// a C++ main loop is the clock: sim/rtl/hdl/native.cpp
+`ifdef DAEDAL_SDRAM
+(input wire ap_clk, input wire pins_clk)  // the second has twice the frequency, in phase
+`else
+(input wire ap_clk)
+`endif
 `endif
 ;
   localparam ID_BITS = 1;
@@ -53,6 +58,7 @@ module harness #(
   reg [44:0] cfg_stall           /* verilator public_flat_rw */ = 0;
   reg [7:0]  cfg_extra_latency   /* verilator public_flat_rw */ = 0;
   reg [63:0] cfg_seed            /* verilator public_flat_rw */ = 1;
+  reg [31:0] cfg_phase           /* verilator public_flat_rw */ = 0;
   reg [63:0] fault_first         /* verilator public_flat_rw */ = 0;
   reg [63:0] fault_last          /* verilator public_flat_rw */ = 0;
   reg [1:0]  fault_read_resp     /* verilator public_flat_rw */ = 0;
@@ -159,6 +165,13 @@ module harness #(
       .s_axi_control_rvalid(control_rvalid), .s_axi_control_rready(control_ready)
   );
 
+`ifdef DAEDAL_SDRAM
+  wire may_start;
+  wire starts;
+  daedal_sdram #(.DATA_BITS(DATA_BITS), .ADDR_BITS(ADDR_BITS), .ID_BITS(ID_BITS)) dram (
+      .clk(ap_clk), .pins_clk(pins_clk), .rst(!memory_rst_n),
+      .cfg_phase(cfg_phase), .may_start(may_start), .starts(starts), .s_wlast(wlast),
+`else
   daedal_dram #(
       .DATA_BITS(DATA_BITS), .ADDR_BITS(ADDR_BITS), .ID_BITS(ID_BITS), .WORDS(WORDS)
   ) dram (
@@ -170,6 +183,7 @@ module harness #(
       .fault_first(set_fault_first[ADDR_BITS-1:0]), .fault_last(set_fault_last[ADDR_BITS-1:0]),
       .fault_read_resp(set_fault_read_resp), .fault_write_resp(set_fault_write_resp),
       .fault_stop_channels(set_fault_stop_channels), .fault_stop_beats(set_fault_stop_beats),
+`endif
       .s_arid(arid), .s_araddr(araddr), .s_arlen(arlen), .s_arvalid(arvalid), .s_arready(arready),
       .s_rid(rid), .s_rdata(rdata), .s_rresp(rresp), .s_rlast(rlast), .s_rvalid(rvalid),
       .s_rready(rready),
@@ -203,7 +217,7 @@ module harness #(
   end
 
   // ---- commands ------------------------------------------------------------------------------------
-  localparam IDLE = 0, RESETTING = 1, WRITING = 2, READING = 3, WAITING = 4;
+  localparam IDLE = 0, RESETTING = 1, WRITING = 2, READING = 3, WAITING = 4, PHASING = 5;
   reg [2:0]  state = IDLE;
   reg        seen = 0;         // the value of `go` last acted on
   reg        started = 0;      // the start write was accepted and its interrupt is awaited
@@ -215,6 +229,9 @@ module harness #(
 
   wire address_taken = !control_awvalid || control_awready;
   wire data_taken = !control_wvalid || control_wready;
+`ifdef DAEDAL_SDRAM
+  assign starts = state == WRITING && start_write && address_taken && data_taken;
+`endif
 
   // Cycles from the edge that accepts the start write to the edge that sees the interrupt rise.
   always @(posedge ap_clk) begin
@@ -247,7 +264,12 @@ module harness #(
             reset_cycles <= op == OP_BREAK ? op_count[15:0] : RESET_CYCLES;
             state <= RESETTING;
           end
+`ifdef DAEDAL_SDRAM
+          OP_START: state <= PHASING;
+          OP_WRITE: begin
+`else
           OP_WRITE, OP_START: begin
+`endif
             control_address <= op_address[CONTROL_BITS-1:0];
             control_data <= op_data;
             control_awvalid <= 1;
@@ -262,6 +284,9 @@ module harness #(
             state <= READING;
           end
           OP_WAIT: state <= WAITING;
+`ifdef DAEDAL_SDRAM
+          OP_FILL: done <= ~done;  // of no word: only the native simulator has this memory
+`else
           OP_LOAD: begin
             // $fread puts the first byte in the most significant place: the host wrote it there.
             read_bytes = $fread(dram.mem, image_file, op_address, op_count);
@@ -281,12 +306,24 @@ module harness #(
             $fflush(dump_file);
             done <= ~done;
           end
+`endif
           default: begin
             status <= STATUS_FILE;
             done <= ~done;
           end
         endcase
       end
+
+`ifdef DAEDAL_SDRAM
+      PHASING: if (may_start) begin
+        control_address <= op_address[CONTROL_BITS-1:0];
+        control_data <= op_data;
+        control_awvalid <= 1;
+        control_wvalid <= 1;
+        control_ready <= 1;
+        state <= WRITING;
+      end
+`endif
 
       RESETTING: begin
         patience <= patience + 1;

@@ -23,7 +23,7 @@ static_assert(std::endian::native == std::endian::little);
 #define HOST_REGISTERS(X)                                                                   \
   X(op) X(op_address) X(op_data) X(op_count) X(op_limit) X(op_pause)                        \
   X(cfg_read_latency) X(cfg_write_latency) X(cfg_max_reads) X(cfg_max_writes) X(cfg_shared) \
-  X(cfg_beat_cycles) X(cfg_stall) X(cfg_extra_latency) X(cfg_seed) X(fault_first)           \
+  X(cfg_beat_cycles) X(cfg_stall) X(cfg_extra_latency) X(cfg_seed) X(cfg_phase) X(fault_first) \
   X(fault_last) X(fault_read_resp) X(fault_write_resp) X(fault_stop_channels)               \
   X(fault_stop_beats) X(wave_begin) X(wave_end)
 #define HARNESS_REGISTERS(X)                                \
@@ -60,9 +60,40 @@ struct Simulation {
       top->eval();
     }
     top->ap_clk = 1;
+    rise_pins(*top);
     top->eval();
+    second_clock(*top);
+  }
+
+  // With an SDRAM, its pins have a clock that rises with each cycle and in its middle.
+  template <class Top>
+  void rise_pins(Top& pins) {
+    if constexpr (requires { pins.pins_clk; }) pins.pins_clk = 1;
+  }
+
+  template <class Top>
+  void second_clock(Top& pins) {
+    if constexpr (requires { pins.pins_clk; }) {
+      pins.pins_clk = 0;
+      pins.eval();
+      pins.pins_clk = 1;
+      pins.eval();
+      pins.pins_clk = 0;
+      pins.eval();
+    }
   }
 };
+
+// The memory's words: of dram.v, or of the chip in sdram.v, whose rows, banks and columns lie in the
+// order of a byte's address.
+template <class Root>
+auto& memory_of(Root& root) {
+  if constexpr (requires { root.harness__DOT__dram__DOT__mem; }) {
+    return root.harness__DOT__dram__DOT__mem;
+  } else {
+    return root.harness__DOT__dram__DOT__chip__DOT__mem;
+  }
+}
 
 // Verilator's library keeps a context for each thread: that made there last, which may be gone.
 Simulation& at(void* handle) {
@@ -119,11 +150,11 @@ int daedal_advance(void* handle, uint64_t max_cycles) {
 const char* daedal_failure(void* handle) { return at(handle).failure.c_str(); }
 
 uint8_t* daedal_memory(void* handle) {
-  return reinterpret_cast<uint8_t*>(&at(handle).root->harness__DOT__dram__DOT__mem);
+  return reinterpret_cast<uint8_t*>(&memory_of(*at(handle).root));
 }
 
 uint64_t daedal_memory_bytes(void* handle) {
-  return sizeof(at(handle).root->harness__DOT__dram__DOT__mem);
+  return sizeof(memory_of(*at(handle).root));
 }
 
 }  // extern "C"

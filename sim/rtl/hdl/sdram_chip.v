@@ -1,7 +1,7 @@
 // A chip of SDR SDRAM that keeps its data and checks everything that its data sheet demands.
 //
 // The first violation ends the simulation with one sentence, which begins with the time. Times come
-// in on ports, from hw/boards/sdram/chip.py by way of sim/rtl/sdram.py; so one compiled simulator
+// in on ports, from isa/sdram_chip.py by way of sim/rtl/sdram.py; so one compiled simulator
 // serves all of them. The clock is that of the pins, and its data come a clock after an edge without
 // a delay: phases and delays of wires are the board's.
 //

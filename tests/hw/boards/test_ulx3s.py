@@ -6,9 +6,9 @@ import pytest
 
 from daedal.hw.boards import ulx3s
 from daedal.hw.boards.pll import pll_settings
-from daedal.hw.boards.sdram.chip import CHIPS, SdramChip
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.emit import TOP_MODULE
+from daedal.isa.sdram_chip import CHIPS, SdramChip
 from daedal.isa.variant import load_variant
 
 TINY = load_variant("tiny")

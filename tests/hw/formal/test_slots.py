@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from daedal.hw.boards.sdram import engine
-from daedal.hw.boards.sdram.chip import CHIPS, SdramChip
-from daedal.hw.boards.sdram.slots import SlotTimes
 from daedal.hw.formal.prove import prove
 from daedal.hw.formal.slots import SlotDistances
+from daedal.isa.sdram_chip import CHIPS, SdramChip
+from daedal.isa.sdram_slots import SlotTimes
 from tests.hw.formal.broken import broken_copy, first_quick
 
 pytestmark = pytest.mark.formal

@@ -5,9 +5,8 @@ Input: the cycles in which bursts begin to wait. Output: the decision cycle of e
 
 from dataclasses import dataclass, field
 
-from daedal.hw.boards.sdram.arbiter import TURN_BURSTS
-from daedal.hw.boards.sdram.layouts import row_words
-from daedal.hw.boards.sdram.slots import SlotTimes
+from daedal.isa.sdram_memory import TURN_BURSTS
+from daedal.isa.sdram_slots import SlotTimes
 
 __all__ = ["Burst", "SdramReference"]
 
@@ -36,7 +35,7 @@ class SdramReference:
 
     def __init__(self, times: SlotTimes) -> None:
         self._times = times
-        self._row_words = row_words(times.chip)
+        self._row_words = times.chip.row_words
         self._banks = 1 << times.chip.bank_bits
         self._beyond = times.chip.size_bytes // (times.chip.data_bits // 2)
         self.cycle = 0

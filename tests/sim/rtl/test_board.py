@@ -9,8 +9,8 @@ import pytest
 
 import daedal
 from daedal.common.errors import DeviceError
-from daedal.hw.boards.sdram.chip import CHIPS, SdramChip
 from daedal.isa.registers import ErrorCode, register
+from daedal.isa.sdram_chip import CHIPS, SdramChip
 from daedal.isa.variant import load_variant
 from daedal.runtime.devices.uart import UartPort
 from daedal.runtime.driver import LoadedProgram

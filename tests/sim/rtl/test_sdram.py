@@ -10,8 +10,8 @@ import pytest
 from bench.sdram_bursts import play_and_check, random_bursts
 from daedal.common.errors import DeviceError
 from daedal.hw.boards.sdram.alone import emit_alone
-from daedal.hw.boards.sdram.chip import CHIPS, SdramChip
-from daedal.hw.boards.sdram.slots import SlotTimes
+from daedal.isa.sdram_chip import CHIPS, SdramChip
+from daedal.isa.sdram_slots import SlotTimes
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.sdram import Bursts, HostAccesses, SdramSimulation, open_sdram
 from tests.sim.rtl.sdram_reference import Burst, SdramReference

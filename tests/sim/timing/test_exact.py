@@ -5,26 +5,16 @@ from dataclasses import replace
 import pytest
 
 from daedal.isa.memory_model import MemoryModel, memory_model
-from daedal.isa.table import Opcode
 from daedal.isa.variant import load_variant, shipped_variants
 from daedal.sim.rtl.launch import Launch
-from tests.support.random_programs import RandomProgram, random_program
+from tests.support.random_programs import random_program
 from tests.support.random_runs import EXTRA_VARIANTS
 from tests.support.rtl import placed, rtl_device
-from tests.support.timing import differences, model_profile, rotating_seeds
+from tests.support.timing import differences, marked, model_profile, rotating_seeds
 
 pytestmark = pytest.mark.rtl
 
 TINY = load_variant("tiny")
-
-
-def marked(case: RandomProgram) -> RandomProgram:
-    """Every instruction leaves a record."""
-    instructions = tuple(
-        item if item.opcode is Opcode.FINISH else item.replace(mark=1, tag=index)
-        for index, item in enumerate(case.program.instructions)
-    )
-    return replace(case, program=replace(case.program, instructions=instructions))
 
 
 def with_bursts(timing: MemoryModel, reads: int, writes: int) -> MemoryModel:

@@ -6,10 +6,10 @@ from math import ceil
 import pytest
 
 from daedal.common.errors import UserError
-from daedal.hw.boards.sdram.chip import CHIPS, SdramChip
 from daedal.hw.boards.sdram.controller import SdramController
 from daedal.hw.boards.sdram.pins import SdramPhy
-from daedal.hw.boards.sdram.slots import (
+from daedal.isa.sdram_chip import CHIPS, SdramChip
+from daedal.isa.sdram_slots import (
     CLOCKS_PER_SLOT,
     PRECHARGE_CLOCK,
     ROW_CLOCK,

@@ -1,12 +1,13 @@
 """`SdramChip`: an SDR SDRAM as its data sheet describes it: widths, and every time.
 
-The controller derives its slots from it (`slots.py`), and the checking model of the simulation gets
-its parameters from it (`sim/rtl/hdl/sdram_chip.v`).
+Slots are computed from it (`sdram_slots.py`), and the checking model of the simulation gets its
+parameters from it (`sim/rtl/hdl/sdram_chip.v`).
 """
 
 from dataclasses import dataclass
 
 from daedal.common.errors import UserError
+from daedal.isa.variant import Variant
 
 __all__ = ["BURST_COLUMNS", "CHIPS", "SdramChip"]
 
@@ -137,6 +138,20 @@ class SdramChip:
     def row_bytes(self) -> int:
         """Bytes of one row of one bank."""
         return self.data_bits // 8 << self.column_bits
+
+    @property
+    def row_words(self) -> int:
+        """Bus words of one row of one bank."""
+        return (1 << self.column_bits) // BURST_COLUMNS
+
+    def check_bus(self, variant: Variant) -> None:
+        """Raise UserError unless a bus word is one burst of the chip."""
+        wanted = BURST_COLUMNS * self.data_bits
+        if variant.bus.data_bits != wanted:
+            raise UserError(
+                f"bus.data_bits must be {wanted} with this SDRAM, {BURST_COLUMNS} columns of "
+                f"{self.data_bits} bits, not {variant.bus.data_bits} (chip {self.name!r})"
+            )
 
     @property
     def mode(self) -> int:

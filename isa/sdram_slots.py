@@ -19,14 +19,21 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 from daedal.common.errors import UserError
-from daedal.hw.boards.sdram.chip import BURST_COLUMNS, SdramChip
+from daedal.isa.sdram_chip import BURST_COLUMNS, SdramChip
 
 __all__ = [
+    "CAPTURE_CLOCKS",
     "CLOCKS_PER_SLOT",
     "PRECHARGE_CLOCK",
     "ROW_CLOCK",
     "SlotTimes",
+    "captured_clocks",
+    "read_cycles",
 ]
+
+CAPTURE_CLOCKS = 1
+"""Clocks from the chip's CAS latency to its column in the pins' input registers, when the chip's
+clock is that of the pins and no wire is long. A phase between the two clocks may make it 0 or 2."""
 
 CLOCKS_PER_SLOT = BURST_COLUMNS
 PRECHARGE_CLOCK = 2
@@ -106,6 +113,16 @@ class SlotTimes:
             refresh_interval=floor(chip.refresh_interval_ns / slot_ns),
             power_up=ceil(chip.power_up_ns / slot_ns),
         )
+
+
+def captured_clocks(chip: SdramChip, capture_clocks: int) -> int:
+    """Clocks from the register stage in `sync` to a READ's first column in the input registers."""
+    return 1 + chip.cas_latency + capture_clocks
+
+
+def read_cycles(chip: SdramChip, capture_clocks: int = CAPTURE_CLOCKS) -> int:
+    """Bus cycles from a READ in the controller's command register to its word."""
+    return 1 + ceil((captured_clocks(chip, capture_clocks) + BURST_COLUMNS) / 2)
 
 
 def _clocks(time_ns: float, clock_ns: float) -> int:
