@@ -97,7 +97,7 @@ def _check_units(work: Work, profile: Profile, variant: Variant, config: Config)
     assert work.instructions[0] <= profile.units[Unit.FETCH].work, config
 
 
-@pytest.mark.parametrize("memory", ["ddr", "ideal"])
+@pytest.mark.parametrize("memory", ["ddr", "ideal", "ulx3s"])
 @pytest.mark.parametrize("layer", ["padded with zero", "stride 2", "5x5"])
 def test_no_unit_of_a_depthwise_convolution_does_less(
     layer: str, memory: str, rng: np.random.Generator
