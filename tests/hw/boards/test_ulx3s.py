@@ -14,6 +14,7 @@ from daedal.isa.variant import load_variant
 TINY = load_variant("tiny")
 
 
+@pytest.mark.heavy(2)
 @pytest.mark.parametrize("memory", [1 << 15, CHIPS["IS42S16160G-7"]], ids=["block", "sdram"])
 def test_every_pin_has_one_site_and_the_machine_is_connected(memory: int | SdramChip) -> None:
     phase = None if isinstance(memory, int) else 180
