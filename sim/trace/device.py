@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from daedal.common.errors import UserError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
@@ -34,6 +35,11 @@ class TraceDevice(HostMemory):
         Watchdog timeout of the RTL: cycles without progress after which its run ends.
     report
         Called with one sentence before each long step.
+
+    Raises
+    ------
+    UserError
+        The memory is an SDRAM.
     """
 
     def __init__(
@@ -49,6 +55,11 @@ class TraceDevice(HostMemory):
         report: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(variant)
+        if timing.sdram is not None:
+            raise UserError(
+                f"a trace must have another memory than an SDRAM, not {timing.name!r}: its "
+                "simulators have none; choose ddr"
+            )
         self._timing = timing
         self._simulator = simulator
         self._cache_dir = cache_dir if cache_dir is not None else default_cache_dir()

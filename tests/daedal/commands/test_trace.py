@@ -126,6 +126,7 @@ def test_a_planted_fault_is_explained(
     ("arguments", "sentence"),
     [
         (["--memory", "sram"], f"memory must be one of {', '.join(PRESETS)}, not 'sram'"),
+        (["--memory", "ulx3s"], "a trace must have another memory than an SDRAM, not 'ulx3s'"),
         (["--simulator", "none"], "simulator must be one of verilator, icarus, not 'none'"),
         (["-i", "nowhere.npz"], "inputs must be a readable file; 'nowhere.npz' is not"),
     ],
