@@ -71,7 +71,7 @@ def emit_component(
 ) -> str:
     """Return `component` as Verilog with top module `name`, headed by `title` as a comment.
 
-    `pads` are ports of the top module beside the component's own.
+    `pads` are ports of the top module in addition to the component's own.
     """
     assert not (family and assertions), "assertions are for simulations of the portable form"
     platform = family or (Portable.ASSERTED if assertions else Portable.PLAIN)

@@ -56,7 +56,8 @@ class BoardSettings:
     def __post_init__(self) -> None:
         if self.sdram is not None:
             self.sdram.check_bus(self.variant)
-            assert self.slot_times is not None and self.memory_bytes == self.sdram.size_bytes
+            SlotTimes.of(self.sdram, 2 * self.clock.output_hz)  # refuses a clock that is too fast
+            assert self.memory_bytes == self.sdram.size_bytes, "all of the chip is used"
             assert self.clock.lag is not None, "a board with SDRAM has clocks for it"
         grain = bank_bytes(self.variant)
         if self.memory_bytes < grain or self.memory_bytes % grain:

@@ -112,7 +112,7 @@ class _Memory:
                 )
 
     def blocks(self, sleep: Callable[[float], None]) -> Iterator[str]:
-        """Random blocks in places that differ in all bits of the address."""
+        """Random blocks all over the memory, read twice."""
         count = _BLOCK_BYTES // _WORD_BYTES
         step = max(self._size // _BLOCKS // _BLOCK_BYTES, 1) * _BLOCK_BYTES
         starts = range(0, self._size - _BLOCK_BYTES + 1, step)
@@ -122,7 +122,8 @@ class _Memory:
         }
         for at, words in kept.items():
             self._write(at, words)
-        for when in ("at once", f"after {_PAUSE_SECONDS:g} s"):
+        for when, seconds in (("at once", 0.0), (f"after {_PAUSE_SECONDS:g} s", _PAUSE_SECONDS)):
+            sleep(seconds)
             wrong = [
                 self._base + at + _WORD_BYTES * int(place)
                 for at, words in kept.items()
@@ -135,7 +136,6 @@ class _Memory:
                     "the memory's clock, at its refresh, and at the bitstream's clock"
                 )
                 return
-            sleep(_PAUSE_SECONDS)
 
 
 def _bits(mask: int) -> str:

@@ -35,7 +35,7 @@ def faults(memory: FaultyMemory, *, seed: int = 0, pause: Callable[[], None] = l
         memory,  # type: ignore[arg-type]
         range(BASE, BASE + SIZE),
         seed=seed,
-        sleep=lambda _seconds: pause(),
+        sleep=lambda seconds: pause() if seconds else None,
     )
     assert report.num_bytes > 8192
     return report.faults
