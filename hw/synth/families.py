@@ -119,10 +119,11 @@ _CARRY = {
     Family.XCUP: {"CARRY4": 1, "CARRY8": 1},
 }
 
-# Take none of the counted resources: wide multiplexers between tables, pins, clocks.
+# Take none of the counted resources: wide multiplexers between tables, pins and what lies in
+# their pads, clocks.
 _FREE = {
     Family.XC7: {"MUXF7", "MUXF8", "BUFG", "IBUF", "OBUF"},
-    Family.ECP5: {"PFUMX", "L6MUX21", "IB", "OB", "EHXPLLL"},
+    Family.ECP5: {"PFUMX", "L6MUX21", "IB", "OB", "TRELLIS_IO", "ODDRX1F", "EHXPLLL"},
     Family.XCUP: {"MUXF7", "MUXF8", "MUXF9", "BUFG", "IBUF", "OBUF"},
 }
 

@@ -94,12 +94,13 @@ class CpuBudget:
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
         """Count what fixtures of a wider scope use apart from the test that needs them first."""
+        if fixturedef.scope == "function":
+            return (yield)
         began, inner = cpu_seconds(), self._shared_s
         try:
             return (yield)
         finally:
-            if fixturedef.scope != "function":
-                self._shared_s = inner + cpu_seconds() - began
+            self._shared_s = inner + cpu_seconds() - began
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(

@@ -1,6 +1,7 @@
 """The board's top: every pin has a site, and the text holds the machine by its name."""
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -8,10 +9,20 @@ from daedal.hw.boards import ulx3s
 from daedal.hw.boards.pll import pll_settings
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.emit import TOP_MODULE
+from daedal.hw.synth.families import CellReport, Family
 from daedal.isa.sdram_chip import CHIPS, SdramChip
 from daedal.isa.variant import load_variant
 
 TINY = load_variant("tiny")
+
+
+AFTER_SYNTHESIS = {
+    "BB": "TRELLIS_IO",
+    "IFS1P3DX": "TRELLIS_FF",
+    "OFS1P3BX": "TRELLIS_FF",
+    "OFS1P3DX": "TRELLIS_FF",
+}
+"""What Yosys makes of Lattice's names. Source: its techlibs/ecp5/cells_map.v."""
 
 
 @pytest.mark.heavy(2)
@@ -23,6 +34,12 @@ def test_every_pin_has_one_site_and_the_machine_is_connected(memory: int | Sdram
     text = ulx3s.emit(settings, f"module {TOP_MODULE}(...);\nendmodule\n")
     assert text.startswith(f"// ULX3S with Daedal accelerator, variant tiny, {TINY.fingerprint}.\n")
     assert text.endswith("module daedal_top(...);\nendmodule\n")
+
+    # Synthesis can count each cell of the family.
+    cells = re.findall(r"^  ([A-Z]+[A-Z0-9]+) (?:#\(|\w+ \()", text, re.M)
+    report = CellReport.of(Family.ECP5, Counter(AFTER_SYNTHESIS.get(cell, cell) for cell in cells))
+    assert report.cells["EHXPLLL"] == 1
+    assert ("ODDRX1F" in report.cells) == (not isinstance(memory, int))
 
     top = text[text.index("module ulx3s(") :]
     top = top[: top.index("endmodule")]
