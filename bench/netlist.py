@@ -27,12 +27,12 @@ import daedal
 from daedal.common.errors import UserError
 from daedal.common.files import write_atomically
 from daedal.isa.memory_model import memory_model
+from daedal.isa.random_programs import random_program
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Outcome
 from daedal.sim.rtl.netlist.device import netlist_device
 from examples.digits.data import demo_images
-from tests.support.random_programs import random_program
 from tests.support.rtl import expected_memories, placed, rtl_device
 
 __all__ = ["main", "run_digits", "run_programs"]

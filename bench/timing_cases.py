@@ -18,11 +18,11 @@ from daedal.compiler.model import compile_model
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import Program
 from daedal.isa.protocols import next_page
+from daedal.isa.random_programs import random_program
 from daedal.isa.variant import Variant
 from daedal.isa.vta.dump import VtaProgram
 from daedal.isa.vta.translate import check_variant, translate
 from daedal.sim.rtl.launch import Launch
-from tests.support.random_programs import random_program
 
 __all__ = [
     "ROOT",

@@ -1,4 +1,6 @@
-"""Tests a connected board: its memory, then a network, every byte against the functional simulator.
+"""Tests a connected board: memory, random programs, a network.
+
+What runs must leave the bytes of the functional simulator.
 
 Input: a variant, how to reach the board, and a model. Output: a `BoardReport`.
 """
@@ -14,6 +16,7 @@ import onnx
 
 from daedal import api
 from daedal.artifact.artifact import Artifact
+from daedal.board_programs import ProgramsReport, run_random_programs
 from daedal.common.errors import DeviceError, UserError
 from daedal.compiler.frontend.reader import read_model
 from daedal.devices import open_device
@@ -42,19 +45,26 @@ class NetworkReport:
 
 @dataclass(frozen=True)
 class BoardReport:
-    """All that was found; `network` is None where no model was given or memory has faults."""
+    """All that was found.
+
+    `programs` is None where memory has faults, `network` also where programs have, or where no
+    model was given.
+    """
 
     variant: str
     memory_bytes: int
     memory: MemoryReport
+    programs: ProgramsReport | None
     network: NetworkReport | None
 
     @property
     def passed(self) -> bool:
         """Whether nothing is wrong."""
         network = self.network
-        return not self.memory.faults and (
-            network is None or not (network.wrong or network.failure)
+        return (
+            self.programs is not None
+            and self.programs.passed
+            and (network is None or not (network.wrong or network.failure))
         )
 
 
@@ -64,6 +74,7 @@ def check_board(
     options: Mapping[str, Any],
     model: Path | None,
     *,
+    num_programs: int = 20,
     num_inputs: int = 2,
     seed: int = 0,
     progress: Callable[[str], None] = lambda _step: None,
@@ -88,11 +99,14 @@ def check_board(
         raise UserError(f"board-test needs a board behind --device uart or uio, not {device!r}")
     try:
         memory = check_memory(board.port, board.memory, seed=seed, progress=progress)
-        network = None
-        if artifact is not None and not memory.faults:
+        programs, network = None, None
+        if not memory.faults:
+            seeds = range(seed, seed + num_programs)
+            programs = run_random_programs(board, seeds, progress=progress)
+        if artifact is not None and programs is not None and programs.passed:
             inputs = _inputs(artifact, kinds, num_inputs, seed)
             network = _run(str(model), artifact, inputs, board, progress)
-        return BoardReport(variant.name, len(board.memory), memory, network)
+        return BoardReport(variant.name, len(board.memory), memory, programs, network)
     finally:
         board.close()
 

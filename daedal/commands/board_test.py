@@ -23,11 +23,12 @@ def board_test_command(
         Path | None,
         typer.Option(help="An int8 ONNX model to run: every byte must be the simulator's."),
     ] = None,
+    programs: Annotated[int, typer.Option(min=0, max=10_000, help="Random programs.")] = 20,
     inputs: Annotated[int, typer.Option(min=1, max=1000, help="Random inputs of the model.")] = 2,
     seed: Annotated[int, typer.Option(min=0, help="Of all random numbers.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Test a connected board: identity, memory (its contents are lost), and a network.
+    """Test a connected board: identity, memory (its contents are lost), random programs, a network.
 
     Exit status 1 where something is wrong; the report says what to look at.
     """
@@ -39,7 +40,14 @@ def board_test_command(
     options = text_options(device, option or ())
     with show_progress(make_console(stderr=True)) as progress:
         report = check_board(
-            machine, device, options, model, num_inputs=inputs, seed=seed, progress=progress
+            machine,
+            device,
+            options,
+            model,
+            num_programs=programs,
+            num_inputs=inputs,
+            seed=seed,
+            progress=progress,
         )
     if as_json:
         print_json(board_test_json(report))

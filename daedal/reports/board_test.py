@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from daedal.board_programs import ProgramsReport
 from daedal.board_test import BoardReport, NetworkReport
 
 __all__ = ["board_test_json", "print_board_test"]
@@ -28,11 +29,33 @@ def print_board_test(console: Console, report: BoardReport) -> None:
     )
     for fault in memory.faults:
         console.print(f"  {escape(fault)}")
+    programs = report.programs
+    if programs is not None:
+        _print_programs(console, programs)
+    else:
+        console.print("programs: not run, as memory comes first")
     if report.network is not None:
         _print_network(console, report.network)
     else:
-        why = "memory comes first" if memory.faults else "no --model was given"
+        is_well = programs is not None and programs.passed
+        why = "no --model was given" if is_well else "what is above comes first"
         console.print(f"network: not run, as {why}")
+
+
+def _print_programs(console: Console, programs: ProgramsReport) -> None:
+    if programs.failure:
+        console.print(f"programs: failed after {programs.num_run}: {escape(programs.failure)}")
+    elif programs.wrong:
+        seeds = ", ".join(map(str, programs.wrong))
+        console.print(
+            f"programs: of {programs.num_run} random ones, {len(programs.wrong)} left other bytes "
+            f"than in the functional simulator; their seeds: {seeds}"
+        )
+    else:
+        console.print(
+            f"programs: right; {programs.num_run} random ones left the bytes of the functional "
+            "simulator in memory"
+        )
 
 
 def _print_network(console: Console, network: NetworkReport) -> None:

@@ -6,10 +6,10 @@ import pytest
 from daedal.isa.bursts import program_bursts
 from daedal.isa.latencies import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.program import Program
+from daedal.isa.random_programs import random_program
 from daedal.isa.table import Opcode
 from daedal.isa.transfer import transfer
 from daedal.isa.variant import load_variant
-from tests.support.random_programs import random_program
 from tests.support.random_runs import every_variant
 
 BASES = (0, 1 << 20, 1 << 21, 3 << 20)

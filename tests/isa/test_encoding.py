@@ -16,10 +16,10 @@ from daedal.isa.docs import isa_page, registers_header, with_registers_section
 from daedal.isa.instruction import Instruction, decode, decode_all, encode, encode_all
 from daedal.isa.microcode import decode_uops, encode_uops
 from daedal.isa.program import Program
+from daedal.isa.random_programs import random_program
 from daedal.isa.table import Opcode, Unit, instruction_bytes, instruction_layout, micro_op_layout
 from daedal.isa.tensor import TensorSpec, pack_tensor, unpack_tensor
 from daedal.isa.variant import load_variant
-from tests.support.random_programs import random_program
 
 TABLES = load_variant("tiny").replace("tables", tables=4)
 VARIANTS = [load_variant("vta"), load_variant("tiny"), TABLES]

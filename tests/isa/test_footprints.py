@@ -10,9 +10,9 @@ from daedal.isa import loop_rows
 from daedal.isa.assembly import assemble
 from daedal.isa.footprints import Footprints, Touch
 from daedal.isa.program import Program
+from daedal.isa.random_programs import random_program
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import load_variant
-from tests.support.random_programs import random_program
 from tests.support.random_runs import every_variant
 from tests.support.touched_places import Place, touched_places
 

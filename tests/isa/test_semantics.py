@@ -7,10 +7,10 @@ from daedal.common.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.microcode import decode_uops, encode_uops
 from daedal.isa.numerics import requantize
+from daedal.isa.random_programs import random_program
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.variant import Variant, load_variant
-from tests.support.random_programs import random_program
 
 TINY = load_variant("tiny")
 VARIANTS = [

@@ -7,11 +7,11 @@ from daedal.isa.assembly import assemble
 from daedal.isa.hazards import NO_INSTRUCTION, conflicts
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
+from daedal.isa.random_programs import random_program
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.tokens import find_waits, with_tokens
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
-from tests.support.random_programs import random_program
 
 TINY = load_variant("tiny")
 TABLES = TINY.replace("tables", tables=4)

@@ -10,12 +10,12 @@ from daedal.common.errors import VerificationError
 from daedal.isa.assembly import assemble
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
+from daedal.isa.random_programs import random_program
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import VerificationReport
 from daedal.isa.verifier import verify as verify_all
 from tests.support.interleaving import UNITS, Interleaver, preferring
-from tests.support.random_programs import random_program
 
 TINY = load_variant("tiny")
 

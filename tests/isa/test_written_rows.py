@@ -12,6 +12,7 @@ from daedal.isa.footprints import Footprints
 from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.microcode import UopArray, encode_uops, expand
 from daedal.isa.program import Program
+from daedal.isa.random_programs import random_program
 from daedal.isa.scratchpad import Memory
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import Opcode, OutMemory, Unit
@@ -19,7 +20,6 @@ from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
 from daedal.isa.written_rows import WrittenRows
 from daedal.sim.functional.device import FunctionalDevice
-from tests.support.random_programs import random_program
 from tests.support.random_runs import every_variant
 
 TINY = load_variant("tiny")

@@ -16,11 +16,11 @@ from daedal.isa.docs import isa_page
 from daedal.isa.instruction import Instruction, decode, encode
 from daedal.isa.memory_model import memory_model
 from daedal.isa.numerics import integer_range, wrap
+from daedal.isa.random_programs import random_program
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import AluOp, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.device import RtlDevice
-from tests.support.random_programs import random_program
 from tests.support.rtl import expected_memories, placed
 
 TINY = load_variant("tiny")

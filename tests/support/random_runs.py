@@ -9,13 +9,13 @@ from pathlib import Path
 
 from daedal.isa.memory_model import memory_model
 from daedal.isa.profile import Profile
+from daedal.isa.random_programs import RandomProgram, random_program
 from daedal.isa.registers import ErrorCode
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import Variant, load_variant, shipped_variants
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Launch, Outcome
 from tests.support.coverage import Coverage
-from tests.support.random_programs import RandomProgram, random_program
 from tests.support.rtl import expected_memories, placed
 
 __all__ = [

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from daedal.isa.latencies import PAGE_BYTES
 from daedal.isa.memory_model import MemoryModel, memory_model
+from daedal.isa.random_programs import RandomProgram
 from daedal.isa.variant import Variant
 from daedal.native.caches.place import cache_folder
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Launch
-from tests.support.random_programs import RandomProgram
 
 __all__ = ["CACHE", "expected_memories", "placed", "rtl_device"]
 

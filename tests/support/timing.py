@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from daedal.isa.profile import Profile
+from daedal.isa.random_programs import RandomProgram
 from daedal.isa.table import Opcode
 from daedal.sim.rtl.launch import Launch
 from daedal.sim.timing.count import count_cycles
-from tests.support.random_programs import RandomProgram
 
 __all__ = ["differences", "marked", "model_profile", "rotating_seeds"]
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from daedal.isa.registers import ErrorCode
+from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from tests.support.command_line import Run, refuses
 from tests.support.register_machine import RegisterMachine
@@ -22,13 +24,15 @@ def machine() -> RegisterMachine:
 @pytest.mark.heavy(2)
 def test_a_good_board_passes(run: Run, machine: RegisterMachine) -> None:
     with serial_board(machine) as board:
+        port = f"port={board.path}"
         status, out, err = run(
-            "board-test", "tiny", "--option", f"port={board.path}", "--model", DIGITS
+            "board-test", "tiny", "--option", port, "--programs", "5", "--model", DIGITS
         )
     assert status == 0, err
     text = " ".join(out.split())
     assert "variant tiny, 64 KiB of memory" in text
     assert "memory: good" in text
+    assert "programs: right; 5 random ones" in text
     assert "digits_qdq.onnx is right: " in text
 
 
@@ -41,8 +45,41 @@ def test_bad_memory_is_reported_before_anything_runs(run: Run, machine: Register
         )
     assert status == 1
     report = json.loads(out)
-    assert report["passed"] is False and report["network"] is None
+    assert report["passed"] is False and report["programs"] is report["network"] is None
     assert report["memory"]["faults"][0].startswith("bits 2, 10, 18, 26, 34, 42, 50, 58 of a word")
+
+
+def test_programs_that_leave_other_bytes_are_reported(
+    run: Run, machine: RegisterMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = machine._end
+
+    def end_wrong() -> None:
+        end()
+        (byte,) = machine.read_memory(0x2000, 1)
+        machine.write_memory(0x2000, bytes([byte ^ 1]))
+
+    monkeypatch.setattr(machine, "_end", end_wrong)
+    with serial_board(machine) as board:
+        status, out, _ = run(
+            "board-test", "tiny", "--option", f"port={board.path}", "--programs", "3", "--seed", "7"
+        )
+    text = " ".join(out.split())
+    assert status == 1
+    assert "of 3 random ones, 3 left other bytes" in text and "seeds: 7, 8, 9" in text
+    assert "network: not run, as what is above comes first" in text
+
+
+def test_programs_that_end_in_an_error_are_reported(run: Run, machine: RegisterMachine) -> None:
+    machine.error = (ErrorCode.WATCHDOG, Unit.GEMM, 3)
+    with serial_board(machine) as board:
+        status, out, _ = run(
+            "board-test", "tiny", "--option", f"port={board.path}", "--json", "--model", DIGITS
+        )
+    assert status == 1
+    report = json.loads(out)
+    assert report["programs"]["num_run"] == 0 and report["programs"]["failure"]
+    assert report["network"] is None
 
 
 def test_a_simulator_is_no_board(run: Run) -> None:

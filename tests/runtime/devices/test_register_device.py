@@ -14,6 +14,7 @@ from daedal.isa.assembly import assemble
 from daedal.isa.latencies import PAGE_BYTES
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device
+from daedal.isa.random_programs import random_program
 from daedal.isa.registers import CLASSES, DRAIN_LIMIT_CYCLES, REGISTERS, CycleClass, ErrorCode
 from daedal.isa.run_registers import WATCHDOG_CYCLES, read_report
 from daedal.isa.table import Unit
@@ -22,7 +23,6 @@ from daedal.runtime.devices.register_device import RegisterDevice
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
 from examples.digits.data import demo_images
-from tests.support.random_programs import random_program
 from tests.support.register_machine import RegisterMachine
 
 TINY = load_variant("tiny")

@@ -10,12 +10,12 @@ import daedal
 from daedal.common.bridge import ANSWER_HEADER_BYTES, CRC_BYTES, Answer, Status, answer_frame
 from daedal.common.errors import DeviceError, UserError
 from daedal.devices import open_device, text_options
+from daedal.isa.random_programs import random_program
 from daedal.isa.registers import ID_VALUE, register
 from daedal.isa.variant import load_variant
 from daedal.runtime.devices.uart import UartPort, uart_device
 from daedal.runtime.driver import LoadedProgram
 from examples.digits.data import demo_images
-from tests.support.random_programs import random_program
 from tests.support.register_machine import RegisterMachine
 from tests.support.serial_board import READ_REGISTERS, WRITE_REGISTERS, SerialBoard, serial_board
 

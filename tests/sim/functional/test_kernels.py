@@ -9,6 +9,7 @@ from daedal.common.errors import DeviceError
 from daedal.isa.assembly import assemble
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
+from daedal.isa.random_programs import RandomProgram, random_program
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
@@ -16,7 +17,6 @@ from daedal.sim.functional import engine
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.functional.engine import Engine, run_kernel
 from tests.support.machine_states import arrays, fill
-from tests.support.random_programs import RandomProgram, random_program
 
 TINY = load_variant("tiny")
 

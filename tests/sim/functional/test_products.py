@@ -12,6 +12,7 @@ from daedal.isa.instruction import Instruction
 from daedal.isa.microcode import encode_uops
 from daedal.isa.numerics import integer_range
 from daedal.isa.program import Program
+from daedal.isa.random_programs import random_program
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import GemmMode, Opcode, Unit
 from daedal.isa.variant import Variant, load_variant
@@ -26,7 +27,6 @@ from daedal.sim.functional.product_text import ROWS
 from daedal.sim.functional.shape import shape_of
 from daedal.sim.functional.transfers import load, pair_up
 from tests.support.machine_states import arrays, fill
-from tests.support.random_programs import random_program
 
 TINY = load_variant("tiny")
 

@@ -9,6 +9,7 @@ import pytest
 
 import daedal
 from daedal.common.errors import DeviceError
+from daedal.isa.random_programs import random_program
 from daedal.isa.registers import ErrorCode, register
 from daedal.isa.sdram_chip import CHIPS, SdramChip
 from daedal.isa.variant import load_variant
@@ -18,7 +19,6 @@ from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.rtl.board import BoardSimulation
 from examples.digits.data import demo_images
 from tests.support.boards import MEMORY_BYTES, board_with, simulated_port, simulated_uart
-from tests.support.random_programs import random_program
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow, pytest.mark.xdist_group("board")]
 

@@ -7,6 +7,7 @@ import pytest
 from daedal.isa.instruction import Instruction, unit_mask
 from daedal.isa.memory_model import memory_model
 from daedal.isa.program import Program
+from daedal.isa.random_programs import random_program
 from daedal.isa.registers import ErrorCode, register
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import (
@@ -21,7 +22,6 @@ from daedal.isa.variant import load_variant
 from daedal.sim.rtl.job import Faults, Job, RawResult
 from daedal.sim.rtl.launch import Launch, launch_job, launch_outcome
 from daedal.sim.rtl.run import run_jobs
-from tests.support.random_programs import random_program
 from tests.support.rtl import expected_memories, placed, rtl_device
 
 pytestmark = pytest.mark.rtl

@@ -14,7 +14,9 @@ import pytest
 
 from daedal.common.errors import DeviceError
 from daedal.hw.control.control import WATCHDOG_DEFAULT_CYCLES
+from daedal.isa.known_scratchpads import known_scratchpads
 from daedal.isa.memory_model import CHANNELS
+from daedal.isa.random_programs import random_program
 from daedal.isa.registers import DRAIN_LIMIT_CYCLES, ID_VALUE, REGISTERS, ErrorCode, register
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant, load_variant, shipped_variants
@@ -25,8 +27,6 @@ from daedal.sim.rtl.launch import Launch, launch_job, launch_outcome
 from daedal.sim.rtl.netlist.device import netlist_device
 from daedal.sim.rtl.run import run_jobs
 from tests.sim.rtl.conftest import CACHE, available
-from tests.support.known_scratchpads import known_scratchpads
-from tests.support.random_programs import random_program
 from tests.support.random_runs import EXTRA_VARIANTS
 from tests.support.rtl import expected_memories, placed, rtl_device
 

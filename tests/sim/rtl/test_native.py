@@ -14,6 +14,7 @@ import pytest
 import daedal
 from daedal.common.errors import DeviceError, ToolError
 from daedal.isa.memory_model import memory_model
+from daedal.isa.random_programs import random_program
 from daedal.isa.registers import ID_VALUE, register
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.build import Built, build_protocol_simulator, build_simulator
@@ -26,7 +27,6 @@ from daedal.sim.rtl.native import NativeSimulation, open_simulation
 from daedal.sim.rtl.run import run_jobs
 from examples.digits.data import demo_images
 from tests.sim.rtl.conftest import CACHE, WORDS, available
-from tests.support.random_programs import random_program
 from tests.support.rtl import placed, rtl_device
 
 pytestmark = pytest.mark.rtl

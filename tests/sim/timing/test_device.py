@@ -8,6 +8,7 @@ from daedal.isa.assembly import assemble
 from daedal.isa.memory_model import memory_model
 from daedal.isa.microcode import expand
 from daedal.isa.program import Program
+from daedal.isa.random_programs import random_program
 from daedal.isa.registers import CycleClass
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.semantics import State, execute
@@ -17,7 +18,6 @@ from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.device import TimingDevice, timing_with_values
 from daedal.sim.timing.prepare import prepare
-from tests.support.random_programs import random_program
 from tests.support.rtl import placed
 from tests.support.timing import differences, model_profile
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from daedal.isa.memory_model import MemoryModel, memory_model
+from daedal.isa.random_programs import random_program
 from daedal.isa.variant import load_variant, shipped_variants
 from daedal.sim.rtl.launch import Launch
-from tests.support.random_programs import random_program
 from tests.support.random_runs import EXTRA_VARIANTS
 from tests.support.rtl import placed, rtl_device
 from tests.support.timing import differences, marked, model_profile, rotating_seeds

@@ -6,12 +6,12 @@ import pytest
 
 from daedal.common.errors import DeviceError
 from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.random_programs import RandomProgram, random_program
 from daedal.isa.sdram_chip import CHIPS, SdramChip
 from daedal.isa.sdram_memory import SdramMemory
 from daedal.isa.sdram_slots import SlotTimes
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.launch import Launch
-from tests.support.random_programs import RandomProgram, random_program
 from tests.support.rtl import expected_memories, placed, rtl_device
 from tests.support.timing import differences, marked, model_profile, rotating_seeds
 

@@ -8,6 +8,7 @@ import pytest
 
 from daedal.common.errors import ToolError
 from daedal.isa.instruction import units_of
+from daedal.isa.random_programs import random_program
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.job import RawResult
@@ -17,7 +18,6 @@ from daedal.sim.rtl.toolchain import find_icarus
 from daedal.sim.trace.difference import Difference, Kind
 from daedal.sim.trace.timeline import Timeline
 from daedal.sim.trace.trace import trace_observation
-from tests.support.random_programs import random_program
 from tests.support.rtl import CACHE, placed
 
 # One worker builds the machines that these tests share.

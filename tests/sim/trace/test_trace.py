@@ -16,6 +16,7 @@ from daedal.isa.instruction import Instruction, units_of
 from daedal.isa.memory_model import memory_model
 from daedal.isa.microcode import expand
 from daedal.isa.program import Program
+from daedal.isa.random_programs import RandomProgram, random_program
 from daedal.isa.semantics import State, execute
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.tensor import pack_tensor
@@ -26,7 +27,6 @@ from daedal.sim.rtl.toolchain import find_icarus, require_tools
 from daedal.sim.trace.difference import Kind
 from daedal.sim.trace.trace import Trace, trace_launch
 from tests.support.mutants import MUTANTS, mutant_verilog
-from tests.support.random_programs import RandomProgram, random_program
 from tests.support.random_runs import every_variant
 from tests.support.rtl import CACHE, expected_memories, placed
 

@@ -16,6 +16,7 @@ from daedal.compiler.link.ordering.interleave import Stretch
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
 from daedal.isa.protocols import Device
+from daedal.isa.random_programs import random_program
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.verifier import verify
@@ -27,7 +28,6 @@ from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.device import timing_with_values
 from examples.digits.data import demo_images
 from tests.support.decoders import SmallDecoder
-from tests.support.random_programs import random_program
 from tests.support.rtl import rtl_device
 
 DIGITS = Path(__file__).resolve().parents[4] / "examples" / "digits" / "digits_qdq.onnx"

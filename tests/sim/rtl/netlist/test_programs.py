@@ -12,6 +12,7 @@ from daedal.hw.emit import TOP_MODULE
 from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
 from daedal.isa.memory_model import memory_model
+from daedal.isa.random_programs import random_program
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.board import simulated_board
 from daedal.sim.rtl.build import Built, build_simulator
@@ -24,7 +25,6 @@ from daedal.sim.rtl.run import run_jobs
 from examples.digits.data import demo_images
 from tests.sim.rtl.conftest import CACHE, WORDS, available
 from tests.support.boards import simulated_uart
-from tests.support.random_programs import random_program
 from tests.support.rtl import expected_memories, placed, rtl_device
 
 pytestmark = [

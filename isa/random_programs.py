@@ -1,13 +1,15 @@
-"""Seeded random programs that are valid by construction: every opcode, mode and token pair.
+"""`random_program`: seeded random programs, valid by construction: all opcodes, modes, token pairs.
 
-The instructions are drawn first, in serial order; tokens come after, from a conservative search of
-its own for the latest conflicting instruction of every other unit, plus tokens that nothing needs.
+Two devices that leave the same bytes in memory after some hundreds of these agree. The instructions
+are drawn first, in serial order; tokens come after, from a conservative search of its own for the
+latest conflicting instruction of every other unit, plus tokens that nothing needs.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from daedal.common.errors import ProgramError
 from daedal.isa.effects import effects, external
@@ -45,21 +47,28 @@ LONG_BEATS = 96
 """Bus words of a row of memory that takes several bursts."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class RandomProgram:
-    """A program and what its inputs and workspace regions hold before the run."""
+    """A program and what its regions hold before the run, apart from the constants.
+
+    `contents` has the inputs (1), outputs (2) and workspace (3).
+    """
 
     program: Program
     contents: Mapping[int, bytes]
     seed: int
 
 
+_Place = tuple[Memory | int, int]
+"""A memory and a row of it, or a region and a bus word of it."""
+
+
 @dataclass
 class _Draft:
     variant: Variant
-    rng: np.random.Generator
+    rng: "np.random.Generator"
     instructions: list[Instruction] = field(default_factory=list)
-    uops: dict[Unit, np.ndarray] = field(default_factory=dict)
+    uops: dict[Unit, npt.NDArray[np.uint64]] = field(default_factory=dict)
     first_uop: dict[Unit, int] = field(default_factory=dict)
 
     def below(self, limit: int) -> int:
@@ -121,7 +130,7 @@ def random_program(variant: Variant, seed: int, *, length: int = 24) -> RandomPr
     return RandomProgram(program, contents, seed)
 
 
-def _draw_uops(draft: _Draft, unit: Unit, constants: np.ndarray) -> None:
+def _draw_uops(draft: _Draft, unit: Unit, constants: npt.NDArray[np.uint8]) -> None:
     """Draw micro-ops into the constants (GEMM's first) and load them low or high in their memory.
 
     Neighbours form groups: rows close together, so that they meet soon, or spread out, or far up.
@@ -431,10 +440,10 @@ def _dump(draft: _Draft) -> int:
     return at
 
 
-def _places(draft: _Draft, instruction: Instruction) -> tuple[set, set]:
-    """Places read and written, as hashable pairs."""
-    reads: set = set()
-    writes: set = set()
+def _places(draft: _Draft, instruction: Instruction) -> tuple[set[_Place], set[_Place]]:
+    """Places read and written."""
+    reads = set[_Place]()
+    writes = set[_Place]()
     for access in effects(draft.variant, instruction, draft.uops.get(instruction.unit)):
         micro = access.memory in (Memory.UOP_GEMM, Memory.UOP_ALU)
         # The micro-op memories are written once, by the first LOADs: one place each will do.

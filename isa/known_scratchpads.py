@@ -9,10 +9,10 @@ import numpy as np
 from daedal.isa.instruction import Instruction, unit_mask
 from daedal.isa.microcode import encode_uops
 from daedal.isa.program import Program
+from daedal.isa.random_programs import WINDOW_ROWS, RandomProgram
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LOOPS, AluOp, LoadMemory, Opcode, OutMemory, Unit
 from daedal.isa.variant import Variant
-from tests.support.random_programs import WINDOW_ROWS, RandomProgram
 
 __all__ = ["known_scratchpads"]
 

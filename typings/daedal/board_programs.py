@@ -1,0 +1,1 @@
+../../daedal/board_programs.py
