@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from daedal.api import compile as compile_network
 from daedal.codesign.cycles.counting import Counter, Network, counters
 from daedal.codesign.hardware.area import area_model
+from daedal.codesign.hardware.board import Board
 from daedal.codesign.hardware.clock import clock_model
 from daedal.codesign.results.directory import SearchDirectory
 from daedal.codesign.search.evaluation import Evaluation
@@ -73,6 +74,7 @@ def explore(
     base: Variant | None = None,
     mhz: float | None = None,
     memory: str = "ddr",
+    board: Board | None = None,
     rates: HostRates = DEFAULT_HOST,
     seed: int = 0,
     workers: int = 2,
@@ -88,6 +90,8 @@ def explore(
     Parameters
     ----------
     mhz : a clock for all variants; else it is estimated.
+    board : where the machines are on a board of this `target`: its logic counts as area, and its
+        memory limits the clock. `memory` is the board's own, or another one for comparison.
     rates : the host's, for its part of every latency: as for `base`, at all variants.
     workers : processes that count, so many variants at a time.
     pool : workers that count instead, as many variants as there are workers at a time.
@@ -107,7 +111,7 @@ def explore(
     if not 0 < given < math.inf:
         raise ExploreError(f"a budget is a number above 0, not {given:g}")
     say = report or (lambda _sentence: None)
-    space = VariantSpace.around(base or load_variant("ecp5"))
+    space = _space(base or load_variant("ecp5"), memory)
     # Refused before anything is written.
     networks = _checked(models, space.base, memory)
     area_model(target.family)
@@ -116,12 +120,14 @@ def explore(
     directory = SearchDirectory(folder)
     with directory.claimed():
         settings = _settings(models, target, goal, space, mhz, memory, rates, seed)
+        settings["board"] = None if board is None else dataclasses.asdict(board)
         rounds = directory.open(settings, space.has)
         evaluator = Evaluator(
             space,
             networks,
             target.family,
             mhz=mhz,
+            board=board,
             host_ms=_host_ms(models, space.base, rates),
             energy=Objective.energy in goal.measures,
             estimates=directory.estimates(_estimator_version(), space.has),
@@ -165,6 +171,15 @@ def explore(
         seconds,
         interrupted,
     )
+
+
+def _space(base: Variant, memory: str) -> VariantSpace:
+    """The variants that the memory serves. Raises UserError where it does not serve the base."""
+    sdram = PRESETS[memory].sdram
+    if sdram is None:
+        return VariantSpace.around(base)
+    sdram.check(base)
+    return VariantSpace.around(base, kept=["data_bits"])
 
 
 def _ended(error: BaseException) -> SystemExit | None:

@@ -3,14 +3,13 @@
 import json
 import os
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json
+from daedal.commands.options import BoardName, Json
 from daedal.common.errors import UserError
 from daedal.common.files import check_output_folder, make_folder, write_atomically
 from daedal.isa.variant import Variant, load_variant
@@ -31,15 +30,9 @@ _MHZ = 80.0
 """A clock that shipped variants reach."""
 
 
-class Board(StrEnum):
-    """Boards to build for."""
-
-    ulx3s_85f = "ulx3s-85f"
-
-
 def build_command(
     variant: Annotated[str, typer.Argument(help="A shipped variant's name, or a .toml file.")],
-    board: Annotated[Board, typer.Option(help="The board.")],
+    board: Annotated[BoardName, typer.Option(help="The board.")],
     out: Annotated[Path, typer.Option(help="Folder of bitstream and report.")] = Path(),
     freq: Annotated[
         float | None,
@@ -178,7 +171,7 @@ def _build(
 
 
 def _tell(
-    result: "Implementation", built: "BoardBuild | None", board: Board, as_json: bool
+    result: "Implementation", built: "BoardBuild | None", board: BoardName, as_json: bool
 ) -> dict[str, Any]:
     """Print the report; return it as JSON."""
     from daedal.reports.board import board_record

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from rich.markup import escape
 
 from daedal.commands.options import (
     MEASURED,
+    BoardName,
     HostRatesOf,
     Json,
     Memory,
@@ -24,6 +26,7 @@ from daedal.hw.synth.families import Target
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:
+    from daedal.codesign.hardware.board import Board
     from daedal.codesign.results.point_folder import PointFolder
     from daedal.codesign.results.verify import Verified
     from daedal.compiler.targets.crossings import HostRates
@@ -37,8 +40,15 @@ _WORKERS = 2
 
 def explore_command(
     models: Annotated[list[Path], typer.Argument(help="int8 QDQ ONNX models.")],
-    target: Annotated[Target, typer.Option(help="The device.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")],
+    target: Annotated[Target | None, typer.Option(help="The device.")] = None,
+    board: Annotated[
+        BoardName | None,
+        typer.Option(
+            help="The board instead of a device: its memory, the clock that this allows, and the "
+            "area of its logic count."
+        ),
+    ] = None,
     objective: Annotated[
         str, typer.Option(help="What to minimize, separated by commas: latency, area, energy.")
     ] = "latency,area",
@@ -61,7 +71,10 @@ def explore_command(
     clock: Annotated[
         float | None, typer.Option(metavar="MHZ", help="Clock of every variant; else estimated.")
     ] = None,
-    memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
+    memory: Annotated[
+        Memory | None,
+        typer.Option(help="Preset of the memory model; by default the board's, or ddr."),
+    ] = None,
     host_rates: HostRatesOf = MEASURED,
     seed: Annotated[int, typer.Option(min=0, help="Of the search.")] = 0,
     workers: Annotated[
@@ -85,6 +98,7 @@ def explore_command(
     exit status 1 where cycles of the RTL differ or a point does not fit the device.
     """
     from daedal.codesign.explore import explore
+    from daedal.codesign.hardware.board import board_named
     from daedal.codesign.results.directory import SearchDirectory
     from daedal.codesign.results.verify import require_verification, spread
     from daedal.codesign.search.front_search import Goal
@@ -95,6 +109,12 @@ def explore_command(
     from daedal.reports.exploration_page import exploration_page, read_details
     from daedal.reports.verification import verification_lines, verification_table
 
+    if (target is None) == (board is None):
+        raise ExploreError("a search is for a device or a board: give one of --target and --board")
+    known = None if board is None else board_named(board.value)
+    device = target if known is None else known.target
+    assert device is not None
+    preset = memory.value if memory else "ddr" if known is None else known.memory
     goal = Goal(parse_objectives(objective), parse_limits(limit or ()), USABLE)
     if budget is None and evaluations is None:
         budget = 10.0
@@ -107,21 +127,22 @@ def explore_command(
         path.stem: read_model(path).SerializeToString(deterministic=True) for path in models
     }
     if verify:
-        require_verification(target.family)
+        require_verification(device.family)
     with (
         show_progress(make_console(stderr=True)) as report,
         _joined(pool, tls, workers, report) as joined,
     ):
         found = explore(
             networks,
-            target,
+            device,
             goal,
             output,
             minutes=budget,
             evaluations=evaluations,
             base=load_variant(base),
             mhz=clock,
-            memory=memory.value,
+            memory=preset,
+            board=known,
             rates=_rates(host_rates, output),
             seed=seed,
             workers=workers or _WORKERS,
@@ -131,10 +152,12 @@ def explore_command(
         points = [SearchDirectory(output).point(item) for item in found.front]
         details = [read_details(point) for point in points]
         page = output / "index.html"
-        write_atomically(page, exploration_page(found, goal, details))
-        verified, stopped = _verified([] if found.interrupted else spread(points, verify), report)
+        write_atomically(page, exploration_page(found, goal, details, board=known))
+        verified, stopped = _verified(
+            [] if found.interrupted else spread(points, verify), known, report
+        )
         if verified:
-            write_atomically(page, exploration_page(found, goal, details, verified))
+            write_atomically(page, exploration_page(found, goal, details, verified, known))
     if as_json:
         print_json(
             {
@@ -187,14 +210,15 @@ def _joined(
 
 
 def _verified(
-    points: Sequence["PointFolder"], report: Callable[[str], None]
+    points: Sequence["PointFolder"], board: "Board | None", report: Callable[[str], None]
 ) -> tuple[list["Verified"], bool]:
     """What was verified, and whether that was interrupted."""
-    from daedal.codesign.results.verify import verify
+    from daedal.codesign.results.verify import Tools, implemented_on, verify
 
+    tools = Tools() if board is None else Tools(implement=partial(implemented_on, board))
     verified: list[Verified] = []
     try:
-        for item in verify(points, report=report):
+        for item in verify(points, report=report, tools=tools):
             verified.append(item)
     except KeyboardInterrupt:
         return verified, True

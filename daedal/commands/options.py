@@ -16,6 +16,7 @@ __all__ = [
     "MEASURED",
     "ArtifactFile",
     "Assertions",
+    "BoardName",
     "HostRatesOf",
     "Json",
     "Memory",
@@ -58,6 +59,12 @@ PoolCertificates = Annotated[
 VariantName = Annotated[
     str, typer.Option("--variant", "-v", help="A shipped variant's name, or a .toml file.")
 ]
+
+
+class BoardName(StrEnum):
+    """Boards that Daedal knows."""
+
+    ulx3s_85f = "ulx3s-85f"
 
 
 class Memory(StrEnum):

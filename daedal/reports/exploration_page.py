@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from daedal.codesign.explore import Exploration
+from daedal.codesign.hardware.board import Board
 from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.results.prediction import ParameterStep, Prediction
 from daedal.codesign.results.verify import Verified
@@ -31,6 +32,7 @@ class PointDetails:
 
     prediction: Prediction
     profiles: Mapping[str, NetworkProfile]
+    ideal_cycles: Mapping[str, int]
 
 
 def read_details(point: PointFolder) -> PointDetails | None:
@@ -41,7 +43,8 @@ def read_details(point: PointFolder) -> PointDetails | None:
     if not point.is_complete:
         return None
     networks = point.evaluation.cycles
-    return PointDetails(point.predicted(), {name: point.profile(name) for name in networks})
+    profiles = {name: point.profile(name) for name in networks}
+    return PointDetails(point.predicted(), profiles, point.ideal_cycles())
 
 
 def exploration_page(
@@ -49,6 +52,7 @@ def exploration_page(
     goal: Goal,
     details: Sequence[PointDetails | None],
     verified: Sequence[Verified] = (),
+    board: Board | None = None,
 ) -> str:
     """The page's text. `details` are those of the front's points, in order."""
     front, energy = found.front, Objective.energy in goal.objectives
@@ -58,6 +62,7 @@ def exploration_page(
         found=found,
         networks=list(front[0].cycles) if front else [],
         device=DEVICES[front[0].family].name if front else "",
+        board=board,
         goal=[limit.words for limit in goal.limits],
         objectives=" and ".join(goal.objectives),
         has_energy=energy,
@@ -84,7 +89,12 @@ def _point(item: Evaluation, details: PointDetails | None) -> dict[str, Any]:
 def _details(details: PointDetails) -> dict[str, Any]:
     return {
         "networks": [
-            (name, profile.cycles, _markup(cycles_chart(profile)))
+            (
+                name,
+                profile.cycles,
+                details.ideal_cycles[name],
+                _markup(cycles_chart(profile)),
+            )
             for name, profile in details.profiles.items()
         ],
         "units": _markup(parts_chart(details.prediction)),

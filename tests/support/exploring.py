@@ -16,8 +16,8 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_qdq.onnx"
 OPTIONS = ("--target", "ecp5-85f", "--clock", 100, "--workers", 1)
 COUNT = 3
 
-KNOWN: dict[str, Counts | None] = {}
-"""Cycles by fingerprint: what was counted by one test is known to the others."""
+KNOWN: dict[tuple[str, str], Counts | None] = {}
+"""Cycles by fingerprint and memory: what was counted by one test is known to the others."""
 
 
 class Counting:
@@ -55,7 +55,7 @@ class CheapCycles:
 
 
 def counted_once(networks: Mapping[str, Network], variant: Variant, memory: str) -> Counts | None:
-    key = variant.fingerprint
+    key = (variant.fingerprint, memory)
     if key not in KNOWN:
         KNOWN[key] = count_networks(networks, variant, memory)
     return KNOWN[key]

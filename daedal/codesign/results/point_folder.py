@@ -34,6 +34,9 @@ Report = Callable[[str], None]
 _VARIANT, _PREDICTED, _VERILOG = "variant.toml", "predicted.json", "daedal_top.v"
 _MAX_BYTES = 1 << 26
 
+_IDEAL = "ideal"
+"""The preset that tells what the memory costs."""
+
 
 @dataclass(frozen=True)
 class PointFolder:
@@ -78,8 +81,12 @@ class PointFolder:
                 write_atomically(self._profile(network), json.dumps(found.to_json()) + "\n")
         path, record = self.folder / _PREDICTED, _record(item, memory)
         if not _has(path, record):
-            report(f"estimating the neighbours of {name}")
-            data = record | predict(item).to_json()
+            report(f"estimating the neighbours of {name}, and what the memory costs")
+            ideal = {
+                network: profile_network(model, item.variant, _IDEAL).cycles
+                for network, model in models.items()
+            }
+            data = record | {"ideal_cycles": ideal} | predict(item).to_json()
             write_atomically(path, json.dumps(data, indent=1) + "\n")
 
     @property
@@ -104,6 +111,10 @@ class PointFolder:
         """Preset of the memory that cycles were counted with. Raises as `predicted`."""
         return str(self._predicted()["memory"])
 
+    def ideal_cycles(self) -> dict[str, int]:
+        """Cycles of each network with an ideal memory. Raises as `predicted`."""
+        return {name: int(count) for name, count in self._predicted()["ideal_cycles"].items()}
+
     def predicted(self) -> Prediction:
         """What was estimated. Raises ExploreError where ``predicted.json`` is damaged."""
         return prediction_from_json(self._predicted())
@@ -113,6 +124,7 @@ class PointFolder:
         found = read_record(path)
         try:
             prediction_from_json(found)
+            {name: int(count) for name, count in found["ideal_cycles"].items()}
             found["memory"]
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise damaged(path) from error

@@ -41,7 +41,8 @@ class Prediction:
 
     Attributes
     ----------
-    units : resources by part of the machine, as `AreaModel` composes them.
+    units : resources by part of the machine, as `AreaModel` composes them, and of the board's
+        other logic.
     """
 
     clock: Clock

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from daedal.artifact.artifact import Artifact
+from daedal.codesign.hardware.board import Board
 from daedal.codesign.hardware.clock import Clock
 from daedal.codesign.results.point_folder import PointFolder, read_record
 from daedal.common.files import write_atomically
+from daedal.hw.boards import ulx3s
+from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.synth.families import RESOURCES, Family
 from daedal.hw.synth.flow import PLACED, Implementation, implement
 from daedal.hw.synth.place import PlaceRequest
@@ -24,13 +28,15 @@ from daedal.isa.profile import Profile
 from daedal.isa.variant import Variant
 from daedal.native.caches.place import cache_folder
 from daedal.runtime.driver import LoadedProgram
-from daedal.sim.rtl.device import RtlDevice
+from daedal.sim.rtl.device import RtlDevice, default_cache_dir
 from daedal.sim.rtl.toolchain import require_tools
+from daedal.sim.rtl.verilog import kept_board_verilog
 
 __all__ = [
     "Tools",
     "Verified",
     "implemented",
+    "implemented_on",
     "require_implementation",
     "require_verification",
     "spread",
@@ -44,6 +50,8 @@ _MEASURED = "measured.json"
 _AIM_MHZ = 150.0
 """What the placer aims at, as in `daedal synth`: more than a machine reaches."""
 _SEED = 1
+_CHIP_PHASE = 180.0
+"""Degrees by which the SDRAM's clock lags behind, as in `daedal build`."""
 
 
 def rtl_cycles(artifact: Artifact, memory: str, report: Report) -> int:
@@ -64,6 +72,33 @@ def implemented(variant: Variant, verilog: str, family: Family, report: Report) 
     )
 
 
+def implemented_on(
+    board: Board, variant: Variant, verilog: str, family: Family, report: Report
+) -> Implementation:
+    """As `implemented`, the whole board at the fastest clock that its memory allows."""
+    del verilog  # the board's contains the same machine
+    sdram = PRESETS[board.memory].sdram
+    assert sdram is not None, "the memory of a board is its SDRAM"
+    clock = pll_settings(ulx3s.OSCILLATOR_HZ, board.most_mhz * 1e6, _CHIP_PHASE)
+    settings = BoardSettings.for_baud(variant, clock, sdram.chip)
+    request = PlaceRequest(
+        target_mhz=clock.output_hz / 1e6,
+        seed=_SEED,
+        package=ulx3s.PACKAGE,
+        speed_grade=ulx3s.SPEED_GRADE,
+        pins=ulx3s.constraints(settings),
+    )
+    return implement(
+        variant,
+        kept_board_verilog(settings, default_cache_dir(), report, family=family),
+        family,
+        cache_folder("synth"),
+        top=ulx3s.TOP_MODULE,
+        requests=[request],
+        progress=report,
+    )
+
+
 @dataclass(frozen=True)
 class Tools:
     """What measures; tests replace it."""
@@ -81,8 +116,8 @@ class Verified:
     cycles : by network: counted by the cycle model, and in the RTL.
     resources : by name: composed, and synthesized.
     clock : predicted.
-    mhz : routed with one seed, out of context; None where nothing was routed, because the family
-        has no open place and route or `problem` says why.
+    mhz : routed with one seed, out of context or with all of its board; None where nothing was
+        routed, because the family has no open place and route or `problem` says why.
     """
 
     variant: str

@@ -11,6 +11,7 @@ from daedal.codesign.cycles.energy import switched_energy
 from daedal.codesign.cycles.estimated_work import EstimatedWork
 from daedal.codesign.cycles.work import Counts
 from daedal.codesign.hardware.area import area_model
+from daedal.codesign.hardware.board import Board
 from daedal.codesign.hardware.clock import Clock, clock_model
 from daedal.codesign.results.directory import Estimates
 from daedal.codesign.results.prediction import Prediction, parameter_steps
@@ -30,6 +31,7 @@ class Evaluator:
     ----------
     networks : by name.
     mhz : a clock for all variants, instead of the learned one.
+    board : where the machine is not alone on the device; its memory limits the learned clock.
     host_ms : what the host takes for each network, at every variant.
     energy : whether estimates have an energy, which takes longer; what is counted has one anyway.
     estimates : those that are known already.
@@ -43,6 +45,7 @@ class Evaluator:
         family: Family,
         *,
         mhz: float | None = None,
+        board: Board | None = None,
         host_ms: Mapping[str, float] | None = None,
         energy: bool = False,
         estimates: Estimates | None = None,
@@ -51,6 +54,7 @@ class Evaluator:
         self._space = space
         self._family = family
         self._mhz = mhz
+        self._board = board
         self._host_ms = dict(host_ms or {})
         self._counted: dict[str, Counts | None] = {}
         self._estimates = estimates or {}
@@ -148,7 +152,10 @@ class Evaluator:
         (clock,) = self.clocks([item.variant], [item.resources])
         point = self._space.point(item.variant)
         steps = () if point is None else parameter_steps(self._space, self._glanced, point)
-        return Prediction(clock, area_model(self._family).by_part(item.variant), tuple(steps))
+        units = dict(area_model(self._family).by_part(item.variant))
+        if self._board is not None:
+            units[self._board.name] = dict(self._board.resources)
+        return Prediction(clock, units, tuple(steps))
 
     def clocks(
         self, variants: Sequence[Variant], resources: Sequence[Mapping[str, float]]
@@ -156,12 +163,15 @@ class Evaluator:
         """The clock of each variant."""
         if self._mhz is not None:
             return [Clock(self._mhz, self._mhz, self._mhz)] * len(variants)
-        return clock_model(self._family)(variants, resources)
+        found = clock_model(self._family)(variants, resources)
+        return found if self._board is None else [self._board.clock(clock) for clock in found]
 
     def _composed(self, points: Sequence[Point]) -> list[Evaluation]:
         """Area and clock of each point; no cycles yet."""
         variants = [self._variant(point) for point in points]
-        areas = area_model(self._family)(variants)
+        areas: Sequence[Mapping[str, float]] = area_model(self._family)(variants)
+        if self._board is not None:
+            areas = [self._board.with_machine(used) for used in areas]
         clocks = self.clocks(variants, areas)
         return [
             Evaluation(

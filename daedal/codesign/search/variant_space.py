@@ -6,7 +6,7 @@ say which points are variants: the space does not repeat them.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -61,11 +61,17 @@ class VariantSpace:
     parameters: Mapping[str, Sequence[Value]]
 
     @classmethod
-    def around(cls, base: Variant) -> "VariantSpace":
-        """The default space with the base in it: its values are added where they are missing."""
+    def around(cls, base: Variant, kept: Collection[str] = ()) -> "VariantSpace":
+        """The default space with the base in it: its values are added where they are missing.
+
+        Parameters that are `kept` have the base's value alone.
+        """
         found: dict[str, Sequence[Value]] = {}
         for name, values in DEFAULT_PARAMETERS.items():
             own = _value(base, name)
+            if name in kept:
+                found[name] = (own,)
+                continue
             found[name] = values if own in values else sorted([*values, own], key=_order)
         return cls(base, found)
 

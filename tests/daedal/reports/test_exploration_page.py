@@ -62,7 +62,9 @@ def details() -> PointDetails:
         ParameterStep("wgt_bytes", 65_536, 32_768, None, None),
         ParameterStep("counters", True, False, 0.0, -0.04),
     )
-    return PointDetails(Prediction(CLOCK, units, steps), {NAME: profile})
+    return PointDetails(
+        Prediction(CLOCK, units, steps), {NAME: profile}, {NAME: profile.cycles // 2}
+    )
 
 
 def page(details: PointDetails, *measured: Verified, interrupted: bool = False) -> str:

@@ -73,7 +73,9 @@ def point(tmp_path: Path, artifact: Artifact) -> PointFolder:
     artifact.save(tmp_path / "digits.daedal")
     (tmp_path / "daedal_top.v").write_text("module daedal_top;")
     data = Prediction(Clock(90.0, 80.0, 100.0), {}, ()).to_json()
-    (tmp_path / "predicted.json").write_text(json.dumps({"memory": "ddr", **data}))
+    (tmp_path / "predicted.json").write_text(
+        json.dumps({"memory": "ddr", "ideal_cycles": {"digits": 9_000}, **data})
+    )
     return point
 
 

@@ -1,0 +1,49 @@
+"""`daedal explore --board`: the board's memory, clock and logic count."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from daedal.codesign.hardware.board import board_named
+from daedal.codesign.hardware.clock import Clock
+from daedal.hw.synth.families import RESOURCES
+from daedal.isa.memory_model import PRESETS
+from tests.support.command_line import Run, refuses
+from tests.support.exploring import DIGITS
+
+BOARD = board_named("ulx3s-85f")
+
+
+def test_a_clock_is_limited_by_the_memory() -> None:
+    sdram = PRESETS["ulx3s"].sdram
+    assert sdram is not None and BOARD.most_mhz == pytest.approx(500 / sdram.chip.clock_ns)
+    assert BOARD.clock(Clock(60, 50, 90)) == Clock(60, 50, BOARD.most_mhz)
+    assert BOARD.most_mb_per_second == pytest.approx(4 * BOARD.most_mhz)
+
+
+@pytest.mark.heavy(3)
+@pytest.mark.usefixtures("counting")
+def test_points_are_those_of_the_board(run: Run, tmp_path: Path) -> None:
+    options = ("--board", BOARD.name, "--workers", 1, "--evaluations", 1, "-o", tmp_path)
+    status, _, err = run("explore", DIGITS, *options)
+    assert status == 0, err
+    front = json.loads((tmp_path / "front.json").read_text())
+    assert front
+    for item in front:
+        assert item["mhz"] <= BOARD.most_mhz
+        assert item["variant"]["bus"]["data_bits"] == 64
+        assert all(item["resources"][name] >= BOARD.resources[name] for name in RESOURCES)
+    (point, *_) = tmp_path.rglob("predicted.json")
+    told = json.loads(point.read_text())
+    assert told["memory"] == "ulx3s" and told["units"][BOARD.name] == BOARD.resources
+    assert 0 < told["ideal_cycles"]["digits_qdq"] < told["cycles"]["digits_qdq"]
+    page = (tmp_path / "index.html").read_text()
+    assert "On board ulx3s-85f (LFE5U-85F)" in page and "moves 286 MB/s at best" in page
+    assert "With an ideal memory" in page
+
+
+def test_a_device_or_a_board_is_given(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    refuses(run("explore", DIGITS, "-o", folder), "give one of --target and --board")
+    assert not folder.exists()
