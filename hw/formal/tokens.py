@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Fragment, Module, Mux, Signal
 
-from daedal.hw.formal.claims import Claims
+from daedal.hw.family import Portable
+from daedal.hw.formal.claims import Claims, Inside
 from daedal.hw.issue.gate import IssueGate
 from daedal.hw.issue.tokens import QUEUED_UNITS, TokenFile
 from daedal.isa.table import Opcode, Unit
@@ -31,6 +32,8 @@ class Tokens(Claims):
     variant : its `token_bits` and `queue_depth` matter, and the widths of instructions.
     token_file, issue_gate : the classes; tests pass broken ones.
     takers : units whose gates and counters are modelled.
+    inductive : add claims about the registers of counters and gates, from which all claims follow
+        by induction.
     """
 
     def __init__(
@@ -40,15 +43,18 @@ class Tokens(Claims):
         token_file: Any = TokenFile,
         issue_gate: Any = IssueGate,
         takers: tuple[Unit, ...] = QUEUED_UNITS,
+        inductive: bool = False,
     ) -> None:
         super().__init__()
         self._variant = variant
         self._token_file = token_file
         self._issue_gate = issue_gate
         self._takers = takers
+        self._inductive = inductive
 
     def state(self, m: Module) -> None:
-        m.submodules.tokens = tokens = self._token_file(variant=self._variant)
+        tokens = self._token_file(variant=self._variant)
+        inside = _placed(m, "tokens", tokens)
         failed = Signal()
         gives = {}
         for unit in QUEUED_UNITS:
@@ -62,7 +68,7 @@ class Tokens(Claims):
             gives[unit] = (retire.valid, given)
         overflows, waiting = [], []
         for unit in self._takers:
-            found = self._gate(m, tokens, unit, gives, failed)
+            found = self._gate(m, tokens, unit, gives, failed, inside)
             overflows += found[0]
             waiting += found[1]
         others = [u for u in QUEUED_UNITS if u not in self._takers]
@@ -74,6 +80,11 @@ class Tokens(Claims):
             failed.eq(failed | overflow | tokens.error.valid),
         ]
         self.require(m, "overflow_reported", ~overflowed[1] | tokens.error.valid)
+        if self._inductive:
+            seen = Cat(inside[f"overflow{giver:d}"] for giver in QUEUED_UNITS).any()
+            self.require(m, "overflow_seen", ~overflowed[0] | seen)
+            if not others:
+                self.require(m, "none_seen", failed | ~seen)
         self.reach(m, "overflow", overflow & ~failed)
         self.require(m, "left", failed | ~Cat(*waiting).any() | tokens.left)
         if not others:
@@ -81,13 +92,13 @@ class Tokens(Claims):
             self.require(m, "none_left", failed | Cat(*waiting).any() | ~tokens.left)
 
     def _gate(
-        self, m: Module, tokens: Any, unit: Unit, gives: Any, failed: Signal
+        self, m: Module, tokens: Any, unit: Unit, gives: Any, failed: Signal, counters: Inside
     ) -> tuple[list[Any], list[Any]]:
         name = unit.name.lower()
         gate = self._issue_gate(variant=self._variant, opcode=_OPCODES[unit])
-        m.submodules[name] = gate
+        inside = _placed(m, name, gate)
         instruction = gate.issue.p.instruction
-        stands = self._drive(m, name, gate, tokens, unit)
+        stands = self._drive(m, name, gate, tokens, unit, inside)
         pop, push = instruction.pop, instruction.push
         issued = Signal(name=f"{name}_issued")
         m.d.comb += issued.eq(gate.issue.valid & gate.issue.ready)
@@ -106,6 +117,18 @@ class Tokens(Claims):
             waiting.append(count != 0)
             there.append(count != 0)
             self.require(m, f"{name}_pops_what_was_given_{giver:d}", failed | ~take | (count != 0))
+            if self._inductive:
+                block = f"count_{giver:d}_{unit:d}"
+                counted, some, many, full = (
+                    counters[f"{block}.{field}"] for field in ("count", "some", "many", "full")
+                )
+                held = (counted == count) & (some == (count != 0)) & (many == (count > 1))
+                flagged = held & (full == (count == largest))
+                self.require(m, f"{name}_count_{giver:d}", failed | flagged)
+        if self._inductive:
+            some = Cat(gate.available, gate.mark_available)
+            lacks = inside["lacking"] == (inside["wants"] & ~some)
+            self.require(m, f"{name}_lacks_what_is_not_there", failed | lacks)
         legal = ~(pop | push)[unit]
         marked = instruction.mark & gate.marks_enabled
         granted = legal & ((pop & ~Cat(*there)) == 0) & (~marked | gate.mark_available)
@@ -118,7 +141,9 @@ class Tokens(Claims):
         self.reach(m, f"{name}_pops_three", issued & (pop == (15 ^ (1 << unit))))
         return overflows, waiting
 
-    def _drive(self, m: Module, name: str, gate: Any, tokens: Any, unit: Unit) -> Signal:
+    def _drive(
+        self, m: Module, name: str, gate: Any, tokens: Any, unit: Unit, inside: Inside
+    ) -> Signal:
         """Drive everything around a gate; return whether an instruction is at its output."""
         # The queue's word has the layout of the instruction. Only these fields matter here; of
         # `push`, only the unit's own bit.
@@ -160,4 +185,27 @@ class Tokens(Claims):
         with m.If(moves):
             m.d.sync += stands.eq(queued != 0)
         self.require(m, f"{name}_vacant", gate.vacant == (~stands & (queued == 0)))
+        if self._inductive:
+            tally = [inside[f"memory.tally.{field}"] for field in ("count", "none", "full")]
+            depth = self._variant.units.queue_depth
+            self.require(
+                m,
+                f"{name}_queue",
+                (queued <= depth) & (Cat(tally) == Cat(queued, queued == 0, queued == depth)),
+            )
+            word = gate.issue.p.instruction
+            wanted = Mux(stands, Cat(word.pop, word.mark & marks), 0)
+            refused = stands & (word.pop | word.push)[unit]
+            ready = stands & ~refused & (inside["lacking"] == 0)
+            for field, value in (("r_en", moves), ("wants", wanted), ("closed", ~ready)):
+                self.require(m, f"{name}_{field}", inside[field] == value)
+            self.require(m, f"{name}_issues", gate.issue.valid == ready)
+            self.require(m, f"{name}_begins_empty", begun | (~stands & (queued == 0)))
         return stands
+
+
+def _placed(m: Module, name: str, block: Any) -> Inside:
+    """Add a block without the contracts of its own."""
+    fragment = Fragment.get(block, Portable.PLAIN)
+    m.submodules[name] = fragment
+    return Inside(fragment)
