@@ -1,11 +1,13 @@
 """Measures the memory of a board: what the SDRAM controller moves, whether it errs, its clock.
 
-    python bench/board.py [--step sdram|area] [--bursts N] [--json FILE]
+    python bench/board.py [--step sdram|area|whole] [--write] [--bursts N] [--json FILE]
 
 Output: bytes a bus cycle on the bursts of whole networks and on random rows, random bursts compared
 with a numpy memory, and planted faults, each with its bar. The chip checks every time of its data
 sheet meanwhile (`sim/rtl/hdl/sdram_chip.v`). The networks are those of `bench.zoo`, with random
-weights: no shared model is needed. Step `area` routes the controller alone, with three seeds.
+weights: no shared model is needed. Step `area` routes the controller alone, with three seeds, and
+step `whole` a board with machine `tiny`; with `--write`, what the board's logic takes beside its
+machine goes into the table that `daedal explore --board` reads.
 """
 
 import argparse
@@ -25,8 +27,14 @@ from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.common.errors import DeviceError, ToolError
 from daedal.common.files import write_atomically
+from daedal.hw.boards import ulx3s
+from daedal.hw.boards.bitstream import build_bitstream
+from daedal.hw.boards.pll import pll_settings
 from daedal.hw.boards.sdram.alone import TOP_MODULE, emit_alone
+from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.family import Family
+from daedal.hw.synth.cache import AreaCache
+from daedal.hw.synth.families import RESOURCES
 from daedal.hw.synth.flow import implement
 from daedal.hw.synth.place import PlaceRequest
 from daedal.isa.bursts import program_bursts
@@ -37,8 +45,9 @@ from daedal.isa.variant import load_variant
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.sdram import Bursts, SdramSimulation, open_sdram
 from daedal.sim.rtl.toolchain import require_tools
+from daedal.sim.rtl.verilog import kept_board_verilog, kept_verilog
 
-__all__ = ["Measured", "mixed_rows", "network_bursts", "run_area", "run_sdram"]
+__all__ = ["Measured", "mixed_rows", "network_bursts", "run_area", "run_sdram", "run_whole"]
 
 VARIANT = "ecp5"
 CHIP, BUS_HZ = "W9825G6KH-5", 91.67e6
@@ -55,6 +64,13 @@ ASKED_MHZ = 200.0
 """Of both clocks, which nextpnr has one option for; what is reached is given for each."""
 BUS_BAR_MHZ = 90.0
 BURSTS_AT_ONCE = 500
+WHOLE_VARIANT = "tiny"
+BOARD = "ulx3s-85f"
+CHIP_PHASE = 180.0
+BOARDS = (
+    Path(__file__).resolve().parent.parent / "daedal" / "codesign" / "hardware" / "data"
+) / "boards.json"
+"""What `daedal.codesign.hardware.board` reads."""
 FAULTS = {
     1: "late strobe",
     2: "last word of a row goes elsewhere",
@@ -236,6 +252,41 @@ def run_area(say: Callable[[str], None]) -> Iterator[Measured]:
             yield Measured(f"Fmax of {clock} in MHz, seed {seed}", value, bar, note=used)
 
 
+def run_whole(say: Callable[[str], None], write: bool) -> Iterator[Measured]:
+    """Resources of a whole board less those of its machine, and the board's clock."""
+    variant, chip = load_variant(WHOLE_VARIANT), CHIPS[CHIP]
+    cache = default_cache_dir()
+    folder = cache.parent / "synth"
+    machine = implement(
+        variant,
+        kept_verilog(variant, cache, say, family=Family.ECP5),
+        Family.ECP5,
+        folder,
+        progress=say,
+    )
+    clock = pll_settings(ulx3s.OSCILLATOR_HZ, BUS_HZ, CHIP_PHASE)
+    settings = BoardSettings.for_baud(variant, clock, chip)
+    text = kept_board_verilog(settings, cache, say, family=Family.ECP5)
+    report = AreaCache(folder).synthesize(text, Family.ECP5, top=ulx3s.TOP_MODULE, progress=say)
+    beside = {name: getattr(report, name) - getattr(machine.report, name) for name in RESOURCES}
+    for name, used in beside.items():
+        yield Measured(f"{RESOURCES[name]} of the board's logic", used, None)
+    if write:
+        known = json.loads(BOARDS.read_text(encoding="utf-8"))
+        known[BOARD]["resources"] = beside
+        write_atomically(BOARDS, json.dumps(known, indent=1) + "\n")
+    built = build_bitstream(
+        settings, text, folder, seeds=SEEDS, num_processes=os.cpu_count() or 1, progress=say
+    )
+    for routed in built.implementation.routes:
+        yield Measured(
+            f"MHz of the board with {WHOLE_VARIANT}, seed {routed.request.seed}",
+            routed.slowest_mhz,
+            BUS_BAR_MHZ,
+            note=routed.worst.sentence,
+        )
+
+
 def _powered(times: SlotTimes, say: Callable[[str], None], **options):  # type: ignore[no-untyped-def]
     return open_sdram(load_variant(VARIANT), times, default_cache_dir(), progress=say, **options)
 
@@ -256,7 +307,8 @@ def shown(record: Measured) -> Measured:
 def main() -> int:
     """Measure, print, and say whether every bar holds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--step", choices=["sdram", "area"], help="by default both")
+    parser.add_argument("--step", choices=["sdram", "area", "whole"], help="by default all")
+    parser.add_argument("--write", action="store_true", help="step whole: update the table")
     parser.add_argument("--bursts", type=int, default=10_000, help="random bursts")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
@@ -273,6 +325,11 @@ def main() -> int:
             records += map(shown, run_area(say))
     except ToolError as error:
         left_out.add("step area", str(error))
+    try:
+        if options.step in (None, "whole"):
+            records += map(shown, run_whole(say, options.write))
+    except ToolError as error:
+        left_out.add("step whole", str(error))
     left_out.show(print)
     if options.json is not None:
         document = {
