@@ -175,7 +175,7 @@ def explore_command(
             console.print(escape(line))
         if verified:
             print_wide(console, verification_table(verified))
-            for line in verification_lines(verified):
+            for line in verification_lines(verified, board and board.value):
                 console.print(escape(line))
     if found.interrupted or stopped:
         raise typer.Exit(_INTERRUPTED)

@@ -14,7 +14,8 @@ def method_of(result: Implementation) -> str:
     if result.best is None:
         return "an estimate by Yosys, neither placed nor routed"
     request = result.best.request
-    return f"placed and routed out of context, {request.package}, speed grade {request.speed_grade}"
+    how = "out of context" if request.pins is None else "with all of its board"
+    return f"placed and routed {how}, {request.package}, speed grade {request.speed_grade}"
 
 
 def area_table(result: Implementation) -> Table:

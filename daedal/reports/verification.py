@@ -47,12 +47,10 @@ def verification_table(verified: Sequence[Verified]) -> Table:
     return table
 
 
-def verification_lines(verified: Sequence[Verified]) -> Iterator[str]:
-    """How the measurements were made, and what is wrong."""
-    yield (
-        "cycles in the simulated RTL, resources by Yosys, the clock routed out of context with one "
-        "seed"
-    )
+def verification_lines(verified: Sequence[Verified], board: str | None = None) -> Iterator[str]:
+    """How the measurements were made, and what is wrong; `board`: its name, where one was built."""
+    how = "out of context" if board is None else f"with all of board {board}"
+    yield f"cycles in the simulated RTL, resources by Yosys, the clock routed {how} with one seed"
     for item in verified:
         if not item.cycles_are_equal:
             yield f"{item.variant}: the cycle model must count the RTL's cycles, and does not"
