@@ -15,8 +15,12 @@ __all__ = [
     "ANSWER_FIELDS",
     "ANSWER_HEADER_BYTES",
     "ANSWER_SYNC",
+    "BAUD_RATES",
+    "BLOCK_BYTES",
+    "CHECKSUM_BYTES",
     "CRC_BYTES",
     "IDENTITY_FIELDS",
+    "MAX_HELD_REQUESTS",
     "MAX_PAYLOAD_BYTES",
     "PROTOCOL_VERSION",
     "REQUEST_FIELDS",
@@ -31,9 +35,25 @@ __all__ = [
     "request_frame",
 ]
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 MAX_PAYLOAD_BYTES = 1024
 """Largest payload of a frame in either direction; it is buffered until the CRC is checked."""
+
+MAX_HELD_REQUESTS = 2
+"""Requests that a board holds: one is executed while the next one arrives."""
+
+BLOCK_BYTES = 1024
+"""Memory that a checksum covers; a block that differs fills a frame."""
+
+CHECKSUM_BYTES = 8
+"""CRC-64/XZ of a block."""
+
+BAUD_RATES = (3_000_000, 2_000_000, 1_000_000, 500_000, 115_200)
+"""Rates that a bitstream is built for unless another is asked for, fastest first.
+
+Source: FTDI DS_FT231X, 4.2, "UART Interface": up to 3 Mbaud; AN_120: 3 MHz divided by 1, 1.5, 2 or
+more eighths, so all of these are exact or off by 0.2 %.
+"""
 
 REQUEST_SYNC = 0x5A
 ANSWER_SYNC = 0xA5
@@ -64,6 +84,7 @@ class Op(enum.IntEnum):
     READ_MEMORY = 4
     WRITE_MEMORY = 5
     RESET = 6
+    CHECKSUMS = 7
 
     @property
     def has_payload(self) -> bool:

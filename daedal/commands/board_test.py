@@ -33,12 +33,14 @@ def board_test_command(
     Exit status 1 where something is wrong; the report says what to look at.
     """
     from daedal.board_test import check_board
-    from daedal.devices import text_options
+    from daedal.devices import takes_option, text_options
     from daedal.reports.board_test import board_test_json, print_board_test
 
     machine = load_variant(variant)
     options = text_options(device, option or ())
     with show_progress(make_console(stderr=True)) as progress:
+        if takes_option(device, "report"):
+            options["report"] = progress
         report = check_board(
             machine,
             device,

@@ -62,7 +62,14 @@ def build_command(
     sdram_phase: Annotated[
         float, typer.Option(metavar="DEGREES", help="By how much the SDRAM's clock lags behind.")
     ] = 180.0,
-    baud: Annotated[int, typer.Option(min=1, help="Rate of the serial port.")] = 1_000_000,
+    baud: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Rate of the serial port; by default the fastest of 3000000, 2000000, 1000000, "
+            "500000 and 115200 that the clock gives.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Build the bitstream of BOARD: the accelerator, its memory, and a bridge to a serial port.

@@ -68,7 +68,7 @@ def generate_command(
 ) -> None:
     """Let a decoder, compiled with --state, write text: one launch for each token."""
     from daedal.api import code_trust
-    from daedal.devices import open_device, text_options
+    from daedal.devices import open_device, takes_option, text_options
     from daedal.isa.memory_model import memory_model
     from daedal.runtime.decoder import Decoder
     from daedal.runtime.executor import Executor
@@ -84,8 +84,10 @@ def generate_command(
         options: dict[str, Any] = text_options(device, option or ())
         if device in ("rtl", "timing"):
             options["timing"] = memory_model(memory.value)
+        if takes_option(device, "report"):
+            options["report"] = report
         if device == "rtl":
-            options |= {"simulator": simulator, "report": report}
+            options["simulator"] = simulator
         opened = open_device(device, loaded.variant, **options)
         executor = Executor(
             without_marks(loaded),

@@ -1,7 +1,7 @@
 """``daedal profile``: where the cycles of an artifact go."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,7 +76,7 @@ def profile_command(
     with show_progress(_err) as report:
         result = profile(
             loaded,
-            device=_opened(device, loaded, option or ()),
+            device=_opened(device, loaded, option or (), report),
             memory=memory_model(memory.value, seed),
             timeline=html is not None or trace is not None,
             name=artifact.stem,
@@ -132,9 +132,15 @@ def _profile_kernels(
     _out.print(escape(kernels_note(found)))
 
 
-def _opened(device: str, artifact: Artifact, texts: Sequence[str]) -> "str | Device":
+def _opened(
+    device: str, artifact: Artifact, texts: Sequence[str], report: Callable[[str], None]
+) -> "str | Device":
     """The device, opened where it has options, which may have any name."""
-    from daedal.devices import open_device, text_options
+    from daedal.devices import open_device, takes_option, text_options
 
     options = text_options(device, texts)
-    return open_device(device, artifact.variant, **options) if options else device
+    if not options:
+        return device
+    if takes_option(device, "report"):
+        options["report"] = report
+    return open_device(device, artifact.variant, **options)

@@ -87,7 +87,7 @@ def run_command(
     With --check, exit status 1 where a layer differs.
     """
     from daedal.api import code_trust, simulate
-    from daedal.devices import open_device, open_gpu, text_options
+    from daedal.devices import open_device, open_gpu, takes_option, text_options
     from daedal.isa.memory_model import memory_model
     from daedal.layer_check import check_layers
     from daedal.sim.rtl.run import WAVE_FILE
@@ -109,8 +109,10 @@ def run_command(
             options: dict[str, Any] = text_options(device, option or ())
             if device in ("rtl", "timing"):
                 options["timing"] = memory_model(memory.value, seed)
+            if takes_option(device, "report"):
+                options["report"] = report
             if device == "rtl":
-                options |= {"simulator": simulator, "assertions": assertions, "report": report}
+                options |= {"simulator": simulator, "assertions": assertions}
                 if window is not None:
                     make_folder(wave_dir)
                     options |= {"wave": window, "work_dir": wave_dir}

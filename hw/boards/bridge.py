@@ -8,9 +8,18 @@ from typing import Any
 
 from amaranth.hdl import Array, Cat, Const, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.crc.catalog import CRC64_XZ
 from amaranth.lib.wiring import In, Out
 
-from daedal.common.bridge import MAX_PAYLOAD_BYTES, PROTOCOL_VERSION, Identity, Op, Status
+from daedal.common.bridge import (
+    BLOCK_BYTES,
+    CHECKSUM_BYTES,
+    MAX_PAYLOAD_BYTES,
+    PROTOCOL_VERSION,
+    Identity,
+    Op,
+    Status,
+)
 from daedal.hw.boards.frame_receiver import PAYLOAD_LATENCY_CYCLES, request_layout
 from daedal.hw.boards.frame_sender import answer_layout
 from daedal.hw.boards.memory_port import host_access
@@ -26,6 +35,9 @@ RESET_CYCLES = 16
 """Duration of RESET; one cycle is enough for the machine (docs/hardware.md)."""
 
 _REGISTER_BYTES = 4
+
+_BLOCK_SHIFT = (BLOCK_BYTES // CHECKSUM_BYTES).bit_length() - 1
+"""From bytes of checksums to bytes of their blocks."""
 
 
 class Bridge(wiring.Component):
@@ -99,6 +111,7 @@ class Bridge(wiring.Component):
             self._registers(m, state)
             self._read_memory(m, state)
             self._write_memory(m, state)
+            self._sum_blocks(m, state)
             self._send(m, state)
             with m.State("RESET"):
                 m.d.sync += [self.machine_reset.eq(1), state.pause.eq(state.pause - 1)]
@@ -118,8 +131,11 @@ class Bridge(wiring.Component):
         request = self.request.payload
         count = request["count"]
         end = Signal(33, reset_less=True)
+        end_of_blocks = Signal(33, reset_less=True)
         m.d.sync += [
             end.eq(request.address + count),
+            end_of_blocks.eq(request.address + (count << _BLOCK_SHIFT)),
+            state.beyond_blocks.eq(end_of_blocks > self._identity.memory_bytes),
             state.beyond_memory.eq(end > self._identity.memory_bytes),
             state.beyond_registers.eq(end > 1 << CONTROL_ADDRESS_BITS),
             state.too_long.eq(count > MAX_PAYLOAD_BYTES),
@@ -174,10 +190,15 @@ class Bridge(wiring.Component):
                 carry_out(then, payload_bytes, single=state.is_single)
             m.d.sync += state.repeats.eq(state.is_single & state.is_again)
 
-        def access_memory(then: str, payload_bytes: Any) -> None:
-            with m.If(state.beyond_memory):
+        def access_memory(
+            then: str,
+            payload_bytes: Any,
+            beyond: Value = state.beyond_memory,
+            uneven: Value | None = None,
+        ) -> None:
+            with m.If(beyond):
                 reply(Status.BAD_ADDRESS)
-            with m.Elif(state.too_long):
+            with m.Elif(state.too_long if uneven is None else state.too_long | uneven):
                 reply(Status.BAD_COUNT)
             with m.Else():
                 carry_out(then, payload_bytes)
@@ -201,6 +222,10 @@ class Bridge(wiring.Component):
                         access_memory("READ WORD", count)
                     with m.Case(Op.WRITE_MEMORY):
                         access_memory("FETCH BYTE", 0)
+                    with m.Case(Op.CHECKSUMS):
+                        inside = request.address[: BLOCK_BYTES.bit_length() - 1].any()
+                        uneven = count[: CHECKSUM_BYTES.bit_length() - 1].any()
+                        access_memory("SUM BLOCK", count, state.beyond_blocks | inside, uneven)
                     with m.Case(Op.RESET):
                         m.d.sync += state.pause.eq(RESET_CYCLES - 1)
                         carry_out("RESET")
@@ -278,6 +303,32 @@ class Bridge(wiring.Component):
             with m.If(self.memory.ready):
                 m.next = "ANSWER"
 
+    def _sum_blocks(self, m: Module, state: "_State") -> None:
+        """CRC-64/XZ of each block, one byte per cycle of every word."""
+        m.submodules.sum = crc = CRC64_XZ(data_width=8).create()
+        m.d.comb += crc.data.eq(state.word[:8])
+        with m.State("SUM BLOCK"):
+            m.d.comb += crc.start.eq(1)
+            m.next = "SUM WORD"
+        with m.State("SUM WORD"):
+            with m.If(self.memory.ready):
+                m.d.sync += self.memory.valid.eq(1)
+                m.next = "WAIT TO SUM"
+        with m.State("WAIT TO SUM"):
+            with m.If(self.memory.word_valid):
+                m.d.sync += state.word.eq(self.memory.word)
+                m.next = "SUM BYTE"
+        with m.State("SUM BYTE"):
+            m.d.comb += crc.valid.eq(1)
+            m.d.sync += [state.word.eq(state.word >> 8), state.address.eq(state.address + 1)]
+            with m.If(state.address[: self._lane_bits].all()):
+                m.next = "END SUM WORD"
+        with m.State("END SUM WORD"):
+            m.d.sync += state.sum.eq(crc.crc)
+            m.next = "SUM WORD"
+            with m.If(~state.address[: BLOCK_BYTES.bit_length() - 1].any()):
+                m.next = "SEND SUM"
+
     def _fetch(self, m: Module, state: "_State", name: str, then: str) -> None:
         """State `name`: fetch the payload byte at `position`, available in state `then`."""
         stages = [name, *(f"{name} {number}" for number in range(1, PAYLOAD_LATENCY_CYCLES))]
@@ -294,9 +345,19 @@ class Bridge(wiring.Component):
         choices = {
             "REGISTER": (state.value[:8], state.value.eq(rotated), state.position[:2].all()),
             "BYTE": (lanes[lane], state.address.eq(state.address + 1), lane.all()),
+            "SUM": (
+                state.sum[:8],
+                state.sum.eq(state.sum >> 8),
+                state.position[: CHECKSUM_BYTES.bit_length() - 1].all(),
+            ),
             "IDENTITY": (identity[state.position], [], Const(0)),
         }
-        next_word = {"REGISTER": "READ REGISTER", "BYTE": "READ WORD", "IDENTITY": "FINISH"}
+        next_word = {
+            "REGISTER": "READ REGISTER",
+            "BYTE": "READ WORD",
+            "SUM": "SUM BLOCK",
+            "IDENTITY": "FINISH",
+        }
         for name, (byte, advance, ends_word) in choices.items():
             picked = register(m, byte, name=f"picked_{name.lower()}")
             with m.State(f"SEND {name}"):
@@ -329,9 +390,11 @@ class _State:
         self.word = Signal.like(bridge.memory.data, reset_less=True)
         self.strobes = Signal.like(bridge.memory.strobes)
         self.value = Signal(32, reset_less=True)
+        self.sum = Signal(8 * CHECKSUM_BYTES, reset_less=True)
         self.byte = Signal(8, reset_less=True)
         self.pause = Signal(range(RESET_CYCLES))
         self.beyond_memory = Signal()
+        self.beyond_blocks = Signal()
         self.beyond_registers = Signal()
         self.too_long = Signal()
         self.is_single = Signal()

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.common.bridge import (
     CRC_BYTES,
+    MAX_HELD_REQUESTS,
     MAX_PAYLOAD_BYTES,
     REQUEST_FIELDS,
     REQUEST_HEADER_BYTES,
@@ -35,12 +36,13 @@ def request_layout() -> data.StructLayout:
 
 
 class FrameReceiver(wiring.Component):
-    """Collect a frame, check it, and hold it until it is accepted.
+    """Collect a frame, check it, and hold it until it is accepted, while the next one arrives.
 
     A damaged frame (no sync byte where one must be, a broken byte, a wrong CRC, a payload too long,
-    silence in the middle) changes only the payload buffer: everything is ignored until the line has
-    been silent for `silence_cycles`, and then one request with `damaged` set is offered. So the
-    first byte after a silence always starts a frame. While a request is offered, bytes are ignored.
+    silence in the middle) changes only its own payload buffer: everything is ignored until the line
+    has been silent for `silence_cycles`, and then one request with `damaged` set is offered. So the
+    first byte after a silence always starts a frame. While a request is offered and the next one is
+    complete, bytes are ignored.
 
     Parameters
     ----------
@@ -71,10 +73,13 @@ class FrameReceiver(wiring.Component):
     def elaborate(self, platform: Platform) -> Module:
         m = Module()
         m.submodules.crc = crc = CRC32_ISO_HDLC(data_width=8).create()
-        m.submodules.buffer = buffer = BlockRam(depth=MAX_PAYLOAD_BYTES, width=8)
+        m.submodules.buffer = buffer = BlockRam(
+            depth=MAX_HELD_REQUESTS * MAX_PAYLOAD_BYTES, width=8
+        )
+        arriving_half, offered_half = Signal(), Signal()
         m.d.comb += [
             buffer.read_enable.eq(1),
-            buffer.read_row.eq(self.payload_address),
+            buffer.read_row.eq(Cat(self.payload_address, offered_half)),
             self.payload_data.eq(buffer.read_data),
         ]
 
@@ -89,11 +94,9 @@ class FrameReceiver(wiring.Component):
         position = Signal(range(MAX_PAYLOAD_BYTES))
         m.d.comb += [
             fields.eq(header),
-            buffer.write_row.eq(position),
+            buffer.write_row.eq(Cat(position, arriving_half)),
             buffer.write_data.eq(byte.data),
         ]
-        for name in _HEADER:
-            m.d.comb += self.request.payload[name].eq(fields[name])
 
         m.d.comb += [crc.data.eq(byte.data), crc.valid.eq(arrived)]
         silent = self._silence(m, arrived)
@@ -139,15 +142,22 @@ class FrameReceiver(wiring.Component):
                     m.next = "OFFER DAMAGED"
             for state in ("OFFER", "OFFER DAMAGED"):
                 with m.State(state):
-                    m.d.comb += self.request.valid.eq(1)
-                    with m.If(self.request.ready):
+                    with m.If(~self.request.valid):
+                        m.d.sync += [
+                            self.request.valid.eq(1),
+                            self.request.payload.damaged.eq(state == "OFFER DAMAGED"),
+                            *(self.request.payload[name].eq(fields[name]) for name in _HEADER),
+                            offered_half.eq(arriving_half),
+                            arriving_half.eq(~arriving_half),
+                        ]
                         m.next = "SYNC"
+        with m.If(self.request.valid & self.request.ready):
+            m.d.sync += self.request.valid.eq(0)
         with m.If(arrived & fsm.ongoing("HEADER")):
             m.d.sync += header.eq(Cat(header[8:], byte.data))
         with m.If(arrived & fsm.ongoing("PAYLOAD")):
             m.d.comb += buffer.write_enable.eq(1)
             m.d.sync += position.eq(position + 1)
-        m.d.comb += self.request.payload.damaged.eq(fsm.ongoing("OFFER DAMAGED"))
         return m
 
     def _has_payload(self, fields: data.View) -> Value:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from daedal.common.bridge import BAUD_RATES
 from daedal.common.errors import UserError
 from daedal.hw.boards.block_memory import BANK_WORDS
 from daedal.hw.boards.pll import PllSettings
@@ -10,9 +11,7 @@ from daedal.isa.sdram_chip import SdramChip
 from daedal.isa.sdram_slots import SlotTimes
 from daedal.isa.variant import Variant
 
-__all__ = ["DEFAULT_BAUD", "BoardSettings", "bank_bytes"]
-
-DEFAULT_BAUD = 1_000_000
+__all__ = ["BoardSettings", "bank_bytes"]
 
 _SILENCE_SECONDS = 0.01
 """Longer than any gap within a frame: a serial port on USB is served every millisecond."""
@@ -82,14 +81,16 @@ class BoardSettings:
         variant: Variant,
         clock: PllSettings,
         memory: int | SdramChip,
-        baud: int = DEFAULT_BAUD,
+        baud: int | None = None,
     ) -> "BoardSettings":
         """The divisor nearest to `baud`; `memory` is a chip, or bytes on the chip of the machine.
 
+        Without a rate, the fastest of `BAUD_RATES` that the clock gives: hosts try these.
+
         Raises UserError if no divisor is near enough.
         """
-        divisor = max(round(clock.output_hz / baud), 1)
-        error = clock.output_hz / divisor / baud - 1
+        baud = baud or _fastest_rate(clock)
+        divisor, error = _divisor(clock, baud)
         if abs(error) > _BAUD_ERROR:
             raise UserError(
                 f"the baud rate must divide the clock of {clock.output_hz / 1e6:g} MHz to within "
@@ -99,3 +100,18 @@ class BoardSettings:
         if isinstance(memory, SdramChip):
             return cls(variant, clock, memory.size_bytes, divisor, silence, memory)
         return cls(variant, clock, memory, divisor, silence)
+
+
+def _divisor(clock: PllSettings, baud: int) -> tuple[int, float]:
+    """Clock cycles of a bit, and by how much the rate that they give is off."""
+    divisor = max(round(clock.output_hz / baud), 1)
+    return divisor, clock.output_hz / divisor / baud - 1
+
+
+def _fastest_rate(clock: PllSettings) -> int:
+    """The fastest of `BAUD_RATES` that can be built; the slowest, if none can."""
+    for baud in BAUD_RATES:
+        divisor, error = _divisor(clock, baud)
+        if divisor >= LEAST_DIVISOR and abs(error) <= _BAUD_ERROR:
+            return baud
+    return BAUD_RATES[-1]

@@ -32,6 +32,11 @@ class Port(Protocol):
         """Copy into external memory."""
         ...
 
+    def update_memory(self, address: int, data: bytes) -> None:
+        """Make external memory hold `data`: as `write_memory`, but a port over a slow line leaves
+        out what is there already."""
+        ...
+
     def wait_interrupt(self, seconds: float) -> None:
         """Wait until the interrupt may have occurred, or for the timeout `seconds`.
 

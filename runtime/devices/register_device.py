@@ -165,7 +165,7 @@ class RegisterDevice:
 
     def write(self, address: int, data: bytes) -> None:
         """Copy into memory."""
-        self._port.write_memory(address, data)
+        self._port.update_memory(address, data)
 
     def read(self, address: int, size_bytes: int) -> bytes:
         """Copy out of memory."""
@@ -225,7 +225,7 @@ class RegisterDevice:
         placed = _Placed(
             program, self.alloc(len(code)), self.alloc(count * MARK_BYTES) if count else 0, count
         )
-        self._port.write_memory(placed.address, code)
+        self._port.update_memory(placed.address, code)
         self._placed.append(placed)
         return placed
 

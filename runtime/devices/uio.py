@@ -38,6 +38,10 @@ class UioPort:
         """Copy into the buffer."""
         self._memory.write(address, data)
 
+    def update_memory(self, address: int, data: bytes) -> None:
+        """Copy into the buffer."""
+        self._memory.write(address, data)
+
     def wait_interrupt(self, seconds: float) -> None:
         """Wait for the interrupt, or for the timeout `seconds`."""
         self._registers.wait(seconds)

@@ -71,10 +71,10 @@ def test_a_changed_bit_is_no_answer(answer: Answer, data: st.DataObject) -> None
 
 
 def test_identities_are_read_back_and_others_refused() -> None:
-    identity = Identity(1, 1024, 1 << 16, 95_000_000)
+    identity = Identity(2, 1024, 1 << 16, 95_000_000)
     assert Identity.decode(identity.encode()) == identity
     newer = Identity(7, 1024, 1 << 16, 95_000_000)
-    with pytest.raises(DeviceError, match="speak version 1 of the protocol, not 7; build its bit"):
+    with pytest.raises(DeviceError, match="speak version 2 of the protocol, not 7; build its bit"):
         Identity.decode(newer.encode())
-    with pytest.raises(DeviceError, match="version 1 of the protocol, not an unknown one"):
-        Identity.decode(b"\1\0")
+    with pytest.raises(DeviceError, match="version 2 of the protocol, not an unknown one"):
+        Identity.decode(b"\2\0")

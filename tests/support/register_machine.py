@@ -82,6 +82,9 @@ class RegisterMachine:
         assert self.base <= address <= address + len(data) <= self.base + self.size
         self._functional.write(address - self.base, data)
 
+    def update_memory(self, address: int, data: bytes) -> None:
+        self.write_memory(address, data)
+
     def wait_interrupt(self, seconds: float) -> None:
         self.log.append(("wait", seconds))
 

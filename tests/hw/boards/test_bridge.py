@@ -152,7 +152,7 @@ def test_a_board_says_what_it_is(board: Board) -> None:
         (answer,) = await ask(request_frame(Op.IDENTIFY, 7, 0, 0))
         assert (answer.tag, answer.status) == (7, Status.OK)
         assert Identity.decode(answer.payload) == Identity(
-            1, MAX_PAYLOAD_BYTES, MEMORY_BYTES, CLOCK_HZ
+            2, MAX_PAYLOAD_BYTES, MEMORY_BYTES, CLOCK_HZ
         )
 
     board.talk(scenario)
@@ -187,6 +187,65 @@ def test_the_longest_payload_both_ways(board: Board, rng: np.random.Generator) -
     async def scenario(ask) -> None:
         assert await ask(request_frame(Op.WRITE_MEMORY, 1, 5, len(data), data)) == ok(1)
         assert await ask(request_frame(Op.READ_MEMORY, 2, 5, len(data))) == ok(2, data)
+
+    board.talk(scenario)
+
+
+def crc64(data: bytes) -> bytes:
+    """CRC-64/XZ, bit by bit. Source: the catalogue of parametrised CRC algorithms."""
+    crc = (1 << 64) - 1
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0xC96C5795D7870F42 if crc & 1 else 0)
+    return (crc ^ (1 << 64) - 1).to_bytes(8, "little")
+
+
+def test_checksums_are_those_of_the_blocks_in_memory(
+    board: Board, rng: np.random.Generator
+) -> None:
+    assert crc64(b"123456789") == 0x995DC9BBDF1939FA.to_bytes(8, "little")
+    board.stall = 0.0
+    model = bytearray(MEMORY_BYTES)
+
+    async def scenario(ask) -> None:
+        for tag, address in enumerate((1023, 2048, MEMORY_BYTES - 1)):
+            data = rng.bytes(1)
+            frame = request_frame(Op.WRITE_MEMORY, tag, address, 1, data)
+            assert await ask(frame) == ok(tag)
+            model[address : address + 1] = data
+        sums = [crc64(bytes(model[at : at + 1024])) for at in range(0, MEMORY_BYTES, 1024)]
+        assert await ask(request_frame(Op.CHECKSUMS, 8, 0, 8)) == ok(8, sums[0])
+        assert await ask(request_frame(Op.CHECKSUMS, 9, 1024, 24)) == ok(9, b"".join(sums[1:4]))
+        last = request_frame(Op.CHECKSUMS, 10, MEMORY_BYTES - 1024, 8)
+        assert await ask(last) == ok(10, sums[-1])
+        assert await ask(request_frame(Op.CHECKSUMS, 11, 1024, 0)) == ok(11)
+
+    board.talk(scenario)
+
+
+def test_requests_may_follow_each_other_without_a_pause(
+    board: Board, rng: np.random.Generator
+) -> None:
+    """One is carried out while the next one arrives; answers come in order."""
+    board.stall = 0.0
+    pieces = [rng.bytes(size) for size in (3, 400, 400, 400, 5)]
+    frames = [
+        request_frame(Op.WRITE_MEMORY, tag, 1000 * tag, len(piece), piece)
+        for tag, piece in enumerate(pieces)
+    ]
+    asked = [
+        request_frame(Op.READ_MEMORY, 10 + tag, 1000 * tag, len(piece))
+        for tag, piece in enumerate(pieces)
+    ]
+
+    async def scenario(ask) -> None:
+        answers = await ask(b"".join(frames), len(frames))
+        assert answers == [Answer(tag, Status.OK, b"") for tag in range(len(pieces))]
+        for tag in (0, 2):
+            answers = await ask(asked[tag] + asked[tag + 1], 2)
+            assert answers == ok(10 + tag, pieces[tag]) + ok(11 + tag, pieces[tag + 1])
+        assert await ask(asked[4]) == ok(14, pieces[4])
 
     board.talk(scenario)
 
@@ -325,6 +384,10 @@ REFUSED = {
     "memory past the end": (Status.BAD_ADDRESS, (Op.READ_MEMORY, MEMORY_BYTES - 3, 4)),
     "memory far away": (Status.BAD_ADDRESS, (Op.READ_MEMORY, 0xFFFFFFFF, 1)),
     "too much memory": (Status.BAD_COUNT, (Op.READ_MEMORY, 0, 1025)),
+    "a sum from within a block": (Status.BAD_ADDRESS, (Op.CHECKSUMS, 512, 8)),
+    "sums past the end": (Status.BAD_ADDRESS, (Op.CHECKSUMS, 1024, MEMORY_BYTES // 128)),
+    "sums far away": (Status.BAD_ADDRESS, (Op.CHECKSUMS, 0xFFFFFC00, 8)),
+    "half a sum": (Status.BAD_COUNT, (Op.CHECKSUMS, 0, 12)),
     "all of it": (Status.BAD_ADDRESS, (Op.READ_MEMORY, 1, 0xFFFF)),
 }
 

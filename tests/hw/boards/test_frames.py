@@ -100,6 +100,82 @@ def test_the_longest_payload_arrives(rng: np.random.Generator) -> None:
     assert receive([frame], rng) == [understood(frame)]
 
 
+def test_the_next_frame_arrives_while_one_is_offered_and_a_third_is_ignored(
+    rng: np.random.Generator,
+) -> None:
+    """Each keeps its own payload, also if the second one is damaged."""
+    for second_is_whole in (True, False):
+        payloads = [rng.bytes(9) for _ in range(3)]
+        frames = [
+            request_frame(Op.WRITE_MEMORY, tag, 0, 9, data) for tag, data in enumerate(payloads)
+        ]
+        if not second_is_whole:
+            frames[1] = frames[1][:-1] + bytes([frames[1][-1] ^ 1])
+        dut = FrameReceiver(silence_cycles=SILENCE)
+        heard: list[bytes | None] = []
+
+        async def scenario(ctx, dut=dut, frames=frames, heard=heard) -> None:
+            for number, frame in enumerate(frames):
+                for byte in frame:
+                    ctx.set(dut.i.payload, {"data": byte, "broken": 0})
+                    ctx.set(dut.i.valid, 1)
+                    await ctx.tick()
+                    ctx.set(dut.i.valid, 0)
+                    await ctx.tick().repeat(3)
+                if number == 1:
+                    await ctx.tick().repeat(2 * SILENCE)
+            for _ in range(2):
+                assert ctx.get(dut.request.valid)
+                payload = []
+                for at in range(9):
+                    ctx.set(dut.payload_address, at)
+                    await ctx.tick().repeat(2)
+                    payload.append(ctx.get(dut.payload_data))
+                damaged = ctx.get(dut.request.payload.damaged)
+                heard.append(None if damaged else bytes(payload))
+                ctx.set(dut.request.ready, 1)
+                await ctx.tick()
+                ctx.set(dut.request.ready, 0)
+                await ctx.tick().repeat(3)
+            await ctx.tick().repeat(2 * SILENCE)
+            assert not ctx.get(dut.request.valid)
+
+        bench = Bench(dut)
+        bench.foreground(scenario)
+        bench.run(cap_cycles=10_000)
+        assert heard == [payloads[0], payloads[1] if second_is_whole else None]
+
+
+def test_a_request_is_accepted_in_the_cycle_in_which_it_is_offered(
+    rng: np.random.Generator,
+) -> None:
+    frame = request_frame(Op.RESET, 3, 0, 0)
+    dut = FrameReceiver(silence_cycles=SILENCE)
+    tags = []
+
+    async def scenario(ctx) -> None:
+        ctx.set(dut.request.ready, 1)
+        for byte in frame * 2:
+            ctx.set(dut.i.payload, {"data": byte, "broken": 0})
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick()
+            ctx.set(dut.i.valid, 0)
+            await ctx.tick().repeat(3)
+        await ctx.tick().repeat(10)
+
+    async def listen(ctx) -> None:
+        while True:
+            if ctx.get(dut.request.valid):
+                tags.append(ctx.get(dut.request.payload.tag))
+            await ctx.tick()
+
+    bench = Bench(dut)
+    bench.foreground(scenario)
+    bench.background(listen)
+    bench.run(cap_cycles=1000)
+    assert tags == [3, 3]
+
+
 def damage(frame: bytes, rng: np.random.Generator) -> bytes:
     """One bit, one byte less, one byte more in the middle, or an end too early."""
     at = int(rng.integers(len(frame)))

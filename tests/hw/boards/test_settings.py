@@ -2,6 +2,7 @@
 
 import pytest
 
+from daedal.common.bridge import BAUD_RATES
 from daedal.common.errors import UserError
 from daedal.hw.boards.pll import pll_settings
 from daedal.hw.boards.settings import BoardSettings, bank_bytes
@@ -18,6 +19,27 @@ def test_the_divisor_comes_near_the_baud_rate(baud: int) -> None:
     silence_seconds = found.silence_cycles / CLOCK.output_hz
     assert 0.01 <= silence_seconds < 0.02
     assert found.silence_cycles & (found.silence_cycles - 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("mhz", "baud"),
+    [
+        (80, 3_000_000),
+        (71.4, 3_000_000),  # the most that most boards' SDRAM allows
+        (25, 1_000_000),  # 8 cycles give 3.125 million, which is too far off; 12, 2.083 million
+        (22, 2_000_000),
+        (9, 1_000_000),
+        (3.2, 115_200),
+    ],
+)
+def test_the_fastest_rate_that_the_clock_gives_is_the_default(mhz: float, baud: int) -> None:
+    clock = pll_settings(25_000_000, mhz * 1e6)
+    found = BoardSettings.for_baud(TINY, clock, 1 << 16)
+    assert found == BoardSettings.for_baud(TINY, clock, 1 << 16, baud)
+    assert found.divisor >= 4
+    for faster in BAUD_RATES[: BAUD_RATES.index(baud)]:
+        with pytest.raises(UserError):
+            BoardSettings.for_baud(TINY, clock, 1 << 16, faster)
 
 
 def test_memory_is_whole_banks() -> None:

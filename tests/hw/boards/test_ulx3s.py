@@ -25,7 +25,7 @@ AFTER_SYNTHESIS = {
 """What Yosys makes of Lattice's names. Source: its techlibs/ecp5/cells_map.v."""
 
 
-@pytest.mark.heavy(2)
+@pytest.mark.heavy(3)
 @pytest.mark.parametrize("memory", [1 << 15, CHIPS["IS42S16160G-7"]], ids=["block", "sdram"])
 def test_every_pin_has_one_site_and_the_machine_is_connected(memory: int | SdramChip) -> None:
     phase = None if isinstance(memory, int) else 180

@@ -59,6 +59,9 @@ class RtlPort:
     def write_memory(self, address: int, data: bytes) -> None:
         self.simulation.write(address, data)
 
+    def update_memory(self, address: int, data: bytes) -> None:
+        self.write_memory(address, data)
+
     def wait_interrupt(self, seconds: float) -> None:
         assert seconds > 0
         self.naps += 1

@@ -144,7 +144,7 @@ def test_a_line_that_is_down_ends_in_a_sentence(machine: RegisterMachine) -> Non
         with pytest.raises(
             DeviceError,
             match=r"the board must answer within 0\.05 seconds; nothing whole came of 6 requests: "
-            rf"load its bitstream, or check the port \({board.path}\) and its baud rate \(1000000",
+            rf"load its bitstream, or check the port \({board.path}\) and its baud rate \(3000000",
         ):
             port.read_memory(0, 4)
         assert port.read_memory(0, 4) == bytes(4)
@@ -159,9 +159,9 @@ def test_a_board_without_a_bitstream_ends_in_a_sentence() -> None:
 
 
 def test_another_version_of_the_protocol_is_refused(machine: RegisterMachine) -> None:
-    with serial_board(machine, version=2) as board:
+    with serial_board(machine, version=1) as board:
         with pytest.raises(
-            DeviceError, match="must speak version 1 of the protocol, not 2; build its bitstream"
+            DeviceError, match="must speak version 2 of the protocol, not 1; build its bitstream"
         ):
             UartPort(board.path)
 
@@ -186,7 +186,7 @@ def test_a_port_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="needs the serial port of a board: give --option port=PA"):
         uart_device(TINY)
     missing = str(tmp_path / "ttyUSB0")
-    with pytest.raises(UserError, match=f"can be opened at 1000000 baud; '{missing}' is not: .*"):
+    with pytest.raises(UserError, match=f"can be opened at 3000000 baud; '{missing}' is not: .*"):
         uart_device(TINY, port=missing)
 
 
