@@ -15,6 +15,7 @@ from daedal.api import code_trust
 from daedal.artifact.artifact import Artifact, HostPart, Launch, Layer, Placement, TargetPart
 from daedal.common.errors import DaedalError
 from daedal.gpu_profiling import KernelProfile, gpu_kernels
+from daedal.isa.memory_file import memory_key
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.host import HostModel
@@ -155,7 +156,7 @@ def inspect(
             seconds = _seconds(part, f"part {number}", trust) if is_timed else None
             parts.append(HostReport(part, seconds))
     kernels = gpu_kernels(artifact)
-    report = Inspection(artifact, memory.name, mhz, tuple(parts), kernels=kernels)
+    report = Inspection(artifact, memory_key(memory), mhz, tuple(parts), kernels=kernels)
     return replace(report, nodes=_nodes(report))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from daedal.artifact.artifact import Artifact
 from daedal.devices import open_device, takes_option
+from daedal.isa.memory_file import memory_key
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.protocols import Device
 from daedal.runtime.profiler.measure import measure
@@ -42,5 +43,5 @@ def profile(
     has_memory = takes_option(device, "timing")
     timing = {"timing": memory} if has_memory else {}
     opened = open_device(device, artifact.variant, **timing, **options)
-    kind = memory.name if has_memory else _OWN
+    kind = memory_key(memory) if has_memory else _OWN
     return measure(artifact, opened, memory=kind, name=name, with_timeline=timeline)

@@ -14,18 +14,19 @@ __all__ = ["BURST_COLUMNS", "CHIPS", "SdramChip"]
 BURST_COLUMNS = 4
 """Columns that a READ or WRITE moves, set in the chip's mode register."""
 
-_POSITIVE = (
-    "clock_ns",
-    "row_to_data_ns",
-    "precharge_ns",
-    "row_open_ns",
-    "row_cycle_ns",
-    "write_recovery_ns",
-    "refresh_ns",
-    "row_to_row_ns",
-    "refresh_interval_ns",
-    "power_up_ns",
-)
+_MOST_NS = {
+    "clock_ns": 1e3,
+    "row_to_data_ns": 1e4,
+    "precharge_ns": 1e4,
+    "row_open_ns": 1e4,
+    "row_cycle_ns": 1e4,
+    "write_recovery_ns": 1e4,
+    "refresh_ns": 1e4,
+    "row_to_row_ns": 1e4,
+    "refresh_interval_ns": 1e6,
+    "power_up_ns": 1e7,
+}
+"""Times, and more than any data sheet has; the controller's counters have bits for so long."""
 
 
 def _require(holds: bool, message: str) -> None:
@@ -115,9 +116,17 @@ class SdramChip:
                 value in allowed,
                 f"{name} of an SDRAM must be {choice}, not {value} (chip {self.name!r})",
             )
-        for name in _POSITIVE:
+        for name, most in _MOST_NS.items():
             value = getattr(self, name)
-            _require(value > 0, f"{name} must be more than 0, not {value:g} (chip {self.name!r})")
+            _require(
+                0 < value <= most,
+                f"{name} must be more than 0 and at most {most:,.0f}, not {value:g} "
+                f"(chip {self.name!r})",
+            )
+        _require(
+            self.clock_ns >= 1,
+            f"clock_ns must be at least 1, not {self.clock_ns:g} (chip {self.name!r})",
+        )
         _require(
             self.row_cycle_ns >= self.row_open_ns,
             f"row_cycle_ns must be at least row_open_ns, {self.row_open_ns:g}, not "

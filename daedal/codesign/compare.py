@@ -21,6 +21,7 @@ from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.host_time import host_seconds, items_of
 from daedal.hw.synth.families import DEVICES, Family
 from daedal.hw.synth.flow import PLACED, Implementation
+from daedal.isa.memory_file import AnyMemory
 from daedal.isa.variant import Variant
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.verilog import kept_verilog
@@ -124,7 +125,7 @@ def compare(
     models: Mapping[str, bytes],
     family: Family,
     *,
-    memory: str = "ddr",
+    memory: AnyMemory = "ddr",
     rates: HostRates = DEFAULT_HOST,
     report: Callable[[str], None] | None = None,
 ) -> list[ComparedVariant]:
@@ -202,7 +203,7 @@ def require_routing(family: Family) -> None:
 def _network(
     model: bytes,
     variant: Variant,
-    memory: str,
+    memory: AnyMemory,
     parts: Mapping[str, Mapping[str, float]],
     rates: HostRates,
 ) -> ComparedNetwork:

@@ -34,7 +34,8 @@ from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.version import cycles_version, digest_of_sources
 from daedal.host_time import host_seconds
 from daedal.hw.synth.families import Target
-from daedal.isa.memory_model import PRESETS
+from daedal.isa.memory_file import AnyMemory, load_memory, memory_to_json
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant, load_variant
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def explore(
     evaluations: int | None = None,
     base: Variant | None = None,
     mhz: float | None = None,
-    memory: str = "ddr",
+    memory: AnyMemory = "ddr",
     board: Board | None = None,
     rates: HostRates = DEFAULT_HOST,
     seed: int = 0,
@@ -111,6 +112,7 @@ def explore(
     if not 0 < given < math.inf:
         raise ExploreError(f"a budget is a number above 0, not {given:g}")
     say = report or (lambda _sentence: None)
+    memory = load_memory(memory)
     space = _space(base or load_variant("ecp5"), memory)
     # Refused before anything is written.
     networks = _checked(models, space.base, memory)
@@ -173,9 +175,9 @@ def explore(
     )
 
 
-def _space(base: Variant, memory: str) -> VariantSpace:
+def _space(base: Variant, memory: MemoryModel) -> VariantSpace:
     """The variants that the memory serves. Raises UserError where it does not serve the base."""
-    sdram = PRESETS[memory].sdram
+    sdram = memory.sdram
     if sdram is None:
         return VariantSpace.around(base)
     sdram.check(base)
@@ -189,7 +191,7 @@ def _ended(error: BaseException) -> SystemExit | None:
 
 @contextmanager
 def _counting(
-    networks: Mapping[str, Network], memory: str, workers: int, pool: "Pool | None"
+    networks: Mapping[str, Network], memory: MemoryModel, workers: int, pool: "Pool | None"
 ) -> Iterator[tuple[Counter, Callable[[], int]]]:
     """What counts, and how many variants at a time."""
     if pool is None:
@@ -201,12 +203,13 @@ def _counting(
     yield pool_counter(pool, networks, memory), lambda: max(1, pool.num_counting)
 
 
-def _checked(models: Mapping[str, bytes], base: Variant, memory: str) -> dict[str, Network]:
+def _checked(models: Mapping[str, bytes], base: Variant, memory: MemoryModel) -> dict[str, Network]:
     """The networks. Those that no variant runs are refused, and memory that the cycle model does
     not know."""
-    if PRESETS[memory].is_random:
+    if memory.is_random:
         raise ExploreError(
-            f"a search needs a memory without random delays, not {memory!r}; choose another one"
+            "a search needs a memory without random delays, not "
+            f"{memory.name!r}; choose another one"
         )
     networks = {}
     for name, model in models.items():
@@ -237,7 +240,7 @@ def _complete(
     evaluator: Evaluator,
     front: Sequence[Evaluation],
     models: Mapping[str, bytes],
-    memory: str,
+    memory: MemoryModel,
     say: Callable[[str], None],
 ) -> None:
     """Write what the folders of the front's points lack."""
@@ -256,7 +259,7 @@ def _settings(
     goal: Goal,
     space: VariantSpace,
     mhz: float | None,
-    memory: str,
+    memory: MemoryModel,
     rates: HostRates,
     seed: int,
 ) -> dict[str, Any]:
@@ -271,7 +274,7 @@ def _settings(
         "base": space.base.fingerprint,
         "parameters": {name: list(values) for name, values in space.parameters.items()},
         "clock": mhz,
-        "memory": memory,
+        "memory": memory_to_json(memory),
         "host": dataclasses.asdict(rates),
         "seed": seed,
         "kit": cycles_version(),

@@ -57,7 +57,12 @@ def build_command(
         ),
     ] = "sdram",
     sdram: Annotated[
-        str, typer.Option(metavar="PART", help="The SDRAM of your board; see its package.")
+        str,
+        typer.Option(
+            metavar="PART|FILE",
+            help="The SDRAM of your board; see its package. A .toml file describes others "
+            "(docs/memory.md).",
+        ),
     ] = "IS42S16160G-7",
     sdram_phase: Annotated[
         float, typer.Option(metavar="DEGREES", help="By how much the SDRAM's clock lags behind.")
@@ -80,8 +85,8 @@ def build_command(
     from daedal.hw.boards.settings import BoardSettings, bank_bytes
 
     chosen = load_variant(variant)
-    chip, block_bytes = _memory(memory, sdram)
-    clock = _clock(freq, chip, sdram_phase)
+    chip, block_bytes, file_mhz = _memory(memory, sdram)
+    clock = _clock(freq or file_mhz, chip, sdram_phase)
 
     def settings(memory_bytes: int) -> BoardSettings:
         return BoardSettings.for_baud(chosen, clock, chip or memory_bytes, baud)
@@ -124,19 +129,36 @@ def _machine(variant: Variant, report: Callable[[str], None]) -> "Implementation
     return implement(variant, verilog, Family.ECP5, _synth_folder(), progress=report)
 
 
-def _memory(text: str, part: str) -> "tuple[SdramChip | None, int | None]":
-    """The chip, or bytes of block RAM; neither: all the block RAM that fits."""
-    from daedal.isa.sdram_chip import CHIPS
-
+def _memory(text: str, part: str) -> "tuple[SdramChip | None, int | None, float | None]":
+    """The chip, or bytes of block RAM; neither: all the block RAM that fits. Last, the clock in
+    MHz that a file of the chip asks for."""
     if text == "sdram":
-        if part not in CHIPS:
-            raise UserError(f"--sdram must be one of {', '.join(CHIPS)}, not {part!r}")
-        return CHIPS[part], None
+        return _sdram(part)
     if text == "block":
-        return None, None
+        return None, None, None
     if not text.isdecimal() or int(text) == 0:
         raise UserError(f"--memory must be sdram, block or a number of KiB, not {text!r}")
-    return None, 1024 * int(text)
+    return None, 1024 * int(text), None
+
+
+def _sdram(part: str) -> "tuple[SdramChip, None, float | None]":
+    """A chip by its part, or from a memory file with the clock in MHz that it is to have there."""
+    from daedal.hw.boards import ulx3s
+    from daedal.isa.memory_file import load_memory
+    from daedal.isa.sdram_chip import CHIPS
+
+    if not part.endswith(".toml"):
+        if part not in CHIPS:
+            raise UserError(
+                f"--sdram must be one of {', '.join(CHIPS)}, or the path of a .toml file, not "
+                f"{part!r}"
+            )
+        return CHIPS[part], None, None
+    memory = load_memory(part)
+    if memory.sdram is None:
+        raise UserError(f"--sdram must be a memory file with [sdram]; {part!r} has none")
+    ulx3s.check_chip(memory.sdram.chip)
+    return memory.sdram.chip, None, min(_MHZ, memory.sdram.times.clock_hz / 2e6)
 
 
 def _clock(freq: float | None, chip: "SdramChip | None", phase: float) -> "PllSettings":

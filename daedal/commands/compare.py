@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import MEASURED, HostRatesOf, Json, Memory
+from daedal.commands.options import MEASURED, HostRatesOf, Json, MemoryName
 from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import Target
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
@@ -18,7 +18,7 @@ def compare_command(
     variants: Annotated[list[str], typer.Argument(help="Shipped variants, or .toml files.")],
     model: Annotated[list[Path], typer.Option("--model", "-m", help="int8 QDQ ONNX models.")],
     target: Annotated[Target, typer.Option(help="The device.")] = Target.ecp5_85f,
-    memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
+    memory: MemoryName = "ddr",
     host_rates: HostRatesOf = MEASURED,
     route: Annotated[
         bool, typer.Option("--route", help="Synthesize and route each, too, with one seed.")
@@ -36,10 +36,12 @@ def compare_command(
     from daedal.codesign.compare import route as route_all
     from daedal.compiler.frontend.reader import read_model
     from daedal.host_rates import load_host_rates
+    from daedal.isa.memory_file import load_memory
     from daedal.isa.variant import load_variant
     from daedal.reports.comparison import comparison_json, comparison_lines, comparison_tables
 
     chosen = [load_variant(name) for name in variants]
+    behind = load_memory(memory)
     models = {path.stem: read_model(path).SerializeToString(deterministic=True) for path in model}
     if len(models) < len(model):
         raise ExploreError("networks need different file names, which name them in the table")
@@ -47,9 +49,7 @@ def compare_command(
         require_routing(target.family)
     with show_progress(make_console(stderr=True)) as report:
         rates = load_host_rates(host_rates)
-        found = compare(
-            chosen, models, target.family, memory=memory.value, rates=rates, report=report
-        )
+        found = compare(chosen, models, target.family, memory=behind, rates=rates, report=report)
         if route:
             found = list(route_all(found, report=report))
     if as_json:

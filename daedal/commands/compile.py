@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, Memory, check_outputs, parse_shapes, parse_states
+from daedal.commands.options import Json, MemoryName, check_outputs, parse_shapes, parse_states
 from daedal.common.errors import TuningError, UserError
 from daedal.common.files import check_output_folder
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 if TYPE_CHECKING:
     from daedal.compiler.ops.space import Config
+    from daedal.isa.memory_model import MemoryModel
     from daedal.isa.variant import Variant
     from daedal.tuning.target import Place
 
@@ -89,9 +90,7 @@ def compile_command(
     records: Annotated[
         Path | None, typer.Option(help="Take schedules from this database of `daedal tune`.")
     ] = None,
-    memory: Annotated[
-        Memory, typer.Option(help="With --records: the memory that was tuned for.")
-    ] = Memory.ddr,
+    memory: MemoryName = "ddr",
     cache: Annotated[
         bool, typer.Option(help="Keep the code of layers in the user's cache for the next time.")
     ] = True,
@@ -106,6 +105,7 @@ def compile_command(
     from daedal.api import gpu_of_target, target_variant
     from daedal.compiler.artifact.host_code import best_levels, saved_levels
     from daedal.host_rates import DEFAULT, load_host_rates
+    from daedal.isa.memory_file import load_memory
     from daedal.reports.artifact import artifact_json, program_tables, summary_lines
     from daedal.reports.costs import cost_lines
     from daedal.reports.host_code import code_lines
@@ -127,10 +127,11 @@ def compile_command(
             "one of both"
         )
     rates = load_host_rates(host_rates or DEFAULT)
+    behind = load_memory(memory)
     configs = None
     if records is not None:
-        place = _place(chosen, memory.value, is_gpu=is_gpu)
-        configs = _configs(records, model, chosen, place)
+        place = _place(chosen, behind, is_gpu=is_gpu)
+        configs = _configs(records, model, chosen, behind, place)
         if chosen is None and not is_gpu and not cpu_level:
             cpu_level = list(best_levels())  # records are of this processor
     if dump_dir is not None:
@@ -172,7 +173,7 @@ def compile_command(
     _out.print(escape(f"{output}: {what}; `daedal inspect` tells more"))
 
 
-def _place(variant: "Variant | None", memory: str, *, is_gpu: bool) -> "Place":
+def _place(variant: "Variant | None", memory: "MemoryModel", *, is_gpu: bool) -> "Place":
     """What records must be of: the variant, or the GPU or the processor of this machine."""
     if variant is not None:
         from daedal.tuning.accelerator import variant_place
@@ -188,7 +189,11 @@ def _place(variant: "Variant | None", memory: str, *, is_gpu: bool) -> "Place":
 
 
 def _configs(
-    records: Path, model: Path, variant: "Variant | None", place: "Place"
+    records: Path,
+    model: Path,
+    variant: "Variant | None",
+    memory: "MemoryModel",
+    place: "Place",
 ) -> Mapping[str, "Config"]:
     """The best recorded configurations.
 
@@ -210,4 +215,4 @@ def _configs(
         check_recorded(setting, records)
         if variant is None:
             return recorded_kernels(setting, model)
-        return recorded_configs(database, variant, place.memory, model)
+        return recorded_configs(database, variant, memory, model)

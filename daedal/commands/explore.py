@@ -12,10 +12,10 @@ from rich.markup import escape
 
 from daedal.commands.options import (
     MEASURED,
+    MEMORY,
     BoardName,
     HostRatesOf,
     Json,
-    Memory,
     PoolAddress,
     PoolCertificates,
     needs_pool_packages,
@@ -71,10 +71,7 @@ def explore_command(
     clock: Annotated[
         float | None, typer.Option(metavar="MHZ", help="Clock of every variant; else estimated.")
     ] = None,
-    memory: Annotated[
-        Memory | None,
-        typer.Option(help="Preset of the memory model; by default the board's, or ddr."),
-    ] = None,
+    memory: Annotated[str | None, MEMORY] = None,
     host_rates: HostRatesOf = MEASURED,
     seed: Annotated[int, typer.Option(min=0, help="Of the search.")] = 0,
     workers: Annotated[
@@ -104,6 +101,7 @@ def explore_command(
     from daedal.codesign.search.front_search import Goal
     from daedal.codesign.search.objectives import USABLE, parse_limits, parse_objectives
     from daedal.compiler.frontend.reader import read_model
+    from daedal.isa.memory_file import load_memory
     from daedal.isa.variant import load_variant
     from daedal.reports.exploration import exploration_lines, exploration_table
     from daedal.reports.exploration_page import exploration_page, read_details
@@ -114,7 +112,7 @@ def explore_command(
     known = None if board is None else board_named(board.value)
     device = target if known is None else known.target
     assert device is not None
-    preset = memory.value if memory else "ddr" if known is None else known.memory
+    behind = load_memory(memory or ("ddr" if known is None else known.memory))
     goal = Goal(parse_objectives(objective), parse_limits(limit or ()), USABLE)
     if budget is None and evaluations is None:
         budget = 10.0
@@ -141,7 +139,7 @@ def explore_command(
             evaluations=evaluations,
             base=load_variant(base),
             mhz=clock,
-            memory=preset,
+            memory=behind,
             board=known,
             rates=_rates(host_rates, output),
             seed=seed,

@@ -11,15 +11,17 @@ import typer
 
 from daedal.common.errors import ToolError, UserError
 from daedal.common.files import check_output_file
+from daedal.isa.memory_model import PRESETS
 
 __all__ = [
     "MEASURED",
+    "MEMORY",
     "ArtifactFile",
     "Assertions",
     "BoardName",
     "HostRatesOf",
     "Json",
-    "Memory",
+    "MemoryName",
     "PoolAddress",
     "PoolCertificates",
     "Simulator",
@@ -49,6 +51,12 @@ HostRatesOf = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Report as JSON on standard output.")]
+MEMORY = typer.Option(
+    "--memory",
+    metavar="PRESET|FILE",
+    help=f"The memory behind the bus: {', '.join(PRESETS)}, or a .toml file (docs/memory.md).",
+)
+MemoryName = Annotated[str, MEMORY]
 PoolAddress = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="Measure on the pool at this address (docs/pool.md)."),
@@ -65,16 +73,6 @@ class BoardName(StrEnum):
     """Boards that Daedal knows."""
 
     ulx3s_85f = "ulx3s-85f"
-
-
-class Memory(StrEnum):
-    """Presets of the memory model."""
-
-    ideal = "ideal"
-    ddr = "ddr"
-    slow = "slow"
-    jitter = "jitter"
-    ulx3s = "ulx3s"
 
 
 class Simulator(StrEnum):

@@ -14,7 +14,7 @@ from daedal.commands.options import (
     ArtifactFile,
     Assertions,
     Json,
-    Memory,
+    MemoryName,
     Simulator,
     check_outputs,
 )
@@ -61,7 +61,7 @@ def run_command(
         Path | None,
         typer.Option(help="The compiled model: compare every layer with its integer reference."),
     ] = None,
-    memory: Annotated[Memory, typer.Option(help="timing, rtl: memory model.")] = Memory.ddr,
+    memory: MemoryName = "ddr",
     seed: Annotated[int, typer.Option(help="rtl: seed of memory model jitter.")] = 0,
     simulator: Annotated[
         Simulator | None,
@@ -88,11 +88,12 @@ def run_command(
     """
     from daedal.api import code_trust, simulate
     from daedal.devices import open_device, open_gpu, takes_option, text_options
-    from daedal.isa.memory_model import memory_model
+    from daedal.isa.memory_file import load_memory
     from daedal.layer_check import check_layers
     from daedal.sim.rtl.run import WAVE_FILE
 
     check_outputs(output)
+    timing = load_memory(memory, seed)
     window = None if wave is None else _window(wave)
     if window is not None:
         check_output_folder(wave_dir, [WAVE_FILE])
@@ -108,7 +109,7 @@ def run_command(
                 launch.program.check_variant(machine, f"the {device} device")
             options: dict[str, Any] = text_options(device, option or ())
             if device in ("rtl", "timing"):
-                options["timing"] = memory_model(memory.value, seed)
+                options["timing"] = timing
             if takes_option(device, "report"):
                 options["report"] = report
             if device == "rtl":

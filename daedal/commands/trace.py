@@ -7,8 +7,8 @@ import typer
 
 from daedal.artifact.artifact import Artifact
 from daedal.commands.npz import load_arrays
-from daedal.commands.options import ArtifactFile, Assertions, Json
-from daedal.isa.memory_model import PRESETS, memory_model
+from daedal.commands.options import ArtifactFile, Assertions, Json, MemoryName
+from daedal.isa.memory_file import load_memory
 from daedal.reports.console import make_console, print_json, show_progress
 
 __all__ = ["trace_command"]
@@ -20,7 +20,7 @@ def trace_command(
         Path | None,
         typer.Option("--input", "-i", help="A .npz of inputs by name; without it, random tensors."),
     ] = None,
-    memory: Annotated[str, typer.Option(help=f"Memory model: {', '.join(PRESETS)}.")] = "ddr",
+    memory: MemoryName = "ddr",
     seed: Annotated[int, typer.Option(help="Seed of random tensors and of memory jitter.")] = 0,
     simulator: Annotated[str, typer.Option(help="verilator or icarus.")] = "verilator",
     assertions: Assertions = False,
@@ -33,6 +33,7 @@ def trace_command(
     from daedal.reports.trace import print_trace, trace_json
     from daedal.tracing import trace
 
+    timing = load_memory(memory, seed)
     loaded = Artifact.load(artifact)
     arrays = load_arrays(inputs) if inputs is not None else None
     with show_progress(make_console(stderr=True)) as report:
@@ -40,7 +41,7 @@ def trace_command(
             loaded,
             arrays,
             seed=seed,
-            timing=memory_model(memory, seed),
+            timing=timing,
             simulator=simulator,
             assertions=assertions,
             report=report,

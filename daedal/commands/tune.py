@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from daedal.commands.options import (
     Json,
-    Memory,
+    MemoryName,
     PoolAddress,
     PoolCertificates,
     check_outputs,
@@ -21,6 +21,7 @@ from daedal.common.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:
+    from daedal.isa.memory_model import MemoryModel
     from daedal.isa.variant import Variant
     from daedal.tuning.network import NetworkTuning
     from daedal.tuning.runner import MakeRunner
@@ -56,7 +57,7 @@ def tune_command(
     seconds: Annotated[
         float | None, typer.Option(help="Stop after about this many seconds.")
     ] = None,
-    memory: Annotated[Memory, typer.Option(help="Preset of the memory model.")] = Memory.ddr,
+    memory: MemoryName = "ddr",
     explain: Annotated[
         list[str] | None,
         typer.Option(help="Why this layer's best schedule wins; may be repeated."),
@@ -82,6 +83,7 @@ def tune_command(
     from daedal.api import target_variant
     from daedal.compiler.tune.database import Database
     from daedal.compiler.version import cycles_version
+    from daedal.isa.memory_file import load_memory, memory_key
     from daedal.reports.explanation import explanation_json
     from daedal.reports.tuning import tuning_json
     from daedal.tuning.budget import Budget
@@ -90,6 +92,7 @@ def tune_command(
     from daedal.tuning.target import Setting
 
     check_outputs(records, html)
+    behind = load_memory(memory)
     Budget(trials, seconds)  # refused before the database is made
     if trials is None and seconds is None and not explain:
         trials = _TRIALS
@@ -101,7 +104,7 @@ def tune_command(
     with (
         show_progress(make_console(stderr=True)) as report,
         _measuring(workers, pool, tls, timeout, report) as make_runner,
-        _tuned(model, target, chosen, memory.value, make_runner) as network,
+        _tuned(model, target, chosen, behind, make_runner) as network,
         # What is refused before anything is measured leaves no empty file.
         Database(records, kit=cycles_version(), when_written=True, adopts=True) as database,
     ):
@@ -121,7 +124,7 @@ def tune_command(
 
         assert chosen is not None, "it was just checked"
         page = tuning_page(
-            tuning, name=model.stem, variant=chosen, memory=memory.value, records=str(records)
+            tuning, name=model.stem, variant=chosen, memory=memory_key(behind), records=str(records)
         )
         write_atomically(html, page)
     if as_json:
@@ -155,7 +158,7 @@ def _tuned(
     model: Path,
     target: str | None,
     variant: "Variant | None",
-    memory: str,
+    memory: "MemoryModel",
     make_runner: "MakeRunner",
 ) -> Iterator["TuningTarget"]:
     """The network on its target, until the end of the block."""

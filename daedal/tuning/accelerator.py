@@ -12,7 +12,8 @@ from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
-from daedal.isa.memory_model import PRESETS
+from daedal.isa.memory_file import AnyMemory, load_memory, memory_key
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 from daedal.tuning.explanation import Explanation, explain_layer
 from daedal.tuning.layer_runner import LayerRunner
@@ -28,14 +29,15 @@ __all__ = ["TARGET", "AcceleratorTuning", "recorded_configs", "variant_place"]
 TARGET = "accelerator"
 
 
-def variant_place(variant: Variant, memory: str = "ddr") -> Place:
-    """Records of a variant with a preset of the memory."""
-    title = f"{variant.name} ({variant.fingerprint}) with memory {memory}"
-    return Place(TARGET, variant.fingerprint, memory, machine="variant", title=title)
+def variant_place(variant: Variant, memory: AnyMemory = "ddr") -> Place:
+    """Records of a variant with a memory."""
+    key = memory_key(load_memory(memory))
+    title = f"{variant.name} ({variant.fingerprint}) with memory {key}"
+    return Place(TARGET, variant.fingerprint, key, machine="variant", title=title)
 
 
 class AcceleratorTuning(TuningTarget):
-    """The layers of `model` on `variant`, with the memory preset `memory`.
+    """The layers of `model` on `variant`, with the memory `memory`.
 
     `make_runner` says what measures: this process, or a `Pool`. Raises as `WholeNetwork`.
     """
@@ -46,12 +48,12 @@ class AcceleratorTuning(TuningTarget):
         self,
         model: str | Path | bytes,
         variant: Variant,
-        memory: str = "ddr",
+        memory: AnyMemory = "ddr",
         *,
         make_runner: MakeRunner = LayerRunner,
     ) -> None:
         self.network = WholeNetwork(model, variant, memory)
-        self.place = variant_place(variant, memory)
+        self.place = variant_place(variant, self.network.memory)
         self.digest = digest_of_model(model)
         self._make_runner = make_runner
 
@@ -76,7 +78,7 @@ class AcceleratorTuning(TuningTarget):
                     task.workload,
                     tuple(layer_names),
                     space,
-                    partial(layer_columns, space, variant=variant, memory=PRESETS[memory]),
+                    partial(layer_columns, space, variant=variant, memory=memory),
                     _without_default(make),
                     _bound(space, memory),
                     partial(_measured_here, task),
@@ -96,7 +98,7 @@ class AcceleratorTuning(TuningTarget):
 def recorded_configs(
     database: Database,
     variant: Variant,
-    memory: str = "ddr",
+    memory: AnyMemory = "ddr",
     model: str | Path | bytes | None = None,
 ) -> dict[str, Config]:
     """Configurations for `daedal.compile`, by the keys of their workloads.
@@ -105,6 +107,7 @@ def recorded_configs(
     those with which the whole network took the fewest cycles; if it was not tuned, `select` finds
     out which of the best do.
     """
+    memory = load_memory(memory)
     setting = Setting(variant_place(variant, memory), database)
     if model is not None:
         selected = selected_configs(setting, digest_of_model(model))
@@ -130,7 +133,7 @@ def _measured_here(task: LayerTask, config: Config) -> Result:
     return LayerRunner(task.graph, node, task.variant, task.memory).results([config])[0]
 
 
-def _bound(space: LayerSpace, memory: str) -> int | None:
+def _bound(space: LayerSpace, memory: MemoryModel) -> int | None:
     """The least lower bound over all configurations; None where nothing is proved."""
-    least = float(np.min(space.bound(space.all(), PRESETS[memory])))
+    least = float(np.min(space.bound(space.all(), memory)))
     return math.ceil(least) if least > 0 else None

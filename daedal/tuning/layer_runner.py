@@ -17,7 +17,7 @@ from daedal.compiler.layers.layer_code import LayerCode
 from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.ops.space import Config
 from daedal.devices import open_device
-from daedal.isa.memory_model import PRESETS
+from daedal.isa.memory_file import AnyMemory
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.variant import Variant
@@ -43,7 +43,7 @@ class LayerRunner:
         graph: Graph,
         node: Node,
         variant: Variant,
-        memory: str = "ddr",
+        memory: AnyMemory = "ddr",
         device: str = CYCLE_MODEL,
     ) -> None:
         self.task = LayerTask.of(graph, node, variant, memory, device)
@@ -119,7 +119,7 @@ def launch(task: LayerTask, program: Program) -> tuple[Profile, str]:
     Every launch has a new device: memory starts empty, and does not grow from one to the next.
     Raises DeviceError when the machine reports an error.
     """
-    device = open_device(task.device, task.variant, timing=PRESETS[task.memory])
+    device = open_device(task.device, task.variant, timing=task.memory)
     loaded = LoadedProgram.place(program, device)
     for spec in program.inputs:
         data = task.bytes_of(spec.name, task.operands[spec.name])

@@ -1,6 +1,6 @@
 """`LayerTask`: a layer to be measured, as plain data: it travels to other processes and machines.
 
-It has the layer's graph, the variant, the memory preset and the device. The operands are random;
+It has the layer's graph, the variant, the memory and the device. The operands are random;
 they and the expected bytes follow from the seed.
 """
 
@@ -22,7 +22,8 @@ from daedal.compiler.graph.portable import graph_from_json, graph_to_json
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.link.constants import map_bytes
 from daedal.compiler.tune.workload import Workload
-from daedal.isa.memory_model import PRESETS
+from daedal.isa.memory_file import AnyMemory, load_memory, memory_from_json, memory_to_json
+from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant
 from daedal.tuning.runner import digest_of
@@ -40,22 +41,18 @@ class LayerTask:
 
     Parameters
     ----------
-    memory : preset of the memory model.
+    memory : behind the machine's bus.
     device : name of the device that runs it.
     seed : of the operands.
     """
 
     graph: Graph
     variant: Variant
-    memory: str = "ddr"
+    memory: MemoryModel = PRESETS["ddr"]
     device: str = CYCLE_MODEL
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.memory not in PRESETS:
-            raise TuningError(
-                f"a preset of the memory is one of {', '.join(PRESETS)}, not {self.memory!r:.80}"
-            )
         if self.device not in (CYCLE_MODEL, RTL):
             raise TuningError(
                 f"layers are measured on {CYCLE_MODEL} or {RTL}, not on {self.device!r:.80}"
@@ -67,13 +64,13 @@ class LayerTask:
         graph: Graph,
         node: Node,
         variant: Variant,
-        memory: str = "ddr",
+        memory: AnyMemory = "ddr",
         device: str = CYCLE_MODEL,
     ) -> "LayerTask":
         """The task of the layer `node` of `graph`."""
         alone = _alone(graph, node)
         seed = int(workload_of(graph, node).key[:8], 16)
-        return cls(alone, variant, memory, device, seed)
+        return cls(alone, variant, load_memory(memory), device, seed)
 
     @cached_property
     def workload(self) -> Workload:
@@ -120,7 +117,7 @@ class LayerTask:
         data = {
             "graph": graph_to_json(self.graph),
             "variant": dataclasses.asdict(self.variant),
-            "memory": self.memory,
+            "memory": memory_to_json(self.memory),
             "device": self.device,
             "seed": self.seed,
         }
@@ -140,7 +137,7 @@ class LayerTask:
             return cls(
                 graph_from_json(fields["graph"]),
                 variant_from_json(fields["variant"]),
-                str(fields["memory"]),
+                memory_from_json(fields["memory"]),
                 str(fields["device"]),
                 int(fields["seed"]),
             )

@@ -23,6 +23,7 @@ from distributed.security import Security
 from daedal.common.errors import DaedalError, TuningError, first_line
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.space import Config
+from daedal.isa.memory_file import AnyMemory
 from daedal.isa.variant import Variant
 from daedal.native.python_child import SAFE_PATH, changed_environment, kept_variables
 from daedal.shielding import shielded
@@ -135,7 +136,7 @@ class Pool:
         graph: Graph,
         node: Node,
         variant: Variant,
-        memory: str = "ddr",
+        memory: AnyMemory = "ddr",
         device: str = CYCLE_MODEL,
     ) -> "PoolRunner":
         """A runner like `LayerRunner`, on this pool."""

@@ -15,6 +15,7 @@ from daedal.common.errors import TuningError
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.workload import Workload
+from daedal.isa.memory_file import AnyMemory
 from daedal.isa.variant import Variant
 
 __all__ = ["Failure", "MakeRunner", "Result", "Runner", "cycles_of", "digest_of"]
@@ -69,7 +70,9 @@ class Runner(Protocol):
 class MakeRunner(Protocol):
     """Makes the runner of a layer: the class `LayerRunner`, or `Pool.runner`."""
 
-    def __call__(self, graph: Graph, node: Node, variant: Variant, memory: str = "ddr") -> Runner:
+    def __call__(
+        self, graph: Graph, node: Node, variant: Variant, memory: AnyMemory = "ddr"
+    ) -> Runner:
         """The runner of the layer `node` of `graph`."""
 
 

@@ -16,6 +16,7 @@ from daedal.compiler.frontend.reader import MAX_MODEL_BYTES
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload
+from daedal.isa.memory_model import PRESETS
 from daedal.tuning.target import CYCLES, NetworkCycles, Setting, Unit
 
 __all__ = [
@@ -169,7 +170,9 @@ def check_recorded(setting: Setting, path: Path) -> None:
     remedy = f"choose the {place.machine} that was tuned, or tune this one with `daedal tune`"
     if memories:
         has = f"has records of it with memory {', '.join(sorted(memories))} only"
-        remedy = f"give --memory {min(memories)}, or tune with memory {place.memory}"
+        presets = sorted(memories & PRESETS.keys())
+        give = f"--memory {presets[0]}" if presets else "the --memory file that was tuned with"
+        remedy = f"give {give}, or tune with memory {place.memory}"
     elif others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         has = f"has records of {', '.join(others[:_NAMED])}{more} only"

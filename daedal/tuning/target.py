@@ -65,7 +65,7 @@ class Place:
     ----------
     target : one word.
     fingerprint : of the machine: a variant's, or the name of a processor.
-    memory : preset of the memory model, or another condition.
+    memory : key of the memory model (`isa.memory_file.memory_key`), or another condition.
     machine : what the machine is, such as ``variant``.
     title : of the machine with the condition, for sentences.
     """

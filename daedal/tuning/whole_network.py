@@ -21,7 +21,7 @@ from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.model import check_widths
 from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import CompiledGraph, compile_graph
-from daedal.isa.memory_model import PRESETS
+from daedal.isa.memory_file import AnyMemory, load_memory
 from daedal.isa.profile import Profile
 from daedal.isa.variant import Variant
 from daedal.runtime.driver import LoadedProgram
@@ -33,7 +33,7 @@ __all__ = ["WholeNetwork"]
 
 
 class WholeNetwork:
-    """The model `model` on `variant`, with the memory preset `memory`.
+    """The model `model` on `variant`, with the memory `memory`.
 
     Raises
     ------
@@ -43,15 +43,16 @@ class WholeNetwork:
         As `daedal.compile`.
     """
 
-    def __init__(self, model: Source, variant: Variant, memory: str = "ddr") -> None:
-        if PRESETS[memory].is_random:
+    def __init__(self, model: Source, variant: Variant, memory: AnyMemory = "ddr") -> None:
+        self.memory = load_memory(memory)
+        if self.memory.is_random:
             raise TuningError(
-                f"tuning needs a memory without random delays, not {memory!r}; choose another one"
+                "tuning needs a memory without random delays, not "
+                f"{self.memory.name!r}; choose another one"
             )
         check_widths(variant)
         self._model = read_model(source_of(model))
         self.variant = variant
-        self.memory = memory
 
     @cached_property
     def layers(self) -> list[tuple[Graph, Node]]:
@@ -99,7 +100,7 @@ class WholeNetwork:
 
     def _profiles(self, artifact: Artifact) -> list[Profile]:
         """Of each launch."""
-        device = TimingDevice(self.variant, timing=PRESETS[self.memory])
+        device = TimingDevice(self.variant, timing=self.memory)
         loaded = [LoadedProgram.place(launch.program, device) for launch in artifact.launches]
         return [device.launch(item.program, item.bases) for item in loaded]
 

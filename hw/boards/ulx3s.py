@@ -10,6 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out, connect
 
+from daedal.common.errors import UserError
 from daedal.hw.boards.memory_slave import MemorySlave
 from daedal.hw.boards.pll import Pll
 from daedal.hw.boards.sdram.controller import SdramController
@@ -20,9 +21,19 @@ from daedal.hw.boards.shell import Shell
 from daedal.hw.emit import emit_component
 from daedal.hw.family import Family, Platform
 from daedal.hw.pipeline import register
+from daedal.isa.sdram_chip import SdramChip
 from daedal.isa.sdram_slots import CAPTURE_CLOCKS
 
-__all__ = ["OSCILLATOR_HZ", "PACKAGE", "SPEED_GRADE", "TOP_MODULE", "Ulx3s", "constraints", "emit"]
+__all__ = [
+    "OSCILLATOR_HZ",
+    "PACKAGE",
+    "SPEED_GRADE",
+    "TOP_MODULE",
+    "Ulx3s",
+    "check_chip",
+    "constraints",
+    "emit",
+]
 
 TOP_MODULE = "ulx3s"
 OSCILLATOR_HZ = 25_000_000
@@ -68,6 +79,23 @@ def _sdram_pins() -> dict[str, tuple[str, str]]:
             suffix = f"[{bit}]" if " " in sites else ""
             pins[f"sdram_{name}{suffix}"] = (site, _SDRAM_OPTIONS)
     return pins
+
+
+def check_chip(chip: SdramChip) -> None:
+    """Refuse a chip with other pins than the board's.
+
+    Raises
+    ------
+    UserError
+        It has another number of data pins, addresses or banks.
+    """
+    for name, pins in (("data_bits", "d"), ("row_bits", "a"), ("bank_bits", "ba")):
+        wanted, value = len(_SDRAM_SITES[pins].split()), getattr(chip, name)
+        if value != wanted:
+            raise UserError(
+                f"{name} of the SDRAM on this board must be {wanted}, not {value} (chip "
+                f"{chip.name!r})"
+            )
 
 
 class Ulx3s(wiring.Component):

@@ -57,7 +57,7 @@ def test_outputs_into_missing_folders(run: Run, built: Path, tmp_path: Path) -> 
 
 
 def test_usage_errors_are_typers(run: Run) -> None:
-    for arguments in (["frobnicate"], ["compile"], ["run", "x", "-i", "y", "--memory", "sram"]):
+    for arguments in (["frobnicate"], ["compile"], ["run", "x", "-i", "y", "--simulator", "x"]):
         status, _, err = run(*arguments)
         assert status == 2 and "Usage" in err and "Traceback" not in err
 

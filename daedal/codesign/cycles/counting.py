@@ -13,7 +13,7 @@ from daedal.api import compile as compile_network
 from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.work import Counts, Work
 from daedal.common.errors import ExploreError, ToolError, UserError
-from daedal.isa.memory_model import PRESETS
+from daedal.isa.memory_file import AnyMemory, load_memory, memory_key
 from daedal.isa.profile import Profile
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant
@@ -65,7 +65,7 @@ class Network:
 
 
 def count_network(
-    model: bytes, variant: Variant, memory: str, on_host: Collection[str] = ()
+    model: bytes, variant: Variant, memory: AnyMemory, on_host: Collection[str] = ()
 ) -> int:
     """Cycles of all launches for one image, on the cycle model.
 
@@ -82,7 +82,9 @@ def count_network(
     return cycles
 
 
-def _counted(model: bytes, variant: Variant, memory: str, on_host: Collection[str]) -> Profile:
+def _counted(
+    model: bytes, variant: Variant, memory: AnyMemory, on_host: Collection[str]
+) -> Profile:
     """Of all launches. Raises as `count_network`."""
     network = _whole(model, variant, memory)
     others = [name for name in network.host_reasons if name not in on_host]
@@ -95,14 +97,14 @@ def _counted(model: bytes, variant: Variant, memory: str, on_host: Collection[st
     return network.profile({})
 
 
-def _whole(model: bytes, variant: Variant, memory: str = "ddr") -> "WholeNetwork":
+def _whole(model: bytes, variant: Variant, memory: AnyMemory = "ddr") -> "WholeNetwork":
     from daedal.tuning.whole_network import WholeNetwork
 
     return WholeNetwork(model, variant, memory)
 
 
 def profile_network(
-    model: bytes, variant: Variant, memory: str, *, name: str = ""
+    model: bytes, variant: Variant, memory: AnyMemory, *, name: str = ""
 ) -> NetworkProfile:
     """Where the cycles of a network go; `name` is for titles.
 
@@ -114,14 +116,17 @@ def profile_network(
     return profile_artifact(compile_network(model, variant, cpu_levels=()), memory, name=name)
 
 
-def profile_artifact(artifact: Artifact, memory: str, *, name: str = "") -> NetworkProfile:
+def profile_artifact(artifact: Artifact, memory: AnyMemory, *, name: str = "") -> NetworkProfile:
     """As `profile_network`, of a network that is compiled."""
-    device = TimingDevice(artifact.variant, timing=PRESETS[memory])
-    return measure(artifact, device, memory=memory, name=name)
+    timing = load_memory(memory)
+    device = TimingDevice(artifact.variant, timing=timing)
+    return measure(artifact, device, memory=memory_key(timing), name=name)
 
 
 @contextmanager
-def counters(networks: Mapping[str, Network], memory: str, workers: int = 0) -> Iterator[Counter]:
+def counters(
+    networks: Mapping[str, Network], memory: AnyMemory, workers: int = 0
+) -> Iterator[Counter]:
     """What counts `networks` on so many processes; 0: as many as there are processors.
 
     The processes end with the block, at once where an exception ends it.
@@ -181,10 +186,10 @@ def _killed() -> ToolError:
 
 
 _NETWORKS: dict[str, Network] = {}
-_MEMORY = ["ddr"]
+_MEMORY: list[AnyMemory] = ["ddr"]
 
 
-def _begin(networks: dict[str, Network], memory: str, parent: int) -> None:
+def _begin(networks: dict[str, Network], memory: AnyMemory, parent: int) -> None:
     """In a worker: keep what all tasks need, and end with the parent."""
     end_with_parent(parent)
     _NETWORKS.update(networks)
@@ -195,7 +200,9 @@ def _count(data: dict[str, object]) -> Counts | None:
     return count_networks(_NETWORKS, variant_from_json(data), _MEMORY[0])
 
 
-def count_networks(networks: Mapping[str, Network], variant: Variant, memory: str) -> Counts | None:
+def count_networks(
+    networks: Mapping[str, Network], variant: Variant, memory: AnyMemory
+) -> Counts | None:
     """Cycles and work of each network; None where one of them does not run on the variant."""
     try:
         found = {

@@ -13,6 +13,7 @@ from typing import Any
 
 from daedal.codesign.cycles.counting import Counter, Network, count_networks
 from daedal.codesign.cycles.work import Counts
+from daedal.isa.memory_file import AnyMemory, load_memory, memory_from_json, memory_to_json
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant
 from daedal.tuning.pool import Pool
@@ -20,13 +21,13 @@ from daedal.tuning.pool_worker import once
 
 __all__ = ["count_variant", "pool_counter"]
 
-_Task = tuple[dict[str, Network], str]
-"""The networks and the memory."""
+_Task = tuple[dict[str, Network], Any]
+"""The networks and the memory, as `memory_to_json` writes it."""
 
 
-def pool_counter(pool: Pool, networks: Mapping[str, Network], memory: str) -> Counter:
+def pool_counter(pool: Pool, networks: Mapping[str, Network], memory: AnyMemory) -> Counter:
     """What counts `networks` on `pool`. It raises TuningError as `Pool.measure`."""
-    task = (dict(networks), memory)
+    task = (dict(networks), memory_to_json(load_memory(memory)))
     key = _key(task)
 
     def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
@@ -45,7 +46,9 @@ def count_variant(task: _Task, variant: Mapping[str, Any], version: str) -> Coun
 
 def _counted(task: _Task, variant: Mapping[str, Any]) -> Counts:
     networks, memory = task
-    return count_networks(networks, variant_from_json(variant), memory) or Counts({})
+    return count_networks(networks, variant_from_json(variant), memory_from_json(memory)) or Counts(
+        {}
+    )
 
 
 def _key(task: _Task) -> str:

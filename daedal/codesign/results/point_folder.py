@@ -22,6 +22,8 @@ from daedal.codesign.search.evaluation import Evaluation
 from daedal.common.errors import ExploreError
 from daedal.common.files import make_folder, write_atomically
 from daedal.common.inputs import read_input
+from daedal.isa.memory_file import AnyMemory, load_memory, memory_from_json, memory_to_json
+from daedal.isa.memory_model import MemoryModel, MemoryModelError
 from daedal.runtime.profiler.network_profile import NetworkProfile
 from daedal.runtime.profiler.reader import load_profile
 from daedal.sim.rtl import verilog
@@ -55,7 +57,7 @@ class PointFolder:
         models: Mapping[str, bytes],
         predict: Callable[[Evaluation], Prediction],
         *,
-        memory: str,
+        memory: AnyMemory,
         report: Report,
     ) -> None:
         """Write what is missing. `models` are the serialized networks by name.
@@ -79,7 +81,7 @@ class PointFolder:
                 found = profile_network(model, item.variant, memory, name=network)
                 _check_counted(item, network, found)
                 write_atomically(self._profile(network), json.dumps(found.to_json()) + "\n")
-        path, record = self.folder / _PREDICTED, _record(item, memory)
+        path, record = self.folder / _PREDICTED, _record(item, load_memory(memory))
         if not _has(path, record):
             report(f"estimating the neighbours of {name}, and what the memory costs")
             ideal = {
@@ -107,9 +109,9 @@ class PointFolder:
         """Layers of a network on the cycle model. Raises ArtifactError where it cannot be read."""
         return load_profile(self._profile(network))
 
-    def memory(self) -> str:
-        """Preset of the memory that cycles were counted with. Raises as `predicted`."""
-        return str(self._predicted()["memory"])
+    def memory(self) -> MemoryModel:
+        """The memory that cycles were counted with. Raises as `predicted`."""
+        return memory_from_json(self._predicted()["memory"])
 
     def ideal_cycles(self) -> dict[str, int]:
         """Cycles of each network with an ideal memory. Raises as `predicted`."""
@@ -125,8 +127,8 @@ class PointFolder:
         try:
             prediction_from_json(found)
             {name: int(count) for name, count in found["ideal_cycles"].items()}
-            found["memory"]
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            memory_from_json(found["memory"])
+        except (MemoryModelError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise damaged(path) from error
         return found
 
@@ -186,13 +188,13 @@ def _check_counted(item: Evaluation, network: str, profile: NetworkProfile) -> N
     )
 
 
-def _record(item: Evaluation, memory: str) -> dict[str, Any]:
+def _record(item: Evaluation, memory: MemoryModel) -> dict[str, Any]:
     """Plain data: cycles are counted, resources estimated."""
     return {
         "variant": item.variant.name,
         "fingerprint": item.variant.fingerprint,
         "family": item.family.value,
-        "memory": memory,
+        "memory": memory_to_json(memory),
         **item.known,
         "cycles": dict(item.cycles),
         "resources": dict(item.resources),

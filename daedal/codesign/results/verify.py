@@ -23,7 +23,7 @@ from daedal.hw.synth.families import RESOURCES, Family
 from daedal.hw.synth.flow import PLACED, Implementation, implement
 from daedal.hw.synth.place import PlaceRequest
 from daedal.hw.synth.tools import NEXTPNR, YOSYS
-from daedal.isa.memory_model import PRESETS
+from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.variant import Variant
 from daedal.native.caches.place import cache_folder
@@ -54,9 +54,9 @@ _CHIP_PHASE = 180.0
 """Degrees by which the SDRAM's clock lags behind, as in `daedal build`."""
 
 
-def rtl_cycles(artifact: Artifact, memory: str, report: Report) -> int:
+def rtl_cycles(artifact: Artifact, memory: MemoryModel, report: Report) -> int:
     """Cycles of all launches in a simulation of the RTL."""
-    device = RtlDevice(artifact.variant, timing=PRESETS[memory], report=report)
+    device = RtlDevice(artifact.variant, timing=memory, report=report)
     loaded = [LoadedProgram.place(launch.program, device) for launch in artifact.launches]
     total = Profile.total([device.launch(item.program, item.bases) for item in loaded]).cycles
     assert total is not None, "the RTL counts cycles"
@@ -103,7 +103,7 @@ def implemented_on(
 class Tools:
     """What measures; tests replace it."""
 
-    cycles: Callable[[Artifact, str, Report], int] = rtl_cycles
+    cycles: Callable[[Artifact, MemoryModel, Report], int] = rtl_cycles
     implement: Callable[[Variant, str, Family, Report], Implementation] = implemented
 
 

@@ -155,6 +155,71 @@ def test_sdram_is_the_default_and_limits_the_clock(
 
 
 @pytest.mark.parametrize(
+    ("text", "options", "clock_hz"),
+    [
+        ('part = "W9825G6KH-5"\nbus_mhz = 50', (), 50_000_000),
+        ('part = "W9825G6KH-5"\nbus_mhz = 50', ("--freq", 80), 80_000_000),
+        ('part = "IS42S16160G-7"', (), 71_250_000),
+    ],
+)
+def test_a_file_of_the_sdram_gives_chip_and_clock(
+    run: Run,
+    asked: list[PlaceRequest],
+    tmp_path: Path,
+    text: str,
+    options: tuple[object, ...],
+    clock_hz: int,
+) -> None:
+    (tmp_path / "mine.toml").write_text(f"[sdram]\n{text}\n")
+    given = ("--out", tmp_path, "--sdram", tmp_path / "mine.toml", *options)
+    status, _, err = run("build", "tiny", "--board", "ulx3s-85f", *given)
+    assert status == 0, err
+    assert asked[0].pins is not None and 'LOCATE COMP "sdram_d[15]"' in asked[0].pins
+    record = json.loads((tmp_path / "ulx3s-85f-tiny.json").read_text())
+    assert (record["memory_bytes"], record["clock_hz"]) == (32 << 20, clock_hz)
+
+
+CHIP = """[sdram.chip]
+data_bits = 16
+row_bits = 12
+column_bits = 8
+bank_bits = 2
+cas_latency = 3
+clock_ns = 7
+row_to_data_ns = 21
+precharge_ns = 21
+row_open_ns = 45
+row_cycle_ns = 66
+write_recovery_ns = 20
+refresh_ns = 70
+row_to_row_ns = 15
+"""
+PLAIN = """read_latency_cycles = 1
+write_latency_cycles = 1
+max_read_bursts = 1
+max_write_bursts = 1
+shared_bus = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (CHIP, "row_bits of the SDRAM on this board must be 13, not 12 (chip 'mine')"),
+        (PLAIN, "--sdram must be a memory file with [sdram]; "),
+        ("[sdram]", "'mine.toml': [sdram] must have either part"),
+    ],
+)
+def test_a_file_of_another_memory_is_refused(
+    run: Run, tmp_path: Path, text: str, sentence: str
+) -> None:
+    (tmp_path / "mine.toml").write_text(text)
+    given = ("--out", tmp_path, "--sdram", tmp_path / "mine.toml")
+    status, _, err = run("build", "tiny", "--board", "ulx3s-85f", *given)
+    assert status == 2 and sentence in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
     ("options", "sentence"),
     [
         (("--memory", "plenty"), "--memory must be sdram, block or a number of KiB, not 'plenty'"),

@@ -125,7 +125,7 @@ def test_a_planted_fault_is_explained(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--memory", "sram"], f"memory must be one of {', '.join(PRESETS)}, not 'sram'"),
+        (["--memory", "sram"], f"memory must be one of {', '.join(PRESETS)}, or the path of"),
         (["--memory", "ulx3s"], "a trace must have another memory than an SDRAM, not 'ulx3s'"),
         (["--simulator", "none"], "simulator must be one of verilator, icarus, not 'none'"),
         (["-i", "nowhere.npz"], "inputs must be a readable file; 'nowhere.npz' is not"),

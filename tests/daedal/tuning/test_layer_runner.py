@@ -6,7 +6,7 @@ import pytest
 from daedal.common.errors import TuningError
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.ops.accelerator.lowering import space_of
-from daedal.isa.memory_model import MemoryModel
+from daedal.isa.memory_model import PRESETS, MemoryModel, MemoryModelError
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning import layer_runner
@@ -60,9 +60,17 @@ def test_a_task_travels_as_bytes() -> None:
     found = LayerTask.from_bytes(task.to_bytes())
     assert found.to_bytes() == task.to_bytes() and found.key == task.key
     assert found.workload == task.workload == workload_of(graph, node)
-    assert found.variant == TINY and found.memory == "slow"
+    assert found.variant == TINY and found.memory == PRESETS["slow"]
     assert found.expected_digest == task.expected_digest
     assert LayerTask.of(graph, node, TINY, "ddr").key != task.key
+
+
+def test_a_memory_of_a_file_travels_with_its_numbers() -> None:
+    graph, node = conv_layer(TINY)
+    mine, other = (MemoryModel("mine", n, 4, 8, 8, shared_bus=True) for n in (20, 30))
+    tasks = [LayerTask.of(graph, node, TINY, memory) for memory in (mine, other)]
+    assert [LayerTask.from_bytes(task.to_bytes()).memory for task in tasks] == [mine, other]
+    assert tasks[0].key != tasks[1].key
 
 
 @pytest.mark.parametrize(
@@ -81,7 +89,7 @@ def test_what_is_no_task_is_refused(data: bytes, words: str) -> None:
 
 def test_an_unknown_memory_or_device_is_refused() -> None:
     graph, node = conv_layer(TINY)
-    with pytest.raises(TuningError, match=r"a preset of the memory is one of .*, not 'fast'"):
+    with pytest.raises(MemoryModelError, match=r"memory must be one of .*, not 'fast'"):
         LayerTask.of(graph, node, TINY, "fast")
     with pytest.raises(TuningError, match="layers are measured on timing or rtl, not on 'uart'"):
         LayerTask.of(graph, node, TINY, device="uart")

@@ -13,6 +13,7 @@ from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.workload import Workload
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import load_variant
 from daedal.tuning import accelerator
 from daedal.tuning.accelerator import TARGET, recorded_configs, variant_place
@@ -96,6 +97,9 @@ def test_a_database_without_records_of_the_variant_is_refused(tmp_path: Path) ->
         assert "has records of a, b, c and 2 more only; choose the variant" in refusal()
         database.add([record(TINY.fingerprint, "slow", 9)])
         assert "of it with memory slow only; give --memory slow, or tune with" in refusal()
+        mine = MemoryModel("mine", 20, 4, 8, 8, shared_bus=True)
+        with pytest.raises(TuningError, match=r"with memory mine-[0-9a-f]{12}; .* slow only"):
+            check_recorded(Setting(variant_place(TINY, mine), database), path)
         database.add([record(TINY.fingerprint, "ddr", 3)])
         check_recorded(Setting(variant_place(TINY), database), path)
 

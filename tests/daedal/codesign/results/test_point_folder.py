@@ -67,7 +67,7 @@ def test_a_point_can_be_built_and_run(point: PointFolder, emitted: Emitted) -> N
     device = TimingDevice(artifact.variant, timing=PRESETS["ddr"])
     assert measure(artifact, device, memory="ddr").cycles == item.cycles["digits"]
     assert point.profile("digits").cycles == item.cycles["digits"]
-    assert point.predicted() == PREDICTION and point.memory() == "ddr"
+    assert point.predicted() == PREDICTION and point.memory() == PRESETS["ddr"]
     found = json.loads((point.folder / "predicted.json").read_text())
     assert found["fingerprint"] == artifact.variant.fingerprint
     assert found["cycles"] == item.cycles and found["resources"] == item.resources

@@ -22,6 +22,7 @@ from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed
+from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.variant import Variant
 from daedal.reports.verification import verification_lines, verification_rows
 from tests.support.small_netlist import needs_nextpnr
@@ -42,8 +43,8 @@ class Fakes:
     def tools(self) -> Tools:
         return Tools(self._cycles, self._implement)
 
-    def _cycles(self, artifact: Artifact, memory: str, _report: Report) -> int:
-        assert memory == "ddr"
+    def _cycles(self, artifact: Artifact, memory: MemoryModel, _report: Report) -> int:
+        assert memory == PRESETS["ddr"]
         self.simulated += 1
         return count_network(MODEL.read_bytes(), artifact.variant, memory) + self.off
 

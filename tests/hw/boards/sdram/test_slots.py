@@ -72,7 +72,7 @@ def test_distances_at_two_clocks() -> None:
         ({"data_bits": 12}, "data_bits of an SDRAM must be 8, 16 or 32, not 12"),
         ({"cas_latency": 4}, r"cas_latency of an SDRAM must be 2 or 3, not 4 \(chip 'IS42S16160G"),
         ({"row_bits": 20}, "row_bits of an SDRAM must be 11 to 13, not 20"),
-        ({"refresh_ns": 0.0}, "refresh_ns must be more than 0, not 0"),
+        ({"refresh_ns": 0.0}, "refresh_ns must be more than 0 and at most 10,000, not 0"),
         ({"row_cycle_ns": 40.0}, "row_cycle_ns must be at least row_open_ns, 45, not 40"),
         (
             {"refresh_interval_ns": 600.0},
