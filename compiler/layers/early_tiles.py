@@ -18,12 +18,12 @@ import numpy as np
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Segment, SegmentInstruction
+from daedal.compiler.cost.instructions import InstructionCost
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM
 from daedal.compiler.link.ordering.interleave import SHORTEST_TILE, stretches
-from daedal.compiler.link.ordering.side_by_side import UnitCycles
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
@@ -172,7 +172,9 @@ def work_in_front(node: Node, before: Sequence[Segment], variant: Variant) -> Co
     if not front or tensor not in front[-1].writes or _multiplies(front[-1]):
         return None
     last = stretches(front, (), variant, resident=True)[-1]
-    return UnitCycles(variant).of(_without_kept([item for _, item in last.items], variant))
+    return InstructionCost(variant).by_unit(
+        _without_kept([item for _, item in last.items], variant)
+    )
 
 
 def _without_kept(

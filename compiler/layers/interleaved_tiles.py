@@ -10,9 +10,9 @@ import numpy as np
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.cost.instructions import InstructionCost
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.link.ordering.interleave import SHORTEST_TILE, is_long, tile_rows
-from daedal.compiler.link.ordering.side_by_side import UnitCycles
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.ops.space import Config
@@ -52,7 +52,7 @@ def interleaved_tile(graph: Graph, node: Node, before: Segment, variant: Variant
     except ScheduleError:
         return None
     features = space.features(table)
-    front = UnitCycles(variant).of(before.instructions)
+    front = InstructionCost(variant).by_unit(before.instructions)
     fits = features["accumulators"] <= room
     fits &= features["tile_vector_cycles"] >= SHORTEST_CYCLES
     fits &= features["tiles"] * SHORTEST_TILE <= front[Unit.GEMM.name]

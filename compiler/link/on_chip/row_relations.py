@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
-from daedal.compiler.link.ordering.side_by_side import num_steps
+from daedal.compiler.cost.instructions import num_steps
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant

@@ -22,8 +22,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Instance, SegmentInstruction, renamed
+from daedal.compiler.cost.instructions import num_steps
 from daedal.compiler.link.ordering.follow_tiles import all_fit
-from daedal.compiler.link.ordering.side_by_side import num_steps
 from daedal.compiler.link.ordering.tiles import Touched, Words, tiles_of
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.table import Unit

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from daedal.compiler.link.ordering.prefetch import LATENCY_CYCLES, earlier_loads
+from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.link.ordering.prefetch import earlier_loads
 from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazards
 from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.compiler.link.placement.transfer_beats import TransferBeats
-from daedal.isa.table import AluOp, Unit
+from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["PASSES", "SHORTEST_GAP", "fill_gaps"]
@@ -36,11 +36,9 @@ WINDOW = 1024
 PASSES = 4
 """LOADs that have moved leave gaps behind."""
 
-_CYCLES_PER_WORD = 1.25
-"""LOAD and STORE share the bus with FETCH, and wait for memory."""
-
-_TRANSFER_CYCLES = 8
-"""Of a LOAD or STORE, in addition to its words."""
+LATENCY_CYCLES = {Unit.LOAD: 80, Unit.GEMM: 16, Unit.ALU: 24, Unit.STORE: 80}
+"""From an instruction's last step to the first of one that waits for it, with preset `ddr` and
+others on the bus: chosen by the ledger."""
 
 _FETCH_CYCLES, _QUEUE_CYCLES = 2, 4
 """From one instruction to the next, and from FETCH to the unit."""
@@ -95,9 +93,10 @@ class _Schedule:
         self.before = earlier_loads(variant, items)
         self.constant = [item.unit is Unit.LOAD and item.beats is None for item in items]
         self.depth = variant.units.queue_depth
-        cycles = _Cycles(variant)
+        cost = InstructionCost(variant)
         self.cycles = [
-            0 if number in unread else cycles.of(item) for number, item in enumerate(items)
+            0 if number in unread else cost.shared(item.instruction)
+            for number, item in enumerate(items)
         ]
 
     def times(self, order: Sequence[int]) -> _Times:
@@ -122,28 +121,6 @@ class _Schedule:
     def ready(self, number: int, ends: Sequence[int]) -> int:
         """When all that an instruction waits for has ended."""
         return max((ends[other] for other in self.conflicts[number]), default=0)
-
-
-class _Cycles:
-    """How long instructions occupy their units."""
-
-    def __init__(self, variant: Variant) -> None:
-        elements = variant.array.batch * variant.array.block_out
-        self._requantize = -(-elements // variant.units.requantize_lanes)
-        self._others = -(-elements // variant.units.alu_lanes)
-        self._transfers = TransferBeats(variant)
-
-    def of(self, item: PlacedInstruction) -> int:
-        """Those of one."""
-        instruction = item.instruction
-        if item.unit is Unit.GEMM:
-            return instruction.steps
-        if item.unit is Unit.ALU:
-            operation = AluOp(instruction.values.get("operation", 0))
-            return instruction.steps * (self._requantize if operation.requantizes else self._others)
-        beats = self._transfers.of(instruction)
-        words = 0 if beats is None else beats.blocks * beats.rows * beats.cols
-        return int(words * _CYCLES_PER_WORD) + _TRANSFER_CYCLES
 
 
 class _Gap(NamedTuple):

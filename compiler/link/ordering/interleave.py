@@ -16,12 +16,13 @@ from daedal.compiler.codegen.segment import (
     Segment,
     SegmentInstruction,
 )
+from daedal.compiler.cost.instructions import num_steps
 from daedal.compiler.link.on_chip.kept_results import keep_results
 from daedal.compiler.link.on_chip.resident_rows import resident_rows
 from daedal.compiler.link.ordering.begin_early import Early, begin_early
 from daedal.compiler.link.ordering.follow_tiles import all_fit, follow_tiles
 from daedal.compiler.link.ordering.order import ordered
-from daedal.compiler.link.ordering.side_by_side import num_steps, side_by_side
+from daedal.compiler.link.ordering.side_by_side import side_by_side
 from daedal.compiler.link.ordering.tiles import Touched, Words, tiles_of
 from daedal.compiler.link.placement.memory_plan import Alias
 from daedal.isa.hazards import NO_INSTRUCTION

@@ -13,27 +13,22 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazards
 from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.compiler.link.placement.transfer_beats import TransferBeats
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["LATENCY_CYCLES", "earlier_loads", "prefetch"]
+__all__ = ["earlier_loads", "prefetch"]
 
 SHORTEST_CYCLES = 16
 """Shorter waits are not filled. What fills a longer one may take longer than it."""
 
 WINDOW = 1024
 """Instructions over which a LOAD may move."""
-
-_STEP_CYCLES = {Unit.GEMM: 1, Unit.ALU: 2}
-"""Of the ALU, as most of its steps read two operands or write two words."""
-
-LATENCY_CYCLES = {Unit.LOAD: 80, Unit.GEMM: 16, Unit.ALU: 24, Unit.STORE: 80}
-"""From an instruction's last step to the first of one that waits for it: with preset `ddr`."""
 
 
 def prefetch(
@@ -64,8 +59,9 @@ class _Schedule:
             for found in hazards(variant, region_bytes, items)
         ]
         self._before = earlier_loads(variant, items)
-        transfers = TransferBeats(variant)
-        self._cycles = [_cycles(item, transfers) for item in items]
+        cost = InstructionCost(variant)
+        self._cycles = [cost.alone(item.instruction) for item in items]
+        self._latency = machine_cost(variant).latency
         self._loads = [n for n, unit in enumerate(self._units) if unit is Unit.LOAD]
         self._ends = [0] * len(items)
         self._free = [0] * NUM_QUEUES
@@ -111,7 +107,7 @@ class _Schedule:
         unit = self._units[number]
         end = max(self._ready(number), self._free[unit]) + self._cycles[number]
         self._free[unit] = end
-        self._ends[number] = end + LATENCY_CYCLES[unit]
+        self._ends[number] = end + self._latency[unit]
 
 
 def earlier_loads(variant: Variant, items: Sequence[PlacedInstruction]) -> list[list[int]]:
@@ -131,11 +127,3 @@ def earlier_loads(variant: Variant, items: Sequence[PlacedInstruction]) -> list[
                 rows[:] = number
         found.append(sorted(before - {NO_INSTRUCTION}))
     return found
-
-
-def _cycles(item: PlacedInstruction, transfers: TransferBeats) -> int:
-    """Steps of an instruction, or the words that it moves."""
-    if item.unit in _STEP_CYCLES:
-        return item.instruction.steps * _STEP_CYCLES[item.unit]
-    beats = transfers.of(item.instruction)
-    return 0 if beats is None else beats.blocks * beats.rows * beats.cols

@@ -11,9 +11,9 @@ from daedal.compiler.codegen.segment import (
     SegmentInstruction,
     UopSequence,
 )
+from daedal.compiler.cost.instructions import InstructionCost
 from daedal.compiler.link.on_chip.row_relations import RowRelations
 from daedal.compiler.link.ordering.interleave import Stretch
-from daedal.compiler.link.ordering.side_by_side import UnitCycles
 from daedal.compiler.link.placement.micro_ops import MicroOpMemory, UopLoad, uop_memory
 from daedal.compiler.link.placement.placed import PlacedInstruction, PlacedRows
 from daedal.compiler.link.placement.rows import DeclaredRows, RowAllocator
@@ -144,7 +144,7 @@ class Placement:
 
     def _is_bound_by_alu(self, items: Sequence[SegmentInstruction]) -> bool:
         """Whether the ALU is busier than GEMM, which has something to do, and than the bus."""
-        busy = UnitCycles(self._variant).of(items)
+        busy = InstructionCost(self._variant).by_unit(items)
         products = busy[Unit.GEMM.name]
         return 0 < products < busy[Unit.ALU.name] and busy["bus"] < busy[Unit.ALU.name]
 

@@ -3,10 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.link.placement.placed import BeatRange
 from daedal.isa.instruction import Instruction
-from daedal.isa.scratchpad import Memory, scratchpads
-from daedal.isa.table import LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant
 
 __all__ = ["TransferBeats", "entries"]
@@ -16,20 +15,7 @@ class TransferBeats:
     """Bus words of the transfers of a variant."""
 
     def __init__(self, variant: Variant) -> None:
-        pads = scratchpads(variant)
-        self._row_beats = {
-            **{
-                (Opcode.LOAD, target.value): pads[target.memory].row_beats(variant)
-                for target in LoadMemory.of(variant)
-            },
-            **{
-                (Opcode.STORE, target.value): pads[target.memory].row_beats(variant)
-                for target in OutMemory
-            },
-        }
-        # Accumulators loaded from inputs have the inputs' width.
-        narrow = pads[Memory.ACC].elements * variant.array.input_bits // 8
-        self._row_beats[Opcode.LOAD, LoadMemory.ACC_NARROW.value] = narrow // variant.bus_bytes
+        self._row_beats = machine_cost(variant).transfer_beats
 
     def of(self, instruction: Instruction, base: int = 0) -> BeatRange | None:
         """The words of a LOAD or STORE in region `base`; None if it loads nothing but pads."""

@@ -1,0 +1,1 @@
+"""What instructions of the accelerator take, as the linker estimates it."""

@@ -1,0 +1,58 @@
+"""`InstructionCost`: how long instructions occupy their units, or the bus."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from daedal.compiler.codegen.segment import SegmentInstruction
+from daedal.compiler.cost.machine import SHARED_BUS, TRANSFER_CYCLES, machine_cost
+from daedal.isa.instruction import Instruction
+from daedal.isa.table import LOOPS, AluOp, Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["InstructionCost", "num_steps"]
+
+
+class InstructionCost:
+    """Cycles of instructions on each unit and on the bus, without what they wait for."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._machine = machine_cost(variant)
+
+    def of(self, instruction: Instruction, steps: int) -> int:
+        """Those of one; `steps` are the micro-ops that GEMM or the ALU executes."""
+        if instruction.unit is Unit.GEMM:
+            return steps
+        if instruction.unit is Unit.ALU:
+            return steps * self._machine.alu(AluOp(instruction.values.get("operation", 0)))
+        get = instruction.values.get
+        row = self._machine.transfer_beats.get((instruction.opcode, get("memory", 0)), 0)
+        return get("blocks", 0) * get("rows", 0) * get("cols", 0) * row
+
+    def alone(self, instruction: Instruction) -> int:
+        """Those of one of a chain, as the layers of a decoder are: operations of the ALU wait for
+        the results of those before them."""
+        cycles = self.of(instruction, instruction.steps)
+        return cycles + self._machine.dependent * (instruction.unit is Unit.ALU)
+
+    def shared(self, instruction: Instruction) -> int:
+        """Those of one while the bus is busy, so that a transfer takes longer than its words."""
+        cycles = self.of(instruction, instruction.steps)
+        if instruction.unit in (Unit.GEMM, Unit.ALU):
+            return cycles
+        return int(cycles * SHARED_BUS) + TRANSFER_CYCLES
+
+    def by_unit(self, items: Iterable[SegmentInstruction]) -> Counter[str]:
+        """The sums of GEMM, of the ALU, and of all others on the bus."""
+        busy: Counter[str] = Counter()
+        for item in items:
+            name = item.unit.name if item.unit in (Unit.GEMM, Unit.ALU) else "bus"
+            busy[name] += self.of(item.template, num_steps(item))
+        return busy
+
+
+def num_steps(item: SegmentInstruction) -> int:
+    """Micro-ops that an instruction of GEMM or ALU executes."""
+    values = item.template.values
+    extents = (values.get(f"extent{level}", 1) for level in range(LOOPS))
+    return len(item.uops or ()) * math.prod(extents)

@@ -1,0 +1,83 @@
+"""`MachineCost`: what the units of a variant take, for the estimates of the linker.
+
+Input: a variant, and the memory behind it. Output: cycles. Rates follow from the variant, latencies
+from `isa/latencies.py`, the memory model and the table of units in docs/hardware.md.
+"""
+
+from functools import cache
+
+from daedal.isa.latencies import (
+    ACC_READ_TO_WRITE_CYCLES,
+    STORE_ROW_CYCLES,
+    alu_latency_cycles,
+    gemm_lead_cycles,
+)
+from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory, Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["SHARED_BUS", "TRANSFER_CYCLES", "MachineCost", "machine_cost"]
+
+SHARED_BUS, TRANSFER_CYCLES = 1.25, 8
+"""What a LOAD or a STORE takes for a bus word that FETCH and each other may delay, and beyond its
+words: chosen by the ledger."""
+
+ACCEPT_CYCLES = {Unit.LOAD: 5, Unit.GEMM: 6, Unit.ALU: 8, Unit.STORE: 5}
+"""From the acceptance of an instruction to its first effect (docs/hardware.md, Units)."""
+
+LOAD_RETIRE_CYCLES, STORE_RETIRE_CYCLES = 7, 4
+"""From the last word, and from the last B, to `retire` (docs/hardware.md, Units)."""
+
+TOKEN_CYCLES = 1
+"""From a token that is given to the first cycle in which it can be taken."""
+
+
+class MachineCost:
+    """The costs of one variant; with `memory`, of what waits for it.
+
+    Attributes
+    ----------
+    transfer_beats : bus words of a row that a LOAD or STORE moves, by opcode and field ``memory``.
+    requantize, operation : the ALU's cycles for a vector, with a change of scale and without.
+    dependent : cycles from an operation on a row of accumulators to the first one of the next
+        instruction that can read it. Measured on softmax and norms of one to 64 rows: 22 to 28 on
+        `attention`, for which it is 26.
+    latency : from an instruction's last step to the first one of an instruction that waits for it.
+    """
+
+    def __init__(self, variant: Variant, memory: MemoryModel = PRESETS["ddr"]) -> None:
+        array, units = variant.array, variant.units
+        elements = array.batch * array.block_out
+        pads = scratchpads(variant)
+        row_beats = {name: pad.row_beats(variant) for name, pad in pads.items()}
+        self.transfer_beats = {
+            **{
+                (Opcode.LOAD, target.value): row_beats[target.memory]
+                for target in LoadMemory.of(variant)
+            },
+            **{(Opcode.STORE, target.value): row_beats[target.memory] for target in OutMemory},
+        }
+        # Accumulators loaded from inputs have the inputs' width.
+        narrow = pads[Memory.ACC].elements * array.input_bits // 8 // variant.bus_bytes
+        self.transfer_beats[Opcode.LOAD, LoadMemory.ACC_NARROW.value] = narrow
+        self.requantize = -(-elements // units.requantize_lanes)
+        self.operation = -(-elements // units.alu_lanes)
+        reuse = alu_latency_cycles(variant) + 1
+        self.dependent = ACCEPT_CYCLES[Unit.ALU] + reuse
+        retire = {
+            Unit.LOAD: memory.read_latency_cycles + LOAD_RETIRE_CYCLES,
+            Unit.GEMM: gemm_lead_cycles(variant) + ACC_READ_TO_WRITE_CYCLES + 1,
+            Unit.ALU: reuse,
+            Unit.STORE: STORE_ROW_CYCLES + memory.write_latency_cycles + STORE_RETIRE_CYCLES,
+        }
+        self.latency = {
+            unit: ACCEPT_CYCLES[unit] + cycles + TOKEN_CYCLES for unit, cycles in retire.items()
+        }
+
+    def alu(self, operation: AluOp) -> int:
+        """The ALU's cycles for a vector."""
+        return self.requantize if operation.requantizes else self.operation
+
+
+machine_cost = cache(MachineCost)
