@@ -16,6 +16,9 @@ from tests.support.rtl import CACHE
 __all__ = ["ANSWER_SECONDS", "MEMORY_BYTES", "board_with", "simulated_port", "simulated_uart"]
 
 MEMORY_BYTES = 1 << 16
+BAUD = 3_000_000
+"""Any: a pseudo-terminal has none. Only boards slower than the real ones would miss the search."""
+
 ANSWER_SECONDS = 60.0
 """A frame takes 40,000 cycles, which are seconds in simulations of large designs."""
 
@@ -33,9 +36,9 @@ def board_with(
 
 def simulated_port(board: BoardSimulation) -> UartPort:
     """The serial port of a simulated board."""
-    return UartPort(str(board.path), answer_seconds=ANSWER_SECONDS)
+    return UartPort(str(board.path), baud=BAUD, answer_seconds=ANSWER_SECONDS)
 
 
 def simulated_uart(variant: Variant, board: BoardSimulation) -> RegisterDevice:
     """The device ``uart`` on a simulated board."""
-    return uart_device(variant, port=str(board.path), answer_seconds=ANSWER_SECONDS)
+    return uart_device(variant, port=str(board.path), baud=BAUD, answer_seconds=ANSWER_SECONDS)
