@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.left_out import LeftOut
 from bench.starvation import measure_starvation
 from bench.unit_streams import FIRST, LAST, UnitStream, unit_streams
-from daedal.isa.memory_model import memory_model
+from daedal.isa.memory_file import load_memory
 from daedal.isa.profile import Profile
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
@@ -48,7 +48,7 @@ def run_streams(device: RtlDevice, streams: list[UnitStream], memory: str) -> li
             bases.append(end)
             end += -(-size // 4096) * 4096
         image = stream.program.constants.ljust(end, b"\0")
-        launches.append(Launch(stream.program, bases, image, timing=memory_model(memory)))
+        launches.append(Launch(stream.program, bases, image, timing=load_memory(memory)))
     outcomes = device.launch_each(launches) if launches else []
     for outcome in outcomes:
         outcome.check()
@@ -60,7 +60,7 @@ def measure(
 ) -> list[dict[str, Any]]:
     """Run all streams in one simulator process, then the networks; one record each."""
     variant = load_variant(variant_name)
-    device = RtlDevice(variant, timing=memory_model(memory), report=report)
+    device = RtlDevice(variant, timing=load_memory(memory), report=report)
     streams = [stream for stream in unit_streams(variant) if only in stream.name]
     records = []
     for stream, cycles in zip(streams, run_streams(device, streams, memory), strict=True):
