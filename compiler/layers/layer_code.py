@@ -16,11 +16,12 @@ from daedal.compiler.codegen.segment import Segment, relabeled
 from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers.early_tiles import early_tile, leading_tile, work_in_front
-from daedal.compiler.layers.immediates import patched, with_placeholders
+from daedal.compiler.layers.immediates import Patches, patched, with_placeholders
 from daedal.compiler.layers.interleaved_tiles import interleaved_tile
 from daedal.compiler.layers.matching_tiles import matching_tile
 from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.layers.segment_store import SegmentStore
+from daedal.compiler.layers.sharing_tiles import SharingTiles, pair_of, sharing_tiles
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.link import LinkedCode
 from daedal.compiler.link.ordering.order import by_need
@@ -61,6 +62,7 @@ class LayerCode:
         self._for_reuse = for_reuse
         self._known: dict[object, _Code] = {}
         self._early: dict[object, Config | None] = {}
+        self._sharing: dict[object, SharingTiles | None] = {}
 
     def of(
         self, graph: Graph, node: Node, before: Sequence[Segment] = ()
@@ -71,7 +73,7 @@ class LayerCode:
         There are no functions where the segment comes from the store. Raises ScheduleError as
         `lower_node` does, TuningError for a configuration that does not build.
         """
-        general, patches = with_placeholders(node) if self._for_reuse else (node, {})
+        general, patches = self._general(node)
         kind = _kind(graph, general)
         config = self._config(graph, general)
         own = None if config or not before else self._own_tile(graph, general, kind, before)
@@ -98,6 +100,10 @@ class LayerCode:
         """
         return build() if self._store is None else self._store.linked(key, build)
 
+    def _general(self, node: Node) -> tuple[Node, Patches]:
+        """The node as it is built, and the values of its placeholders."""
+        return with_placeholders(node) if self._for_reuse else (node, {})
+
     def _key(self, kind: object, config: Config | None) -> str:
         return repr((self._builder.variant.fingerprint, config, kind))
 
@@ -122,6 +128,7 @@ class LayerCode:
             or leading_tile(graph, node, before[-1], variant)
             or interleaved_tile(graph, node, before[-1], variant)
             or self._early_tile(graph, node, kind, before)
+            or self._sharing_tile(graph, node)
         )
 
     def _early_tile(
@@ -136,6 +143,20 @@ class LayerCode:
         if key not in self._early:
             self._early[key] = early_tile(graph, node, work, variant)
         return self._early[key]
+
+    def _sharing_tile(self, graph: Graph, node: Node) -> Config | None:
+        """The tile of `node` from `sharing_tiles`, which are found once for pairs of a kind. None
+        if a layer of the pair has a configuration of its own."""
+        pair = pair_of(graph, node)
+        if pair is None or any(self._config(graph, layer) for layer in pair):
+            return None
+        key = tuple(_kind(graph, self._general(layer)[0]) for layer in pair)
+        if key not in self._sharing:
+            self._sharing[key] = sharing_tiles(graph, pair, self._builder.variant)
+        tiles = self._sharing[key]
+        if tiles is None:
+            return None
+        return tiles.first if node.output == pair.first.output else tiles.second
 
     def _code(self, graph: Graph, node: Node, kind: object, config: Config | None) -> _Code:
         builder = self._builder

@@ -3,13 +3,14 @@
 Units run in parallel, but a layer keeps few of them busy: a convolution the multipliers, a pool
 the bus and the ALU. Their instructions are therefore mixed where a layer without products reads the
 result of one with products: each tile of the second follows the tiles of the first that it reads.
+Two layers with products are mixed where that pays (`share_units`, `side_by_side`).
 
 Input: the segments of a program. Output: `Stretch`es, the instructions in program order.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, islice, takewhile
+from itertools import islice, takewhile
 
 from daedal.compiler.codegen.segment import (
     Instance,
@@ -22,7 +23,9 @@ from daedal.compiler.link.on_chip.resident_rows import resident_rows
 from daedal.compiler.link.ordering.begin_early import Early, begin_early
 from daedal.compiler.link.ordering.follow_tiles import all_fit, follow_tiles
 from daedal.compiler.link.ordering.order import ordered
+from daedal.compiler.link.ordering.share_units import share_units, tiles_in_turns
 from daedal.compiler.link.ordering.side_by_side import side_by_side
+from daedal.compiler.link.ordering.spread_tiles import behind, spread
 from daedal.compiler.link.ordering.tiles import Touched, Words, tiles_of
 from daedal.compiler.link.placement.memory_plan import Alias
 from daedal.isa.hazards import NO_INSTRUCTION
@@ -31,13 +34,6 @@ from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["SHORTEST_TILE", "Stretch", "is_long", "stretches", "tile_rows"]
-
-LAG = 1
-"""Tiles of the first layer between the last one that a tile of the second reads and this tile.
-
-LOAD is one in-order queue: a LOAD that waits for a STORE delays those of the next tiles. One tile
-later, the STORE has probably been acknowledged."""
-
 
 SHORTEST_TILE = 512
 """Products of a tile of the first layer, on average, from which interleaving pays.
@@ -113,13 +109,14 @@ def stretches(
         if found and number <= found[-1].layers[-1]:
             continue
         mixed = begun = None
+        halves: Mapping[Instance, int] = {}
         alone = interleave and found and len(found[-1].layers) == 1
         if alone and not _multiplies(items):
             mixed = follow_tiles(last, items, kept, words, variant)
             if mixed is None and is_long(last) and _fit(last, items, half_rows):
                 mixed = _interleaved(last, items, words, kept)
         elif alone and _multiplies(last):
-            mixed = _beside(last, items, words, kept, variant)
+            mixed, halves = _beside(last, items, words, kept, variant)
         elif interleave and early and found and not found[-1].multiplies:
             behind = takewhile(is_long, islice(layers, number, None))
             begun = begin_early(found[-1].items, behind, kept, words, variant)
@@ -130,7 +127,7 @@ def stretches(
                 (number - 1, number),
                 tuple((number - 1 + which, item) for which, item in mixed),
                 kept,
-                _halves(mixed) if _multiplies(items) else {},
+                halves,
             )
         else:
             found.append(Stretch((number,), tuple((number, item) for item in items), kept))
@@ -185,46 +182,11 @@ def _interleaved(
 
     Instructions that access the same rows or words keep their order.
     """
-    tiles, later = tiles_of(first), tiles_of(second)
-    touched = Touched(tiles, words, kept)
-    found = [touched.by(tile) for tile in later]
-    if _independent(later):
-        # A pool may go through the channels first, the convolution before it through the rows.
-        head, *rest = zip(found, later, strict=True)
-        order = [head, *sorted(rest, key=lambda item: item[0])]
-        found, later = [need for need, _ in order], [tile for _, tile in order]
-    places = list(accumulate((conflict + LAG for _, conflict in found), max))
-    if max(stored for stored, _ in found) == NO_INSTRUCTION or places[0] >= len(tiles) - 1:
+    tiles = tiles_of(first)
+    found = behind(tiles, tiles_of(second), words, kept)
+    if not found.reads or found.places[0] >= len(tiles) - 1:
         return None
-    return list(_mixed(tiles, later, places))
-
-
-def _mixed(
-    tiles: list[list[SegmentInstruction]],
-    later: Sequence[Sequence[SegmentInstruction]],
-    places: Sequence[int],
-) -> Iterator[tuple[int, SegmentInstruction]]:
-    """The tiles of both layers; those of `later` come after the tiles with the numbers `places`.
-
-    They are spread evenly over the remaining tiles, so that units have work of both layers all the
-    time. The next tile's first LOADs precede them: LOAD is an in-order queue, and products must not
-    wait for the rows of the second layer.
-    """
-    done, share, leading = 0, 0.0, 0
-    for number, tile in enumerate(tiles):
-        yield from ((0, item) for item in tile[leading:])
-        leading = 0
-        if done == len(later) or places[done] > number:
-            continue
-        share = min(share, 1.0) + (len(later) - done) / (len(tiles) - number)
-        if share >= 1 and number + 1 < len(tiles):
-            after = tiles[number + 1]
-            leading = sum(1 for _ in takewhile(lambda item: item.unit is Unit.LOAD, after))
-            yield from ((0, item) for item in after[:leading])
-        while done < len(later) and places[done] <= number and share >= 1:
-            yield from ((1, item) for item in later[done])
-            done, share = done + 1, share - 1
-    yield from ((1, item) for tile in later[done:] for item in tile)
+    return list(spread(tiles, found))
 
 
 def _beside(
@@ -233,33 +195,23 @@ def _beside(
     words: Words,
     kept: Collection[Instance],
     variant: Variant,
-) -> list[tuple[int, SegmentInstruction]] | None:
-    """Instructions of both layers, each with 0 or 1, if they have nothing in common that one of
-    them writes, fit the scratchpads together, and gain by that; else None."""
+) -> tuple[list[tuple[int, SegmentInstruction]] | None, Mapping[Instance, int]]:
+    """Instructions of both layers, each with 0 or 1, if they share no rows, fit the scratchpads
+    together, and gain by that; else None. And the halves of the accumulators for instances."""
     if (_instances(first) & _instances(second)).difference(kept):
-        return None
+        return None, {}
     tiles, later = tiles_of(first), tiles_of(second)
     touched = Touched(tiles, words, kept)
-    if any(touched.by(tile)[1] != NO_INSTRUCTION for tile in later):
-        return None
-    mixed = side_by_side(tiles, later, variant)
-    fits = mixed is not None and all_fit([item for _, item in mixed], variant)
-    return mixed if fits else None
+    if all(touched.by(tile)[1] == NO_INSTRUCTION for tile in later):
+        mixed = side_by_side(tiles, later, variant)
+        halves = _halves(mixed or ())
+    else:
+        mixed = share_units(tiles, later, kept, words, variant) if is_long(first) else None
+        halves = tiles_in_turns(mixed or ())
+    if mixed is None or not all_fit([item for _, item in mixed], variant):
+        return None, {}
+    return mixed, halves
 
 
 def _instances(items: Sequence[SegmentInstruction]) -> set[Instance]:
     return {access.instance for item in items for access in item.rows}
-
-
-def _independent(tiles: Sequence[Sequence[SegmentInstruction]]) -> bool:
-    """Whether the tiles after the first can have any order: they share only rows that the first
-    has written, or a layer before, and a layer stores each word once."""
-    written: dict[Instance, set[int]] = {}
-    used: dict[Instance, set[int]] = {}
-    for number, tile in enumerate(tiles):
-        for item in tile:
-            for access in item.rows:
-                used.setdefault(access.instance, set()).add(number)
-                if access.writes:
-                    written.setdefault(access.instance, set()).add(number)
-    return all(len(users) == 1 or written.get(name, {0}) == {0} for name, users in used.items())

@@ -174,7 +174,7 @@ class ConvSpace(LayerSpace):
         ScheduleError
             Not even the smallest tile fits.
         """
-        config, *_ = self.configs(self._ranked(NEARLY))
+        (config,) = self.configs(chosen(self._ranked(NEARLY), np.array([0])))
         return config
 
     def ranked(self) -> list[Config]:
