@@ -118,6 +118,11 @@ def explore_command(
         budget = 10.0
     if clock is not None and not 0 < clock < math.inf:
         raise ExploreError(f"a clock is a number above 0 MHz, not {clock:g}")
+    if clock is not None and known is not None and clock > known.most_mhz:
+        raise ExploreError(
+            f"the memory of board {known.name!r} allows at most {known.most_mhz:.4g} MHz, not "
+            f"{clock:g}; give a slower clock"
+        )
     names = [path.stem for path in models]
     if len(set(names)) < len(names):
         raise ExploreError("networks need different file names, which name them in the results")

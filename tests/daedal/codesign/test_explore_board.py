@@ -43,6 +43,13 @@ def test_points_are_those_of_the_board(run: Run, tmp_path: Path) -> None:
     assert "With an ideal memory" in page
 
 
+def test_no_clock_is_faster_than_the_memory_allows(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    answer = run("explore", DIGITS, "--board", BOARD.name, "--clock", 80, "-o", folder)
+    refuses(answer, "the memory of board 'ulx3s-85f' allows at most 71.43 MHz, not 80")
+    assert not folder.exists()
+
+
 def test_a_device_or_a_board_is_given(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "found"
     refuses(run("explore", DIGITS, "-o", folder), "give one of --target and --board")
