@@ -1,6 +1,6 @@
 """Measures the memory of a board: what the SDRAM controller moves, whether it errs, its clock.
 
-    python bench/board.py [--step sdram|area|whole] [--write] [--bursts N] [--json FILE]
+    python -m bench.board [--step sdram|area|whole] [--write] [--bursts N] [--json FILE]
 
 Output: bytes a bus cycle on the bursts of whole networks and on random rows, random bursts compared
 with a numpy memory, and planted faults, each with its bar. The chip checks every time of its data

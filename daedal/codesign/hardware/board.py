@@ -1,7 +1,7 @@
 """`Board`: what surrounds the machine on a board: device, memory, and the logic beside it.
 
 Read from `data/boards.json`. The resources are what Yosys counts of a whole board less those of its
-machine (``python bench/board.py --step whole --write``).
+machine (``python -m bench.board --step whole --write``).
 """
 
 import json
