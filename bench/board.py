@@ -6,8 +6,8 @@ Output: bytes a bus cycle on the bursts of whole networks and on random rows, ra
 with a numpy memory, and planted faults, each with its bar. The chip checks every time of its data
 sheet meanwhile (`sim/rtl/hdl/sdram_chip.v`). The networks are those of `bench.zoo`, with random
 weights: no shared model is needed. Step `area` routes the controller alone, with three seeds, and
-step `whole` a board with machine `tiny`; with `--write`, what the board's logic takes beside its
-machine goes into the table that `daedal explore --board` reads.
+step `whole` a board with machine `tiny`; with `--write`, the resources of the board's other logic
+go into the table that `daedal explore --board` reads.
 """
 
 import argparse
@@ -268,12 +268,12 @@ def run_whole(say: Callable[[str], None], write: bool) -> Iterator[Measured]:
     settings = BoardSettings.for_baud(variant, clock, chip)
     text = kept_board_verilog(settings, cache, say, family=Family.ECP5)
     report = AreaCache(folder).synthesize(text, Family.ECP5, top=ulx3s.TOP_MODULE, progress=say)
-    beside = {name: getattr(report, name) - getattr(machine.report, name) for name in RESOURCES}
-    for name, used in beside.items():
+    others = {name: getattr(report, name) - getattr(machine.report, name) for name in RESOURCES}
+    for name, used in others.items():
         yield Measured(f"{RESOURCES[name]} of the board's logic", used, None)
     if write:
         known = json.loads(BOARDS.read_text(encoding="utf-8"))
-        known[BOARD]["resources"] = beside
+        known[BOARD]["resources"] = others
         write_atomically(BOARDS, json.dumps(known, indent=1) + "\n")
     built = build_bitstream(
         settings, text, folder, seeds=SEEDS, num_processes=os.cpu_count() or 1, progress=say

@@ -1,4 +1,4 @@
-"""`Board`: what surrounds the machine on a board: device, memory, and the logic beside it.
+"""`Board`: what a machine has on a board: the device, the memory, and all other logic.
 
 Read from `data/boards.json`. The resources are what Yosys counts of a whole board less those of its
 machine (``python -m bench.board --step whole --write``).
@@ -14,7 +14,7 @@ from daedal.codesign.hardware.clock import Clock
 from daedal.hw.synth.families import RESOURCES, Target
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.sdram_chip import BURST_COLUMNS
-from daedal.isa.sdram_memory import SLOT_CYCLES
+from daedal.isa.sdram_memory import SLOT_CYCLES, SdramMemory
 
 __all__ = ["Board", "board_named"]
 
@@ -37,18 +37,21 @@ class Board:
     resources: Mapping[str, float]
 
     @property
+    def sdram(self) -> SdramMemory:
+        """The memory."""
+        found = PRESETS[self.memory].sdram
+        assert found is not None, "the memory of a board is its SDRAM"
+        return found
+
+    @property
     def most_mhz(self) -> float:
         """The fastest clock of the machine: half of the chip's."""
-        sdram = PRESETS[self.memory].sdram
-        assert sdram is not None, "the memory of a board is its SDRAM"
-        return sdram.times.clock_hz / 2e6
+        return self.sdram.times.clock_hz / 2e6
 
     @property
     def most_mb_per_second(self) -> float:
         """Megabytes that the SDRAM moves in a second at best, in one direction at a time."""
-        sdram = PRESETS[self.memory].sdram
-        assert sdram is not None
-        return self.most_mhz * BURST_COLUMNS * sdram.chip.data_bits / 8 / SLOT_CYCLES
+        return self.most_mhz * BURST_COLUMNS * self.sdram.chip.data_bits / 8 / SLOT_CYCLES
 
     def with_machine(self, used: Mapping[str, float]) -> dict[str, float]:
         """Resources of the board with a machine that uses `used`."""

@@ -23,7 +23,7 @@ from daedal.hw.synth.families import RESOURCES, Family
 from daedal.hw.synth.flow import PLACED, Implementation, implement
 from daedal.hw.synth.place import PlaceRequest
 from daedal.hw.synth.tools import NEXTPNR, YOSYS
-from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.variant import Variant
 from daedal.native.caches.place import cache_folder
@@ -77,10 +77,8 @@ def implemented_on(
 ) -> Implementation:
     """As `implemented`, the whole board at the fastest clock that its memory allows."""
     del verilog  # the board's contains the same machine
-    sdram = PRESETS[board.memory].sdram
-    assert sdram is not None, "the memory of a board is its SDRAM"
     clock = pll_settings(ulx3s.OSCILLATOR_HZ, board.most_mhz * 1e6, _CHIP_PHASE)
-    settings = BoardSettings.for_baud(variant, clock, sdram.chip)
+    settings = BoardSettings.for_baud(variant, clock, board.sdram.chip)
     request = PlaceRequest(
         target_mhz=clock.output_hz / 1e6,
         seed=_SEED,
