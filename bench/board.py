@@ -1,30 +1,36 @@
 """Measures the memory of a board: what the SDRAM controller moves, whether it errs, its clock.
 
-    python -m bench.board [--step sdram|area|whole] [--write] [--bursts N] [--json FILE]
+    python -m bench.board [--step sdram|area|whole|networks] [--write] [--bursts N]
+                          [--programs N] [--seed K] [--json FILE]
 
 Output: bytes a bus cycle on the bursts of whole networks and on random rows, random bursts compared
 with a numpy memory, and planted faults, each with its bar. The chip checks every time of its data
 sheet meanwhile (`sim/rtl/hdl/sdram_chip.v`). The networks are those of `bench.zoo`, with random
 weights: no shared model is needed. Step `area` routes the controller alone, with three seeds, and
 step `whole` a board with machine `tiny`; with `--write`, the resources of the board's other logic
-go into the table that `daedal explore --board` reads.
+go into the table that `daedal explore --board` reads. Step `networks` runs random programs and
+whole networks on the RTL with the board's SDRAM and compares cycles and bytes; what ran with the
+same sources is not run again (``.daedal/cycles``).
 """
 
 import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
 import daedal
+from bench.board_networks import run_networks, run_programs
 from bench.left_out import LeftOut
+from bench.measured import Measured, shown
 from bench.sdram_bursts import WORD_BYTES, play_and_check, random_bursts, random_rows
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
+from daedal.codesign.hardware.board import board_named
 from daedal.common.errors import DeviceError, ToolError
 from daedal.common.files import write_atomically
 from daedal.hw.boards import ulx3s
@@ -38,6 +44,7 @@ from daedal.hw.synth.families import RESOURCES
 from daedal.hw.synth.flow import implement
 from daedal.hw.synth.place import PlaceRequest
 from daedal.isa.bursts import program_bursts
+from daedal.isa.memory_model import PRESETS
 from daedal.isa.protocols import next_page
 from daedal.isa.sdram_chip import CHIPS
 from daedal.isa.sdram_slots import SlotTimes
@@ -47,7 +54,7 @@ from daedal.sim.rtl.sdram import Bursts, SdramSimulation, open_sdram
 from daedal.sim.rtl.toolchain import require_tools
 from daedal.sim.rtl.verilog import kept_board_verilog, kept_verilog
 
-__all__ = ["Measured", "mixed_rows", "network_bursts", "run_area", "run_sdram", "run_whole"]
+__all__ = ["mixed_rows", "network_bursts", "run_area", "run_sdram", "run_whole"]
 
 VARIANT = "ecp5"
 CHIP, BUS_HZ = "W9825G6KH-5", 91.67e6
@@ -82,24 +89,6 @@ FAULTS = {
 }
 SHORT_TIMES = ("row_open_ns", "refresh_ns", "precharge_ns", "row_to_data_ns")
 """Times that the controller believes to be shorter than the chip's."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A figure and its bar: at least `bar`, or exactly that where `exact`."""
-
-    name: str
-    value: float
-    bar: float | None
-    exact: bool = False
-    note: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """Whether the bar holds."""
-        if self.bar is None:
-            return True
-        return self.value == self.bar if self.exact else self.value >= self.bar
 
 
 def network_bursts(name: str, variant_name: str = VARIANT) -> Bursts:
@@ -296,48 +285,69 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def shown(record: Measured) -> Measured:
-    """The record, after it was printed."""
-    bar = "" if record.bar is None else f"  bar {record.bar:g}"
-    bar += "" if record.passed else "  MISSED"
-    print(f"{record.name}: {record.value:.4g}{bar}  {record.note}".rstrip(), flush=True)
-    return record
-
-
 def main() -> int:
     """Measure, print, and say whether every bar holds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--step", choices=["sdram", "area", "whole"], help="by default all")
+    parser.add_argument("--step", choices=list(STEPS), help="by default all")
     parser.add_argument("--write", action="store_true", help="step whole: update the table")
-    parser.add_argument("--bursts", type=int, default=10_000, help="random bursts")
+    parser.add_argument("--bursts", type=int, default=10_000, help="step sdram: random bursts")
+    parser.add_argument("--programs", type=int, default=1_000, help="step networks: random ones")
+    parser.add_argument("--seed", type=int, default=0, help="step networks: of the first program")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     left_out = LeftOut()
     records: list[Measured] = []
-    try:
-        if options.step in (None, "sdram"):
-            require_tools("native")
-            records += map(shown, run_sdram(options.bursts, say))
-    except ToolError as error:
-        left_out.add("step sdram", str(error))
-    try:
-        if options.step in (None, "area"):
-            records += map(shown, run_area(say))
-    except ToolError as error:
-        left_out.add("step area", str(error))
-    try:
-        if options.step in (None, "whole"):
-            records += map(shown, run_whole(say, options.write))
-    except ToolError as error:
-        left_out.add("step whole", str(error))
+    for name, run in STEPS.items():
+        if options.step not in (None, name):
+            continue
+        try:
+            for record in run(options, left_out):
+                records.append(shown(record))
+                _write(options.json, records, left_out)
+        except ToolError as error:
+            left_out.add(f"step {name}", str(error))
     left_out.show(print)
-    if options.json is not None:
-        document = {
-            "board": [asdict(record) | {"passed": record.passed} for record in records],
-            "left_out": left_out.to_json(),
-        }
-        write_atomically(options.json, json.dumps(document, indent=1) + "\n")
+    _write(options.json, records, left_out)
     return int(bool(left_out) or not all(record.passed for record in records))
+
+
+def _step_sdram(options: argparse.Namespace, _left_out: LeftOut) -> Iterator[Measured]:
+    require_tools("native")
+    yield from run_sdram(options.bursts, say)
+
+
+def _step_area(_options: argparse.Namespace, _left_out: LeftOut) -> Iterator[Measured]:
+    yield from run_area(say)
+
+
+def _step_whole(options: argparse.Namespace, _left_out: LeftOut) -> Iterator[Measured]:
+    yield from run_whole(say, options.write)
+
+
+def _step_networks(options: argparse.Namespace, left_out: LeftOut) -> Iterator[Measured]:
+    require_tools("native")
+    memory = PRESETS[board_named(BOARD).memory]
+    yield from run_programs(memory, options.seed, options.programs, say)
+    yield from run_networks(memory, left_out, say)
+
+
+STEPS: dict[str, Callable[[argparse.Namespace, LeftOut], Iterator[Measured]]] = {
+    "sdram": _step_sdram,
+    "area": _step_area,
+    "whole": _step_whole,
+    "networks": _step_networks,
+}
+
+
+def _write(path: Path | None, records: Sequence[Measured], left_out: LeftOut) -> None:
+    """What there is so far."""
+    if path is None:
+        return
+    document = {
+        "board": [asdict(record) | {"passed": record.passed} for record in records],
+        "left_out": left_out.to_json(),
+    }
+    write_atomically(path, json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,16 +4,17 @@ Input: programs. Output: `Figures`, counted on the cycle model, with memory pres
 otherwise. They are exact, the same on every machine, and do not depend on the data.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from daedal.codesign.cycles.work import Work
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice
 
-__all__ = ["Figures", "bytes_moved", "figures_of", "launched"]
+__all__ = ["Figures", "bytes_moved", "figures_of", "figures_on_board", "launched", "with_units"]
 
 DDR = PRESETS["ddr"]
 
@@ -32,6 +33,8 @@ class Figures:
     macs, computed_macs, exposed : of transformers: the model's multiply-accumulates in the
         launches, those that are computed, and cycles of norms and attention without products
         (`bench.transformer_cycles`).
+    products, vectors : on boards: cycles in which GEMM starts a product, and in which the ALU is
+        busy.
     """
 
     cycles: int
@@ -43,12 +46,24 @@ class Figures:
     macs: int | None = None
     computed_macs: int | None = None
     exposed: int | None = None
+    products: int | None = None
+    vectors: int | None = None
 
 
 def figures_of(programs: Iterable[Program], timing: MemoryModel = DDR) -> Figures:
     """Figures of a run of these launches, each on a device of its own, the host's time left out."""
     launches = list(programs)
+    return _summed(launches, [launched(program, timing) for program in launches])
+
+
+def figures_on_board(programs: Iterable[Program], timing: MemoryModel) -> Figures:
+    """The same, with what GEMM and the ALU do."""
+    launches = list(programs)
     profiles = [launched(program, timing) for program in launches]
+    return with_units(_summed(launches, profiles), profiles)
+
+
+def _summed(launches: Sequence[Program], profiles: Sequence[Profile]) -> Figures:
     return Figures(
         cycles=sum(profile.cycles or 0 for profile in profiles),
         launches=len(launches),
@@ -57,6 +72,16 @@ def figures_of(programs: Iterable[Program], timing: MemoryModel = DDR) -> Figure
             bytes_moved(profile, program)
             for profile, program in zip(profiles, launches, strict=True)
         ),
+    )
+
+
+def with_units(figures: Figures, profiles: Iterable[Profile]) -> Figures:
+    """The figures of a board: with what GEMM and the ALU do in all launches."""
+    work = [Work.of(profile) for profile in profiles]
+    return replace(
+        figures,
+        products=int(sum(item.products for item in work)),
+        vectors=int(sum(item.vectors for item in work)),
     )
 
 

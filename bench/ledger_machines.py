@@ -15,6 +15,7 @@ __all__ = [
     "ALTERNATIVES_OF_VTA",
     "OPTIONS_OF_ATTENTION",
     "OTHER_MULTIPLIERS",
+    "TRANSFORMERS_ON_BOARD",
     "WIDER_ATTENTION",
     "WIDER_VTA",
     "machine",
@@ -49,7 +50,14 @@ WIDER_ATTENTION = _named("attention", _LANES, _BUS, {**_LANES, **_BUS})
 WIDER_VTA = _named("vta", _BUS)
 """A wider bus must not cost cycles."""
 
+TRANSFORMERS_ON_BOARD = "ecp5_transformers"
+"""`ecp5` with all options of transformers, which its device has resources for."""
+
 _CHANGED = {
+    TRANSFORMERS_ON_BOARD: (
+        "ecp5",
+        {key: value for changes in OPTIONS.values() for key, value in changes.items()},
+    ),
     **OTHER_MULTIPLIERS,
     **ALTERNATIVES_OF_VTA,
     **OPTIONS_OF_ATTENTION,

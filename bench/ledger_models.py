@@ -5,6 +5,7 @@ networks need the shared test data, and raise MissingModel where it is not there
 """
 
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,15 @@ import daedal
 from bench.conv_layers import LAYERS, LayerProgram
 from bench.depthwise_layers import LAYERS as DEPTHWISE_LAYERS
 from bench.depthwise_layers import depthwise_model
-from bench.figures import DDR, Figures, bytes_moved, figures_of, launched
+from bench.figures import (
+    DDR,
+    Figures,
+    bytes_moved,
+    figures_of,
+    figures_on_board,
+    launched,
+    with_units,
+)
 from bench.minilm import TOKENS, WORDS, minilm_of_random_weights
 from bench.network_memory import workspace_bytes
 from bench.resnet18 import stem
@@ -27,21 +36,28 @@ from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.artifact.artifact import Artifact
 from daedal.isa.memory_model import MemoryModel
+from daedal.isa.profile import Profile
+from daedal.isa.program import Program
 from daedal.isa.variant import Variant
+from daedal.runtime.decoder import Decoder
 from daedal.runtime.layers import layer_cycles
 
 __all__ = [
     "MissingModel",
     "convolution",
+    "decode_on_board",
     "decode_step",
     "depthwise",
     "digits",
     "minilm",
+    "on_board",
     "prefill",
     "resnet18_stem",
+    "shared_folder",
     "shared_model",
     "unit_stream",
     "vit",
+    "vit_model",
     "zoo_network",
 ]
 
@@ -62,6 +78,11 @@ def zoo_network(name: str, variant: Variant) -> Figures:
     artifact = _compiled(quantized(NETWORKS[name]), variant)
     memory = sum(workspace_bytes(launch.program) for launch in artifact.launches)
     return replace(_counted(artifact), memory_bytes=memory)
+
+
+def on_board(name: str, timing: MemoryModel, variant: Variant) -> Figures:
+    """A network of `bench.zoo`, or ``vit_mnist``, with a board's memory."""
+    return figures_on_board(_programs(_compiled_once(name, variant)), timing)
 
 
 def convolution(number: int, variant: Variant) -> Figures:
@@ -88,7 +109,7 @@ def digits(variant: Variant) -> Figures:
 def shared_model(path: str, variant: Variant) -> Figures:
     """A quantized model of the shared test data."""
     folder, _, file = path.partition("/")
-    return _with_starved(_compiled(_folder(folder) / file, variant))
+    return _with_starved(_compiled(shared_folder(folder) / file, variant))
 
 
 def unit_stream(name: str, variant: Variant) -> Figures:
@@ -99,15 +120,19 @@ def unit_stream(name: str, variant: Variant) -> Figures:
 
 
 def vit(variant: Variant, timing: MemoryModel = DDR) -> Figures:
+    """The vision transformer of the shared test data."""
+    return _of_transformer(_compiled(vit_model(), variant), timing)
+
+
+def vit_model() -> bytes:
     """Calibrated with noise: scales change no cycles, and digits would need a package."""
     noise = np.random.default_rng(1).normal(size=(VIT_SAMPLES, 1, 28, 28)).astype(np.float32)
-    model = daedal.quantize(_folder("vit_mnist") / "model.onnx", noise)
-    return _of_transformer(_compiled(model, variant), timing)
+    return daedal.quantize(shared_folder("vit_mnist") / "model.onnx", noise)
 
 
 def prefill(variant: Variant) -> Figures:
     """64 tokens of stories260k."""
-    _folder("stories260k")
+    shared_folder("stories260k")
     found = MODELS["stories260k"](SHARED)
     assert found is not None, "its folder is there"
     return _of_transformer(_compiled(found.quantized, variant))
@@ -115,15 +140,32 @@ def prefill(variant: Variant) -> Figures:
 
 def decode_step(number: int, variant: Variant) -> Figures:
     """A token of stories260k: the first, 0, loads the weights that stay on chip for the others."""
-    decoder, artifact, _ = quantized_decoder(_folder("stories260k"), variant)
-    profile = decoder_steps(artifact, "timing", decoder, [1], 2)[number].profile
-    programs = [launch.program for launch in artifact.launches]
-    return Figures(
+    return _decode(number, DDR, variant)[0]
+
+
+def decode_on_board(timing: MemoryModel, variant: Variant) -> Figures:
+    """A token of stories260k that is not the first, with a board's memory."""
+    figures, profile = _decode(1, timing, variant)
+    return with_units(figures, [profile])
+
+
+def _decode(number: int, timing: MemoryModel, variant: Variant) -> tuple[Figures, Profile]:
+    decoder, artifact, _ = _decoder_once(variant)
+    profile = decoder_steps(artifact, "timing", decoder, [1], 2, timing=timing)[number].profile
+    programs = _programs(artifact)
+    figures = Figures(
         cycles=profile.cycles or 0,
         launches=len(programs),
         instructions=sum(len(program.instructions) for program in programs),
         bytes_moved=bytes_moved(profile, programs[0]),
     )
+    return figures, profile
+
+
+@lru_cache(maxsize=1)
+def _decoder_once(variant: Variant) -> tuple[Decoder, Artifact, bytes]:
+    """For entries in a row that have the same program."""
+    return quantized_decoder(shared_folder("stories260k"), variant)
 
 
 def minilm(variant: Variant) -> Figures:
@@ -138,11 +180,22 @@ def minilm(variant: Variant) -> Figures:
     return _of_transformer(_compiled(daedal.quantize(model, samples), variant))
 
 
-def _folder(name: str) -> Path:
+def shared_folder(name: str) -> Path:
+    """A folder of the shared test data. Raises MissingModel where it is not there."""
     folder = SHARED / name
     if not folder.is_dir():
         raise MissingModel(f"needs ../shared/models/{name}")
     return folder
+
+
+def _programs(artifact: Artifact) -> list[Program]:
+    return [launch.program for launch in artifact.launches]
+
+
+@lru_cache(maxsize=1)
+def _compiled_once(name: str, variant: Variant) -> Artifact:
+    """For entries in a row that have the same programs."""
+    return _compiled(quantized(NETWORKS[name]) if name in NETWORKS else vit_model(), variant)
 
 
 def _compiled(model: bytes | Path, variant: Variant) -> Artifact:

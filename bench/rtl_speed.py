@@ -17,15 +17,13 @@ import numpy as np
 
 from bench.calibration import calibrate
 from bench.left_out import LeftOut
+from bench.recorded_launches import Recorder, random_inputs
 from bench.speed import Speed, measure
 from bench.starvation import networks_there
 from bench.unit_streams import unit_streams
 from daedal.compiler.model import compile_model
-from daedal.isa.profile import Profile
-from daedal.isa.program import Program
 from daedal.isa.variant import Variant
 from daedal.runtime.executor import Executor
-from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Launch
 
@@ -45,38 +43,15 @@ STREAM = "double-buffered, GEMM the busiest"
 Report = Callable[[str], Any]
 
 
-class _Recorder(FunctionalDevice):
-    """Keeps what is launched on it."""
-
-    def __init__(self, variant: Variant) -> None:
-        super().__init__(variant)
-        self.launches: list[Launch] = []
-        self._end = 0
-
-    def alloc(self, size_bytes: int) -> int:
-        address = super().alloc(size_bytes)
-        self._end = address + size_bytes
-        return address
-
-    def launch(self, program: Program, bases: Sequence[int]) -> Profile:
-        self.launches.append(Launch(program, tuple(bases), self.read(0, self._end)))
-        return super().launch(program, bases)
-
-
 def rtl_workloads(variant: Variant, left_out: LeftOut) -> dict[str, list[Launch]]:
     """The networks that are there, on random inputs, and the unit stream with most products."""
     rng = np.random.default_rng(6)
     workloads = {}
     for name, path in networks_there(left_out):
-        recorder = _Recorder(variant)
+        recorder = Recorder(variant)
         executor = Executor(compile_model(path, variant), recorder)
         for _ in range(NUM_INPUTS[name]):
-            executor.run(
-                {
-                    key: rng.random(shape, dtype=np.float32)
-                    for key, shape in executor.input_shapes.items()
-                }
-            )
+            executor.run(random_inputs(executor, rng))
         workloads[name] = recorder.launches
     (stream,) = (item for item in unit_streams(variant) if item.name == STREAM)
     bases, end = [], 0

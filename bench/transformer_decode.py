@@ -241,10 +241,15 @@ def _store(caches: Feeds, outputs: Mapping[str, Array], position: int) -> None:
 
 
 def decoder_steps(
-    artifact: Artifact, device: str, decoder: Decoder, prompt: Sequence[int], count: int
+    artifact: Artifact,
+    device: str,
+    decoder: Decoder,
+    prompt: Sequence[int],
+    count: int,
+    **options: object,
 ) -> list[Step]:
-    """Runs for as many tokens behind `prompt`, on the simulator with this name."""
-    opened = open_device(device, artifact.variant)
+    """Runs for as many tokens behind `prompt`, on the simulator with this name and `options`."""
+    opened = open_device(device, artifact.variant, **options)
     executor = Executor(without_marks(artifact), opened, code_trust())
     return list(generate(executor, decoder, prompt, max_tokens=count))
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from bench.board import Measured, mixed_rows
+from bench.board import mixed_rows
+from bench.measured import Measured
 
 
 @pytest.mark.parametrize(
