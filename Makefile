@@ -83,6 +83,7 @@ demo: $(STAMP) ## compile the digits network for variant vta and simulate it on 
 docs: $(STAMP) ## regenerate the documents derived from the code
 	$(BIN)/python -m daedal.isa.docs
 	$(BIN)/python -m bench.memory_page
+	$(BIN)/python -m bench.board_rates
 	$(BIN)/python -m daedal.hw.synth_pages.page
 	$(BIN)/python -m daedal.reports.operators
 	$(BIN)/python -m daedal.reports.profiling_page

@@ -1,7 +1,7 @@
 """Measures the memory of a board: what the SDRAM controller moves, whether it errs, its clock.
 
-    python -m bench.board [--step sdram|area|whole|networks] [--write] [--bursts N]
-                          [--programs N] [--seed K] [--json FILE]
+    python -m bench.board [--step sdram|area|whole|networks|frames] [--write]
+                          [--bursts N] [--programs N] [--seed K] [--mhz F] [--json FILE]
 
 Output: bytes a bus cycle on the bursts of whole networks and on random rows, random bursts compared
 with a numpy memory, and planted faults, each with its bar. The chip checks every time of its data
@@ -10,7 +10,8 @@ weights: no shared model is needed. Step `area` routes the controller alone, wit
 step `whole` a board with machine `tiny`; with `--write`, the resources of the board's other logic
 go into the table that `daedal explore --board` reads. Step `networks` runs random programs and
 whole networks on the RTL with the board's SDRAM and compares cycles and bytes; what ran with the
-same sources is not run again (``.daedal/cycles``).
+same sources is not run again (``.daedal/cycles``). Step `frames` counts how many frames and tokens
+a second networks take with the board's SDRAM, and with faster memories.
 """
 
 import argparse
@@ -25,12 +26,14 @@ import numpy as np
 
 import daedal
 from bench.board_networks import run_networks, run_programs
+from bench.board_rates import BOARD as RATED_BOARD
+from bench.board_rates import BOARD_MEMORY, BOARD_NETWORKS, count_rate
+from bench.ledger_models import MissingModel
 from bench.left_out import LeftOut
 from bench.measured import Measured, shown
 from bench.sdram_bursts import WORD_BYTES, play_and_check, random_bursts, random_rows
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
-from daedal.codesign.hardware.board import board_named
 from daedal.common.errors import DeviceError, ToolError
 from daedal.common.files import write_atomically
 from daedal.hw.boards import ulx3s
@@ -293,6 +296,7 @@ def main() -> int:
     parser.add_argument("--bursts", type=int, default=10_000, help="step sdram: random bursts")
     parser.add_argument("--programs", type=int, default=1_000, help="step networks: random ones")
     parser.add_argument("--seed", type=int, default=0, help="step networks: of the first program")
+    parser.add_argument("--mhz", type=float, help="step frames: by default the memory's fastest")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     left_out = LeftOut()
@@ -326,9 +330,27 @@ def _step_whole(options: argparse.Namespace, _left_out: LeftOut) -> Iterator[Mea
 
 def _step_networks(options: argparse.Namespace, left_out: LeftOut) -> Iterator[Measured]:
     require_tools("native")
-    memory = PRESETS[board_named(BOARD).memory]
+    memory = PRESETS[RATED_BOARD.memory]
     yield from run_programs(memory, options.seed, options.programs, say)
     yield from run_networks(memory, left_out, say)
+
+
+def _step_frames(options: argparse.Namespace, left_out: LeftOut) -> Iterator[Measured]:
+    mhz = options.mhz or RATED_BOARD.most_mhz
+    for network in BOARD_NETWORKS:
+        say(f"{network.title}: compiling and counting")
+        try:
+            rate = count_rate(network, mhz)
+        except MissingModel as missing:
+            left_out.add(network.title, str(missing))
+            continue
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in rate.shares.items())
+        for memory in rate.figures:
+            note = f"bound by {rate.bound}: {shares}" if memory == BOARD_MEMORY else ""
+            name = f"{network.title} on {network.machine}, {memory}, {mhz:g} MHz"
+            yield Measured(
+                f"{name}: {network.result} a second", rate.per_second(memory), None, note=note
+            )
 
 
 STEPS: dict[str, Callable[[argparse.Namespace, LeftOut], Iterator[Measured]]] = {
@@ -336,6 +358,7 @@ STEPS: dict[str, Callable[[argparse.Namespace, LeftOut], Iterator[Measured]]] = 
     "area": _step_area,
     "whole": _step_whole,
     "networks": _step_networks,
+    "frames": _step_frames,
 }
 
 

@@ -3,11 +3,13 @@
 Each entry compiles its program without any cache of code, and counts (`bench.ledger_models`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from bench import ledger_models as models
+from bench.board_rates import BOARD_MEMORIES, BOARD_NETWORKS
 from bench.conv_layers import LAYERS
 from bench.depthwise_layers import LAYERS as DEPTHWISE_LAYERS
 from bench.figures import Figures
@@ -113,12 +115,29 @@ def _transformers() -> Iterator[Entry]:
         yield Entry(name, "attention", partial(models.decode_step, number), slow=True)
 
 
+def _boards() -> Iterator[Entry]:
+    """Of docs/boards.md."""
+    for network in BOARD_NETWORKS:
+        for timing in BOARD_MEMORIES.values():
+            count = partial(network.count, timing)
+            yield Entry(network.name, network.machine, count, slow=True, label=f"_{timing.name}")
+
+
 def _all() -> Iterator[Entry]:
     yield from _layers()
     yield from _small()
     yield from _zoo()
     yield from _transformers()
+    yield from _boards()
 
 
-ENTRIES = {entry.key: entry for entry in _all()}
+def _by_network(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Those of a network one after the other, as TOML has them."""
+    found: dict[str, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.name, []).append(entry)
+    return chain.from_iterable(found.values())
+
+
+ENTRIES = {entry.key: entry for entry in _by_network(_all())}
 """By key, in the order of the ledger."""
