@@ -17,8 +17,8 @@ LEDGER = ROOT / "tests" / "golden" / "cycles.toml"
 
 _HEAD = """\
 # Cycles of the bench on the cycle model, with memory preset "ddr" unless the key names another.
-# Written by `make ledger`; the tests fail where a program has other figures. A commit that makes one
-# worse says why.
+# Written by `make ledger`; the tests fail where a program has other figures. A commit that makes
+# one worse says why.
 """
 
 
