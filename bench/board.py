@@ -36,9 +36,9 @@ from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.common.errors import DeviceError, ToolError
 from daedal.common.files import write_atomically
-from daedal.hw.boards import ulx3s
+from daedal.hw.boards import top
 from daedal.hw.boards.bitstream import build_bitstream
-from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.sdram.alone import TOP_MODULE, emit_alone
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.family import Family
@@ -79,7 +79,7 @@ BOARD = "ulx3s-85f"
 CHIP_PHASE = 180.0
 BOARDS = (
     Path(__file__).resolve().parent.parent / "daedal" / "codesign" / "hardware" / "data"
-) / "boards.json"
+) / "board_logic.json"
 """What `daedal.codesign.hardware.board` reads."""
 FAULTS = {
     1: "late strobe",
@@ -256,16 +256,16 @@ def run_whole(say: Callable[[str], None], write: bool) -> Iterator[Measured]:
         folder,
         progress=say,
     )
-    clock = pll_settings(ulx3s.OSCILLATOR_HZ, BUS_HZ, CHIP_PHASE)
-    settings = BoardSettings.for_baud(variant, clock, chip)
+    board = load_board(BOARD)
+    settings = BoardSettings.for_baud(board, variant, board.clock(BUS_HZ, CHIP_PHASE), chip)
     text = kept_board_verilog(settings, cache, say, family=Family.ECP5)
-    report = AreaCache(folder).synthesize(text, Family.ECP5, top=ulx3s.TOP_MODULE, progress=say)
+    report = AreaCache(folder).synthesize(text, Family.ECP5, top=top.TOP_MODULE, progress=say)
     others = {name: getattr(report, name) - getattr(machine.report, name) for name in RESOURCES}
     for name, used in others.items():
         yield Measured(f"{RESOURCES[name]} of the board's logic", used, None)
     if write:
         known = json.loads(BOARDS.read_text(encoding="utf-8"))
-        known[BOARD]["resources"] = others
+        known["resources"] = others
         write_atomically(BOARDS, json.dumps(known, indent=1) + "\n")
     built = build_bitstream(
         settings, text, folder, seeds=SEEDS, num_processes=os.cpu_count() or 1, progress=say

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.synth_record import record_of, text_digest
-from daedal.hw.boards import ulx3s
 from daedal.hw.boards.bitstream import BoardBuild, build_bitstream, memory_bytes
-from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.synth.families import Family
 from daedal.hw.synth.flow import implement
@@ -43,8 +42,8 @@ def board_record(
     verilog = kept_verilog(variant, cache, report, family=Family.ECP5)
     machine = implement(variant, verilog, Family.ECP5, folder, progress=report)
     size = memory_bytes(variant, machine.report, MEMORY_BYTES)
-    clock = pll_settings(ulx3s.OSCILLATOR_HZ, clock_mhz * 1e6)
-    settings = BoardSettings.for_baud(variant, clock, size)
+    board = load_board(BOARD)
+    settings = BoardSettings.for_baud(board, variant, board.clock(clock_mhz * 1e6), size)
     text = kept_board_verilog(settings, cache, report, family=Family.ECP5)
     built = build_bitstream(
         settings,

@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.synth_record import text_digest
 from daedal.common.files import write_atomically
-from daedal.hw.boards import ulx3s
-from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.synth.families import Family, Target
 from daedal.hw.synth_pages.stale import all_records, is_stale, stale_digest
@@ -57,8 +56,9 @@ def verilog_of(record: Record, cache: Path) -> str:
 
     if "board" in record:
         variant = load_variant(record["variant"])
-        clock = pll_settings(ulx3s.OSCILLATOR_HZ, record["clock_mhz"] * 1e6)
-        settings = BoardSettings.for_baud(variant, clock, record["memory_bytes"])
+        board = load_board(record["board"])
+        clock = board.clock(record["clock_mhz"] * 1e6)
+        settings = BoardSettings.for_baud(board, variant, clock, record["memory_bytes"])
         return kept_board_verilog(settings, cache, tell, family=Family(record["family"]))
     form = form_of(record).replace(None, **record.get("changes", {}))
     return kept_verilog(form, cache, tell, family=Target(record["target"]).family)

@@ -122,7 +122,7 @@ def explore(
     directory = SearchDirectory(folder)
     with directory.claimed():
         settings = _settings(models, target, goal, space, mhz, memory, rates, seed)
-        settings["board"] = None if board is None else dataclasses.asdict(board)
+        settings["board"] = None if board is None else board.to_json()
         rounds = directory.open(settings, space.has)
         evaluator = Evaluator(
             space,

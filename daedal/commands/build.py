@@ -17,6 +17,7 @@ from daedal.reports.console import make_console, print_json, show_progress
 
 if TYPE_CHECKING:  # the hardware loads slowly
     from daedal.hw.boards.bitstream import BoardBuild
+    from daedal.hw.boards.board import Board
     from daedal.hw.boards.pll import PllSettings
     from daedal.hw.boards.settings import BoardSettings
     from daedal.hw.synth.flow import Implementation
@@ -32,7 +33,7 @@ _MHZ = 80.0
 
 def build_command(
     variant: Annotated[str, typer.Argument(help="A shipped variant's name, or a .toml file.")],
-    board: Annotated[BoardName, typer.Option(help="The board.")],
+    board: BoardName,
     out: Annotated[Path, typer.Option(help="Folder of bitstream and report.")] = Path(),
     freq: Annotated[
         float | None,
@@ -50,20 +51,21 @@ def build_command(
         int | None, typer.Option(min=1, help="Seeds in parallel; by default one per processor.")
     ] = None,
     memory: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="sdram|block|KIB",
-            help="The board's SDRAM, or block RAM: all that fits, or so many KiB.",
+            help="The board's SDRAM, or block RAM: all that fits, or so many KiB. By default the "
+            "SDRAM, if there is one.",
         ),
-    ] = "sdram",
+    ] = None,
     sdram: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="PART|FILE",
-            help="The SDRAM of your board; see its package. A .toml file describes others "
-            "(docs/memory.md).",
+            help="The SDRAM of your board, if its package shows another part than most boards "
+            "have. A .toml file describes others (docs/memory.md).",
         ),
-    ] = "IS42S16160G-7",
+    ] = None,
     sdram_phase: Annotated[
         float, typer.Option(metavar="DEGREES", help="By how much the SDRAM's clock lags behind.")
     ] = 180.0,
@@ -82,23 +84,24 @@ def build_command(
     Takes many minutes the first time; answers are kept in the cache, each seed as soon as it is
     done. Exit status 1, and no bitstream, where the design does not fit or misses the clock.
     """
+    from daedal.hw.boards.board_file import load_board
     from daedal.hw.boards.settings import BoardSettings, bank_bytes
 
-    chosen = load_variant(variant)
-    chip, block_bytes, file_mhz = _memory(memory, sdram)
-    clock = _clock(freq or file_mhz, chip, sdram_phase)
+    chosen, place = load_variant(variant), load_board(board)
+    chip, block_bytes, file_mhz = _memory(place, memory, sdram)
+    clock = _clock(place, freq or file_mhz, chip, sdram_phase)
 
     def settings(memory_bytes: int) -> BoardSettings:
-        return BoardSettings.for_baud(chosen, clock, chip or memory_bytes, baud)
+        return BoardSettings.for_baud(place, chosen, clock, chip or memory_bytes, baud)
 
     settings(block_bytes or bank_bytes(chosen))  # what is wrong is said before the long steps
-    stem = out / f"{board.value}-{chosen.name}"
+    stem = out / f"{place.name}-{chosen.name}"
     check_output_folder(out, [f"{stem.name}.json", f"{stem.name}.bit"])
-    what = f"building variant {chosen.name} for {board.value}"
+    what = f"building variant {chosen.name} for {place.name}"
     with show_progress(_err) as progress:
 
         def report(step: str) -> None:
-            progress(f"{what}: {step}")
+            progress(f"{what}, {step}")
 
         machine = _machine(chosen, report)
         built = None
@@ -107,9 +110,9 @@ def build_command(
             num_processes = jobs or os.cpu_count() or 1
             built = _build(fitting, range(1, seeds + 1), num_processes, report)
     if built is None:
-        _tell(machine, None, board, as_json)
+        _tell(machine, None, place.name, as_json)
         raise typer.Exit(1)
-    record = _tell(built.implementation, built, board, as_json)
+    record = _tell(built.implementation, built, place.name, as_json)
     make_folder(out)
     write_atomically(stem.with_suffix(".json"), json.dumps(record, indent=1) + "\n")
     if built.bitstream is None:
@@ -129,24 +132,34 @@ def _machine(variant: Variant, report: Callable[[str], None]) -> "Implementation
     return implement(variant, verilog, Family.ECP5, _synth_folder(), progress=report)
 
 
-def _memory(text: str, part: str) -> "tuple[SdramChip | None, int | None, float | None]":
+def _memory(
+    board: "Board", text: str | None, part: str | None
+) -> "tuple[SdramChip | None, int | None, float | None]":
     """The chip, or bytes of block RAM; neither: all the block RAM that fits. Last, the clock in
     MHz that a file of the chip asks for."""
-    if text == "sdram":
-        return _sdram(part)
-    if text == "block":
+    if part is not None and text not in (None, "sdram"):
+        raise UserError(f"--sdram is for a machine with SDRAM, not with --memory {text}")
+    if text == "sdram" or part is not None or (text is None and board.sdram is not None):
+        return _sdram(board, part)
+    if text is None or text == "block":
         return None, None, None
     if not text.isdecimal() or int(text) == 0:
         raise UserError(f"--memory must be sdram, block or a number of KiB, not {text!r}")
     return None, 1024 * int(text), None
 
 
-def _sdram(part: str) -> "tuple[SdramChip, None, float | None]":
+def _sdram(board: "Board", part: str | None) -> "tuple[SdramChip, None, float | None]":
     """A chip by its part, or from a memory file with the clock in MHz that it is to have there."""
-    from daedal.hw.boards import ulx3s
     from daedal.isa.memory_file import load_memory
     from daedal.isa.sdram_chip import CHIPS
 
+    if board.sdram is None:
+        raise UserError(
+            f"board {board.name!r} has no SDRAM: leave out --sdram, and give --memory block or a "
+            "number of KiB, if any"
+        )
+    if part is None:
+        return board.sdram.chip, None, None
     if not part.endswith(".toml"):
         if part not in CHIPS:
             raise UserError(
@@ -157,19 +170,17 @@ def _sdram(part: str) -> "tuple[SdramChip, None, float | None]":
     memory = load_memory(part)
     if memory.sdram is None:
         raise UserError(f"--sdram must be a memory file with [sdram]; {part!r} has none")
-    ulx3s.check_chip(memory.sdram.chip)
+    board.sdram.check_chip(memory.sdram.chip)
     return memory.sdram.chip, None, min(_MHZ, memory.sdram.times.clock_hz / 2e6)
 
 
-def _clock(freq: float | None, chip: "SdramChip | None", phase: float) -> "PllSettings":
+def _clock(
+    board: "Board", freq: float | None, chip: "SdramChip | None", phase: float
+) -> "PllSettings":
     """The clock that is asked for; by default the most that block RAM or the chip is built for."""
-    from daedal.hw.boards import ulx3s
-    from daedal.hw.boards.pll import pll_settings
-
     if chip is None:
-        return pll_settings(ulx3s.OSCILLATOR_HZ, (freq or _MHZ) * 1e6)
-    mhz = freq or min(_MHZ, 1e3 / chip.clock_ns / 2)
-    return pll_settings(ulx3s.OSCILLATOR_HZ, mhz * 1e6, phase)
+        return board.clock((freq or _MHZ) * 1e6)
+    return board.clock((freq or min(_MHZ, 1e3 / chip.clock_ns / 2)) * 1e6, phase)
 
 
 def _block_bytes(machine: "Implementation", wanted: int | None) -> int:
@@ -200,16 +211,16 @@ def _build(
 
 
 def _tell(
-    result: "Implementation", built: "BoardBuild | None", board: BoardName, as_json: bool
+    result: "Implementation", built: "BoardBuild | None", board: str, as_json: bool
 ) -> dict[str, Any]:
     """Print the report; return it as JSON."""
     from daedal.reports.board import board_record
     from daedal.reports.synthesis import print_synthesis, synthesis_record
 
     if built is None:
-        record = synthesis_record(result, board.value)
+        record = synthesis_record(result, board)
     else:
-        record = board_record(built, board.value)
+        record = board_record(built, board)
     if as_json:
         print_json(record)
     else:

@@ -11,9 +11,9 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import (
+    BOARDS,
     MEASURED,
     MEMORY,
-    BoardName,
     HostRatesOf,
     Json,
     PoolAddress,
@@ -43,10 +43,11 @@ def explore_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")],
     target: Annotated[Target | None, typer.Option(help="The device.")] = None,
     board: Annotated[
-        BoardName | None,
+        str | None,
         typer.Option(
+            metavar="BOARD|FILE",
             help="The board instead of a device: its memory, the clock that this allows, and the "
-            "area of its logic count."
+            f"area of its logic count; {BOARDS}.",
         ),
     ] = None,
     objective: Annotated[
@@ -109,7 +110,7 @@ def explore_command(
 
     if (target is None) == (board is None):
         raise ExploreError("a search is for a device or a board: give one of --target and --board")
-    known = None if board is None else board_named(board.value)
+    known = None if board is None else board_named(board)
     device = target if known is None else known.target
     assert device is not None
     behind = load_memory(memory or ("ddr" if known is None else known.memory))
@@ -178,7 +179,7 @@ def explore_command(
             console.print(escape(line))
         if verified:
             print_wide(console, verification_table(verified))
-            for line in verification_lines(verified, board and board.value):
+            for line in verification_lines(verified, None if known is None else known.name):
                 console.print(escape(line))
     if found.interrupted or stopped:
         raise typer.Exit(_INTERRUPTED)

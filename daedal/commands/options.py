@@ -11,9 +11,11 @@ import typer
 
 from daedal.common.errors import ToolError, UserError
 from daedal.common.files import check_output_file
+from daedal.hw.boards.board_names import board_names
 from daedal.isa.memory_model import PRESETS
 
 __all__ = [
+    "BOARDS",
     "MEASURED",
     "MEMORY",
     "ArtifactFile",
@@ -50,6 +52,10 @@ HostRatesOf = Annotated[
         "or a JSON file.",
     ),
 ]
+BOARDS = f"{', '.join(board_names())}, or a .toml file (docs/boards.md)"
+BoardName = Annotated[
+    str, typer.Option("--board", metavar="BOARD|FILE", help=f"The board: {BOARDS}.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Report as JSON on standard output.")]
 MEMORY = typer.Option(
     "--memory",
@@ -67,12 +73,6 @@ PoolCertificates = Annotated[
 VariantName = Annotated[
     str, typer.Option("--variant", "-v", help="A shipped variant's name, or a .toml file.")
 ]
-
-
-class BoardName(StrEnum):
-    """Boards that Daedal knows."""
-
-    ulx3s_85f = "ulx3s-85f"
 
 
 class Simulator(StrEnum):

@@ -2,11 +2,11 @@
 
 from rich.table import Table
 
-from daedal.hw.synth.families import DEVICES, RESOURCES
+from daedal.hw.synth.families import DEVICES, RESOURCES, Family
 from daedal.hw.synth.flow import Implementation
 from daedal.reports.tables import plain_table
 
-__all__ = ["area_table", "method_of", "units_table"]
+__all__ = ["area_table", "device_of", "method_of", "units_table"]
 
 
 def method_of(result: Implementation) -> str:
@@ -18,10 +18,16 @@ def method_of(result: Implementation) -> str:
     return f"placed and routed {how}, {request.package}, speed grade {request.speed_grade}"
 
 
+def device_of(result: Implementation) -> str:
+    """The device: as routed, or the one whose resources count."""
+    if result.best is None or result.report.family is not Family.ECP5:
+        return DEVICES[result.report.family].name
+    return result.best.request.device
+
+
 def area_table(result: Implementation) -> Table:
     """Used, available and share, one line per resource."""
-    device = DEVICES[result.report.family]
-    title = f"{result.variant.name} on {device.name}: {method_of(result)}"
+    title = f"{result.variant.name} on {device_of(result)}: {method_of(result)}"
     table = plain_table(title, ("resource", "used", "available", "%"), 1)
     for name, head in RESOURCES.items():
         used, available = result.used[name], result.available[name]

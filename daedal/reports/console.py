@@ -1,6 +1,7 @@
 """What commands and examples print with: consoles, tables, JSON, the step that is under way."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ __all__ = ["make_console", "print_json", "print_tables", "print_wide", "show_pro
 
 _FILE_WIDTH = 120
 _WIDEST = 1000
+
+_HOW_FAR = re.compile(r" \((pass )?[0-9][^)]*\)")
+"""Of a step, or of several that run at once: a number in parentheses."""
 
 
 def print_json(data: Any) -> None:
@@ -46,7 +50,8 @@ def print_wide(console: Console, table: Table) -> None:
 
 @contextmanager
 def show_progress(console: Console) -> Iterator[Callable[[str], None]]:
-    """Give a function that is called with the step under way: ``step`` or ``step: how far``.
+    """Give a function that is called with the step under way: ``step``, ``step: how far``, or
+    ``step (1 of 2)``.
 
     A terminal shows it in place, with all that is said; a file gets one line for each step.
     """
@@ -58,7 +63,7 @@ def show_progress(console: Console) -> Iterator[Callable[[str], None]]:
 
     def report(text: str) -> None:
         nonlocal last
-        step = text.partition(":")[0]
+        step = _HOW_FAR.sub("", text.partition(":")[0])
         if step != last:
             console.print(escape(step))
             last = step

@@ -8,12 +8,12 @@ from rich.table import Table
 
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.cache import yosys_version
-from daedal.hw.synth.families import DEVICES, RESOURCES
+from daedal.hw.synth.families import RESOURCES
 from daedal.hw.synth.flow import Implementation
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import Routed
 from daedal.hw.synth.tools import NEXTPNR
-from daedal.reports.area import area_table, method_of, units_table
+from daedal.reports.area import area_table, device_of, method_of, units_table
 from daedal.reports.console import print_tables, print_wide
 from daedal.reports.tables import plain_table
 
@@ -70,7 +70,7 @@ def synthesis_record(result: Implementation, target: str) -> dict[str, Any]:
         "fingerprint": result.variant.fingerprint,
         "multiplier_style": result.variant.array.style.value,
         "target": target,
-        "device": DEVICES[result.report.family].name,
+        "device": device_of(result),
         "method": method_of(result),
         "yosys": yosys_version(),
         "nextpnr": NEXTPNR.version if best is not None else None,

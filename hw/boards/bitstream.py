@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daedal.common.errors import UserError
-from daedal.hw.boards import ulx3s
 from daedal.hw.boards.settings import BoardSettings, bank_bytes
+from daedal.hw.boards.top import TOP_MODULE
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation, implement
 from daedal.hw.synth.place import PlaceRequest, pack_bitstream
 from daedal.isa.variant import Variant
 
-__all__ = ["BoardBuild", "build_bitstream", "memory_bytes"]
+__all__ = ["BoardBuild", "board_request", "build_bitstream", "memory_bytes"]
 
 _BRIDGE_BLOCKS = 1
 """Block RAMs of the bridge: a payload."""
@@ -49,6 +49,19 @@ def memory_bytes(variant: Variant, machine: CellReport, wanted: int | None) -> i
     return most if wanted is None else wanted
 
 
+def board_request(settings: BoardSettings, seed: int) -> PlaceRequest:
+    """How a board's design is placed and routed."""
+    board = settings.board
+    return PlaceRequest(
+        device=board.device,
+        package=board.package,
+        speed_grade=board.speed_grade,
+        pins=settings.constraints,
+        target_mhz=settings.clock.output_hz / 1e6,
+        seed=seed,
+    )
+
+
 def build_bitstream(
     settings: BoardSettings,
     verilog: str,
@@ -58,7 +71,7 @@ def build_bitstream(
     num_processes: int = 1,
     progress: Callable[[str], None] = lambda _text: None,
 ) -> BoardBuild:
-    """Build `verilog` (`ulx3s.emit`) with `seeds` until one reaches the clock.
+    """Build `verilog` (`top.emit`) with `seeds` until one reaches the clock.
 
     The PLL fixes the clock, so further seeds would not be faster on the board. A seed that is hard
     to route does not delay the others.
@@ -71,22 +84,13 @@ def build_bitstream(
         The cache folder cannot be written.
     """
     asked_mhz = settings.clock.output_hz / 1e6
-    requests = [
-        PlaceRequest(
-            package=ulx3s.PACKAGE,
-            speed_grade=ulx3s.SPEED_GRADE,
-            pins=ulx3s.constraints(settings),
-            target_mhz=asked_mhz,
-            seed=seed,
-        )
-        for seed in seeds
-    ]
+    requests = [board_request(settings, seed) for seed in seeds]
     found = implement(
         settings.variant,
         verilog,
         Family.ECP5,
         folder,
-        top=ulx3s.TOP_MODULE,
+        top=TOP_MODULE,
         requests=requests,
         asked_mhz=asked_mhz,
         until_met=True,

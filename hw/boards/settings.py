@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from daedal.common.bridge import BAUD_RATES
 from daedal.common.errors import UserError
 from daedal.hw.boards.block_memory import BANK_WORDS
+from daedal.hw.boards.board import Board
 from daedal.hw.boards.pll import PllSettings
 from daedal.hw.boards.uart_receiver import LEAST_DIVISOR
 from daedal.isa.sdram_chip import SdramChip
@@ -31,6 +32,8 @@ class BoardSettings:
 
     Attributes
     ----------
+    board
+        Where it is loaded.
     variant
         The machine.
     clock
@@ -45,6 +48,7 @@ class BoardSettings:
         The chip behind the machine; None: on-chip memory. `clock` has the chip's clocks, too.
     """
 
+    board: Board
     variant: Variant
     clock: PllSettings
     memory_bytes: int
@@ -54,6 +58,11 @@ class BoardSettings:
 
     def __post_init__(self) -> None:
         if self.sdram is not None:
+            if self.board.sdram is None:
+                raise UserError(
+                    f"board {self.board.name!r} has no SDRAM: a machine there has block RAM only"
+                )
+            self.board.sdram.check_chip(self.sdram)
             self.sdram.check_bus(self.variant)
             SlotTimes.of(self.sdram, 2 * self.clock.output_hz)  # refuses a clock that is too fast
             assert self.memory_bytes == self.sdram.size_bytes, "all of the chip is used"
@@ -75,9 +84,15 @@ class BoardSettings:
         """The chip's times at this clock. Raises UserError if the controller cannot keep them."""
         return None if self.sdram is None else SlotTimes.of(self.sdram, 2 * self.clock.output_hz)
 
+    @property
+    def constraints(self) -> str:
+        """The board's pins, as far as the design has them, for place and route."""
+        return self.board.constraints(with_sdram=self.sdram is not None)
+
     @classmethod
     def for_baud(
         cls,
+        board: Board,
         variant: Variant,
         clock: PllSettings,
         memory: int | SdramChip,
@@ -98,8 +113,8 @@ class BoardSettings:
             )
         silence = 1 << (int(_SILENCE_SECONDS * clock.output_hz) - 1).bit_length()
         if isinstance(memory, SdramChip):
-            return cls(variant, clock, memory.size_bytes, divisor, silence, memory)
-        return cls(variant, clock, memory, divisor, silence)
+            return cls(board, variant, clock, memory.size_bytes, divisor, silence, memory)
+        return cls(board, variant, clock, memory, divisor, silence)
 
 
 def _divisor(clock: PllSettings, baud: int) -> tuple[int, float]:

@@ -105,7 +105,7 @@ def synthesize(
 
     def line(text: str) -> None:
         if text.startswith(_STEP) and progress is not None:
-            progress(f"{family.value}: {text.removeprefix(_STEP).strip()}")
+            progress(f"mapping to {family.value}, {text.removeprefix(_STEP).strip()}")
 
     with tempfile.TemporaryDirectory(prefix="daedal-synth-") as name:
         folder = Path(name)

@@ -22,7 +22,17 @@ from daedal.hw.synth.sdf import read_sdf
 from daedal.hw.synth.tools import ECPPACK, NEXTPNR, run_tool, run_tools
 from daedal.hw.synth.worst_paths import worst_paths
 
-__all__ = ["PlaceRequest", "Routed", "pack_bitstream", "place_and_route", "place_and_route_all"]
+__all__ = [
+    "DEVICES",
+    "PlaceRequest",
+    "Routed",
+    "pack_bitstream",
+    "place_and_route",
+    "place_and_route_all",
+]
+
+DEVICES = {"LFE5U-85F": "--85k", "LFE5UM-85F": "--um-85k", "LFE5UM5G-85F": "--um5g-85k"}
+"""Devices with 85,000 look-up tables, whose fabric is the same, and nextpnr's options for them."""
 
 _RESOURCE_OF = {
     "TRELLIS_COMB": "lut",
@@ -44,7 +54,7 @@ class PlaceRequest:
 
     Parameters
     ----------
-    package, speed_grade : the part; 6 is the slowest grade.
+    device, package, speed_grade : the part; 6 is the slowest grade.
     pins : constraints in the tool's LPF format, which place every port. None: out of context, a
         block without pins, of which there is no bitstream.
     target_mhz : the target for every clock that `pins` does not constrain.
@@ -56,8 +66,13 @@ class PlaceRequest:
     pins: str | None = None
     target_mhz: float = 100.0
     seed: int = 1
+    device: str = "LFE5U-85F"
 
     def __post_init__(self) -> None:
+        if self.device not in DEVICES:
+            raise UserError(
+                f"a device must be one of {', '.join(DEVICES)}, not {self.device!r:.40}"
+            )
         if self.speed_grade not in (6, 7, 8):
             raise UserError(f"a speed grade of an ECP5 is 6, 7 or 8, not {self.speed_grade}")
         if not 0 < self.target_mhz <= 1000:
@@ -237,7 +252,7 @@ def _check_capacity(line: str) -> None:
 def _arguments(request: PlaceRequest, number: int, folder: Path) -> list[str]:
     """Arguments of nextpnr; writes the constraints that it reads."""
     arguments = [
-        "--85k", "--package", request.package, "--speed", str(request.speed_grade),
+        DEVICES[request.device], "--package", request.package, "--speed", str(request.speed_grade),
         "--json", f"design{number}.json", "--seed", str(request.seed),
         # The other placer, HeAP, leaves `ecp5_half` with a fifth to a third more wire.
         "--freq", f"{request.target_mhz:g}", "--timing-allow-fail", "--placer", "static",

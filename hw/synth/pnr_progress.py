@@ -1,4 +1,4 @@
-"""Progress of place and route, from nextpnr's log."""
+"""Progress of place and route, from nextpnr's log; how far a phase is stands in parentheses."""
 
 import re
 
@@ -16,9 +16,9 @@ def phase_of(line: str) -> str | None:
     if line.startswith("Info: Running Static placer"):
         return "placing"
     if found := _PLACING.match(line):
-        return f"placing, pass {found[1]}"
+        return f"placing (pass {found[1]})"
     if found := _REFINING.match(line):
-        return f"refining, pass {found[1]}"
+        return f"refining (pass {found[1]})"
     if found := _ROUTING.match(line):
-        return f"routing, {int(found[1]):,} connections left"
+        return f"routing ({int(found[1]):,} connections left)"
     return None

@@ -99,7 +99,10 @@ class RouteCache:
 
 
 def _key(design: str, request: PlaceRequest) -> str:
-    parts = [_FORMAT, NEXTPNR.version, design, dataclasses.asdict(request)]
+    asked = dataclasses.asdict(request)
+    if request.device == PlaceRequest().device:
+        del asked["device"]  # as before there were others, so that what is kept stays valid
+    parts = [_FORMAT, NEXTPNR.version, design, asked]
     return "routed-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
 
 

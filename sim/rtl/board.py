@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 from daedal.common.errors import DeviceError
-from daedal.hw.boards import ulx3s
-from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.settings import BoardSettings
+from daedal.hw.boards.top import TOP_MODULE
 from daedal.isa.sdram_chip import SdramChip
 from daedal.isa.variant import Variant
 from daedal.native.caches.place import cache_folder
@@ -33,6 +33,9 @@ SLICE_CYCLES = 1 << 13
 
 Report = Callable[[str], None]
 Build = Callable[[BoardSettings, Path, Report], Built]
+
+_BOARD = "ulx3s-85f"
+"""Boards differ in nothing that is simulated, but for the levels of the button and the lights."""
 
 _CLOCK_HZ = 80_000_000  # what the board reports; the simulation does not run in real time
 
@@ -106,7 +109,7 @@ def simulated_board(
     build: Build | None = None,
     report: Report = lambda _sentence: None,
 ) -> Iterator[BoardSimulation]:
-    """Power up a ULX3S with `variant` until the block ends; memory and scratchpads start at zero.
+    """Power up a board with `variant` until the block ends; memory and scratchpads start at zero.
 
     The first time, Verilog is emitted and built, which takes a minute or two; `cache_dir`,
     by default the user's cache, keeps both, and `report` is called with one sentence before each
@@ -136,15 +139,17 @@ def simulated_board(
 
 
 def _settings(variant: Variant, memory: int | SdramChip) -> BoardSettings:
+    board = load_board(_BOARD)
     if isinstance(memory, int):
-        clock = pll_settings(ulx3s.OSCILLATOR_HZ, _CLOCK_HZ)
-        return BoardSettings(variant, clock, memory, _DIVISOR, _SILENCE_CYCLES)
-    clock = pll_settings(ulx3s.OSCILLATOR_HZ, _SDRAM_CLOCK_HZ, _SDRAM_PHASE)
-    return BoardSettings(variant, clock, memory.size_bytes, _DIVISOR, _SILENCE_CYCLES, memory)
+        clock = board.clock(_CLOCK_HZ)
+        return BoardSettings(board, variant, clock, memory, _DIVISOR, _SILENCE_CYCLES)
+    clock = board.clock(_SDRAM_CLOCK_HZ, _SDRAM_PHASE)
+    size = memory.size_bytes
+    return BoardSettings(board, variant, clock, size, _DIVISOR, _SILENCE_CYCLES, memory)
 
 
 def chip_parameters(settings: BoardSettings) -> dict[str, int] | None:
-    """The parameters of `hdl/ulx3s_sdram.v` for a board with SDRAM."""
+    """The parameters of `hdl/board_sdram.v` for a board with SDRAM."""
     chip = settings.sdram
     if chip is None:
         return None
@@ -162,7 +167,7 @@ def _build(assertions: bool, settings: BoardSettings, cache_dir: Path, report: R
     """Build the simulator of the design as emitted."""
     return build_board_simulator(
         kept_board_verilog(settings, cache_dir, report, assertions=assertions),
-        top=ulx3s.TOP_MODULE,
+        top=TOP_MODULE,
         cache_dir=cache_dir,
         chip=chip_parameters(settings),
         progress=report,

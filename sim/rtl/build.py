@@ -229,12 +229,12 @@ def build_board_simulator(
     """Build a whole board's design, for `board.py`, which drives its clock and serial port.
 
     `verilog` is what `hw.boards` emits; vendor primitives in it are modelled in `hdl/`. With
-    `chip`, the parameters of `hdl/ulx3s_sdram.v`, the design `top` drives an SDRAM. Parameters and
+    `chip`, the parameters of `hdl/board_sdram.v`, the design `top` drives an SDRAM. Parameters and
     errors as `build_simulator`.
     """
     sources: list[str | Path] = [verilog, HDL / "ehxplll.v"]
     if chip is not None:
-        sources += [HDL / name for name in ("ecp5_pads.v", "sdram_chip.v", "ulx3s_sdram.v")]
+        sources += [HDL / name for name in ("ecp5_pads.v", "sdram_chip.v", "board_sdram.v")]
         top = f"{top}_sdram"
     return _build(sources, top, chip or {}, cache_dir, "board", False, progress)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import daedal.hw
 import daedal.isa
-from daedal.hw.boards import ulx3s
 from daedal.hw.boards.sdram.alone import emit_alone
 from daedal.hw.boards.settings import BoardSettings
+from daedal.hw.boards.top import emit as emit_board
 from daedal.hw.emit import emit_verilog
 from daedal.hw.family import Family
 from daedal.isa.sdram_memory import SdramMemory
@@ -64,20 +64,21 @@ def kept_board_verilog(
     family: Family | None = None,
     assertions: bool = False,
 ) -> str:
-    """The Verilog of the whole design on a ULX3S, from `cache_dir` or emitted into it."""
+    """The Verilog of the whole design on a board, from `cache_dir` or emitted into it."""
     variant = settings.variant
     machine = kept_verilog(variant, cache_dir, report, family=family, assertions=assertions)
     numbers = (
+        settings.board,
         settings.clock,
         settings.memory_bytes,
         settings.divisor,
         settings.silence_cycles,
         settings.sdram,
     )
-    said = f"emitting the Verilog of a ULX3S with variant {variant.name}"
-    what = f"ulx3s {variant.name} {variant.fingerprint} {family} {numbers} {assertions}"
+    said = f"emitting the Verilog of board {settings.board.name} with variant {variant.name}"
+    what = f"board {variant.name} {variant.fingerprint} {family} {numbers} {assertions}"
     key = f"{what} {_emitter(EMITS_NO_BOARD)}"
-    return _kept(key, cache_dir, report, said, lambda: ulx3s.emit(settings, machine, family))
+    return _kept(key, cache_dir, report, said, lambda: emit_board(settings, machine, family))
 
 
 def kept_sdram_verilog(

@@ -4,7 +4,7 @@ import pytest
 
 from bench.synth_board import y14_record
 from daedal.hw.boards.bitstream import BoardBuild
-from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.settings import BoardSettings, bank_bytes
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation
@@ -20,8 +20,8 @@ PATH = TimingPath(
 
 def built(name: str, fmax_mhz: float, bitstream: bytes | None) -> BoardBuild:
     variant = load_variant(name)
-    clock = pll_settings(25_000_000, 90e6)
-    settings = BoardSettings.for_baud(variant, clock, 2 * bank_bytes(variant))
+    board = load_board("ulx3s-85f")
+    settings = BoardSettings.for_baud(board, variant, board.clock(90e6), 2 * bank_bytes(variant))
     routed = Routed(PlaceRequest(target_mhz=90), {"clk": fmax_mhz}, (PATH,), {}, "config")
     report = CellReport.of(Family.ECP5, {"LUT4": 9})
     return BoardBuild(settings, Implementation(variant, report, (routed,), 90.0), bitstream)

@@ -32,6 +32,8 @@ INPUTS = {
     "verilog": ("verilog", "ODD.toml"),
     "synth": ("synth", "ODD.toml", "--target", "ecp5-85f"),
     "build": ("build", "ODD.toml", "--board", "ulx3s-85f", "--out", "OUT"),
+    "build for a board": ("build", "tiny", "--board", "ODD.toml", "--out", "OUT"),
+    "explore for a board": ("explore", DIGITS, "--board", "ODD.toml", "-o", "OUT"),
     "export": ("export", "ODD.toml", "--vivado", "OUT"),
 }
 

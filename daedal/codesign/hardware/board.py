@@ -1,16 +1,20 @@
 """`Board`: what a machine has on a board: the device, the memory, and all other logic.
 
-Read from `data/boards.json`. The resources are what Yosys counts of a whole board less those of its
-machine (``python -m bench.board --step whole --write``).
+A board's file says what is on it (`hw.boards.board_file`). The other logic is the same on all of
+them: `data/board_logic.json` has what Yosys counts of a whole board less its machine
+(``python -m bench.board --step whole --write``).
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import resources as package_data
+from typing import Any
 
 from daedal.codesign.hardware.clock import Clock
+from daedal.common.errors import ExploreError
+from daedal.hw.boards.board import Board as Description
+from daedal.hw.boards.board_file import load_board
 from daedal.hw.synth.families import RESOURCES, Target
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.sdram_chip import BURST_COLUMNS
@@ -25,16 +29,34 @@ class Board:
 
     Attributes
     ----------
-    name : as `daedal build` has it.
-    target : its device.
-    memory : preset of its SDRAM, at the fastest clock that the chip allows.
+    description : what its file says.
+    target : its device, or one with the same resources.
     resources : of all on the device but the machine: the memory's controller, the bridge.
     """
 
-    name: str
+    description: Description
     target: Target
-    memory: str
     resources: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        """As `daedal build` has it."""
+        return self.description.name
+
+    @property
+    def memory(self) -> str:
+        """Preset of its SDRAM, at the fastest clock that the chip allows."""
+        assert self.description.sdram is not None, "the memory of a board is its SDRAM"
+        return self.description.sdram.memory
+
+    def to_json(self) -> dict[str, Any]:
+        """What a search depends on."""
+        return {
+            "name": self.name,
+            "target": self.target,
+            "memory": self.memory,
+            "resources": dict(self.resources),
+        }
 
     @property
     def sdram(self) -> SdramMemory:
@@ -63,9 +85,22 @@ class Board:
         return Clock(min(machine.mhz, most), min(machine.low, most), min(machine.high, most))
 
 
-@cache
 def board_named(name: str) -> Board:
-    """A board that is known. Raises KeyError for others."""
-    path = package_data.files("daedal.codesign.hardware") / "data" / "boards.json"
-    found = json.loads(path.read_text(encoding="utf-8"))[name]
-    return Board(name, Target(found["target"]), found["memory"], found["resources"])
+    """A board by name, or from the path of a file.
+
+    Raises
+    ------
+    UserError
+        There is no such board.
+    ExploreError
+        It has no SDRAM.
+    """
+    described = load_board(name)
+    if described.sdram is None:
+        raise ExploreError(
+            f"a search is for a board with SDRAM; {described.name!r} has none: give its device, "
+            f"--target {Target.ecp5_85f.value}"
+        )
+    path = package_data.files("daedal.codesign.hardware") / "data" / "board_logic.json"
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return Board(described, Target.ecp5_85f, found["resources"])

@@ -16,9 +16,9 @@ from daedal.codesign.hardware.board import Board
 from daedal.codesign.hardware.clock import Clock
 from daedal.codesign.results.point_folder import PointFolder, read_record
 from daedal.common.files import write_atomically
-from daedal.hw.boards import ulx3s
-from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.bitstream import board_request
 from daedal.hw.boards.settings import BoardSettings
+from daedal.hw.boards.top import TOP_MODULE
 from daedal.hw.synth.families import RESOURCES, Family
 from daedal.hw.synth.flow import PLACED, Implementation, implement
 from daedal.hw.synth.place import PlaceRequest
@@ -77,22 +77,16 @@ def implemented_on(
 ) -> Implementation:
     """As `implemented`, the whole board at the fastest clock that its memory allows."""
     del verilog  # the board's contains the same machine
-    clock = pll_settings(ulx3s.OSCILLATOR_HZ, board.most_mhz * 1e6, _CHIP_PHASE)
-    settings = BoardSettings.for_baud(variant, clock, board.sdram.chip)
-    request = PlaceRequest(
-        target_mhz=clock.output_hz / 1e6,
-        seed=_SEED,
-        package=ulx3s.PACKAGE,
-        speed_grade=ulx3s.SPEED_GRADE,
-        pins=ulx3s.constraints(settings),
-    )
+    described = board.description
+    clock = described.clock(board.most_mhz * 1e6, _CHIP_PHASE)
+    settings = BoardSettings.for_baud(described, variant, clock, board.sdram.chip)
     return implement(
         variant,
         kept_board_verilog(settings, default_cache_dir(), report, family=family),
         family,
         cache_folder("synth"),
-        top=ulx3s.TOP_MODULE,
-        requests=[request],
+        top=TOP_MODULE,
+        requests=[board_request(settings, _SEED)],
         progress=report,
     )
 

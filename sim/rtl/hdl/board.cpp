@@ -86,8 +86,8 @@ struct Board {
     const char* no_arguments[] = {"board"};
     context.commandArgs(1, no_arguments);
     top = std::make_unique<Vtop>(&context, "top");
-    top->ftdi_txd = 1;
-    top->clk_25mhz = 0;
+    top->receive = 1;
+    top->clock = 0;
     top->eval();
   }
 
@@ -97,9 +97,9 @@ struct Board {
       coming.pop_front();
       quiet_cycles = 0;
     }
-    top->ftdi_txd = sender.cycle();
+    top->receive = sender.cycle();
     rise(*top->rootp);
-    const int byte = receiver.cycle(top->ftdi_rxd);
+    const int byte = receiver.cycle(top->send);
     if (byte >= 0) {
       going.push_back(char(byte));
       quiet_cycles = 0;
@@ -111,13 +111,13 @@ struct Board {
   // As in native.cpp: nothing listens to falling edges, so the clock need not go down.
   template <class Root>
   void rise(Root& root) {
-    if constexpr (requires { root.__Vtrigprevexpr___TOP__clk_25mhz__0; }) {
-      root.__Vtrigprevexpr___TOP__clk_25mhz__0 = 0;
+    if constexpr (requires { root.__Vtrigprevexpr___TOP__clock__0; }) {
+      root.__Vtrigprevexpr___TOP__clock__0 = 0;
     } else {
-      top->clk_25mhz = 0;
+      top->clock = 0;
       top->eval();
     }
-    top->clk_25mhz = 1;
+    top->clock = 1;
     top->eval();
   }
 

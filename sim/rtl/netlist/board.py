@@ -7,8 +7,8 @@ goes to place and route.
 from collections.abc import Callable
 from pathlib import Path
 
-from daedal.hw.boards import ulx3s
 from daedal.hw.boards.settings import BoardSettings
+from daedal.hw.boards.top import TOP_MODULE
 from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.near_constants import shared_addresses
@@ -38,6 +38,6 @@ def build_board_netlist(
     """
     verilog = kept_board_verilog(settings, cache_dir, report, family=Family.ECP5)
     kept = AreaCache(cache_dir.parent / "synth")
-    netlist = kept.netlist(verilog, Family.ECP5, top=ulx3s.TOP_MODULE, progress=report)
-    text = netlist_verilog(shared_addresses(netlist), ulx3s.TOP_MODULE)
-    return build_board_simulator(text, top=ulx3s.TOP_MODULE, cache_dir=cache_dir, progress=report)
+    netlist = kept.netlist(verilog, Family.ECP5, top=TOP_MODULE, progress=report)
+    text = netlist_verilog(shared_addresses(netlist), TOP_MODULE)
+    return build_board_simulator(text, top=TOP_MODULE, cache_dir=cache_dir, progress=report)

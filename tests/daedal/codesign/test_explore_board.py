@@ -7,6 +7,9 @@ import pytest
 
 from daedal.codesign.hardware.board import board_named
 from daedal.codesign.hardware.clock import Clock
+from daedal.common.errors import ExploreError
+from daedal.hw.boards.board_file import load_board
+from daedal.hw.boards.board_names import board_names
 from daedal.hw.synth.families import RESOURCES
 from daedal.isa.memory_model import PRESETS
 from tests.support.command_line import Run, refuses
@@ -48,6 +51,19 @@ def test_no_clock_is_faster_than_the_memory_allows(run: Run, tmp_path: Path) -> 
     answer = run("explore", DIGITS, "--board", BOARD.name, "--clock", 80, "-o", folder)
     refuses(answer, "the memory of board 'ulx3s-85f' allows at most 71.43 MHz, not 80")
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_every_board_is_known(name: str) -> None:
+    described = load_board(name)
+    if described.sdram is None:
+        with pytest.raises(ExploreError, match=f"'{name}' has none: give its device, --target ecp"):
+            board_named(name)
+        return
+    board = board_named(name)
+    assert board.description == described
+    assert board.sdram.chip == described.sdram.chip
+    assert board.to_json()["name"] == name
 
 
 def test_a_device_or_a_board_is_given(run: Run, tmp_path: Path) -> None:

@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Callable, Sequence
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from daedal.hw.boards import bitstream, ulx3s
+from daedal.hw.boards import bitstream
+from daedal.hw.boards.board_file import load_board
+from daedal.hw.boards.board_names import board_names
 from daedal.hw.boards.settings import BoardSettings
+from daedal.hw.boards.top import TOP_MODULE as BOARD_MODULE
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.families import CellReport, Family
@@ -35,14 +39,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[PlaceRequest]:
         progress: Callable[[str], None],
     ) -> CellReport:
         assert family is Family.ECP5
-        assert (top, text) in ((TOP_MODULE, "machine"), (ulx3s.TOP_MODULE, "board"))
+        assert (top, text) in ((TOP_MODULE, "machine"), (BOARD_MODULE, "board"))
         progress("mapping")
         return CellReport.of(family, MACHINE if top == TOP_MODULE else BOARD)
 
     def route(
         _self: RouteCache, netlist: str, wanted: Sequence[PlaceRequest], **_options: object
     ) -> list[Routed]:
-        assert netlist == f"netlist of {ulx3s.TOP_MODULE}"
+        assert netlist == f"netlist of {BOARD_MODULE}"
         requests.extend(wanted)
         return [routed(request) for request in wanted]
 
@@ -130,6 +134,62 @@ def test_the_clock_is_what_the_pll_gives(
     (settings,) = seen
     assert settings.clock.output_hz == 90_625_000 and asked[0].target_mhz == 90.625
     assert (settings.memory_bytes, settings.divisor) == (1 << 16, 30)
+
+
+@pytest.mark.parametrize("name", board_names())
+def test_every_board_is_built_as_its_file_says(
+    run: Run, asked: list[PlaceRequest], tmp_path: Path, name: str
+) -> None:
+    """With its SDRAM if it has one, in block RAM otherwise."""
+    board = load_board(name)
+    status, _, err = run("build", "tiny", "--board", name, "--out", tmp_path)
+    assert status == 0, err
+    (request,) = asked
+    part = (request.device, request.package, request.speed_grade)
+    assert part == (board.device, board.package, board.speed_grade)
+    assert request.pins == board.constraints(with_sdram=board.sdram is not None)
+    record = json.loads((tmp_path / f"{name}-tiny.json").read_text())
+    assert (record["board"], record["device"]) == (name, board.device)
+    assert record["sdram"] == (board.sdram and board.sdram.chip.name)
+    steps = [line for line in err.splitlines() if line.startswith("building variant tiny for")]
+    assert any(line.endswith(", mapping") for line in steps)
+    assert any(line.endswith(", packing the bitstream") for line in steps)
+
+
+def test_a_board_of_ones_own(run: Run, asked: list[PlaceRequest], tmp_path: Path) -> None:
+    shipped = resources.files("daedal.hw.boards") / "known" / "ecp5-evn.toml"
+    text = shipped.read_text().replace('"ecp5-evn"', '"mine"').replace('"A10"', '"B11"')
+    (tmp_path / "board.toml").write_text(text)
+    out = tmp_path / "out"
+    status, _, err = run("build", "tiny", "--board", tmp_path / "board.toml", "--out", out)
+    assert status == 0, err
+    assert sorted(path.name for path in out.iterdir()) == ["mine-tiny.bit", "mine-tiny.json"]
+    assert asked[0].pins is not None and 'LOCATE COMP "clock" SITE "B11";' in asked[0].pins
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--memory", "sdram"), "board 'ecp5-evn' has no SDRAM: leave out --sdram, and give --mem"),
+        (("--sdram", "W9825G6KH-6"), "board 'ecp5-evn' has no SDRAM: leave out --sdram"),
+        (("--memory", "64", "--sdram", "W9825G6KH-6"), "--sdram is for a machine with SDRAM, not"),
+    ],
+)
+def test_a_board_without_sdram(
+    run: Run,
+    asked: list[PlaceRequest],
+    tmp_path: Path,
+    options: tuple[object, ...],
+    sentence: str,
+) -> None:
+    answer = run("build", "tiny", "--board", "ecp5-evn", "--out", tmp_path, *options)
+    refuses(answer, sentence)
+    assert asked == []
+
+
+def test_an_unknown_board_is_refused(run: Run, tmp_path: Path) -> None:
+    answer = run("build", "tiny", "--board", "arty", "--out", tmp_path)
+    refuses(answer, "a board is one of", "or the path of a .toml file, not 'arty'")
 
 
 @pytest.mark.parametrize(

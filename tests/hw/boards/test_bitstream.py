@@ -9,9 +9,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from daedal.common.errors import UserError
-from daedal.hw.boards import ulx3s
+from daedal.hw.boards import top
 from daedal.hw.boards.bitstream import build_bitstream, memory_bytes
-from daedal.hw.boards.pll import pll_settings
+from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.bus.axi import axi4_lite_pins, axi4_pins
 from daedal.hw.emit import TOP_MODULE, emit_component
@@ -22,6 +22,7 @@ from daedal.isa.variant import Variant, load_variant
 from tests.support.small_netlist import needs_nextpnr
 
 TINY = load_variant("tiny")
+BOARD = load_board("ulx3s-85f")
 PREAMBLE = b"\xff\xff\xbd\xb3"
 """Begins an ECP5's configuration. Source: Lattice FPGA-TN-02039, "Bitstream Format"."""
 
@@ -66,10 +67,9 @@ class Registers(wiring.Component):
 @pytest.mark.slow
 @needs_nextpnr
 def test_the_boards_own_blocks_do_not_limit_the_clock(tmp_path: Path) -> None:
-    clock = pll_settings(ulx3s.OSCILLATOR_HZ, 130e6)
-    settings = BoardSettings.for_baud(TINY, clock, 1 << 16)
+    settings = BoardSettings.for_baud(BOARD, TINY, BOARD.clock(130e6), 1 << 16)
     machine = emit_component(Registers(TINY), TOP_MODULE, "registers", Family.ECP5)
-    text = ulx3s.emit(settings, machine, Family.ECP5)
+    text = top.emit(settings, machine, Family.ECP5)
     built = build_bitstream(settings, text, tmp_path)
     found = built.implementation
     assert found.missed is None and found.best is not None
@@ -78,7 +78,7 @@ def test_the_boards_own_blocks_do_not_limit_the_clock(tmp_path: Path) -> None:
     assert found.best.resources["block_ram"] == 33
     assert built.bitstream is not None and PREAMBLE in built.bitstream[:200]
 
-    impossible = BoardSettings.for_baud(TINY, pll_settings(ulx3s.OSCILLATOR_HZ, 399e6), 1 << 16)
+    impossible = BoardSettings.for_baud(BOARD, TINY, BOARD.clock(399e6), 1 << 16)
     assert build_bitstream(impossible, text, tmp_path).bitstream is None
 
 

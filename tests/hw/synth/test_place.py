@@ -120,8 +120,8 @@ def test_utilization_is_that_of_the_netlist(netlist: str, routed: tuple[Routed, 
 def test_phases(routed: tuple[Routed, list[str]]) -> None:
     phases = routed[1]
     assert phases[:2] == ["planning multipliers and block RAM", "packing"]
-    assert "placing, pass 1" in phases
-    assert phases[-1] == "routing, 0 connections left"
+    assert "placing (pass 1)" in phases
+    assert phases[-1] == "routing (0 connections left)"
 
 
 @pytest.mark.fpga

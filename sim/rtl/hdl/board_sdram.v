@@ -1,4 +1,5 @@
-// A ULX3S with its SDRAM: the design `ulx3s`, its data pins, and the chip that checks every time.
+// A board with its SDRAM: the design `daedal_board`, its data pins, and the chip that checks every
+// time.
 
 `timescale 1ns / 1ps
 `default_nettype none
@@ -8,7 +9,7 @@
 `define DAEDAL_DATA_PAD pads.data_pad0
 `endif
 
-module ulx3s_sdram #(
+module daedal_board_sdram #(
     parameter DATA_BITS   = 16,
     parameter ROW_BITS    = 13,
     parameter COLUMN_BITS = 9,
@@ -27,12 +28,11 @@ module ulx3s_sdram #(
     parameter POWER_UP_PS = 0,
     parameter INIT_REFRESHES = 0
 ) (
-    input  wire       clk_25mhz,
-    input  wire       ftdi_txd,
-    output wire       ftdi_rxd,
-    input  wire       btn_fire1,
-    output wire       wifi_gpio0,
-    output wire [7:0] led
+    input  wire       clock,
+    input  wire       receive,
+    output wire       send,
+    input  wire       button,
+    output wire [7:0] lights
 );
   wire clk, cke, csn, rasn, casn, wen;
   wire [BANK_BITS-1:0] ba;
@@ -41,9 +41,9 @@ module ulx3s_sdram #(
   wire [DATA_BITS-1:0] d, from_chip;
   wire driven = !board.`DAEDAL_DATA_PAD.T;
 
-  ulx3s board (
-      .clk_25mhz(clk_25mhz), .ftdi_txd(ftdi_txd), .ftdi_rxd(ftdi_rxd), .btn_fire1(btn_fire1),
-      .wifi_gpio0(wifi_gpio0), .led(led),
+  // verilator lint_off PINMISSING
+  daedal_board board (
+      .clock(clock), .receive(receive), .send(send), .button(button), .lights(lights),
       .sdram_clk(clk), .sdram_cke(cke), .sdram_csn(csn), .sdram_rasn(rasn), .sdram_casn(casn),
       .sdram_wen(wen), .sdram_ba(ba), .sdram_a(a), .sdram_dqm(dqm), .sdram_d(d)
   );
