@@ -28,6 +28,7 @@ __all__ = [
     "REQUEST_SYNC",
     "Answer",
     "Identity",
+    "MemoryTest",
     "Op",
     "Status",
     "answer_frame",
@@ -35,7 +36,7 @@ __all__ = [
     "request_frame",
 ]
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 MAX_PAYLOAD_BYTES = 1024
 """Largest payload of a frame in either direction; it is buffered until the CRC is checked."""
 
@@ -65,7 +66,14 @@ follow."""
 ANSWER_FIELDS = {"sync": 1, "tag": 1, "status": 1, "count": 2}
 """Bytes of an answer's fields in order; `count` bytes of payload and the CRC follow."""
 
-IDENTITY_FIELDS = {"version": 2, "max_payload_bytes": 2, "memory_bytes": 4, "clock_hz": 4}
+IDENTITY_FIELDS = {
+    "version": 2,
+    "max_payload_bytes": 2,
+    "memory_bytes": 4,
+    "clock_hz": 4,
+    "memory_test": 1,
+    "failing_address": 4,
+}
 """Bytes of the fields of IDENTIFY's payload, in order."""
 
 REQUEST_HEADER_BYTES = sum(REQUEST_FIELDS.values())
@@ -106,6 +114,15 @@ class Status(enum.IntEnum):
     BAD_COUNT = 4
 
 
+class MemoryTest(enum.IntEnum):
+    """The test of memory at start-up. NONE: on-chip memory is not tested."""
+
+    NONE = 0
+    RUNNING = 1
+    PASSED = 2
+    FAILED = 3
+
+
 @dataclass(frozen=True)
 class Answer:
     """A complete answer with a correct CRC."""
@@ -117,31 +134,35 @@ class Answer:
 
 @dataclass(frozen=True)
 class Identity:
-    """A board's description of itself: memory size (from address 0), and the machine's clock."""
+    """A board's description of itself: memory size (from address 0), the machine's clock, how the
+    test of memory goes, and the first word that failed it."""
 
     version: int
     max_payload_bytes: int
     memory_bytes: int
     clock_hz: int
+    memory_test: MemoryTest = MemoryTest.NONE
+    failing_address: int = 0
 
     def encode(self) -> bytes:
         """The payload of IDENTIFY's answer."""
-        return _struct(IDENTITY_FIELDS).pack(
-            self.version, self.max_payload_bytes, self.memory_bytes, self.clock_hz
-        )
+        return _struct(IDENTITY_FIELDS).pack(*(getattr(self, name) for name in IDENTITY_FIELDS))
 
     @classmethod
     def decode(cls, payload: bytes) -> "Identity":
         """Decode `payload`. Raises DeviceError if malformed or of another protocol version."""
+        version = int.from_bytes(payload[: IDENTITY_FIELDS["version"]], "little")
         form = _struct(IDENTITY_FIELDS)
-        found = cls(*form.unpack(payload)) if len(payload) == form.size else None
-        if found is None or found.version != PROTOCOL_VERSION:
-            version = "an unknown one" if found is None else found.version
+        values = form.unpack(payload) if len(payload) == form.size else ()
+        found = dict(zip(IDENTITY_FIELDS, values, strict=False))
+        known = found.get("memory_test") in list(MemoryTest)
+        if version != PROTOCOL_VERSION or not known:
+            said = "an unknown one" if version == PROTOCOL_VERSION or not payload else version
             raise DeviceError(
-                f"the board must speak version {PROTOCOL_VERSION} of the protocol, not {version}; "
+                f"the board must speak version {PROTOCOL_VERSION} of the protocol, not {said}; "
                 "build its bitstream anew"
             )
-        return found
+        return cls(**{**found, "memory_test": MemoryTest(found["memory_test"])})
 
 
 def request_frame(op: int, tag: int, address: int, count: int, payload: bytes = b"") -> bytes:

@@ -6,7 +6,7 @@ Input: a variant, how to reach the board, and a model. Output: a `BoardReport`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.board_programs import ProgramsReport, run_random_programs
 from daedal.common.errors import DeviceError, UserError
 from daedal.compiler.frontend.reader import read_model
-from daedal.devices import open_device
+from daedal.devices import open_device, takes_option
 from daedal.isa.variant import Variant
 from daedal.runtime.devices.memory_check import MemoryReport, check_memory
 from daedal.runtime.devices.register_device import RegisterDevice
@@ -94,11 +94,15 @@ def check_board(
     progress("compiling the model")
     artifact = None if model is None else api.compile(model, variant)
     kinds = {} if model is None else _element_types(model)
+    if takes_option(device, "accepts_faults"):
+        options = {**options, "accepts_faults": True}
     board = open_device(device, variant, **options)
     if not isinstance(board, RegisterDevice):
         raise UserError(f"board-test needs a board behind --device uart or uio, not {device!r}")
     try:
         memory = check_memory(board.port, board.memory, seed=seed, progress=progress)
+        if board.memory_fault is not None:
+            memory = replace(memory, faults=(*memory.faults, board.memory_fault))
         programs, network = None, None
         if not memory.faults:
             seeds = range(seed, seed + num_programs)

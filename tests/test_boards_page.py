@@ -10,12 +10,17 @@ from daedal.common.bridge import (
     ANSWER_SYNC,
     IDENTITY_FIELDS,
     MAX_PAYLOAD_BYTES,
+    PROTOCOL_VERSION,
     REQUEST_FIELDS,
     REQUEST_SYNC,
+    MemoryTest,
     Op,
     Status,
 )
 from daedal.common.errors import ToolError
+from daedal.hw.boards.board import PINS, SDRAM_PINS
+from daedal.hw.boards.board_file import load_board
+from daedal.hw.boards.board_names import board_names
 from daedal.sim.rtl.toolchain import require_tools
 from tests.support.pages import blocks, make_checkout, run_line
 
@@ -26,6 +31,27 @@ PAGE = (ROOT / "docs" / "boards.md").read_text()
 def test_operations_and_statuses_have_their_numbers() -> None:
     rows = dict(re.findall(r"^\| ([A-Z_]+) \| (\d+) \|", PAGE, re.MULTILINE))
     assert rows == {item.name: str(int(item)) for item in (*Op, *Status)}
+
+
+def test_the_boards_are_those_that_come_along() -> None:
+    rows = re.findall(
+        r"^\| `([\w-]+)` \| .* \| (\S+), speed grade (\d) \| (\d+) MHz \|", PAGE, re.M
+    )
+    boards = [load_board(name) for name in board_names()]
+    assert sorted(rows) == [
+        (board.name, board.device, str(board.speed_grade), f"{board.oscillator_mhz:g}")
+        for board in boards
+    ]
+    keys = set(re.findall(r"`(\w+)`", PAGE[PAGE.index("**A board is a file**") :][:2000]))
+    assert keys >= {*PINS, *SDRAM_PINS, "name", "title", "device", "package", "speed_grade"}
+
+
+def test_states_of_the_memory_test_have_their_numbers() -> None:
+    (said,) = re.findall(r"The test of memory is (.*?)\. This is version (\d+)\s+of", PAGE)
+    words = {"none": "NONE", "under way": "RUNNING", "passed": "PASSED", "failed": "FAILED"}
+    found = {words[name]: int(n) for n, name in re.findall(r"(\d) \(([a-z ]+)\)", said[0])}
+    assert found == {item.name: int(item) for item in MemoryTest}
+    assert int(said[1]) == PROTOCOL_VERSION
 
 
 def positions(fields: dict[str, int]) -> list[str]:

@@ -14,6 +14,7 @@ from amaranth.lib.wiring import In, Out
 from daedal.common.bridge import (
     BLOCK_BYTES,
     CHECKSUM_BYTES,
+    IDENTITY_FIELDS,
     MAX_PAYLOAD_BYTES,
     PROTOCOL_VERSION,
     Identity,
@@ -66,6 +67,7 @@ class Bridge(wiring.Component):
     answer_payload : ``Out(stream.Signature(8))``
     registers : ``Out(register_access())``
     memory : ``Out(host_access(variant, num_words))``
+    memory_test, failing_address : ``In``, for IDENTIFY.
     machine_reset : ``Out(1)``, for the machine and for memory's logic together.
     """
 
@@ -83,6 +85,8 @@ class Bridge(wiring.Component):
                 "answer_payload": Out(stream.Signature(8)),
                 "registers": Out(register_access()),
                 "memory": Out(host_access(variant, num_words)),
+                "memory_test": In(8 * IDENTITY_FIELDS["memory_test"]),
+                "failing_address": In(8 * IDENTITY_FIELDS["failing_address"]),
                 "machine_reset": Out(1),
             }
         )
@@ -109,7 +113,7 @@ class Bridge(wiring.Component):
             self._begin(m, state)
             self._decide(m, state)
             self._registers(m, state)
-            self._read_memory(m, state)
+            self._read_word(m, state, "READ WORD", "SEND BYTE")
             self._write_memory(m, state)
             self._sum_blocks(m, state)
             self._send(m, state)
@@ -265,15 +269,16 @@ class Bridge(wiring.Component):
                 ]
                 m.next = "SEND REGISTER"
 
-    def _read_memory(self, m: Module, state: "_State") -> None:
-        with m.State("READ WORD"):
+    def _read_word(self, m: Module, state: "_State", name: str, then: str) -> None:
+        """State `name`: fetch the word at `address`, available in state `then`."""
+        with m.State(name):
             with m.If(self.memory.ready):
                 m.d.sync += self.memory.valid.eq(1)
-                m.next = "WAIT FOR WORD"
-        with m.State("WAIT FOR WORD"):
+                m.next = f"{name} COMES"
+        with m.State(f"{name} COMES"):
             with m.If(self.memory.word_valid):
                 m.d.sync += state.word.eq(self.memory.word)
-                m.next = "SEND BYTE"
+                m.next = then
 
     def _write_memory(self, m: Module, state: "_State") -> None:
         lane = state.address[: self._lane_bits]
@@ -310,14 +315,7 @@ class Bridge(wiring.Component):
         with m.State("SUM BLOCK"):
             m.d.comb += crc.start.eq(1)
             m.next = "SUM WORD"
-        with m.State("SUM WORD"):
-            with m.If(self.memory.ready):
-                m.d.sync += self.memory.valid.eq(1)
-                m.next = "WAIT TO SUM"
-        with m.State("WAIT TO SUM"):
-            with m.If(self.memory.word_valid):
-                m.d.sync += state.word.eq(self.memory.word)
-                m.next = "SUM BYTE"
+        self._read_word(m, state, "SUM WORD", "SUM BYTE")
         with m.State("SUM BYTE"):
             m.d.comb += crc.valid.eq(1)
             m.d.sync += [state.word.eq(state.word >> 8), state.address.eq(state.address + 1)]
@@ -339,7 +337,10 @@ class Bridge(wiring.Component):
     def _send(self, m: Module, state: "_State") -> None:
         """Payload bytes of answers: a registered mux, then the output register."""
         lanes = Array(state.word.word_select(n, 8) for n in range(1 << self._lane_bits))
-        identity = Array(Const(byte, 8) for byte in self._identity.encode())
+        changing = (self.memory_test, self.failing_address)
+        fixed = self._identity.encode()[: -sum(len(item) for item in changing) // 8]
+        described = Cat(*(Const(byte, 8) for byte in fixed), *changing)
+        identity = Array(described.word_select(at, 8) for at in range(len(described) // 8))
         lane = state.address[: self._lane_bits]
         rotated = Cat(state.value[8:], state.value[:8])  # as it was, after four bytes
         choices = {

@@ -64,6 +64,11 @@ class MemorySlave(wiring.Component):
         self._num_words = num_words
         super().__init__(memory_port(variant, num_words))
 
+    @property
+    def num_words(self) -> int:
+        """As given."""
+        return self._num_words
+
     def elaborate(self, platform: Platform) -> Elaboratable:
         m = Module()
         m.submodules.memory = memory = BlockMemory(

@@ -46,6 +46,8 @@ class BoardSettings:
         Cycles of silence that end a frame; a power of two.
     sdram
         The chip behind the machine; None: on-chip memory. `clock` has the chip's clocks, too.
+    fewer_tested
+        Words of SDRAM that are tested at start-up, for simulations; None: all of them.
     """
 
     board: Board
@@ -55,6 +57,7 @@ class BoardSettings:
     divisor: int
     silence_cycles: int
     sdram: SdramChip | None = None
+    fewer_tested: int | None = None
 
     def __post_init__(self) -> None:
         if self.sdram is not None:
@@ -83,6 +86,13 @@ class BoardSettings:
     def slot_times(self) -> SlotTimes | None:
         """The chip's times at this clock. Raises UserError if the controller cannot keep them."""
         return None if self.sdram is None else SlotTimes.of(self.sdram, 2 * self.clock.output_hz)
+
+    @property
+    def num_tested(self) -> int:
+        """Bus words that are tested at start-up; on-chip memory is not."""
+        if self.sdram is None:
+            return 0
+        return self.fewer_tested or self.memory_bytes // self.variant.bus_bytes
 
     @property
     def constraints(self) -> str:

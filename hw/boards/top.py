@@ -35,8 +35,10 @@ class BoardTop(wiring.Component):
     -------
     clock : the oscillator.
     receive, send : the serial port.
-    button : while pressed, resets everything except the memory's contents.
-    lights : 0 the clock is stable, 1 a request is being executed, 2 the machine's interrupt.
+    button : while pressed, resets everything except the contents of on-chip memory; SDRAM is
+        tested anew.
+    lights : 0 the clock is stable, 1 a request is being executed, 2 the machine's interrupt,
+        3 memory is being tested, 4 memory has failed its test.
     sdram_* : with SDRAM, the chip's pins; `data` are its data pins, `sdram_d`.
 
     Outputs that the board wants held have their names in its file. All levels are the board's.
@@ -74,13 +76,15 @@ class BoardTop(wiring.Component):
         m.submodules.shell = shell = Shell(
             variant=settings.variant,
             memory=self._memory(m, pll),
-            num_words=settings.memory_bytes // settings.variant.bus_bytes,
             clock_hz=settings.clock.output_hz,
             divisor=settings.divisor,
             silence_cycles=settings.silence_cycles,
+            num_tested=settings.num_tested,
         )
         lights = Signal.like(self.lights, name="lights_on")
-        m.d.comb += lights.eq(Cat(~domain.rst, shell.busy, shell.interrupt))
+        m.d.comb += lights.eq(
+            Cat(~domain.rst, shell.busy, shell.interrupt, shell.testing, shell.faulty)
+        )
         m.d.comb += [
             shell.rx.eq(self.receive),
             self.send.eq(shell.tx),

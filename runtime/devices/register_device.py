@@ -77,6 +77,8 @@ class RegisterDevice:
         Cycles that the bus has to finish its open bursts after an error; a slow bus needs more.
     keeps_memory
         Whether memory keeps its contents when the bitstream is loaded anew.
+    memory_fault
+        What a test of the memory has found, in a sentence.
 
     Raises
     ------
@@ -97,6 +99,7 @@ class RegisterDevice:
         watchdog_cycles: int = WATCHDOG_CYCLES,
         drain_limit_cycles: int = DRAIN_LIMIT_CYCLES,
         keeps_memory: bool = True,
+        memory_fault: str | None = None,
     ) -> None:
         if not timeout_seconds > 0:
             raise UserError(f"timeout_seconds must be above 0, not {timeout_seconds:g}")
@@ -120,6 +123,7 @@ class RegisterDevice:
         self._placed: list[_Placed] = []
         self._last = LastLaunch()
         self._keeps_memory = keeps_memory
+        self._memory_fault = memory_fault
         self._has_run = False
         check_identity(self._read(_IDENTITY), variant)
         if self._read(("control",))["control"] & _RUNNING:
@@ -148,6 +152,11 @@ class RegisterDevice:
     def memory(self) -> range:
         """Addresses of the memory that the device may use."""
         return range(self._memory_base, self._end)
+
+    @property
+    def memory_fault(self) -> str | None:
+        """As given."""
+        return self._memory_fault
 
     def alloc(self, size_bytes: int) -> int:
         """Address of a new region. Raises DeviceError if memory is exhausted."""

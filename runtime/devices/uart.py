@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
-from daedal.common.bridge import MAX_PAYLOAD_BYTES, Op
-from daedal.common.errors import UserError
+from daedal.common.bridge import MAX_PAYLOAD_BYTES, Identity, MemoryTest, Op
+from daedal.common.errors import DeviceError, UserError
 from daedal.isa.registers import register
 from daedal.isa.variant import Variant
 from daedal.runtime.devices.register_device import RegisterDevice
@@ -21,6 +21,11 @@ _POLL_SECONDS = 0.001
 
 # Not idempotent: the bridge protects only single accesses against being repeated.
 _EFFECTS = frozenset(register(name).offset for name in ("control", "isr", "abort"))
+
+_TEST_POLL_SECONDS = 0.05
+
+_TEST_CYCLES = 100
+"""More than a test of memory takes for a byte; it takes about 10."""
 
 Report = Callable[[str], None]
 
@@ -60,6 +65,7 @@ class UartPort:
         try:
             self.identity = self._line.find_board()
             report(f"a board answers at {self.baud:,} baud")
+            self._wait_for_test(answer_seconds)
             self._line.ask(Request(Op.RESET))
         except BaseException:
             self.close()
@@ -80,6 +86,30 @@ class UartPort:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    @property
+    def memory_fault(self) -> str | None:
+        """What the board's own test has found of its memory at start-up, in a sentence."""
+        if self.identity.memory_test != MemoryTest.FAILED:
+            return None
+        return (
+            "the board's memory must hold what is written to it; it failed the test at start-up, "
+            f"first at {self.identity.failing_address:#x}"
+        )
+
+    def _wait_for_test(self, answer_seconds: float) -> None:
+        """Return when the board has tested its memory. Raises DeviceError if it does not end."""
+        seconds = _TEST_CYCLES * self.identity.memory_bytes / max(self.identity.clock_hz, 1)
+        deadline = time.monotonic() + max(seconds, answer_seconds)
+        while self.identity.memory_test == MemoryTest.RUNNING:
+            if time.monotonic() > deadline:
+                raise DeviceError(
+                    "the board must have tested its memory after some seconds; it did not: check "
+                    "the memory's pins and clock, and load the bitstream again"
+                )
+            self._report("the board tests its memory")
+            time.sleep(_TEST_POLL_SECONDS)
+            self.identity = Identity.decode(self._line.ask(Request(Op.IDENTIFY)))
 
     def close(self) -> None:
         """Close the serial port."""
@@ -149,17 +179,24 @@ def uart_device(
     baud: int | None = None,
     answer_seconds: float = DEFAULT_ANSWER_SECONDS,
     report: Report = lambda _sentence: None,
+    accepts_faults: bool = False,
 ) -> RegisterDevice:
     """The device ``uart``: a machine of `variant` on a board at serial port `port`.
 
     The other arguments are those of `UartPort`; a simulated board may need long to answer.
+    `accepts_faults`: memory that has failed the board's own test is no error, as for a test that
+    says more about it.
 
-    Raises UserError where no port is given, or as `UartPort` and `RegisterDevice` do.
+    Raises UserError where no port is given, DeviceError where memory has failed its test, or as
+    `UartPort` and `RegisterDevice` do.
     """
     if port is None:
         raise UserError("the uart device needs the serial port of a board: give --option port=PATH")
     link = UartPort(port, baud=baud, answer_seconds=answer_seconds, report=report)
     try:
+        fault = link.memory_fault
+        if fault is not None and not accepts_faults:
+            raise DeviceError(f"{fault}: run daedal board-test, which says what to look at")
         return RegisterDevice(
             link,
             variant,
@@ -167,6 +204,7 @@ def uart_device(
             memory_base=0,
             memory_bytes=link.identity.memory_bytes,
             keeps_memory=False,
+            memory_fault=fault,
         )
     except BaseException:
         link.close()

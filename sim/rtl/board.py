@@ -44,6 +44,9 @@ _SDRAM_CLOCK_HZ = 70_000_000
 
 _SDRAM_PHASE = 180.0
 
+_TESTED_WORDS = 1 << 8
+"""Of memory, at start-up: all of them would take minutes."""
+
 _EDGES_WITH_SDRAM = 4
 """Edges of the simulated oscillator in a cycle of the design (`hdl/ehxplll.v`)."""
 
@@ -145,7 +148,9 @@ def _settings(variant: Variant, memory: int | SdramChip) -> BoardSettings:
         return BoardSettings(board, variant, clock, memory, _DIVISOR, _SILENCE_CYCLES)
     clock = board.clock(_SDRAM_CLOCK_HZ, _SDRAM_PHASE)
     size = memory.size_bytes
-    return BoardSettings(board, variant, clock, size, _DIVISOR, _SILENCE_CYCLES, memory)
+    return BoardSettings(
+        board, variant, clock, size, _DIVISOR, _SILENCE_CYCLES, memory, _TESTED_WORDS
+    )
 
 
 def chip_parameters(settings: BoardSettings) -> dict[str, int] | None:

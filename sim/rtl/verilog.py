@@ -74,6 +74,7 @@ def kept_board_verilog(
         settings.divisor,
         settings.silence_cycles,
         settings.sdram,
+        settings.num_tested,
     )
     said = f"emitting the Verilog of board {settings.board.name} with variant {variant.name}"
     what = f"board {variant.name} {variant.fingerprint} {family} {numbers} {assertions}"

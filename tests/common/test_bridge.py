@@ -12,6 +12,7 @@ from daedal.common.bridge import (
     REQUEST_HEADER_BYTES,
     Answer,
     Identity,
+    MemoryTest,
     Op,
     answer_frame,
     parse_answer,
@@ -71,10 +72,13 @@ def test_a_changed_bit_is_no_answer(answer: Answer, data: st.DataObject) -> None
 
 
 def test_identities_are_read_back_and_others_refused() -> None:
-    identity = Identity(2, 1024, 1 << 16, 95_000_000)
+    identity = Identity(3, 1024, 1 << 16, 95_000_000, MemoryTest.FAILED, 0x1000)
     assert Identity.decode(identity.encode()) == identity
     newer = Identity(7, 1024, 1 << 16, 95_000_000)
-    with pytest.raises(DeviceError, match="speak version 2 of the protocol, not 7; build its bit"):
+    with pytest.raises(DeviceError, match="speak version 3 of the protocol, not 7; build its bit"):
         Identity.decode(newer.encode())
-    with pytest.raises(DeviceError, match="version 2 of the protocol, not an unknown one"):
-        Identity.decode(b"\2\0")
+    with pytest.raises(DeviceError, match="version 3 of the protocol, not 2; build its bitstream"):
+        Identity.decode(b"\2" + identity.encode()[1:12])
+    for odd in (b"", b"\3\0", identity.encode()[:12] + bytes([9, 0, 0, 0, 0])):
+        with pytest.raises(DeviceError, match="version 3 of the protocol, not an unknown one"):
+            Identity.decode(odd)

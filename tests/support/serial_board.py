@@ -44,6 +44,8 @@ class SerialBoard:
         The serial port.
     to_board, to_host
         What the line makes of the next frames, each used once: nothing changes after the last.
+    memory_test
+        What the next IDENTIFYs say of it; the last one stays.
     asked
         Operation and count of every whole request.
     """
@@ -51,7 +53,9 @@ class SerialBoard:
     machine: Any
     memory_base: int = 0
     memory_bytes: int = 1 << 16
-    version: int = 2
+    version: int = 3
+    memory_test: list[int] = field(default_factory=lambda: [0])
+    failing_address: int = 0
     to_board: list[Line] = field(default_factory=list)
     to_host: list[Line] = field(default_factory=list)
     asked: list[tuple[int, int]] = field(default_factory=list)
@@ -129,7 +133,11 @@ class SerialBoard:
 
     def _carry_out(self, tag: int, op: int, count: int, address: int, payload: bytes) -> bytes:
         if op == IDENTIFY:
-            numbers = ((self.version, 2), (MOST, 2), (self.memory_bytes, 4), (80_000_000, 4))
+            test = self.memory_test.pop(0) if self.memory_test[1:] else self.memory_test[0]
+            numbers = (
+                *((self.version, 2), (MOST, 2), (self.memory_bytes, 4), (80_000_000, 4)),
+                *((test, 1), (self.failing_address, 4)),
+            )
             return _frame(tag, OK, b"".join(n.to_bytes(size, "little") for n, size in numbers))
         if op == RESET:
             return _frame(tag, OK)

@@ -101,8 +101,13 @@ class SdramController(wiring.Component):
         self._variant = variant
         self._times = times
         self._capture_clocks = capture_clocks
-        port = memory_port(variant, chip.size_bytes // variant.bus_bytes)
+        port = memory_port(variant, self.num_words)
         super().__init__(port | {"sdram": Out(sdram_pins(chip))})
+
+    @property
+    def num_words(self) -> int:
+        """Bus words of the chip."""
+        return self._times.chip.size_bytes // self._variant.bus_bytes
 
     def elaborate(self, platform: Platform) -> Module:
         m = Module()

@@ -11,6 +11,7 @@ from daedal.common.bridge import (
     MAX_PAYLOAD_BYTES,
     Answer,
     Identity,
+    MemoryTest,
     Op,
     Status,
     parse_answer,
@@ -55,6 +56,8 @@ class Board:
         m.d.comb += [
             self.receiver.payload_address.eq(self.bridge.payload_address),
             self.bridge.payload_data.eq(self.receiver.payload_data),
+            self.bridge.memory_test.eq(MemoryTest.FAILED),
+            self.bridge.failing_address.eq(0x1234_5678),
         ]
         self._module = m
         self._sent: list[int] = []
@@ -152,7 +155,7 @@ def test_a_board_says_what_it_is(board: Board) -> None:
         (answer,) = await ask(request_frame(Op.IDENTIFY, 7, 0, 0))
         assert (answer.tag, answer.status) == (7, Status.OK)
         assert Identity.decode(answer.payload) == Identity(
-            2, MAX_PAYLOAD_BYTES, MEMORY_BYTES, CLOCK_HZ
+            3, MAX_PAYLOAD_BYTES, MEMORY_BYTES, CLOCK_HZ, MemoryTest.FAILED, 0x1234_5678
         )
 
     board.talk(scenario)

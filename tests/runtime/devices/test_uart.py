@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 import daedal
-from daedal.common.bridge import ANSWER_HEADER_BYTES, CRC_BYTES, Answer, Status, answer_frame
+from daedal.common.bridge import (
+    ANSWER_HEADER_BYTES,
+    CRC_BYTES,
+    Answer,
+    MemoryTest,
+    Status,
+    answer_frame,
+)
 from daedal.common.errors import DeviceError, UserError
 from daedal.devices import open_device, text_options
 from daedal.isa.random_programs import random_program
@@ -158,10 +165,35 @@ def test_a_board_without_a_bitstream_ends_in_a_sentence() -> None:
             uart_device(TINY, port=board.path, answer_seconds=0.04)
 
 
+def test_a_board_that_tests_its_memory_is_waited_for(machine: RegisterMachine) -> None:
+    said: list[str] = []
+    with serial_board(machine, memory_test=[1, 1, 1, 2]) as board:
+        with UartPort(board.path, report=said.append) as port:
+            assert port.identity.memory_test == MemoryTest.PASSED and port.memory_fault is None
+    assert said.count("the board tests its memory") == 3
+
+
+def test_a_memory_test_that_does_not_end_ends_in_a_sentence(machine: RegisterMachine) -> None:
+    with (
+        serial_board(machine, memory_test=[1]) as board,
+        pytest.raises(DeviceError, match="must have tested its memory after some seconds; it did"),
+    ):
+        UartPort(board.path, answer_seconds=0.2)
+
+
+def test_memory_that_failed_its_test_is_not_used(machine: RegisterMachine) -> None:
+    with serial_board(machine, memory_test=[1, 3], failing_address=1 << 20) as board:
+        with pytest.raises(DeviceError, match=r"start-up, first at 0x100000: run daedal board-te"):
+            uart_device(TINY, port=board.path)
+        device = uart_device(TINY, port=board.path, accepts_faults=True)
+        assert device.memory_fault is not None and "0x100000" in device.memory_fault
+        device.close()
+
+
 def test_another_version_of_the_protocol_is_refused(machine: RegisterMachine) -> None:
     with serial_board(machine, version=1) as board:
         with pytest.raises(
-            DeviceError, match="must speak version 2 of the protocol, not 1; build its bitstream"
+            DeviceError, match="must speak version 3 of the protocol, not 1; build its bitstream"
         ):
             UartPort(board.path)
 
