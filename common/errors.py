@@ -100,7 +100,8 @@ class CapacityError(ToolError):
 
 
 class DeviceError(DaedalError):
-    """A device failed while it ran a valid program, or reported an error status."""
+    """A device failed while it ran a valid program, or reported an error status; the command line
+    prints it and exits with status 2."""
 
 
 def first_line(error: Exception) -> str:

@@ -1,8 +1,9 @@
 """The command line: registers every command of `daedal.commands`, and turns errors into sentences.
 
 Results go to standard output (as JSON with ``--json``), progress to standard error. Exit status: 0
-success; 1 a device failed or results differ; 2 wrong input, a file error or out of memory; 130
-interrupted; 128 plus the number of any other signal that ended it.
+success; 1 results differ, or what was asked for is not reached; 2 wrong input, a device that fails,
+a file error or out of memory; 130 interrupted; 128 plus the number of any other signal that ended
+it.
 """
 
 import os
@@ -36,7 +37,7 @@ from daedal.commands.synth import synth_command
 from daedal.commands.trace import trace_command
 from daedal.commands.tune import tune_command
 from daedal.commands.verilog import verilog_command
-from daedal.common.errors import DaedalError, UserError
+from daedal.common.errors import DaedalError
 from daedal.native.caches.report import cache_problem
 from daedal.native.python_child import SAFE_PATH, changed_environment
 from daedal.reports.console import make_console
@@ -86,7 +87,7 @@ app.command("doctor")(doctor_command)
 
 
 def main() -> None:
-    """Run the command line; users' mistakes end in one sentence and exit status 2."""
+    """Run the command line; what cannot be done ends in one sentence and exit status 2."""
     prepare_streams()
     try:
         with signals_raise(), changed_environment(SAFE_PATH):
@@ -95,10 +96,8 @@ def main() -> None:
                 app()
             finally:
                 sys.stdout.flush()  # here, where a full disk still becomes a sentence
-    except UserError as error:
-        _fail(str(error), 2)
     except DaedalError as error:
-        _fail(str(error), 1)
+        _fail(str(error), 2)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

@@ -62,7 +62,7 @@ def test_usage_errors_are_typers(run: Run) -> None:
         assert status == 2 and "Usage" in err and "Traceback" not in err
 
 
-def test_device_failures_exit_with_one(
+def test_device_failures_exit_with_two(
     run: Run, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -70,7 +70,7 @@ def test_device_failures_exit_with_one(
 
     monkeypatch.setattr(FunctionalDevice, "launch", fail)
     status, out, err = run("run", built / "digits.daedal", "-i", built / "images.npz")
-    assert status == 1 and out == "" and "it reported READ_SLVERR" in err
+    assert status == 2 and out == "" and "it reported READ_SLVERR" in err
 
 
 def test_a_program_that_breaks_a_rule_does_not_run(run: Run, built: Path, tmp_path: Path) -> None:

@@ -49,6 +49,15 @@ def test_bad_memory_is_reported_before_anything_runs(run: Run, machine: Register
     assert report["memory"]["faults"][0].startswith("bits 2, 10, 18, 26, 34, 42, 50, 58 of a word")
 
 
+def test_what_the_boards_own_test_has_found_is_reported(run: Run, machine: RegisterMachine) -> None:
+    """Also where nothing else is found: its words are all of the memory."""
+    with serial_board(machine, memory_test=[3], failing_address=0x1238) as board:
+        status, out, _ = run("board-test", "tiny", "--option", f"port={board.path}", "--json")
+    assert status == 1
+    (fault,) = json.loads(out)["memory"]["faults"]
+    assert fault.endswith("it failed the test at start-up, first at 0x1238")
+
+
 def test_programs_that_leave_other_bytes_are_reported(
     run: Run, machine: RegisterMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,4 +101,4 @@ def test_a_simulator_is_no_board(run: Run) -> None:
 def test_a_board_of_another_variant_is_refused(run: Run, machine: RegisterMachine) -> None:
     with serial_board(machine) as board:
         status, _, err = run("board-test", "vta", "--option", f"port={board.path}")
-    assert status == 1 and "fingerprint" in err
+    assert status == 2 and "fingerprint" in err

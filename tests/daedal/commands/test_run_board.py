@@ -26,9 +26,9 @@ def run_on(board: SerialBoard, run: Run, built: Path) -> Answer:
 
 
 def fails(answer: Answer, sentence: str) -> None:
-    """As a device that failed: exit status 1, one last sentence."""
+    """As a mistake of the user's: exit status 2, one last sentence."""
     status, out, err = answer
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith("error: ") and sentence in err.splitlines()[-1]
 
@@ -40,12 +40,21 @@ def test_faults_end_in_a_sentence_and_the_next_run_works(
         fails(run_on(board, run, built), "answer within 0.2 seconds; nothing whole came at 3000000")
     with serial_board(RegisterMachine(load_variant("ecp5"), base=0, size=1 << 16)) as board:
         fails(run_on(board, run, built), "fingerprint")
+    with serial_board(machine, version=2) as board:
+        fails(run_on(board, run, built), "must speak version 3 of the protocol, not 2")
     with serial_board(machine, memory_bytes=1 << 13) as board:
         fails(run_on(board, run, built), "must fit its 8192 bytes of memory")
     with serial_board(machine) as board, monkeypatch.context() as patched:
         read = machine.read_memory
         patched.setattr(machine, "read_memory", lambda *at: bytes(b | 4 for b in read(*at)))
         fails(run_on(board, run, built), "the board's memory must hold what is written to it")
+    with serial_board(machine, memory_test=[1, 1, 3], failing_address=0x48) as board:
+        fails(
+            run_on(board, run, built), "it failed the test at start-up, first at 0x48: run daedal"
+        )
+    with serial_board(machine) as board:
+        board.to_board = [lost] * 1000
+        fails(run_on(board, run, built), "the board must answer within 0.2 seconds")
     with serial_board(machine) as board, monkeypatch.context() as patched:
         patched.setattr(machine, "_start", board.unplug)
         fails(run_on(board, run, built), "the serial port must stay open")
