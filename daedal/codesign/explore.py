@@ -130,6 +130,7 @@ def explore(
             target.family,
             mhz=mhz,
             board=board,
+            memory=memory,
             host_ms=_host_ms(models, space.base, rates),
             energy=Objective.energy in goal.measures,
             estimates=directory.estimates(_estimator_version(), space.has),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from daedal.codesign.cycles.counting import Counter, Network, count_networks
 from daedal.codesign.cycles.work import Counts
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 from tests.support.command_line import Answer, Run
 
@@ -45,8 +46,11 @@ class Counting:
 class CheapCycles:
     """Estimates in no time; what the real ones are worth is tested elsewhere."""
 
-    def __init__(self, _model: bytes, _on_host: frozenset[str]) -> None:
-        pass
+    memory = ""
+    """That of the latest ones."""
+
+    def __init__(self, _model: bytes, _on_host: frozenset[str], memory: MemoryModel) -> None:
+        CheapCycles.memory = memory.name
 
     def __call__(self, variant: Variant) -> float:
         if variant.array.batch > 1:

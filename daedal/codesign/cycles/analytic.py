@@ -5,6 +5,10 @@ compiler's spaces. Graphs and the layers' spaces are made once for each array an
 choice of layers' forms that depends on sizes; then spaces move from variant to variant, and
 convolutions are enumerated together. Layers of a kind are estimated once for all variants that
 differ only in what they do not use.
+
+Those cost models, and so the compiler's choice of schedules, know only a memory that moves a word
+in every cycle. With another one, its cost is added to that choice (`MemoryCost`), which takes
+several times longer than the least estimates alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +17,7 @@ from enum import Enum
 from math import inf
 from typing import ParamSpec, TypeVar
 
+from daedal.codesign.cycles.memory_cost import MemoryCost
 from daedal.common.errors import UserError
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
@@ -26,6 +31,7 @@ from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
 from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.targets.names import ACCELERATOR
+from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes
 from daedal.isa.variant import Variant
@@ -73,13 +79,16 @@ class _Layer:
         table = space.all()
         return float(space.cycles(table).min()) if len(next(iter(table.values()))) else inf
 
-    def usual(self, variant: Variant) -> float:
+    def usual(self, variant: Variant, cost: MemoryCost) -> float:
         """The estimate of its default schedule; infinite where none fits."""
         try:
             space = self.on(variant)
-            return float(space.cycles(space.table([space.default]))[0])
+            table = space.table([space.default])
         except UserError:
             return inf
+        if not cost.slows_words:
+            return float(space.cycles(table)[0])
+        return float(cost.cycles(space.features(table))[0])
 
 
 @dataclass(frozen=True)
@@ -104,21 +113,27 @@ class _Blocked:
         shapes = [space.shapes for space in spaces if isinstance(space, ConvSpace)]
         return cls(layers, kinds, ConvLayers(shapes) if shapes else None)
 
-    def cycles(self, variant: Variant, *, usual: bool) -> float:
+    def cycles(self, variant: Variant, cost: MemoryCost, *, usual: bool) -> float:
         """The sum over all layers, of the default schedules or of those that are least."""
+        usual = usual or cost.slows_words
         found = [0.0] * len(self.layers)
         for kind, numbers in self.kinds.items():
             key = (kind, usual, *_used(kind, variant))
             if key not in self.known:
-                self.known[key] = self._estimates(kind, variant, usual)
+                self.known[key] = self._estimates(kind, variant, cost, usual)
             for number, cycles in zip(numbers, self.known[key], strict=True):
                 found[number] = cycles
-        return sum(item.count * cycles for item, cycles in zip(self.layers, found, strict=True))
+        return sum(
+            item.count * max(cycles + cost.layer_cycles, 0)
+            for item, cycles in zip(self.layers, found, strict=True)
+        )
 
-    def _estimates(self, kind: _Kind, variant: Variant, usual: bool) -> Sequence[float]:
+    def _estimates(
+        self, kind: _Kind, variant: Variant, cost: MemoryCost, usual: bool
+    ) -> Sequence[float]:
         layers = [self.layers[number] for number in self.kinds[kind]]
         if usual:
-            return [layer.usual(variant) for layer in layers]
+            return [layer.usual(variant, cost) for layer in layers]
         if kind is _Kind.CONVOLUTION and self.joined is not None:
             found: list[float] = self.joined.least(variant).tolist()
             return found
@@ -167,9 +182,16 @@ class AnalyticCycles:
     ----------
     model : the serialized ONNX model.
     on_host : nodes that the host runs in any case.
+    memory : what is behind the bus.
     """
 
-    def __init__(self, model: bytes, on_host: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        model: bytes,
+        on_host: frozenset[str] = frozenset(),
+        memory: MemoryModel = PRESETS["ddr"],
+    ) -> None:
+        self._cost = MemoryCost.of(memory)
         self._graph = load_onnx(model)
         self._on_host = on_host
         self._lowered: dict[_Key, Graph] = {}
@@ -178,7 +200,8 @@ class AnalyticCycles:
     def __call__(self, variant: Variant, *, usual: bool = False) -> float:
         """Estimated cycles; infinite where a layer does not fit.
 
-        With `usual`, those of the compiler's default schedules, and not the least of each layer.
+        With `usual`, or a memory whose cost the compiler does not know, those of the compiler's
+        default schedules, and not the least of each layer.
         """
         key = _array_key(variant)
         if key not in self._arrays:
@@ -190,7 +213,7 @@ class AnalyticCycles:
         if fitting not in array.blocked:
             array.blocked[fitting] = _or_none(self._blocked, array, variant)
         blocked = array.blocked[fitting]
-        return inf if blocked is None else blocked.cycles(variant, usual=usual)
+        return inf if blocked is None else blocked.cycles(variant, self._cost, usual=usual)
 
     def forget(self) -> None:
         """Drop the estimates, but not the blocked graphs."""

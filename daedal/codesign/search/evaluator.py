@@ -19,6 +19,7 @@ from daedal.codesign.search.evaluation import Evaluation, Step
 from daedal.codesign.search.variant_space import Point, VariantSpace
 from daedal.hw.synth.families import Family
 from daedal.isa.latencies import gemm_lead_cycles
+from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.variant import MultiplierStyle, Variant
 
 __all__ = ["Evaluator"]
@@ -32,6 +33,7 @@ class Evaluator:
     networks : by name.
     mhz : a clock for all variants, instead of the learned one.
     board : where the machine is not alone on the device; its memory limits the learned clock.
+    memory : what estimates have behind the bus.
     host_ms : what the host takes for each network, at every variant.
     energy : whether estimates have an energy, which takes longer; what is counted has one anyway.
     estimates : those that are known already.
@@ -46,6 +48,7 @@ class Evaluator:
         *,
         mhz: float | None = None,
         board: Board | None = None,
+        memory: MemoryModel = PRESETS["ddr"],
         host_ms: Mapping[str, float] | None = None,
         energy: bool = False,
         estimates: Estimates | None = None,
@@ -60,7 +63,7 @@ class Evaluator:
         self._estimates = estimates or {}
         self._keep = keep
         self._networks = {
-            name: AnalyticCycles(network.model, network.on_host)
+            name: AnalyticCycles(network.model, network.on_host, memory)
             for name, network in networks.items()
         }
         self._works = {

@@ -13,7 +13,7 @@ from daedal.hw.boards.board_names import board_names
 from daedal.hw.synth.families import RESOURCES
 from daedal.isa.memory_model import PRESETS
 from tests.support.command_line import Run, refuses
-from tests.support.exploring import DIGITS
+from tests.support.exploring import DIGITS, CheapCycles
 
 BOARD = board_named("ulx3s-85f")
 
@@ -31,6 +31,7 @@ def test_points_are_those_of_the_board(run: Run, tmp_path: Path) -> None:
     options = ("--board", BOARD.name, "--workers", 1, "--evaluations", 1, "-o", tmp_path)
     status, _, err = run("explore", DIGITS, *options)
     assert status == 0, err
+    assert CheapCycles.memory == "ulx3s"
     front = json.loads((tmp_path / "front.json").read_text())
     assert front
     for item in front:
