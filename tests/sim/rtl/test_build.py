@@ -116,7 +116,7 @@ def test_much_to_compile_is_optimized_less(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "Vtop__Slow.cpp").write_bytes(bytes(2000))
     (tmp_path / "Vtop__0.cpp").write_bytes(bytes(600))
     assert compile_module._less_optimization(tmp_path, False) == []
-    assert compile_module._less_optimization(tmp_path, True) == ["OPT_FAST=-O1"]
+    assert compile_module._less_optimization(tmp_path, True) == ["OPT_FAST=-Og"]
     (tmp_path / "Vtop__1.cpp").write_bytes(bytes(600))
     assert compile_module._less_optimization(tmp_path, False) == ["OPT_FAST=-O1"]
 
