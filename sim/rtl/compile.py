@@ -211,12 +211,14 @@ class _Shared:
     @classmethod
     def runtime(cls, cache_dir: Path, identity: Sequence[str]) -> Self:
         """Verilator's compiled run-time library."""
-        return cls(cache_dir / f"verilator-runtime-{content_key(list(identity))}", "verilated*.o")
+        key = content_key(list(identity))
+        return cls(cache_dir / f"verilator-runtime-{key}", "verilated*.o")
 
     @classmethod
     def headers(cls, cache_dir: Path, identity: Sequence[str]) -> Self:
         """The headers of that library, precompiled."""
-        return cls(cache_dir / f"verilator-headers-{content_key(list(identity))}", f"{_HEADERS}.*.gch")
+        key = content_key(list(identity))
+        return cls(cache_dir / f"verilator-headers-{key}", f"{_HEADERS}.*.gch")
 
     def take(self, made: Path) -> bool:
         """Copy them to the folder `made`, where they count as newer than what is there; whether

@@ -1,7 +1,6 @@
 """Building simulators: the cache, its keys, and what a failed build leaves behind."""
 
 import dataclasses
-import shutil
 import sys
 import threading
 from pathlib import Path
