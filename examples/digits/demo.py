@@ -4,7 +4,7 @@
 
 Compiles `digits_qdq.onnx` for variant `vta`, simulates 16 held-out images cycle by cycle and prints
 where the cycles went, the predictions, and what was compared. Exit status 1 where a comparison
-fails.
+fails, 2 where a device or tool does.
 """
 
 import sys
@@ -52,7 +52,7 @@ def main() -> int:
             failures = _demo(out, report)
     except DaedalError as error:
         out.print(f"error: {error}", style="bold red")
-        return 1
+        return 2
     for failure in failures:
         out.print(f"FAILED: {failure}", style="bold red")
     out.print(f"{time.perf_counter() - began:.0f} seconds in all")

@@ -77,7 +77,7 @@ def test_a_device_that_fails_fails_the_demo(
         raise DeviceError("the interrupt must come within 10 cycles; it did not")
 
     monkeypatch.setattr(daedal, "simulate", fail, raising=False)
-    assert demo.main() == 1
+    assert demo.main() == 2
     assert "error: the interrupt must come within 10 cycles" in capsys.readouterr().out
 
 
