@@ -22,8 +22,7 @@ SDRAM_PINS = ("clk", "cke", "csn", "rasn", "casn", "wen", "ba", "a", "dqm", "d")
 """Pins of an SDRAM. `cke` and `csn` are missing where the board ties them."""
 _TIED = frozenset({"cke", "csn"})
 
-_LEAST_LIGHTS = 5
-"""Lights that the design has (`top`)."""
+_MOST_LIGHTS = 32
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _PORT = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -144,7 +143,8 @@ class Board:
     oscillator_mhz
         Frequency at the pin `clock`.
     pins
-        By their names in `PINS`: `receive` and `send` are the serial port's, `button` resets.
+        By their names in `PINS`: `receive` and `send` are the serial port's, `button` resets; a
+        board with few `lights` shows the first ones of the design.
     held
         Further outputs by name, which keep their `level`.
     sdram
@@ -189,10 +189,11 @@ class Board:
         missing = [name for name in PINS if name not in self.pins]
         _require(not missing, f"pins must have {', '.join(missing)}")
         for name, pin in self.pins.items():
-            least, most = (_LEAST_LIGHTS, 32) if name == "lights" else (1, 1)
+            most = _MOST_LIGHTS if name == "lights" else 1
             _require(
-                least <= len(pin.sites) <= most,
-                f"pins.{name} must have {least} to {most} sites, not {len(pin.sites)}",
+                1 <= len(pin.sites) <= most,
+                f"pins.{name} must have {f'1 to {most} sites' if most > 1 else 'one site'}, not "
+                f"{len(pin.sites)}",
             )
         for name, pin in self.held.items():
             _require(

@@ -81,7 +81,7 @@ class BoardTop(wiring.Component):
             silence_cycles=settings.silence_cycles,
             num_tested=settings.num_tested,
         )
-        lights = Signal.like(self.lights, name="lights_on")
+        lights = Signal.like(self.lights, name="lights_on")  # the first ones, if there are fewer
         m.d.comb += lights.eq(
             Cat(~domain.rst, shell.busy, shell.interrupt, shell.testing, shell.faulty)
         )

@@ -41,6 +41,12 @@ def test_a_chip_whose_select_is_tied(tmp_path: Path) -> None:
     assert "sdram_csn" not in load_board(path).constraints(with_sdram=True)
 
 
+def test_a_board_with_one_light(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(TEXT.replace("B2 C2 C1 D2 D1 E2 E1 H3", "B2"))
+    assert 'LOCATE COMP "lights" SITE "B2";' in load_board(path).constraints(with_sdram=False)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
@@ -55,7 +61,8 @@ def test_a_chip_whose_select_is_tied(tmp_path: Path) -> None:
         ("speed_grade = 6", "speed_grade = 6.0", "speed_grade of a board must be of type int"),
         ("oscillator_mhz = 25", "oscillator_mhz = 5", "oscillator_mhz must be 10 to 400"),
         ("oscillator_mhz = 25", "oscillator_mhz = nan", "oscillator_mhz must be 10 to 400"),
-        ('"G2"', '"G2 G3"', "pins.clock must have 1 to 1 sites, not 2"),
+        ('"G2"', '"G2 G3"', "pins.clock must have one site, not 2"),
+        ("B2 C2 C1 D2 D1 E2 E1 H3", "", "pins.lights must have 1 to 32 sites, not 0"),
         ('"G2"', '"G2;"', "a site must be a ball such as G2, not 'G2;'"),
         ('"G2"', '"M1"', "a site must have one pin; M1 has clock and receive"),
         ('"B2 C2 ', '"B2 B2 ', "lights must have sites that differ"),
