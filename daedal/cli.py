@@ -6,14 +6,16 @@ a file error or out of memory; 130 interrupted; 128 plus the number of any other
 it.
 """
 
+import importlib.metadata
 import os
 import signal
 import sys
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from daedal.commands.board_test import board_test_command
 from daedal.commands.build import build_command
@@ -22,6 +24,7 @@ from daedal.commands.compile import compile_command
 from daedal.commands.diff import diff_command
 from daedal.commands.disasm import disasm_command
 from daedal.commands.doctor import doctor_command
+from daedal.commands.examples import EXAMPLES
 from daedal.commands.explore import explore_command
 from daedal.commands.export import export_command
 from daedal.commands.generate import generate_command
@@ -36,6 +39,7 @@ from daedal.commands.streams import prepare_streams
 from daedal.commands.synth import synth_command
 from daedal.commands.trace import trace_command
 from daedal.commands.tune import tune_command
+from daedal.commands.variants import variants_command
 from daedal.commands.verilog import verilog_command
 from daedal.common.errors import DaedalError
 from daedal.native.caches.report import cache_problem
@@ -45,9 +49,21 @@ from daedal.reports.console import make_console
 __all__ = ["app", "main"]
 
 
+def _without_types_of_flags(params: Any) -> Any:
+    """Parameters as help shall show them: a flag has no type beside it."""
+    for param in params:
+        if isinstance(param, TyperOption) and param.is_flag:
+            param.metavar = ""
+    return params
+
+
 class _Commands(TyperGroup):
     """The commands; an interruption that none of them handles raises `Ended`, since Typer turns a
     KeyboardInterrupt into an exit without a sentence."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The options."""
+        return _without_types_of_flags(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the user chose."""
@@ -57,33 +73,81 @@ class _Commands(TyperGroup):
             raise Ended(signal.SIGINT) from None
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"daedal {importlib.metadata.version('daedal')}")
+        raise typer.Exit
+
+
+class _Command(TyperCommand):
+    """A command."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """As `_Commands` has them."""
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+_COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
+    "First steps": {
+        "quantize": quantize_command,
+        "compile": compile_command,
+        "run": run_command,
+        "profile": profile_command,
+        "explore": explore_command,
+    },
+    "A network in detail": {
+        "inspect": inspect_command,
+        "diff": diff_command,
+        "trace": trace_command,
+        "disasm": disasm_command,
+        "generate": generate_command,
+    },
+    "Schedules and machines": {
+        "tune": tune_command,
+        "compare": compare_command,
+        "pool": pool_command,
+    },
+    "Hardware": {
+        "verilog": verilog_command,
+        "export": export_command,
+        "synth": synth_command,
+        "build": build_command,
+        "board-test": board_test_command,
+    },
+    "What there is": {
+        "variants": variants_command,
+        "ops": ops_command,
+        "doctor": doctor_command,
+    },
+}
+"""By the heading under which ``daedal --help`` has them."""
+
 app = typer.Typer(
     cls=_Commands,
     help="Hardware/software co-design for neural-network accelerators.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("compile")(compile_command)
-app.command("run")(run_command)
-app.command("generate")(generate_command)
-app.command("inspect")(inspect_command)
-app.command("profile")(profile_command)
-app.command("diff")(diff_command)
-app.command("quantize")(quantize_command)
-app.command("tune")(tune_command)
-app.command("pool")(pool_command)
-app.command("explore")(explore_command)
-app.command("compare")(compare_command)
-app.command("ops")(ops_command)
-app.command("trace")(trace_command)
-app.command("export")(export_command)
-app.command("verilog")(verilog_command)
-app.command("synth")(synth_command)
-app.command("build")(build_command)
-app.command("board-test")(board_test_command)
-app.command("disasm")(disasm_command)
-app.command("doctor")(doctor_command)
+for _heading, _commands in _COMMANDS.items():
+    for _name, _function in _commands.items():
+        app.command(
+            _name,
+            cls=_Command,
+            rich_help_panel=_heading,
+            epilog="\n\n".join(["Examples:", *EXAMPLES[_name]]),
+        )(_function)
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

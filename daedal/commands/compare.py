@@ -6,16 +6,20 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import MEASURED, HostRatesOf, Json, MemoryName
+from daedal.commands.options import MEASURED, VARIANTS, HostRatesOf, Json, MemoryName
 from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import Target
+from daedal.isa.variant import shipped_variants
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 __all__ = ["compare_command"]
 
 
 def compare_command(
-    variants: Annotated[list[str], typer.Argument(help="Shipped variants, or .toml files.")],
+    variants: Annotated[
+        list[str],
+        typer.Argument(help=f"The machines: {VARIANTS}.", autocompletion=shipped_variants),
+    ],
     model: Annotated[list[Path], typer.Option("--model", "-m", help="int8 QDQ ONNX models.")],
     target: Annotated[Target, typer.Option(help="The device.")] = Target.ecp5_85f,
     memory: MemoryName = "ddr",

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, MemoryName, check_outputs, parse_shapes, parse_states
+from daedal.commands.options import (
+    VARIANT_OPTION,
+    Json,
+    MemoryName,
+    check_outputs,
+    parse_shapes,
+    parse_states,
+)
 from daedal.common.errors import TuningError, UserError
 from daedal.common.files import check_output_folder
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
@@ -38,9 +45,7 @@ def compile_command(
     ] = None,
     variant: Annotated[
         str | None,
-        typer.Option(
-            "--variant", "-v", help="A shipped variant's name, or a .toml file: as --target."
-        ),
+        VARIANT_OPTION,
     ] = None,
     cpu_level: Annotated[
         list[str] | None,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from daedal.commands.options import VariantArgument
 from daedal.isa.folders import check_folder, write_folder
 from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console, show_progress
@@ -16,7 +17,7 @@ _MARKER = ".daedal-export"
 
 
 def export_command(
-    variant: Annotated[str, typer.Argument(help="A shipped variant's name, or a .toml file.")],
+    variant: VariantArgument,
     vivado: Annotated[
         Path, typer.Option(help="Write an IP core for Vivado into this folder, new or empty.")
     ],

@@ -13,11 +13,14 @@ from daedal.common.errors import ToolError, UserError
 from daedal.common.files import check_output_file
 from daedal.hw.boards.board_names import board_names
 from daedal.isa.memory_model import PRESETS
+from daedal.isa.variant import shipped_variants
 
 __all__ = [
     "BOARDS",
     "MEASURED",
     "MEMORY",
+    "VARIANTS",
+    "VARIANT_OPTION",
     "ArtifactFile",
     "Assertions",
     "BoardName",
@@ -27,7 +30,7 @@ __all__ = [
     "PoolAddress",
     "PoolCertificates",
     "Simulator",
-    "VariantName",
+    "VariantArgument",
     "check_outputs",
     "needs_pool_packages",
     "parse_shapes",
@@ -54,11 +57,18 @@ HostRatesOf = Annotated[
 ]
 BOARDS = f"{', '.join(board_names())}, or a .toml file (docs/boards.md)"
 BoardName = Annotated[
-    str, typer.Option("--board", metavar="BOARD|FILE", help=f"The board: {BOARDS}.")
+    str,
+    typer.Option(
+        "--board",
+        metavar="BOARD|FILE",
+        help=f"The board: {BOARDS}.",
+        autocompletion=board_names,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Report as JSON on standard output.")]
 MEMORY = typer.Option(
     "--memory",
+    autocompletion=lambda: list(PRESETS),
     metavar="PRESET|FILE",
     help=f"The memory behind the bus: {', '.join(PRESETS)}, or a .toml file (docs/memory.md).",
 )
@@ -70,8 +80,15 @@ PoolAddress = Annotated[
 PoolCertificates = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="Certificates of the pool.")
 ]
-VariantName = Annotated[
-    str, typer.Option("--variant", "-v", help="A shipped variant's name, or a .toml file.")
+VARIANTS = f"{', '.join(shipped_variants())}, or a .toml file"
+VARIANT_OPTION = typer.Option(
+    "--variant",
+    "-v",
+    help=f"The machine, as --target: {VARIANTS}.",
+    autocompletion=shipped_variants,
+)
+VariantArgument = Annotated[
+    str, typer.Argument(help=f"The machine: {VARIANTS}.", autocompletion=shipped_variants)
 ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import Json, check_outputs
+from daedal.commands.options import Json, VariantArgument, check_outputs
 from daedal.common.errors import UserError
 from daedal.common.files import write_atomically
 from daedal.hw.synth.families import Target
@@ -33,7 +33,7 @@ class Multipliers(StrEnum):
 
 
 def synth_command(
-    variant: Annotated[str, typer.Argument(help="A shipped variant's name, or a .toml file.")],
+    variant: VariantArgument,
     target: Annotated[Target, typer.Option(help="The device.")],
     freq: Annotated[
         float | None, typer.Option(metavar="MHZ", help="Clock that must be reached.")

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import (
+    VARIANT_OPTION,
     Json,
     MemoryName,
     PoolAddress,
@@ -46,9 +47,7 @@ def tune_command(
     ] = None,
     variant: Annotated[
         str | None,
-        typer.Option(
-            "--variant", "-v", help="A shipped variant's name, or a .toml file: as --target."
-        ),
+        VARIANT_OPTION,
     ] = None,
     trials: Annotated[
         int | None,

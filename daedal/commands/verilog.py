@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import check_outputs
+from daedal.commands.options import VariantArgument, check_outputs
 from daedal.common.files import write_atomically
 from daedal.isa.docs import registers_header
 from daedal.isa.variant import load_variant
@@ -19,7 +19,7 @@ _err = make_console(stderr=True)
 
 
 def verilog_command(
-    variant: Annotated[str, typer.Argument(help="A shipped variant's name, or a .toml file.")],
+    variant: VariantArgument,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write here, not to standard output.")
     ] = None,

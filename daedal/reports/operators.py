@@ -3,6 +3,7 @@
 ``python -m daedal.reports.operators`` writes the page.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import onnx
@@ -56,11 +57,11 @@ these directly.
 """
 
 
-def operators_table() -> Table:
+def operators_table(operators: Iterable[SupportedOperator]) -> Table:
     """The operators, one a line."""
     table = plain_table("Operators", _HEADS, len(_HEADS))
     table.columns[-1].no_wrap = False
-    for item in supported_operators():
+    for item in operators:
         table.add_row(item.name, _opsets(item), item.where, item.processor, item.limits)
     return table
 

@@ -1,0 +1,93 @@
+"""What `daedal` says of itself: help, examples, version, and lists of what there is."""
+
+import importlib.metadata
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from daedal.cli import app
+from daedal.commands.examples import EXAMPLES
+from daedal.isa.variant import load_variant, shipped_variants
+from tests.support.command_line import Run, refuses
+
+COMMANDS = typer.main.get_command(app)
+assert isinstance(COMMANDS, TyperGroup)
+NAMES = sorted(COMMANDS.commands)
+
+
+def test_every_command_has_examples() -> None:
+    assert sorted(EXAMPLES) == NAMES
+
+
+@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
+def test_an_example_is_of_its_command_and_has_its_options(line: str) -> None:
+    assert isinstance(COMMANDS, TyperGroup)
+    program, name, *arguments = shlex.split(line)
+    assert program == "daedal" and line in EXAMPLES[name]
+    COMMANDS.commands[name].make_context(name, arguments)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_shows_examples_and_no_type_of_a_flag(run: Run, name: str) -> None:
+    status, out, _ = run(name, "--help")
+    assert status == 0
+    shown = " ".join(out.split())
+    for example in EXAMPLES[name]:
+        assert example in shown
+    assert "<bool>" not in out
+
+
+def test_the_first_steps_come_first(run: Run) -> None:
+    out = run("--help")[1]
+    headings = re.findall(r"─ ([A-Z][a-z ]+) ─", out)
+    assert headings[:2] == ["Options", "First steps"]
+    assert all(name in out for name in NAMES)
+
+
+def test_the_version_is_that_of_the_package(run: Run) -> None:
+    assert run("--version")[:2] == (0, f"daedal {importlib.metadata.version('daedal')}\n")
+
+
+def test_variants_are_listed(run: Run) -> None:
+    out = run("variants")[1]
+    assert all(f" {name} " in out for name in shipped_variants())
+    listed = json.loads(run("variants", "--json")[1])
+    assert [item["name"] for item in listed] == shipped_variants()
+    tiny = next(item for item in listed if item["name"] == "tiny")
+    assert tiny["array"]["block_in"] == 8
+    assert tiny["fingerprint"] == load_variant("tiny").fingerprint
+
+
+def test_buffers_of_a_variant_are_all_its_scratchpads(run: Run) -> None:
+    (line,) = (line for line in run("variants")[1].splitlines() if line.strip().startswith("vta"))
+    assert int(line.split()[-2]) == 32 + 256 + 128 + 32 + 8 + 16 + 16  # variants/vta.toml
+
+
+def test_operators_by_parts_of_their_names(run: Run) -> None:
+    found = [item["name"] for item in json.loads(run("ops", "conv", "POOL", "--json")[1])]
+    assert {"Conv", "ConvTranspose", "MaxPool"} <= set(found)
+    assert all("conv" in name.lower() or "pool" in name.lower() for name in found)
+    refuses(run("ops", "Frobnicate"), "a name must be part of an operator's", "frobnicate")
+
+
+def test_shells_complete_names() -> None:
+    """The installed command, as a shell asks it: its name is part of the question."""
+    words = "daedal compile model.onnx --variant vt"
+    question = {
+        "_DAEDAL_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    command = Path(sys.executable).with_name("daedal")
+    answer = subprocess.run(
+        [command], env=os.environ | question, capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.split() == ["vta"]
