@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,12 @@ class Artifact:
         for launch in launches[1:]:
             launch.program.check_variant(launches[0].program.variant, "the first program")
         check_states(self.states, tuple(launch.program for launch in launches))
+
+    def __repr__(self) -> str:
+        names = (", ".join(value.name for value in group) for group in (self.inputs, self.outputs))
+        kinds = Counter(type(part).__name__ for part in self.parts)
+        parts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+        return f"<Artifact {' -> '.join(names)}: {parts}>"
 
     @classmethod
     def of_launch(cls, launch: Launch) -> "Artifact":

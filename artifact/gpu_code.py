@@ -86,6 +86,10 @@ class GpuCode:
     images: Mapping[str, tuple[bytes, ...]]
     on_processor: tuple[ProcessorKernel, ...] = ()
 
+    def __repr__(self) -> str:
+        kernels, architectures = len(self.kernels), ", ".join(self.images)
+        return f"<GpuCode of {kernels} kernels, for {architectures or 'no GPU'}: {self.host}>"
+
     @property
     def from_file(self) -> bool:
         """Whether it was read from a file, so that somebody else may have written it."""

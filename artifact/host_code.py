@@ -116,6 +116,10 @@ class HostCode:
     objects: Mapping[str, tuple[bytes, ...]]
     from_file: bool = field(default=False, compare=False)
 
+    def __repr__(self) -> str:
+        levels = ", ".join(self.objects) or "no processor"
+        return f"<HostCode of {len(self.steps)} steps, {self.memory_bytes:,} bytes, for {levels}>"
+
     @property
     def calls(self) -> tuple[CodeCall, ...]:
         """The steps that run compiled code."""

@@ -5,7 +5,7 @@ target that the kit does not have is bytes here, and only what runs it knows wha
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,8 @@ __all__ = [
     "placement_from_json",
     "value_from_json",
 ]
+
+_SHOWN_NODES = 4
 
 PLACES = ("accelerator", "host", "folded", "gpu")
 """Where a node of a model can run, besides the targets of `TargetPart`s; a folded node needs no
@@ -229,6 +231,9 @@ class HostPart:
     code: HostCode | None = None
     gpu: GpuCode | None = None
 
+    def __repr__(self) -> str:
+        return f"<HostPart {_operators(self.nodes)}: {self.code or 'interpreted'}>"
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -238,6 +243,9 @@ class Launch:
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
     layers: tuple[Layer, ...]
+
+    def __repr__(self) -> str:
+        return f"<Launch of {len(self.layers)} layers: {self.program}>"
 
 
 @dataclass(frozen=True)
@@ -257,6 +265,15 @@ class TargetPart:
     outputs: tuple[str, ...]
     nodes: tuple[HostNode, ...]
     code: bytes
+
+    def __repr__(self) -> str:
+        return f"<TargetPart {self.target} {_operators(self.nodes)}: {len(self.code):,} bytes>"
+
+
+def _operators(nodes: Sequence[HostNode]) -> str:
+    """The operators of the first nodes, for a `repr`."""
+    shown = [node.op for node in nodes[:_SHOWN_NODES]]
+    return " ".join([*shown, "..."] if len(nodes) > len(shown) else shown)
 
 
 Part = HostPart | Launch | TargetPart

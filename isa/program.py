@@ -91,6 +91,13 @@ class Program:
     setup: int = 0
     unread: Mapping[int, int] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        names = (", ".join(item.name for item in group) for group in (self.inputs, self.outputs))
+        return (
+            f"<Program {' -> '.join(names)} for {self.variant.name}: {len(self.instructions):,} "
+            f"instructions, {sum(self.region_bytes):,} bytes>"
+        )
+
     def __post_init__(self) -> None:
         if len(self.constants) > self.region_bytes[0]:
             sizes = (len(self.constants), *self.region_bytes[1:])
