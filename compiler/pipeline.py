@@ -401,7 +401,7 @@ def _run_passes(
 ) -> Graph:
     """The graph after these passes; the views of every intermediate graph are added to `same`."""
     for name, run_pass in passes:
-        say(f"graph pass {name}")
+        say(f"graph passes: {name}")
         try:
             graph = run_pass(graph)
         except UnfitLayers:

@@ -17,13 +17,29 @@ _NUM_NAMED = 3
 
 def code_lines(artifact: Artifact) -> list[str]:
     """For each part that computes something: how many of its nodes are compiled and for which
-    levels, and by operator and reason how many are interpreted."""
-    lines = []
+    levels, and by operator and reason how many are interpreted.
+
+    Parts that are compiled whole, for the same levels, have one line.
+    """
+    lines: list[str] = []
+    whole: dict[tuple[str, ...], dict[int, int]] = {}
     for number, part in enumerate(artifact.parts):
-        if isinstance(part, HostPart) and part.model:
-            where = "the host" if part.gpu is None else "the GPU"
-            lines += _part_lines(f"part {number}, on {where}", code_json(part))
-    return lines
+        if not isinstance(part, HostPart) or not part.model:
+            continue
+        where, found = "the host" if part.gpu is None else "the GPU", code_json(part)
+        if found["interpreted"] or found.get("on_processor"):
+            lines += _part_lines(f"part {number}, on {where}", found)
+        else:
+            nodes = whole.setdefault((where, *_targets(found)), {})
+            nodes[number] = sum(found["compiled"].values())
+    return [_whole_line(*key, nodes=nodes) for key, nodes in whole.items()] + lines
+
+
+def _whole_line(where: str, *targets: str, nodes: Mapping[int, int]) -> str:
+    """The line of parts, each with its number of nodes, of which none is interpreted."""
+    first, *others = nodes
+    what = f"part {first}" if not others else f"{len(nodes)} parts, {first} to {others[-1]}"
+    return _compiled_line(f"{what}, on {where}", sum(nodes.values()), targets, 0)
 
 
 def code_json(part: HostPart) -> dict[str, Any]:
@@ -74,9 +90,7 @@ def _sizes(files: Mapping[str, Sequence[bytes]]) -> dict[str, int]:
 def _part_lines(what: str, found: dict[str, Any]) -> list[str]:
     compiled = sum(found["compiled"].values())
     interpreted = sum(item["nodes"] for item in found["interpreted"])
-    targets = [*found.get("architectures", ()), *found["levels"]]
-    levels = f" for {', '.join(targets)}" if targets else ""
-    lines = [f"{what}: {_nodes(compiled)} compiled{levels}, {interpreted} interpreted"]
+    lines = [_compiled_line(what, compiled, _targets(found), interpreted)]
     for item in found["interpreted"]:
         lines.append(f"interpreted: {item['op']} ({_nodes(item['nodes'])}): {item['reason']}")
     for item in found.get("on_processor", ()):
@@ -85,6 +99,15 @@ def _part_lines(what: str, found: dict[str, Any]) -> list[str]:
         kernels = f"the kernel{'s' if len(item['names']) > 1 else ''} of {', '.join(names)}{more}"
         lines.append(f"on the processor: {kernels}: {item['reason']}")
     return lines
+
+
+def _targets(found: Mapping[str, Any]) -> list[str]:
+    return [*found.get("architectures", ()), *found["levels"]]
+
+
+def _compiled_line(what: str, compiled: int, targets: Sequence[str], interpreted: int) -> str:
+    levels = f" for {', '.join(targets)}" if targets else ""
+    return f"{what}: {_nodes(compiled)} compiled{levels}, {interpreted} interpreted"
 
 
 def _nodes(count: int) -> str:

@@ -101,3 +101,10 @@ def test_layer_that_does_not_fit(run: Run, tmp_path: Path) -> None:
     )
     assert status == 2 and "Traceback" not in err and "error: " in err
     assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
+
+
+def test_progress_in_a_file_is_a_line_for_each_step(run: Run, tmp_path: Path) -> None:
+    _, _, err = run("compile", DIGITS, "-v", "tiny", "-o", tmp_path / "x.daedal")
+    steps = err.splitlines()
+    assert steps[:2] == ["reading the model", "graph passes"]
+    assert len(steps) < 6
