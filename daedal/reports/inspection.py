@@ -119,6 +119,8 @@ def print_inspection(console: Console, report: Inspection) -> None:
     if report.kernels:
         print_wide(console, kernels_table(report.kernels))
         console.print(escape(kernels_note(report.kernels)))
+    if report.seconds:
+        console.print(escape(_total_line(report, report.seconds)))
     for line in (*summary_lines(artifact), *code_lines(artifact), *cost_lines(artifact)):
         console.print(escape(line))
     cycles = (
@@ -128,6 +130,23 @@ def print_inspection(console: Console, report: Inspection) -> None:
     console.print(
         f"{cycles if artifact.launches else 'seconds: '}the host's as measured here, on zeros"
     )
+
+
+def _total_line(report: Inspection, seconds: float) -> str:
+    """What a run takes, and where."""
+    launches = report.launches
+    places = {
+        f"in {'one launch' if len(launches) == 1 else f'{len(launches)} launches'}": launches,
+        "on the host": [
+            part for part in report.parts if isinstance(part, HostReport) and part.host.gpu is None
+        ],
+    }
+    shares = ", ".join(
+        f"{_time(sum(part.seconds or 0 for part in parts))} {where}"
+        for where, parts in places.items()
+        if parts
+    )
+    return f"a run takes {_time(seconds)}, {1 / seconds:,.1f} a second: {shares}"
 
 
 def _extents(shape: tuple[int, ...]) -> str:

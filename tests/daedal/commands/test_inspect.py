@@ -25,6 +25,13 @@ def test_tables(run: Run, built: Path) -> None:
     assert re.search(r" add0_linear +Add +accelerator +add0_q +0\.0 %", out)
     assert re.search(r" probabilities +Softmax +host +the variant has no tables", out)
     assert "28 more" in out and "no work is left" in out
+    (total,) = (line for line in out.splitlines() if line.startswith("a run takes "))
+    launched, host, whole = (
+        float(re.search(pattern, total)[1])  # type: ignore[index]
+        for pattern in (r"([\d.]+) ms in one launch", r"([\d.]+) ms on the host", r"takes ([\d.]+)")
+    )
+    assert launched == round(cycles / 50e3, 3)
+    assert abs(launched + host - whole) <= 0.002
     assert out.splitlines()[-1].startswith("cycles: of the cycle model with memory ddr; ")
 
 
