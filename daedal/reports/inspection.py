@@ -135,17 +135,13 @@ def print_inspection(console: Console, report: Inspection) -> None:
 def _total_line(report: Inspection, seconds: float) -> str:
     """What a run takes, and where."""
     launches = report.launches
+    host = [part for part in report.parts if isinstance(part, HostReport) and part.host.gpu is None]
+    launched = "one launch" if len(launches) == 1 else f"{len(launches)} launches"
     places = {
-        f"in {'one launch' if len(launches) == 1 else f'{len(launches)} launches'}": launches,
-        "on the host": [
-            part for part in report.parts if isinstance(part, HostReport) and part.host.gpu is None
-        ],
+        f"in {launched}": [part.seconds for part in launches],
+        "on the host": [part.seconds or 0 for part in host],
     }
-    shares = ", ".join(
-        f"{_time(sum(part.seconds or 0 for part in parts))} {where}"
-        for where, parts in places.items()
-        if parts
-    )
+    shares = ", ".join(f"{_time(sum(found))} {where}" for where, found in places.items() if found)
     return f"a run takes {_time(seconds)}, {1 / seconds:,.1f} a second: {shares}"
 
 
