@@ -190,7 +190,7 @@ def _json(result: "SimulationResult", check: "LayerCheck | None") -> dict[str, A
 
 def _print(result: "SimulationResult", check: "LayerCheck | None") -> None:
     from daedal.reports.check import print_check
-    from daedal.reports.run import layers_table, profile_table
+    from daedal.reports.run import layers_table, profile_table, repeats_text
 
     for name, value in result.outputs.items():
         flat = np.array2string(value, precision=4, suppress_small=True, threshold=64)
@@ -200,7 +200,7 @@ def _print(result: "SimulationResult", check: "LayerCheck | None") -> None:
             _out, layers_table(result.layers[0]), profile_table(result.profiles[0].to_json())
         )
     if len(result.profiles) > 1 and result.profiles[0].cycles is not None:
-        cycles = ", ".join(f"{profile.cycles:,}" for profile in result.profiles)
+        cycles = repeats_text([profile.cycles for profile in result.profiles])
         _out.print(f"cycles of each run: {cycles}")
     if check is not None:
         print_check(_out, check)

@@ -1,6 +1,7 @@
 """Tables of a run: cycles per layer and per unit; the data is the same as with --json."""
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from rich.markup import escape
@@ -11,7 +12,7 @@ from daedal.isa.table import Unit
 from daedal.reports.tables import padding_note, plain_table
 from daedal.runtime.layers import LayerProfile
 
-__all__ = ["layers_table", "profile_table"]
+__all__ = ["layers_table", "profile_table", "repeats_text"]
 
 
 def layers_table(layers: Sequence[LayerProfile]) -> Table:
@@ -67,3 +68,13 @@ def profile_table(profile: dict[str, Any]) -> Table:
         shares = [f"{100 * counters[kind] / max(1, profile['cycles']):.1f} %" for kind in kinds]
         table.add_row(unit, *shares, f"{counters['work']:,}")
     return table
+
+
+def repeats_text(counts: Sequence[int | None]) -> str:
+    """Numbers in order, those that follow each other and are equal as one: ``9, 8 (3 times)``."""
+    found = []
+    for count, same in groupby(counts):
+        times = len(list(same))
+        text = "unknown" if count is None else f"{count:,}"
+        found.append(text if times == 1 else f"{text} ({times} times)")
+    return ", ".join(found)
