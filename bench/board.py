@@ -61,7 +61,7 @@ __all__ = ["mixed_rows", "network_bursts", "run_area", "run_sdram", "run_whole"]
 
 VARIANT = "ecp5"
 CHIP, BUS_HZ = "W9825G6KH-5", 91.67e6
-"""The fastest part that fits the board, at the clock of yardstick Y14."""
+"""The fastest part that fits the board, at the clock that the whole board must reach."""
 SLOW_CHIP, SLOW_BUS_HZ = "IS42S16160G-7", 1e9 / 14
 """The part that most boards have, at its fastest clock."""
 

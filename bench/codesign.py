@@ -1,4 +1,4 @@
-"""The search for variants against others, with equal evaluations (yardstick Y19).
+"""The search for variants against others, with equal evaluations.
 
     python bench/codesign.py [--step counted|estimated] [--evaluations N] [--seeds K] [--json FILE]
     python bench/codesign.py --enumerated | --joint | --rates [...]

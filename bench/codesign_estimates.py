@@ -1,4 +1,4 @@
-"""Estimated areas and clocks of variants against synthesis and routing (yardstick Y15).
+"""Estimated areas and clocks of variants against synthesis and routing.
 
     python bench/codesign_estimates.py [--area N] [--clock N] [--seeds K] [--most LUT] [--json F]
 

@@ -32,7 +32,7 @@ LEVELS = {"": (), ", no VNNI": ("avx512vnni", "avxvnni"), ", AVX2": ("avx512f", 
 """Features that the machine code does without."""
 
 BARS = {"": 2.2, ", no VNNI": 4.0}
-"""Yardstick Y7 for one ResNet-18, 0.06 s and 0.11 s, in calibrations of 27.5 ms as on the machine
+"""For one ResNet-18, 0.06 s and 0.11 s, in calibrations of 27.5 ms as on the machine
 that it was set for (3.65 GHz)."""
 
 SLOWER_BAR = 2.0

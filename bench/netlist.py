@@ -1,4 +1,4 @@
-"""The synthesized netlist of a variant runs programs: half of yardstick Y14.
+"""The synthesized netlist of a variant runs programs.
 
     python bench/netlist.py [--variant NAME] [--programs N] [--seed S] [--images N] [--json F]
 

@@ -1,4 +1,4 @@
-"""Accuracy after quantization, yardstick Y17: ``python bench/quantization.py [--json F]``.
+"""Accuracy after quantization: ``python bench/quantization.py [--json F]``.
 
 Trained float networks are quantized with samples that are not among the test images. Float and
 int8 run in onnxruntime, and int8 also on the simulated accelerator. The signal to noise ratio is

@@ -1,4 +1,4 @@
-"""ResNet-18 as an int8 QDQ model with random weights: the workload of yardstick Y7.
+"""ResNet-18 as an int8 QDQ model with random weights, on which the simulators are measured.
 
 The network is He, Zhang, Ren and Sun's (arXiv:1512.03385, table 1): 224 x 224 images, 1,000
 classes; weights and scales are drawn so that activations neither vanish nor saturate.

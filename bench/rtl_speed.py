@@ -30,7 +30,7 @@ from daedal.sim.rtl.launch import Launch
 __all__ = ["measure_build", "measure_rtl", "rtl_workloads"]
 
 BARS = {"native": 6_900.0, "verilator": 2_750.0}
-"""Yardstick Y6, 250,000 and 100,000 cycles per second, in cycles per calibration of 27.5 ms as on
+"""250,000 and 100,000 cycles per second, in cycles per calibration of 27.5 ms as on
 the machine that it was set for (3.65 GHz); ``verilator`` is under cocotb."""
 
 BUILD_BAR = 6_500.0

@@ -5,8 +5,8 @@
 
 Per variant: on an ECP5-85F, routed out of context with packed multipliers, or with multipliers in
 logic where only those fit, the best of some seeds, or what does not fit; area on an xc7z020; cycles
-of ResNet-18. Of `ecp5` also the whole design of a board, in context, for a clock of `--clock` MHz:
-yardstick Y14. Then `vta` on its board beside versions with one parameter changed
+of ResNet-18. Of `ecp5` also the whole design of a board, in context, for a clock of `--clock` MHz.
+Then `vta` on its board beside versions with one parameter changed
 (`bench.area_alternatives`), with the cycles of the same work, and what the options of `attention`
 take and give (`bench.option_costs`). All of it takes hours the first time;
 every answer is kept as soon as it is there, so that a run that was stopped goes on,
@@ -67,7 +67,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", default=shipped_variants(), metavar="VARIANT")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="routes of a variant")
-    parser.add_argument("--clock", type=float, default=BAR_MHZ, metavar="MHZ", help="of Y14")
+    parser.add_argument("--clock", type=float, default=BAR_MHZ, metavar="MHZ", help="of the board")
     parser.add_argument("--no-alternatives", action="store_true", help="variants alone")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what was measured")
     parser.add_argument("--update", type=Path, metavar="FILE", help="replace what was measured")
@@ -115,7 +115,7 @@ def write(path: Path | None, data: Record) -> None:
 
 
 def measure_board(clock_mhz: float, seeds: Sequence[int]) -> Record:
-    """Y14's record; ``failed`` where the design could not be built."""
+    """The board's record; ``failed`` where the design could not be built."""
     try:
         return board_record(clock_mhz, seeds, teller(load_variant(VARIANT), BOARD))
     except UserError as error:
@@ -194,7 +194,7 @@ def measure_options(left_out: LeftOut) -> list[Record]:
 
 
 def missed_of(records: list[Record], board: Record | None = None) -> list[str]:
-    """What of `BARS` does not fit in any form, what cannot be routed, and a missed Y14."""
+    """What of `BARS` fits in no form, what cannot be routed, and a board below its clock."""
     fitting = {(row["variant"], row["target"]) for row in records if not row["shortfalls"]}
     there = {(row["variant"], row["target"]) for row in records}
     small = [

@@ -1,4 +1,4 @@
-"""Yardstick Y14: the whole `ecp5` accelerator on its board, in context, to the bitstream.
+"""The whole `ecp5` accelerator on its board, in context, to the bitstream.
 
 Input: a clock and seeds. Output: its record in `docs/synthesis.json`. Results of the tools are
 cached, as by `daedal build`.
@@ -18,7 +18,7 @@ from daedal.isa.variant import load_variant
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.verilog import kept_board_verilog, kept_verilog
 
-__all__ = ["BAR_MHZ", "BOARD", "VARIANT", "board_record", "y14_record"]
+__all__ = ["BAR_MHZ", "BOARD", "VARIANT", "board_record", "whole_record"]
 
 VARIANT = "ecp5"
 BOARD = "ulx3s-85f"
@@ -53,10 +53,10 @@ def board_record(
         num_processes=os.cpu_count() or 1,
         progress=report,
     )
-    return {"verilog": text_digest(text), **y14_record(built)}
+    return {"verilog": text_digest(text), **whole_record(built)}
 
 
-def y14_record(built: BoardBuild) -> dict[str, Any]:
+def whole_record(built: BoardBuild) -> dict[str, Any]:
     """What the file has of a build, and whether it reaches the bar."""
     record = record_of(built.implementation)
     macs = built.settings.variant.macs_per_cycle

@@ -1,4 +1,4 @@
-"""Uniform draws from the spaces of schedules (Y13): do they build, verify and compute right?
+"""Uniform draws from the spaces of schedules: do they build, verify and compute right?
 
     python bench/tuning_draws.py [--draws N] [--seconds S] [--seed N] [--only NAME ...] [--json F]
 

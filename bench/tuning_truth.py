@@ -10,7 +10,7 @@ workload are left out. The best one of the table is measured again, too, so that
 it. What `bench.tuning_optima` added to a row stays.
 
 With ``--drawn``, so many configurations of each workload are also drawn uniformly from its whole
-space, and built, verified, run and compared with the integer reference (Y13). The largest programs
+space, and built, verified, run and compared with the integer reference. The largest programs
 take a minute each. With ``--trials 0``, nothing else is measured: a row keeps its optimum, and has
 a new number of programs and of draws. With ``--inside``, so many are drawn from those that the
 bounds do not exclude from being within 1 % of the optimum.

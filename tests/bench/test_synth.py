@@ -188,7 +188,7 @@ def test_a_stopped_run_leaves_what_it_has(
 
 
 @pytest.mark.parametrize(("fmax_mhz", "status"), [(95.0, 0), (85.0, 1)])
-def test_yardstick_y14(
+def test_a_board_that_misses_its_clock(
     fmax_mhz: float,
     status: int,
     tools: Tools,

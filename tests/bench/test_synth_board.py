@@ -1,8 +1,8 @@
-"""Yardstick Y14's record: what meets it, and what does not."""
+"""The record of the whole board: what meets its bars, and what does not."""
 
 import pytest
 
-from bench.synth_board import y14_record
+from bench.synth_board import whole_record
 from daedal.hw.boards.bitstream import BoardBuild
 from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.settings import BoardSettings, bank_bytes
@@ -28,7 +28,7 @@ def built(name: str, fmax_mhz: float, bitstream: bytes | None) -> BoardBuild:
 
 
 def test_a_bitstream_that_is_fast_enough() -> None:
-    record = y14_record(built("ecp5", 91.5, b"bits"))
+    record = whole_record(built("ecp5", 91.5, b"bits"))
     assert record["met"] is True
     assert (record["fmax_mhz"], record["bitstream_bytes"]) == (91.5, 4)
     assert (record["macs_per_cycle"], record["clock_mhz"]) == (256, 90.0)
@@ -44,4 +44,4 @@ def test_a_bitstream_that_is_fast_enough() -> None:
     ],
 )
 def test_what_misses_the_bar(name: str, fmax_mhz: float, bitstream: bytes | None) -> None:
-    assert y14_record(built(name, fmax_mhz, bitstream))["met"] is False
+    assert whole_record(built(name, fmax_mhz, bitstream))["met"] is False
