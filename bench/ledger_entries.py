@@ -9,12 +9,13 @@ from functools import partial
 from itertools import chain
 
 from bench import ledger_models as models
-from bench.board_rates import BOARD_MEMORIES, BOARD_NETWORKS
+from bench.board_rates import BOARD_MEMORIES, BOARD_MEMORY, BOARD_NETWORKS
 from bench.conv_layers import LAYERS
 from bench.depthwise_layers import LAYERS as DEPTHWISE_LAYERS
 from bench.figures import Figures
 from bench.ledger_machines import (
     ALTERNATIVES_OF_VTA,
+    BUFFERS_ON_BOARD,
     OPTIONS_OF_ATTENTION,
     OTHER_MULTIPLIERS,
     WIDER_ATTENTION,
@@ -116,11 +117,16 @@ def _transformers() -> Iterator[Entry]:
 
 
 def _boards() -> Iterator[Entry]:
-    """Of docs/boards.md."""
+    """Of docs/boards.md and docs/codesign.md."""
     for network in BOARD_NETWORKS:
         for timing in BOARD_MEMORIES.values():
             count = partial(network.count, timing)
             yield Entry(network.name, network.machine, count, slow=True, label=f"_{timing.name}")
+    sdram = BOARD_MEMORIES[BOARD_MEMORY]
+    for changed in BUFFERS_ON_BOARD:
+        for name in ("resnet18", "mobilenet_v1"):
+            count = partial(models.on_board, name, sdram)
+            yield Entry(name, changed, count, slow=True, label=f"_{sdram.name}")
 
 
 def _all() -> Iterator[Entry]:

@@ -13,6 +13,7 @@ from daedal.isa.variant import Variant, load_variant
 
 __all__ = [
     "ALTERNATIVES_OF_VTA",
+    "BUFFERS_ON_BOARD",
     "OPTIONS_OF_ATTENTION",
     "OTHER_MULTIPLIERS",
     "TRANSFORMERS_ON_BOARD",
@@ -53,7 +54,11 @@ WIDER_VTA = _named("vta", _BUS)
 TRANSFORMERS_ON_BOARD = "ecp5_transformers"
 """`ecp5` with all options of transformers, which its device has resources for."""
 
+BUFFERS_ON_BOARD = _named("ecp5", {"inp_bytes": 65_536, "wgt_bytes": 131_072})
+"""The buffers that gain most with the board's SDRAM (docs/codesign.md)."""
+
 _CHANGED = {
+    **BUFFERS_ON_BOARD,
     TRANSFORMERS_ON_BOARD: (
         "ecp5",
         {key: value for changes in OPTIONS.values() for key, value in changes.items()},
