@@ -82,6 +82,24 @@ def test_the_boards_own_blocks_do_not_limit_the_clock(tmp_path: Path) -> None:
     assert build_bitstream(impossible, text, tmp_path).bitstream is None
 
 
+@pytest.mark.fpga
+@pytest.mark.slow
+@needs_nextpnr
+def test_a_board_with_sdram_reaches_the_clock_of_its_chip(tmp_path: Path) -> None:
+    """With the test of memory at start-up, which is not in its worst path."""
+    assert BOARD.sdram is not None
+    clock = BOARD.clock(71.25e6, 180)
+    settings = BoardSettings.for_baud(BOARD, TINY, clock, BOARD.sdram.chip)
+    machine = emit_component(Registers(TINY), TOP_MODULE, "registers", Family.ECP5)
+    built = build_bitstream(settings, top.emit(settings, machine, Family.ECP5), tmp_path)
+    found = built.implementation
+    assert found.missed is None and found.best is not None and built.bitstream is not None
+    assert found.best.fmax_mhz["$glbnet$clk"] >= 110
+    assert not any("memory_test" in end for end in found.best.worst.modules)
+    # Two queues of words and their strobes, and a payload.
+    assert found.best.resources["block_ram"] == 5
+
+
 @pytest.mark.parametrize(("taken", "banks"), [(70, 15), (154, 5), (188, 1)])
 def test_memory_takes_the_block_ram_that_is_left(taken: int, banks: int) -> None:
     """Of 197 blocks (95 %), a bank takes eight and the bridge one."""
