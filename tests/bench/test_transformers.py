@@ -1,12 +1,16 @@
 """`bench/transformers.py`: what counts as passed."""
 
+import re
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from rich.console import Console
 
-from bench.transformer_cycles import exposed_cycles
+from bench.transformer_cycles import CycleRow, exposed_cycles, show_cycles
 from bench.transformer_decode import DecodeRow
 from bench.transformer_models import what_is_missing
 from bench.transformers import ActivationRow, main
@@ -75,6 +79,55 @@ def test_every_bar_of_the_decoder_counts() -> None:
         ({"agreement": 0.90}, "same next token"),
     ):
         assert replace(DECODED, **change).missed == [bar]
+
+
+CYCLES = CycleRow(
+    network="vit",
+    launches=1,
+    layers=9,
+    macs_on_accelerator=1.0,
+    macs=8_000,
+    computed_macs=6_000,
+    cycles=100,
+    peak=100,
+    exposed=10,
+    rtl_cycles=100,
+    rtl_differs=0,
+    layers_compared=9,
+    layers_wrong=0,
+    least_share=0.8,
+)
+
+
+def test_both_shares_of_the_peak_are_said() -> None:
+    """Of the model's products, and of those that are computed, where not all are read."""
+    assert (CYCLES.share, CYCLES.computed_share) == (0.8, 0.6)
+    console = Console(width=200, file=StringIO())
+    with console.capture() as captured:
+        show_cycles(console, [CYCLES])
+    (line,) = (line for line in captured.get().splitlines() if "8,000" in line)
+    shown = re.findall(r"[\d,.]+%?", line)
+    begin = shown.index("8,000")
+    assert shown[begin : begin + 4] == ["8,000", "80.0%", "6,000", "60.0%"]
+
+
+@pytest.mark.parametrize(
+    ("change", "bar"),
+    [
+        ({}, []),
+        ({"launches": 2}, ["launches"]),
+        ({"macs_on_accelerator": 0.99}, ["MACs"]),
+        ({"layers_wrong": 1}, ["reference"]),
+        ({"layers_compared": 8}, ["reference"]),
+        ({"rtl_cycles": 101}, ["RTL"]),
+        ({"rtl_differs": 1}, ["RTL"]),
+        ({"most_cycles": 99}, ["cycles"]),
+        ({"least_share": 0.81}, ["share of peak"]),
+        ({"most_exposed": 0.09}, ["exposed"]),
+    ],
+)
+def test_every_bar_of_cycles_counts(change: dict[str, Any], bar: list[str]) -> None:
+    assert replace(CYCLES, **change).missed == bar
 
 
 def test_cycles_without_products_are_exposed() -> None:

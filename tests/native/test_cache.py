@@ -13,6 +13,7 @@ from daedal.native.cache import ObjectCache
 from daedal.native.caches.limits import Limit
 from daedal.native.scope import sources_text
 from tests.native import kernels
+from tests.support.owners import give_away
 
 
 def _never() -> bytes:
@@ -41,6 +42,16 @@ def test_one_flipped_bit_is_noticed(tmp_path: Path) -> None:
     content[500] ^= 1
     cache.path("a").write_bytes(content)
     assert cache.get("a", lambda: bytes(1000)) == bytes(1000)
+
+
+@pytest.mark.parametrize("where", ["folder", "file"])
+def test_code_of_another_user_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    cache = ObjectCache(tmp_path / "cache")
+    cache.get("a", lambda: b"theirs")
+    give_away(cache.path("a") if where == "file" else tmp_path / "cache", monkeypatch)
+    assert cache.get("a", lambda: b"ours") == b"ours"
 
 
 def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:

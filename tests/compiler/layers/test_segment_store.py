@@ -21,6 +21,7 @@ from daedal.compiler.layers.segment_store import SegmentStore, default_store
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.program import Program
 from daedal.isa.variant import load_variant
+from tests.support.owners import give_away
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 TINY = load_variant("tiny")
@@ -231,6 +232,16 @@ def test_use_keeps_a_file(tmp_path: Path) -> None:
     os.utime(store.path("key"), (1, 1))
     store.get("key", lambda: pytest.fail("it is there"))
     assert store.path("key").stat().st_mtime > 1
+
+
+@pytest.mark.parametrize("where", ["folder", "file"])
+def test_code_of_another_user_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    store, ours = SegmentStore(tmp_path / "store"), Segment("ours", ())
+    assert store.get("a", lambda: NO_CODE) == store.get("a", lambda: ours) == NO_CODE
+    give_away(store.path("a") if where == "file" else tmp_path / "store", monkeypatch)
+    assert store.get("a", lambda: ours) == ours
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:

@@ -66,8 +66,12 @@ def test_the_folder_has_the_front(done: Path) -> None:
         assert predicted["clock"] == {"mhz": 100.0, "low": 100.0, "high": 100.0}
         assert {step["parameter"] for step in predicted["steps"]} >= {"alu_lanes", "inp_bytes"}
         assert f"<b>{variant.name}</b>" in page
-    # No point is worse than another in both.
     front = [tuple(float(cell) for cell in row.split(",")[1:3]) for row in rows]
+    for item, (latency, _) in zip(points, front, strict=True):
+        host = item["host_ms"]["digits_qdq"]
+        assert host > 0
+        assert latency == pytest.approx(item["cycles"]["digits_qdq"] / 100e3 + host, rel=1e-3)
+    # No point is worse than another in both.
     assert not any(a[0] <= b[0] and a[1] <= b[1] for a in front for b in front if a is not b)
 
 

@@ -10,6 +10,7 @@ import pytest
 from daedal.hw.family import Family
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl import verilog
+from tests.support.owners import give_away
 
 
 @pytest.fixture
@@ -97,6 +98,20 @@ def test_one_changed_letter_is_noticed(tmp_path: Path, emitted: list[Variant]) -
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes().replace(b"tiny", b"tinx"))
     assert verilog.kept_verilog(tiny, tmp_path, print) == "// tiny\n"
+
+
+@pytest.mark.parametrize("where", ["folder", "file"])
+def test_text_of_another_user_is_emitted_again(
+    tmp_path: Path, emitted: list[Variant], monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Its name and its hash can be computed by anybody."""
+    tiny, folder = load_variant("tiny"), tmp_path / "rtl"
+    verilog.kept_verilog(tiny, folder, print)
+    (path,) = folder.iterdir()
+    path.write_text(verilog._seal("// a trojan\n") + "// a trojan\n")
+    assert verilog.kept_verilog(tiny, folder, print) == "// a trojan\n"
+    give_away(path if where == "file" else folder, monkeypatch)
+    assert verilog.kept_verilog(tiny, folder, print) == "// tiny\n"
 
 
 def test_where_nothing_can_be_kept_it_is_emitted_each_time(

@@ -69,6 +69,13 @@ def test_values_are_percent_of_the_device() -> None:
     assert item.value(Objective.area) == 25.0
 
 
+def test_the_host_is_in_the_latency() -> None:
+    """1e6 cycles at 100 MHz, and what the host takes."""
+    assert filled().value(Objective.latency) == pytest.approx(10.0)
+    item = dataclasses.replace(filled(), host_ms={"net": 3.0})
+    assert item.value(Objective.latency) == pytest.approx(13.0)
+
+
 @pytest.mark.parametrize(
     ("texts", "words"),
     [
