@@ -155,7 +155,9 @@ def verilate_and_make(
     shared = [_Shared.runtime(scratch.parent, [*identity, *variables])]
     if compiler.family == "gcc":
         headers = _runtime_headers(made)
-        (made / _HEADERS).write_text(headers, encoding="utf-8")
+        # The plain texts are for a compiler that is not the one that a precompiled header is of.
+        for name in (_HEADERS, *(f"{_HEADERS}.{speed}" for speed in _SPEEDS)):
+            (made / name).write_text(headers, encoding="utf-8")
         shared.append(_Shared.headers(scratch.parent, [*identity, *variables, *level, headers]))
         level += _HEADER_VARIABLES
     missing = [item for item in shared if not item.take(made)]
@@ -241,10 +243,11 @@ class _Shared:
         shutil.rmtree(keep, ignore_errors=True)
 
 
+_SPEEDS = ("fast", "slow")
 _HEADERS = "runtime.h"
 _HEADER_VARIABLES = [
     f"VK_PCH_H={_HEADERS}",
-    *(f"VK_PCH_I_{speed.upper()}=-include {_HEADERS}.{speed}" for speed in ("fast", "slow")),
+    *(f"VK_PCH_I_{speed.upper()}=-include {_HEADERS}.{speed}" for speed in _SPEEDS),
 ]
 """For Verilator's makefile: precompile the headers of the run-time library alone, not those of the
 design. GCC takes one precompiled header a file, and builds can share this one. Clang's names the

@@ -1,6 +1,7 @@
 """Building simulators: the cache, its keys, and what a failed build leaves behind."""
 
 import dataclasses
+import shutil
 import sys
 import threading
 from pathlib import Path
@@ -11,7 +12,7 @@ from daedal.common.errors import ToolError
 from daedal.sim.rtl import compile as compile_module
 from daedal.sim.rtl import compile_native
 from daedal.sim.rtl.build import Built, build_simulator
-from daedal.sim.rtl.kept import is_whole
+from daedal.sim.rtl.kept import is_whole, seal
 from daedal.sim.rtl.toolchain import find_verilator
 
 pytestmark = pytest.mark.rtl
@@ -139,6 +140,18 @@ def test_a_damaged_runtime_library_is_kept_anew(tmp_path: Path) -> None:
         assert not (runtime / "Vtop.o").exists()
         (runtime / "verilated.o").write_text("verilatee.o")
         assert not shared.take(tmp_path / "obj")
+
+
+@pytest.mark.slow
+def test_a_precompiled_header_of_another_compiler(standin_verilog: str, tmp_path: Path) -> None:
+    """GCC does not take it, as after an update that leaves the version as it was."""
+    build_simulator(standin_verilog, **SIZES, cache_dir=tmp_path)
+    (kept,) = (path for path in tmp_path.glob("verilator-headers-*") if path.is_dir())
+    shutil.copyfile(kept / "runtime.h.slow.gch", kept / "runtime.h.fast.gch")
+    (kept / "hashes.json").unlink()
+    seal(kept)
+    text = standin_verilog + "// other\n"
+    assert build_simulator(text, **SIZES, cache_dir=tmp_path).build_seconds > 0
 
 
 @pytest.mark.slow
