@@ -1,5 +1,6 @@
 """What a pool believes of workers that are not its own, without any worker."""
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,8 @@ def test_a_private_key_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 def test_workers_that_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_workers: int) -> None:
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        assert blocked >= {signal.SIGINT, signal.SIGHUP}, "workers never get those of the terminal"
         raise RuntimeError("Nanny failed to start.") from OSError(24, "Too many open files")
 
     monkeypatch.setattr(pool_module, "_local_cluster", fail)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,13 @@ from daedal.codesign.cycles import counting
 from daedal.common.errors import ToolError
 from daedal.isa.variant import load_variant
 
+TERMINAL = {signal.SIGINT, signal.SIGHUP}
+
+
+def of_the_terminal() -> set[signal.Signals]:
+    """Its signals that processes started now never get."""
+    return TERMINAL & signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
 
 class KilledPool:
     """A pool whose workers were killed."""
@@ -27,6 +35,7 @@ class KilledPool:
 
     def submit(self, _call: Callable[..., Any], *_given: Any) -> "Future[Any]":
         assert os.environ["PYTHONSAFEPATH"] == "1", "a worker imports nothing from this folder"
+        assert of_the_terminal() == TERMINAL, "a worker never gets these"
         task: Future[Any] = Future()
         task.set_exception(BrokenProcessPool("killed"))
         return task
