@@ -1,1 +1,1 @@
-"""What instructions of the accelerator take, as the linker estimates it."""
+"""What units of the accelerator take, as the linker and the tiles of convolutions estimate it."""

@@ -1,4 +1,4 @@
-"""`MachineCost`: what the units of a variant take, for the estimates of the linker.
+"""`MachineCost`: what the units of a variant take, for the estimates of linker and tiles.
 
 Input: a variant, and the memory behind it. Output: cycles. Rates follow from the variant, latencies
 from `isa/latencies.py`, the memory model and the table of units in docs/hardware.md.
@@ -8,20 +8,43 @@ from functools import cache
 
 from daedal.isa.latencies import (
     ACC_READ_TO_WRITE_CYCLES,
+    QUEUE_CYCLES,
+    QUIET_CYCLES,
+    READ_WORD_CYCLES,
     STORE_ROW_CYCLES,
     alu_latency_cycles,
     gemm_lead_cycles,
 )
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpads
-from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory, Unit
+from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory, Unit, instruction_bytes
 from daedal.isa.variant import Variant
 
-__all__ = ["SHARED_BUS", "TRANSFER_CYCLES", "MachineCost", "machine_cost"]
+__all__ = [
+    "CONTENTION_CYCLES",
+    "HAND_OVER_CYCLES",
+    "LOAD_STALL_CYCLES",
+    "SHARED_BUS",
+    "TRANSFER_CYCLES",
+    "MachineCost",
+    "machine_cost",
+]
+
+HAND_OVER_CYCLES = 4
+"""What an accumulated tile takes beyond the work of the busiest unit, about: units wait for each
+other. 0 to 16 were measured."""
 
 SHARED_BUS, TRANSFER_CYCLES = 1.25, 8
 """What a LOAD or a STORE takes for a bus word that FETCH and each other may delay, and beyond its
 words: chosen by the ledger."""
+
+LOAD_STALL_CYCLES = 1 / 8
+"""Cycles that GEMM loses for a row that LOAD writes to the same accumulators: 0 to 0.5 were
+measured, which depends on the order in which both meet the banks."""
+
+CONTENTION_CYCLES = 1 / 8
+"""Cycles that a vector of the ALU costs where it is as busy as GEMM, and this accumulates another
+row in each cycle: 0 to 0.4 were measured."""
 
 ACCEPT_CYCLES = {Unit.LOAD: 5, Unit.GEMM: 6, Unit.ALU: 8, Unit.STORE: 5}
 """From the acceptance of an instruction to its first effect (docs/hardware.md, Units)."""
@@ -38,42 +61,50 @@ class MachineCost:
 
     Attributes
     ----------
+    row_beats : bus words of a row of each scratchpad.
     transfer_beats : bus words of a row that a LOAD or STORE moves, by opcode and field ``memory``.
+    instruction_beats : bus words of an instruction, which FETCH reads.
     requantize, operation : the ALU's cycles for a vector, with a change of scale and without.
-    dependent : cycles from an operation on a row of accumulators to the first one of the next
-        instruction that can read it. Measured on softmax and norms of one to 64 rows: 22 to 28 on
-        `attention`, for which it is 26.
+    reuse : cycles from an operation on a row of accumulators to the next one of the instruction
+        that can read it.
+    dependent : the same for an operation of the next instruction. Measured on softmax and norms of
+        one to 64 rows: 22 to 28 on `attention`, for which it is 26.
     latency : from an instruction's last step to the first one of an instruction that waits for it.
+    launch : what nothing hides in a program: its first instruction and its first operands are read,
+        and after the work of the last tile, its pipelines and the acknowledgement of its STORE.
     """
 
     def __init__(self, variant: Variant, memory: MemoryModel = PRESETS["ddr"]) -> None:
         array, units = variant.array, variant.units
         elements = array.batch * array.block_out
         pads = scratchpads(variant)
-        row_beats = {name: pad.row_beats(variant) for name, pad in pads.items()}
+        self.row_beats = {name: pad.row_beats(variant) for name, pad in pads.items()}
         self.transfer_beats = {
             **{
-                (Opcode.LOAD, target.value): row_beats[target.memory]
+                (Opcode.LOAD, target.value): self.row_beats[target.memory]
                 for target in LoadMemory.of(variant)
             },
-            **{(Opcode.STORE, target.value): row_beats[target.memory] for target in OutMemory},
+            **{(Opcode.STORE, target.value): self.row_beats[target.memory] for target in OutMemory},
         }
         # Accumulators loaded from inputs have the inputs' width.
         narrow = pads[Memory.ACC].elements * array.input_bits // 8 // variant.bus_bytes
         self.transfer_beats[Opcode.LOAD, LoadMemory.ACC_NARROW.value] = narrow
+        self.instruction_beats = instruction_bytes(variant) / variant.bus_bytes
         self.requantize = -(-elements // units.requantize_lanes)
         self.operation = -(-elements // units.alu_lanes)
-        reuse = alu_latency_cycles(variant) + 1
-        self.dependent = ACCEPT_CYCLES[Unit.ALU] + reuse
+        self.reuse = alu_latency_cycles(variant) + 1
+        self.dependent = ACCEPT_CYCLES[Unit.ALU] + self.reuse
         retire = {
             Unit.LOAD: memory.read_latency_cycles + LOAD_RETIRE_CYCLES,
             Unit.GEMM: gemm_lead_cycles(variant) + ACC_READ_TO_WRITE_CYCLES + 1,
-            Unit.ALU: reuse,
+            Unit.ALU: self.reuse,
             Unit.STORE: STORE_ROW_CYCLES + memory.write_latency_cycles + STORE_RETIRE_CYCLES,
         }
         self.latency = {
             unit: ACCEPT_CYCLES[unit] + cycles + TOKEN_CYCLES for unit, cycles in retire.items()
         }
+        fetch = memory.read_latency_cycles + READ_WORD_CYCLES + QUEUE_CYCLES
+        self.launch = fetch + sum(self.latency.values()) + QUIET_CYCLES
 
     def alu(self, operation: AluOp) -> int:
         """The ALU's cycles for a vector."""

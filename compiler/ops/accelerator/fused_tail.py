@@ -7,6 +7,7 @@ GEMM computes the next tile.
 
 from dataclasses import dataclass
 
+from daedal.compiler.cost.machine import MachineCost
 from daedal.compiler.graph.ops.fused import CONV_PREFIX
 from daedal.compiler.graph.ops.looked_up import TABLE
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
@@ -25,7 +26,6 @@ from daedal.compiler.schedule.edit import find_site
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.variant import Variant
 
 __all__ = [
     "CONV",
@@ -92,12 +92,9 @@ class FusedTail:
         """Instructions per tile: one per operation, load, and second row of parameters."""
         return 2 * self.requantizes + self.operations + self.loads
 
-    def vector_cycles(self, variant: Variant) -> int:
+    def vector_cycles(self, machine: MachineCost) -> int:
         """ALU cycles for a vector, including the convolution's requantization."""
-        lanes = variant.array.batch * variant.array.block_out
-        requantize = -(-lanes // variant.units.requantize_lanes)
-        others = -(-lanes // variant.units.alu_lanes)
-        return requantize * (1 + self.requantizes) + self.operations * others
+        return machine.requantize * (1 + self.requantizes) + machine.operation * self.operations
 
 
 NO_TAIL = FusedTail()

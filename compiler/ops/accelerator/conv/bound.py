@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div, last_size
 from daedal.compiler.ops.accelerator.tiles.window_axis import by_pair
@@ -29,7 +30,7 @@ class ConvBound:
             pads[memory].row_bytes for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
         self._out *= shape.tail.stored
-        self._vector_cycles = shape.tail.vector_cycles(variant)
+        self._vector_cycles = shape.tail.vector_cycles(machine_cost(variant))
         self._rows, self._columns = shape.axes
 
     def work(self, tiles: Table) -> Work:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.compiler.cost.machine import CONTENTION_CYCLES, HAND_OVER_CYCLES, LOAD_STALL_CYCLES
 from daedal.compiler.ops.accelerator.conv.passes import ConvPasses, Pass, PassUnits, total
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL
@@ -15,27 +16,10 @@ from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div, last_size
 from daedal.compiler.ops.space import Table
 from daedal.isa.latencies import PATIENCE_CYCLES
+from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["ConvCost", "ConvTile"]
-
-LATENCY_CYCLES = 300
-"""Without the work itself, about: from the start to the first product, two reads of the memory, and
-from the last product to the end, the ALU's pipeline and a write."""
-
-TRANSFER_CYCLES = 100
-"""From the request of a row to its first product, and from the last one to the end of the store."""
-
-TILE_CYCLES = 4
-"""Cycles that an accumulated tile takes beyond its work, about: units wait for each other."""
-
-STALL_CYCLES = 1 / 8
-"""Cycles that GEMM loses for a row that LOAD writes to the same accumulators, about: 0 to 0.5 were
-measured, which depends on the order in which both meet the banks."""
-
-CONTENTION_CYCLES = 1 / 8
-"""Cycles that a vector of the ALU costs where it is as busy as GEMM, and this accumulates another
-row in each cycle, about: 0 to 0.4 were measured."""
 
 GEMM_LEAD = 4
 """How many times the ALU's cycles for a vector GEMM needs for its products, so that the next layer
@@ -85,8 +69,8 @@ class ConvCost:
     def __init__(self, shape: ConvShape, variant: Variant, overlap: bool) -> None:
         self._shape = shape
         self._overlap = overlap
-        self._variant = variant
         self._units = PassUnits(shape, variant)
+        self._machine = self._units.machine
         self._capacity = Capacity(variant, 1)
         self._queue_depth = variant.units.queue_depth
 
@@ -110,7 +94,9 @@ class ConvCost:
                 for item in passes.all
             )
             busy = busy + passes.kept_weights * (passes.turns - 1)
-            return busy + count * (passes.steps + 2) * TRANSFER_CYCLES
+            latency = self._machine.latency
+            loads = (passes.steps - 1) * latency[Unit.LOAD]
+            return busy + count * (loads + sum(latency.values()))
         first = passes.all[0]
         alu = self._before_another_layer() if followed else self._units.vector_cycles
         others = total(item.times * np.maximum(item.computing, item.beats) for item in passes.all)
@@ -123,7 +109,7 @@ class ConvCost:
                 self._stalls(tiles),
                 self._contention(tiles, passes),
                 self._end(passes, alu),
-                TILE_CYCLES * count + LATENCY_CYCLES,
+                HAND_OVER_CYCLES * count + self._machine.launch,
             ]
         )
 
@@ -198,7 +184,7 @@ class ConvCost:
             in_row = np.where(tiles["sums_outside"] > 0, 1, in_row)
         rows = shape.batches * shape.out_blocks * shape.out_parts * shape.height * shape.width
         stalls: Floats = np.where(
-            in_row >= PATIENCE_CYCLES, rows * shape.tail.loads * STALL_CYCLES, 0.0
+            in_row >= PATIENCE_CYCLES, rows * shape.tail.loads * LOAD_STALL_CYCLES, 0.0
         )
         return stalls
 
@@ -223,11 +209,11 @@ class ConvCost:
         has time for them. Of other fused operators, all count: some networks lose otherwise.
         """
         tail = self._shape.tail
-        cycles = tail.vector_cycles(self._variant)
+        cycles = tail.vector_cycles(self._machine)
         if not tail.requantizes or tail.operations or tail.loads:
             return cycles
         products = self._shape.in_blocks * self._shape.weight_rows() / self._shape.out_parts
-        return NO_TAIL.vector_cycles(self._variant) if products >= GEMM_LEAD * cycles else cycles
+        return NO_TAIL.vector_cycles(self._machine) if products >= GEMM_LEAD * cycles else cycles
 
     def _end(self, passes: ConvPasses, alu: int) -> Floats:
         """Cycles after the last product: the last two tiles are requantized and stored, with `alu`

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div
 from daedal.compiler.ops.space import Column, Table
-from daedal.isa.scratchpad import Memory, scratchpads
-from daedal.isa.table import instruction_bytes
+from daedal.isa.scratchpad import Memory
 from daedal.isa.variant import Variant
 
 __all__ = ["ConvPasses", "Pass", "PassUnits", "total"]
@@ -48,17 +48,15 @@ class PassUnits:
     """What the units of a variant take for a row of each memory, and for an output vector."""
 
     def __init__(self, shape: ConvShape, variant: Variant) -> None:
-        pads = scratchpads(variant)
+        machine = self.machine = machine_cost(variant)
         self.shape = shape
         self.inp, self.wgt, self.out, self.par = (
-            pads[memory].row_beats(variant)
-            for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
+            machine.row_beats[memory] for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
         """Beats of a row of each memory; of OUT, of a result."""
         self.out = self.out * shape.tail.stored
-        self.vector_cycles = shape.tail.vector_cycles(variant)
+        self.vector_cycles = shape.tail.vector_cycles(machine)
         """ALU cycles for an output vector."""
-        self.instruction_beats = instruction_bytes(variant) // variant.bus_bytes
 
 
 class ConvPasses:
@@ -170,7 +168,7 @@ class ConvPasses:
                     loads = reads + count / np.where(keeps, np.maximum(maps, 1), 1)
                     instructions = self.steps * loads + count * per_tile
                     others = blocks * row_params + vectors * moved
-                    others = others + instructions * units.instruction_beats
+                    others = others + instructions * units.machine.instruction_beats
                     found.append(
                         Pass(
                             maps * groups,

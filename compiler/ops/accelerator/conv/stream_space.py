@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.fold_limits import FoldLimits
@@ -82,7 +83,7 @@ class StreamSpace(TileSpace):
         Not overlapped are the input of a tile before the first product, and its requantization and
         store after the last one.
         """
-        finish = self._shape.tail.vector_cycles(self._variant)
+        finish = self._shape.tail.vector_cycles(machine_cost(self._variant))
         tile_input = self._tile_input(table)
         last = self._tile_vectors(table) * (finish + self._out)
         units = (
@@ -121,7 +122,9 @@ class StreamSpace(TileSpace):
         found = {
             "estimate": self.cycles(table),
             "product_cycles": every * self._products,
-            "vector_cycles": every * self._vectors * shape.tail.vector_cycles(self._variant),
+            "vector_cycles": every
+            * self._vectors
+            * shape.tail.vector_cycles(machine_cost(self._variant)),
             "beats": self._beats(table),
             "instructions": self._instructions(table),
             "tiles": self._tiles(table),

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div, last_size
 from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, by_pair
@@ -34,7 +35,7 @@ class DepthwiseBound:
             pads[memory].row_bytes for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
         self._out *= shape.tail.stored
-        self._vector_cycles = shape.tail.vector_cycles(variant)
+        self._vector_cycles = shape.tail.vector_cycles(machine_cost(variant))
         # Products with padding, computed and left out.
         self._axes = [
             [replace(axis, skips=skips) for axis in shape.axes]

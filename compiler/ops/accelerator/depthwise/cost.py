@@ -5,6 +5,7 @@ Input: shape, variant, and tiles as columns, one for each field of `DepthwiseTil
 
 import numpy as np
 
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, ceil_div
 from daedal.compiler.ops.space import Column, Table
@@ -37,7 +38,7 @@ class DepthwiseCost:
         self._block_out = array.block_out
         self._beats = {memory: pad.row_beats(variant) for memory, pad in pads.items()}
         self._instruction_beats = instruction_bytes(variant) / variant.bus_bytes
-        self._vector_cycles = shape.tail.vector_cycles(variant)
+        self._vector_cycles = shape.tail.vector_cycles(machine_cost(variant))
         self._vectors = shape.batches * shape.blocks * shape.height * shape.width
 
     def cycles(self, tiles: Table) -> Floats:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.ops.accelerator.matmul.space import MatmulSpace
 from daedal.compiler.ops.accelerator.tiles.capacity import tile_sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import Mask
@@ -16,7 +17,6 @@ from daedal.compiler.ops.space import Column, Table
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -84,7 +84,7 @@ class AttentionSpace(MatmulSpace):
     def __init__(self, func: PrimFunc, variant: Variant) -> None:
         super().__init__(func, variant)
         self._has_rows = False
-        self._result_latency = alu_latency_cycles(variant) + 1
+        self._result_latency = machine_cost(variant).reuse
         lanes = func.outputs[0].shape[-1]
         others = -(-lanes // variant.units.alu_lanes)
         shapes = {

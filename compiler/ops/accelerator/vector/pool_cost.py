@@ -9,11 +9,11 @@ import numpy as np
 from daedal.compiler.codegen.padding import interiors
 from daedal.compiler.codegen.window_nests import operation_cycles
 from daedal.compiler.codegen.windows import Windows, is_neutral
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.accelerator.vector.tile import TileWork
 from daedal.compiler.ops.space import Column, Table
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.table import AluOp
 from daedal.isa.variant import Variant
 
@@ -109,7 +109,7 @@ class PoolCost:
         """Cycles to reduce `count` windows along `dim` in each of `lines` lines, whose positions
         are `pitch` accumulator rows apart."""
         windows = Windows(self._operation, self._kernel[dim], self._strides[dim], count == 1)
-        latency = alu_latency_cycles(variant) + 1
+        latency = machine_cost(variant).reuse
         operation = _operation_cycles(variant, pitch)
         total = np.zeros(len(lines), dtype=np.int64)
         for step in windows.steps(count, operation, inside):

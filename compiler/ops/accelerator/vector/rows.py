@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 
 from daedal.compiler.codegen.intrinsics import SQUARE, accelerator_intrinsics
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
 from daedal.compiler.ops.accelerator.vector.elementwise_stages import (
     MAP_RANK,
@@ -26,7 +27,6 @@ from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.variant import Variant
 
 __all__ = ["ROW_NEEDS", "computes_rows", "rows_template", "tensorize_row_stage"]
@@ -179,7 +179,7 @@ class _Stage:
 
     def cycles(self, pixels: Column, blocks: int, variant: Variant) -> Column:
         """The ALU's cycles for a tile; an instruction waits for the results of the one before."""
-        latency = alu_latency_cycles(variant) + 1
+        latency = machine_cost(variant).reuse
         units, elements = variant.units, variant.array.batch * variant.array.block_out
         lanes = units.requantize_lanes if self.name in _REQUANTIZING else units.alu_lanes
         per_vector = -(-elements // lanes)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.space import Column
-from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.variant import Variant
 
 __all__ = ["TILE_CYCLES", "Tile", "TileWork", "accumulation"]
@@ -38,4 +38,4 @@ class TileWork:
 def accumulation(steps: Extent, targets: Extent, variant: Variant) -> Column:
     """Cycles of `steps` operations on each of `targets` rows. A row accepts the next operation only
     after the last result is written."""
-    return np.asarray(steps * np.maximum(targets, alu_latency_cycles(variant) + 1))
+    return np.asarray(steps * np.maximum(targets, machine_cost(variant).reuse))

@@ -1,0 +1,86 @@
+"""The stated error of estimated cycles: default schedules of layers against the cycle model."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from bench import conv_layers, depthwise_layers
+from daedal.common.errors import ScheduleError
+from daedal.compiler.frontend import load_onnx
+from daedal.compiler.layers.workload import layer_kinds
+from daedal.compiler.ops.accelerator.lowering import any_space_of
+from daedal.compiler.pipeline import accelerator_graphs
+from daedal.isa.variant import Variant, load_variant
+from daedal.tuning.layer_runner import LayerRunner, build, launch
+from daedal.tuning.runner import Result
+from tests.compiler.graph.qdq_models import QdqModel
+from tests.conftest import SHARED
+
+
+def convolutions() -> Iterator[bytes]:
+    """C2 to C11 of ResNet-18, with random weights."""
+    for layer in conv_layers.LAYERS:
+        rng, maker = np.random.default_rng(layer.size), QdqModel()
+        inner, outer = layer.channels
+        x = maker.dequantize(maker.input("x", (1, inner, layer.size, layer.size), "int8"), 0.02, 0)
+        shape = (outer, inner, layer.kernel, layer.kernel)
+        w = maker.weights(rng.integers(-127, 128, shape).astype(np.int8), 0.01)
+        options = {"kernel_shape": [layer.kernel] * 2, "strides": [layer.stride] * 2}
+        y = maker.op("Conv", x, w, pads=[layer.kernel // 2] * 4, **options)
+        maker.quantize(y, 0.5, 0, output="y")
+        yield maker.model("y", dtype="int8").SerializeToString()
+
+
+def depthwise() -> Iterator[bytes]:
+    """D1 to D9 of MobileNet v1."""
+    for layer in depthwise_layers.LAYERS:
+        yield depthwise_layers.depthwise_model(layer)[0].SerializeToString()
+
+
+def small_networks() -> Iterator[bytes]:
+    """ResNet-8 and ResNet-20: small layers, of which constant latencies are a large part."""
+    for folder in ("mlperf_tiny_resnet8", "resnet20_cifar10"):
+        path = SHARED / "models" / folder / "model_qdq.onnx"
+        if not path.is_file():
+            pytest.skip(f"needs ../shared/models/{folder}")
+        yield path.read_bytes()
+
+
+def errors(model: bytes, variant: Variant) -> Iterator[float]:
+    """Of the default schedule of each kind of layer, relative to the cycles that are counted."""
+    for kind in layer_kinds(accelerator_graphs(load_onnx(model), variant)):
+        try:
+            space = any_space_of(kind.graph, kind.node, variant)
+            config = space.default
+        except ScheduleError:
+            continue
+        task = LayerRunner(kind.graph, kind.node, variant).task
+        rows = len(next(iter(space.all().values())))
+        built = build(task, config if rows > 1 else None)
+        assert not isinstance(built, Result), built
+        profile, _ = launch(task, built)
+        assert profile.cycles
+        yield float(space.cycles(space.table([config]))[0]) / profile.cycles - 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("models", "bits", "mean", "worst"),
+    [
+        (convolutions, 64, 0.005, 0.021),
+        (convolutions, 128, 0.003, 0.007),
+        (depthwise, 64, 0.012, 0.029),
+        (depthwise, 128, 0.008, 0.012),
+        (small_networks, 64, 0.07, 0.26),
+    ],
+)
+def test_layers_are_estimated_within_the_stated_error(
+    models: Callable[[], Iterator[bytes]], bits: int, mean: float, worst: float
+) -> None:
+    """Mean and worst size of the errors, as measured and rounded up."""
+    variant = load_variant("vta").replace(data_bits=bits)
+    found = np.abs([error for model in models() for error in errors(model, variant)])
+    print(f"mean {found.mean():.4f}, worst {found.max():.4f}")
+    assert found.mean() <= mean, found
+    assert found.max() <= worst, found
