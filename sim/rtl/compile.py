@@ -158,7 +158,8 @@ def verilate_and_make(
         # The plain texts are for a compiler that is not the one that a precompiled header is of.
         for name in (_HEADERS, *(f"{_HEADERS}.{speed}" for speed in _SPEEDS)):
             (made / name).write_text(headers, encoding="utf-8")
-        shared.append(_Shared.headers(scratch.parent, [*identity, *variables, *level, headers]))
+        about = [*identity, *variables, *level, headers]
+        shared += [_Shared.header(scratch.parent, speed, about) for speed in _SPEEDS]
         level += _HEADER_VARIABLES
     missing = [item for item in shared if not item.take(made)]
     report("compiling the simulator (C++)")
@@ -217,10 +218,13 @@ class _Shared:
         return cls(cache_dir / f"verilator-runtime-{key}", "verilated*.o")
 
     @classmethod
-    def headers(cls, cache_dir: Path, identity: Sequence[str]) -> Self:
-        """The headers of that library, precompiled."""
-        key = content_key(list(identity))
-        return cls(cache_dir / f"verilator-headers-{key}", f"{_HEADERS}.*.gch")
+    def header(cls, cache_dir: Path, speed: str, identity: Sequence[str]) -> Self:
+        """The headers of that library, precompiled with the options of the `speed` in `_SPEEDS`.
+
+        A design whose files are all of one speed compiles only that one.
+        """
+        key = content_key([speed, *identity])
+        return cls(cache_dir / f"verilator-header-{key}", f"{_HEADERS}.{speed}.gch")
 
     def take(self, made: Path) -> bool:
         """Copy them to the folder `made`, where they count as newer than what is there; whether
@@ -232,10 +236,13 @@ class _Shared:
         return True
 
     def keep(self, scratch: Path) -> None:
-        """Copy them from the finished build in `scratch` to the cache."""
+        """Copy them, if any, from the finished build in `scratch` to the cache."""
+        found = list((scratch / "obj").glob(self.pattern))
+        if not found:
+            return
         keep = scratch / "shared"
         keep.mkdir()
-        for compiled in (scratch / "obj").glob(self.pattern):
+        for compiled in found:
             shutil.copyfile(compiled, keep / compiled.name)
         with alone(self.folder.with_suffix(".lock")):
             if not is_whole(self.folder):  # no other builder was first
