@@ -5,6 +5,8 @@ of more bits, as many as float64 is exact for. An operator that processors have 
 stays between its dequantize and its quantize, in floating point.
 """
 
+from collections.abc import Mapping
+
 import onnx
 
 from daedal.common.errors import UserError
@@ -20,6 +22,8 @@ from daedal.compiler.graph.passes import (
     lower_qdq,
     simplify_reshapes,
 )
+from daedal.compiler.graph.passes.lowering.layer_rules import lower_dense
+from daedal.compiler.graph.passes.lowering.lowering_context import Rule
 from daedal.compiler.graph.passes.lowering.rules import RULES
 from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.compiler.ops.graph.requantize import FACTOR_BITS, MULTIPLIER_BITS, PRODUCT_BITS
@@ -37,6 +41,11 @@ BIAS_ERROR = 2.0**-10
 
 IN_FLOAT = frozenset(("conv_transpose2d", "layer_norm", "matmul", "onnx", "rms_norm", "softmax"))
 """Operators that processors compute as floats."""
+PROCESSOR_RULES: Mapping[str, Rule] = {
+    **{op: rule for op, rule in RULES.items() if op not in IN_FLOAT},
+    "dense": lower_dense,
+}
+"""By float operator."""
 
 
 def processor_graph(model: onnx.ModelProto, imported: Graph | None = None) -> Graph | None:
@@ -78,7 +87,7 @@ def lowered_for_processors(graph: Graph) -> Graph:
                 factor_bits=FACTOR_BITS,
                 product_bits=PRODUCT_BITS,
                 bias_error=BIAS_ERROR,
-                rules={op: rule for op, rule in RULES.items() if op not in IN_FLOAT},
+                rules=PROCESSOR_RULES,
                 on_host=fallback.reasons,
             )
             _check(lowered)

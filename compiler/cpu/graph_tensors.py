@@ -1,6 +1,6 @@
 """`GraphTensors`: operators of the graph become tensor expressions of a program."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -54,6 +54,7 @@ class GraphTensors:
         self._program = program
         self._number = number
         self._maps: dict[str, Map] = {}
+        self._known: dict[tuple[Hashable, ...], te.Tensor] = {}
 
     def add(self, graph: Graph, node: Node) -> bool:
         """Add a node of a graph; returns whether it has such tensor expressions."""
@@ -63,7 +64,7 @@ class GraphTensors:
             return False
         name, kind = node.output, graph.types[node.output]
         tensor = lowering.lower(operation)
-        if is_map(kind):
+        if is_map(kind) and not lowering.in_order:
             self._add_map(name, Map(tensor, kind.shape))
         else:
             self._add_tensor(name, tensor, kind.shape)
@@ -133,7 +134,13 @@ class GraphTensors:
         self._program.steps.append(View(name, source))
         return view
 
-    def table(self, value: Array) -> te.Tensor:
+    def once(self, key: tuple[Hashable, ...], make: Callable[[], te.Tensor]) -> te.Tensor:
+        """See `Tensors.once`."""
+        if key not in self._known:
+            self._known[key] = make()
+        return self._known[key]
+
+    def table(self, value: Array, *, laid_out: bool = True) -> te.Tensor:
         """See `Tensors.table`."""
         array = np.ascontiguousarray(value)
         name = f"{OWN}{self._number()}"
@@ -141,7 +148,8 @@ class GraphTensors:
         self._program.tensors[name] = tensor
         self._program.types[name] = ResultType(array.shape, array.dtype.name)
         self._program.constants[name] = array
-        self._program.laid_out.add(tensor)
+        if laid_out:
+            self._program.laid_out.add(tensor)
         return tensor
 
     def compute(self, shape: Sequence[int], formula: Callable[..., Expr]) -> te.Tensor:

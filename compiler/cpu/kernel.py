@@ -6,7 +6,7 @@ it element by element. Kernels of equal structure have equal texts, so they are 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from daedal.compiler.ops.cpu.reuse import (
     Tiles,
     choose_lanes,
     choose_tiles,
+    grouped_loads,
     turned_tile,
 )
 from daedal.compiler.ops.cpu.schedule import (
@@ -40,6 +41,7 @@ from daedal.compiler.tir.visit import loads, rewrite, substitute
 __all__ = ["Kernel", "Moved", "ScheduledKernel", "kernel_function", "kernel_space"]
 
 Array = npt.NDArray[Any]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,12 @@ class Kernel:
 @dataclass(frozen=True)
 class Moved:
     """Another layout of a constant, in blocks of `lanes` along `dimension`: the number of the block
-    comes first, the place in it last. Where they do not divide it, the last block begins earlier,
-    as tiles do."""
+    comes first, the place in it last, before the dimension of a group's elements where it has one.
+    Where they do not divide it, the last block begins earlier, as tiles do."""
 
     dimension: int
     lanes: int
+    grouped: bool = False
 
     def applied(self, value: Array) -> Array:
         """The constant in this layout."""
@@ -85,16 +88,22 @@ class Moved:
         starts = range(0, len(first), self.lanes)
         last = len(first) - self.lanes
         blocks = [first[min(start, last) : min(start, last) + self.lanes] for start in starts]
-        return np.ascontiguousarray(np.moveaxis(np.stack(blocks), 1, -1))
+        place = -2 if self.grouped else -1
+        return np.ascontiguousarray(np.moveaxis(np.stack(blocks), 1, place))
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a constant of `shape`."""
-        rest = (*shape[: self.dimension], *shape[self.dimension + 1 :])
-        return (-(-shape[self.dimension] // self.lanes), *rest, self.lanes)
+        return self._ordered(shape, -(-shape[self.dimension] // self.lanes), self.lanes)
 
     def indices(self, indices: tuple[Expr, ...], block: Expr, place: Expr) -> tuple[Expr, ...]:
         """Where the element at `indices`, in this block at this place, lies."""
-        return (block, *indices[: self.dimension], *indices[self.dimension + 1 :], place)
+        return self._ordered(indices, block, place)
+
+    def _ordered(self, given: tuple[Item, ...], block: Item, place: Item) -> tuple[Item, ...]:
+        rest = (*given[: self.dimension], *given[self.dimension + 1 :])
+        if self.grouped:
+            return (block, *rest[:-1], place, rest[-1])
+        return (block, *rest, place)
 
 
 @dataclass(frozen=True)
@@ -171,8 +180,9 @@ def _scheduled(
     inputs = kernel.inputs
     if tiles is not None:
         axis = reduction.axes[tiles.vector]
+        grouped = {load.buffer for load in grouped_loads(formula.value)}
         moved = tuple(
-            (tensor, Moved(_dimension(formula.value, tensor, axis), tiles.lanes))
+            (tensor, Moved(_dimension(formula.value, tensor, axis), tiles.lanes, tensor in grouped))
             for tensor in inputs
             if tensor in tiles.packed
         )

@@ -100,8 +100,8 @@ def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     x, w, params = operands
     check_activation(x)
     shape = infer_dense_shape(x, *w.shape)
-    assert w.dtype in _WEIGHTS and x.is_plain and x.rank == 2, f"{x} meets weights {w}"
-    check_params(params, shape[1], x, channels=True)
+    assert w.dtype in _WEIGHTS and x.is_plain, f"{x} meets weights {w}"
+    check_params(params, shape[-1], x, channels=True)
     return result_type(shape, x, attrs)
 
 
@@ -140,6 +140,6 @@ Q_DENSE = register(
         _evaluate_q_dense,
         targets=(ACCELERATOR,),
         op_class=OpClass.COMPLEX,
-        doc="integer dense layer, weights (O, K)",
+        doc="integer dense layer of (..., K), weights (O, K)",
     )
 )

@@ -27,6 +27,7 @@ __all__ = [
     "Tiles",
     "choose_lanes",
     "choose_tiles",
+    "grouped_loads",
     "tile_candidates",
     "turned_tile",
 ]
@@ -153,7 +154,7 @@ def tile_candidates(
     """
     read = loads(value)
     places = {load: _place(load) for load in read}
-    grouped = _grouped(value)
+    grouped = grouped_loads(value)
     for number, axis in enumerate(axes):
         packed = _packed(read, places, grouped, axis, constants)
         apart = any(
@@ -271,7 +272,7 @@ def _place(load: Load) -> Linear:
     return element_number(load.indices, load.buffer.shape)
 
 
-def _grouped(value: Expr) -> dict[Load, int]:
+def grouped_loads(value: Expr) -> dict[Load, int]:
     """What is read in groups of elements that lie side by side, and of how many."""
     return {
         load: DOT_PRODUCTS[node.name]

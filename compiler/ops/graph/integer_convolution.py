@@ -15,7 +15,7 @@ from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.graph.factors import Factors
 from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
-from daedal.compiler.ops.graph.requantize import Requantization, by_channel
+from daedal.compiler.ops.graph.requantize import Requantization, by_channel, in_order
 from daedal.compiler.ops.graph.windows import padded_map, places
 from daedal.compiler.ops.graph.winograd import (
     INTEGERS,
@@ -23,7 +23,7 @@ from daedal.compiler.ops.graph.winograd import (
     winograd_sums,
 )
 from daedal.compiler.ops.onnx.windows import taps_of
-from daedal.compiler.tir.expr import Expr
+from daedal.compiler.tir.expr import Axis, Expr
 
 __all__ = ["LOWERINGS"]
 
@@ -152,26 +152,62 @@ def _packed(weights: Array, group: int) -> Array:
 
 def _lower_dense(operation: GraphOperation) -> te.Tensor:
     factors = operation.tensors.factors
-    x, weights = operation.plain(0), operation.constant(1)
+    weights, shape = operation.constant(1), operation.kind.shape
     outs, depth = weights.shape
     groups = -(-depth // factors.group)
-    read = x if depth % factors.group == 0 else x.padded(0)
-    (rows, _) = operation.kind.shape
-    source = operation.compute(
-        (rows, groups * factors.group), lambda n, k: factors.element(read[n, k])
-    )
-    packed = operation.tensors.table(_packed(weights, factors.group))
+    source = _groups_of_rows(operation, groups, factors)
     k = te.reduce_axis(groups, "k")
+    if factors.group > 1:
+        return _dense_in_order(operation, source, k)
+    packed = operation.tensors.table(_packed(weights, factors.group))
 
-    def products(n: Expr, block: Expr, lane: Expr) -> Expr:
+    def products(*i: Expr) -> Expr:
+        *rows, block, lane = i
         return factors.total(
-            lambda number: source[n, k * factors.group + number],
+            lambda number: source[*rows, k * factors.group + number],
             lambda number: packed[block, k, lane, number],
             [k],
         )
 
-    result = _finished(operation, (rows, blocks(outs), LANES), products, factors)
-    return operation.compute((rows, outs), lambda n, o: result[n, o // LANES, o % LANES])
+    result = _finished(operation, (*shape[:-1], blocks(outs), LANES), products, factors)
+    return operation.compute(shape, lambda *i: result[*i[:-1], i[-1] // LANES, i[-1] % LANES])
+
+
+def _dense_in_order(operation: GraphOperation, source: te.Tensor, k: Axis) -> te.Tensor:
+    """Results in the order of their axes, as what comes next reads them, so that it is computed
+    where the sums are in registers. Weights lie as the register tile reads them."""
+    factors, weights = operation.tensors.factors, operation.constant(1)
+    outs, depth = weights.shape
+    whole = np.zeros((outs, k.extent * factors.group), np.int8)
+    whole[:, :depth] = weights
+    groups = np.moveaxis(whole.reshape(outs, k.extent, factors.group), 0, 1)
+    table = operation.tensors.table(groups, laid_out=False)
+
+    def products(*i: Expr) -> Expr:
+        *rows, out = i
+        return factors.total(
+            lambda number: source[*rows, k * factors.group + number],
+            lambda number: table[k, out, number],
+            [k],
+        )
+
+    sums = operation.compute(operation.kind.shape, products)
+    finish = Requantization(operation, factors.biased(operation.constant(2), weights))
+    return operation.compute(sums.shape, lambda *i: finish(sums[i], in_order(operation, i[-1])))
+
+
+def _groups_of_rows(operation: GraphOperation, groups: int, factors: Factors) -> te.Tensor:
+    """The rows (..., K) of the first operand as factors, with elements for whole groups."""
+    name = operation.node.inputs[0]
+    x = operation.plain(0)
+    *rows, depth = operation.type(0).shape
+    count = groups * factors.group
+    read = x if depth == count else x.padded(0)
+
+    def copied() -> te.Tensor:
+        return operation.compute((*rows, count), lambda *i: factors.element(read[i]))
+
+    return operation.tensors.once(("rows", name), copied)
 
 
 def _conv2d_lacks(graph: Graph, node: Node) -> str:
@@ -191,6 +227,6 @@ def _dense_lacks(graph: Graph, node: Node) -> str:
 
 LOWERINGS = {
     "q_conv2d": GraphLowering(_lower_conv2d, _conv2d_lacks),
-    "q_dense": GraphLowering(_lower_dense, _dense_lacks),
+    "q_dense": GraphLowering(_lower_dense, _dense_lacks, in_order=True),
 }
 """By operator."""

@@ -1,6 +1,6 @@
 """`GraphOperation`: a node of the graph with all that its tensor expressions depend on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,8 +36,12 @@ class Tensors(Protocol):
     def viewed(self, tensor: te.Tensor, shape: Sequence[int]) -> te.Tensor:
         """The elements of `tensor`, which is in memory from now on, in another shape."""
 
-    def table(self, value: Array) -> te.Tensor:
-        """An input that holds a constant."""
+    def table(self, value: Array, *, laid_out: bool = True) -> te.Tensor:
+        """An input that holds a constant; `laid_out`: kernels read it as it lies, else as suits
+        them."""
+
+    def once(self, key: tuple[Hashable, ...], make: Callable[[], te.Tensor]) -> te.Tensor:
+        """What `make` gives, the same for equal keys: a tensor that several operators read."""
 
     def joined(self, tensors: Sequence[te.Tensor], axis: int) -> te.Tensor:
         """`tensors`, which are in memory from now on, one after the other along `axis`."""
@@ -119,8 +123,10 @@ class GraphLowering:
     lower : the result, a map (N, H, W, blocks, lanes) if its type has four dimensions, else plain.
     lacks : why an integer node cannot be computed, a clause; empty where it can.
     suits : whether a float node is computed so; else it is written as ONNX.
+    in_order : whether the result is plain whatever its type.
     """
 
     lower: Callable[[GraphOperation], te.Tensor]
     lacks: Callable[[Graph, Node], str] = lambda _graph, _node: ""
     suits: Callable[[GraphOperation], bool] = lambda _operation: True
+    in_order: bool = False

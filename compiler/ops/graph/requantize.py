@@ -23,6 +23,7 @@ __all__ = [
     "Requantization",
     "by_channel",
     "by_number",
+    "in_order",
 ]
 
 PRODUCT_BITS = 53
@@ -82,5 +83,16 @@ def by_channel(operation: GraphOperation, block: Expr, lane: Expr) -> Read:
         if id(values) not in known:
             known[id(values)] = operation.per_lane(values, blocks(len(values)), "float64")
         return known[id(values)][block, lane]
+
+    return read
+
+
+def in_order(operation: GraphOperation, channel: Expr) -> Read:
+    """The values of a channel."""
+
+    def read(values: Array) -> Expr:
+        if len(values) == 1:
+            return by_number(values)
+        return operation.tensors.table(values)[channel]
 
     return read

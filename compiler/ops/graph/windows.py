@@ -27,7 +27,8 @@ def padded_map(
         return element if change is None else change(element)
 
     shape = (images, top + height + bottom, left + width + right, *rest)
-    return operation.compute(shape, formula)
+    key = ("padded", operation.node.inputs[0], pads, value, change is not None)
+    return operation.tensors.once(key, lambda: operation.compute(shape, formula))
 
 
 def places(

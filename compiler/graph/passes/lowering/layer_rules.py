@@ -21,7 +21,7 @@ from daedal.compiler.graph.passes.lowering.requantization import (
 )
 from daedal.compiler.graph.selection import PIXELWISE
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "lower_dense"]
 
 
 def _lower_conv2d(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
@@ -57,15 +57,31 @@ def _lower_conv_transpose2d(
     return context.builder.add("q_conv_transpose2d", operands, attrs, output=output, name=node.name)
 
 
+def lower_dense(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    """A dense layer of (..., K) as it is: for processors, which keep rows of channels."""
+    operands = _dense_operands(context, node, q, output)
+    if operands is None:
+        return None
+    return context.builder.add("q_dense", operands, q.attrs, output=output, name=node.name)
+
+
 def _lower_dense(context: LoweringContext, node: Node, q: Quantization, output: str) -> str | None:
+    is_matrix = context.graph.types[node.inputs[0]].rank == 2
+    if is_matrix and not _joins_rows(context.graph, node.inputs[0]):
+        return lower_dense(context, node, q, output)
+    operands = _dense_operands(context, node, q, output)
+    return None if operands is None else _dense_of_rows(context, node, operands, q, output)
+
+
+def _dense_operands(
+    context: LoweringContext, node: Node, q: Quantization, output: str
+) -> list[str] | None:
+    """Operands x, w, params of a dense layer; None where x is no quantized tensor."""
     x = context.resolve(node.inputs[0])
     if x is None:
         return None
     channel_axis = 0 if node.attrs["transposed"] else 1
-    operands = _layer_operands(context, node, x, q, output, channel_axis)
-    if context.graph.types[node.inputs[0]].rank > 2 or _joins_rows(context.graph, node.inputs[0]):
-        return _dense_of_rows(context, node, operands, q, output)
-    return context.builder.add("q_dense", operands, q.attrs, output=output, name=node.name)
+    return _layer_operands(context, node, x, q, output, channel_axis)
 
 
 def _joins_rows(graph: Graph, name: str) -> bool:

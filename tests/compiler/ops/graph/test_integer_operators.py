@@ -39,6 +39,7 @@ def check(model: onnx.ModelProto, op: str) -> Graph:
     multiplies = op in ("q_conv2d", "q_dense")
     for factors in (PAIRS, QUADS, SINGLES) if multiplies else (PAIRS,):
         _check_code(graph, HostProgram(build_host_code(model, factors=factors)))
+    _check_code(graph, HostProgram(build_host_code(model, checked=True)))
     return graph
 
 
@@ -79,6 +80,16 @@ def dense(outs: int, ins: int) -> Build:
     def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
         weights = rng.integers(-128, 128, (outs, ins)).astype(np.int8)
         return maker.op("Gemm", x, maker.weights(weights, 0.004), transB=1)
+
+    return build
+
+
+def of_rows(outs: int, ins: int) -> Build:
+    """A matrix product whose rows are an operand's last axis."""
+
+    def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+        weights = rng.integers(-128, 128, (ins, outs)).astype(np.int8)
+        return maker.op("MatMul", x, maker.weights(weights, 0.004))
 
     return build
 
@@ -160,6 +171,8 @@ CASES: dict[str, tuple[str, tuple[int, ...], Build]] = {
     "per channel apart": ("q_conv2d", (1, 32, 9, 8), conv(32, 1, (5, 3), group=32, strides=[2, 1])),
     "dense": ("q_dense", (3, 30), dense(21, 30)),
     "dense of odd depth": ("q_dense", (1, 7), dense(16, 7)),
+    "dense of tokens": ("q_dense", (1, 10, 24), of_rows(48, 24)),
+    "dense of maps": ("q_dense", (2, 3, 5, 21), of_rows(37, 21)),
     "sum": ("q_add", (1, 20, 5, 3), with_itself("Add")),
     "sum of rows": ("q_add", (4, 37), with_itself("Add")),
     "difference": ("q_add", (1, 8, 5, 3), with_itself("Sub", 0.3)),
@@ -207,6 +220,22 @@ def test_the_larger_of_a_map_and_its_requantization() -> None:
     x = maker.requantized(maker.input("x", (1, 20, 5, 3)), 0.05, 3)
     maker.quantize(maker.op("LeakyRelu", x, alpha=0.1), 0.05, 3, output="y")
     check(maker.model("y", dtype="int8"), "q_max_requantized")
+
+
+def test_products_of_tokens_are_computed_where_they_are_read() -> None:
+    """Two dense layers of tokens, a bias behind each: a kernel for the operand, which both layers
+    read, and one for each layer."""
+    maker = QdqModel(opset=21)
+    rng = np.random.default_rng(0)
+    x = maker.requantized(maker.input("x", (1, 10, 24)), 0.05, 3)
+    parts = []
+    for outs in (48, 48):
+        product = maker.requantized(of_rows(outs, 24)(maker, rng, x), 0.07, -5)
+        bias = maker.constant(rng.normal(size=outs).astype(np.float32))
+        parts.append(maker.op("Add", product, bias))
+    maker.op("Mul", *parts, output="y")
+    code = build_host_code(maker.model("y"))
+    assert len(code.calls) == 3
 
 
 def test_what_has_no_integer_code_stays_float() -> None:
