@@ -21,7 +21,7 @@ from daedal.hw.layouts import (
     word_address_bits,
 )
 from daedal.isa.scratchpad import TABLE_ENTRY_BITS, Memory, scratchpad, scratchpads
-from daedal.isa.table import Opcode
+from daedal.isa.table import Opcode, instruction_layout
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -88,7 +88,7 @@ def fill_signature(variant: Variant) -> stream.Signature:
     return stream.Signature(
         data.StructLayout(
             {
-                "memory": 3,
+                "memory": instruction_layout(variant, Opcode.LOAD)["memory"].width,
                 "into_acc": 1,
                 "row": max(pad.index_bits for pad in pads),
                 "beat": max(1, max((p.row_beats(variant) - 1).bit_length() for p in pads)),

@@ -103,6 +103,12 @@ def _absent_parts(variant: Variant) -> list[str]:
             "`units.gemm_reads_out`",
             "mode DENSE_OUT of GEMM; `inp` has as many bits as the rows of INP or OUT need",
         ),
+        (
+            variant.units.narrow_weights,
+            "`units.narrow_weights`",
+            "destination WGT_NARROW of LOAD, whose rows take half the bytes in memory; `memory` of "
+            "LOAD has 4 bits, and the fields behind it begin a bit later",
+        ),
     )
     absent = [(option, gives) for has, option, gives in options if not has]
     if not absent:

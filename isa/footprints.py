@@ -123,8 +123,11 @@ class Footprints:
             raise ProgramError(f"LOAD may pad only {known}, not {target.name}")
         memory = target.memory
         pad = self._pads[memory]
-        narrow = target is LoadMemory.ACC_NARROW
-        element_bits = self._variant.array.input_bits if narrow else pad.memory_bits
+        element_bits = pad.memory_bits
+        if target is LoadMemory.ACC_NARROW:
+            element_bits = self._variant.array.input_bits
+        elif target is LoadMemory.WGT_NARROW:
+            element_bits = pad.memory_bits // 2
         rows = self._rows_moved("LOAD", values, memory, high, wide)
         words = self._words_moved("LOAD", values, pad.elements * element_bits // 8)
         if memory in _UOPS.values():

@@ -12,6 +12,7 @@ from daedal.common.errors import VariantError
 from daedal.isa.variant import Variant
 
 __all__ = [
+    "NARROW_WEIGHT_BITS",
     "SHIFT_BITS",
     "TABLE_ENTRIES",
     "TABLE_ENTRY_BITS",
@@ -28,6 +29,9 @@ UOP_BYTES = 8
 
 SHIFT_BITS = 6
 """Bits of the shift of a REQUANTIZE, 0 to 63."""
+
+NARROW_WEIGHT_BITS = 4
+"""Bits of a weight in memory that a LOAD into WGT_NARROW reads."""
 
 TABLE_ENTRIES = 256
 """Entries of a table: one for each 8-bit result."""
@@ -162,6 +166,17 @@ def check_scratchpads(variant: Variant) -> None:
                 f"a row of scratchpad {name!r} must be a multiple of the bus width "
                 f"({variant.bus_bytes} bytes), not {pad.elements * pad.memory_bits / 8:g} bytes; "
                 "make the bus narrower or the block larger"
+            )
+        narrow_bytes = pad.elements * NARROW_WEIGHT_BITS // 8
+        if (
+            pad.memory is Memory.WGT
+            and variant.units.narrow_weights
+            and narrow_bytes % variant.bus_bytes
+        ):
+            raise VariantError(
+                "units.narrow_weights needs rows of weights that are a multiple of the bus width "
+                f"({variant.bus_bytes} bytes) at {NARROW_WEIGHT_BITS} bits, too, not "
+                f"{narrow_bytes} bytes; make the bus narrower or the block larger"
             )
         least = max(4, variant.memory.acc_banks) if pad.memory is Memory.ACC else 4
         if pad.depth_rows < least:

@@ -68,7 +68,9 @@ class Opcode(enum.IntEnum):
 class LoadMemory(enum.IntEnum):
     """Destination of a LOAD; ACC_NARROW reads elements of input width and sign-extends them.
 
-    Only variants with tables have TAB.
+    WGT_NARROW reads weights of 4 bits, the first of a byte from its low half, and sign-extends them
+    to 8 bits. Only variants with tables have TAB, and only those with ``units.narrow_weights`` have
+    WGT_NARROW.
     """
 
     INP = 0
@@ -79,18 +81,24 @@ class LoadMemory(enum.IntEnum):
     UOP_GEMM = 5
     UOP_ALU = 6
     TAB = 7
+    WGT_NARROW = 8
 
     @property
     def memory(self) -> Memory:
         """The scratchpad that is written."""
-        return Memory.ACC if self is LoadMemory.ACC_NARROW else Memory[self.name]
+        return Memory[self.name.removesuffix("_NARROW")]
 
     @staticmethod
     @lru_cache(maxsize=256)
     def of(variant: Variant) -> "tuple[LoadMemory, ...]":
         """The destinations that `variant` has."""
         pads = scratchpads(variant)
-        return tuple(target for target in LoadMemory if target.memory in pads)
+        narrow = variant.units.narrow_weights
+        return tuple(
+            target
+            for target in LoadMemory
+            if target.memory in pads and (narrow or target is not LoadMemory.WGT_NARROW)
+        )
 
 
 class OutMemory(enum.IntEnum):
@@ -226,6 +234,10 @@ def _uop_index(memory: Memory) -> Callable[[Variant], int]:
     return width
 
 
+def _target_bits(variant: Variant) -> int:
+    return max(LoadMemory.of(variant)).bit_length()
+
+
 def _plus_one(width: Callable[[Variant], int]) -> Callable[[Variant], int]:
     return lambda variant: width(variant) + 1
 
@@ -296,7 +308,7 @@ INSTRUCTIONS: dict[Opcode, InstructionFormat] = {
             (
                 Field(
                     "memory",
-                    _fixed(3),
+                    _target_bits,
                     "destination",
                     choices=LoadMemory,
                     offered=LoadMemory.of,

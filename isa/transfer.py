@@ -7,21 +7,35 @@ import numpy as np
 from daedal.common.errors import ProgramError
 from daedal.isa.instruction import Instruction
 from daedal.isa.numerics import IntArray
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import NARROW_WEIGHT_BITS, Memory, scratchpad
 from daedal.isa.table import BASES, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant
 
-__all__ = ["PADDABLE", "Transfer", "check_region", "memory_beats", "transfer"]
+__all__ = [
+    "PADDABLE",
+    "Transfer",
+    "check_region",
+    "memory_beats",
+    "memory_element_bits",
+    "transfer",
+]
 
 PADDABLE = (LoadMemory.INP, LoadMemory.ACC, LoadMemory.ACC_NARROW)
 
 
+def memory_element_bits(variant: Variant, kind: LoadMemory | OutMemory) -> int:
+    """Bits of an element in memory."""
+    if kind is LoadMemory.ACC_NARROW:
+        return variant.array.input_bits
+    if kind is LoadMemory.WGT_NARROW:
+        return NARROW_WEIGHT_BITS
+    return scratchpad(variant, kind.memory).memory_bits
+
+
 def memory_beats(variant: Variant, kind: LoadMemory | OutMemory) -> int:
     """Bus words of a scratchpad row in memory; always a power of two."""
-    pad = scratchpad(variant, kind.memory)
-    if kind is LoadMemory.ACC_NARROW:
-        return pad.elements * variant.array.input_bits // variant.bus.data_bits
-    return pad.row_beats(variant)
+    elements = scratchpad(variant, kind.memory).elements
+    return elements * memory_element_bits(variant, kind) // variant.bus.data_bits
 
 
 @dataclass(frozen=True)
@@ -53,23 +67,24 @@ def transfer(variant: Variant, instruction: Instruction) -> Transfer:
 
     One without rows moves nothing, whatever row it names.
     """
+    kind: LoadMemory | OutMemory
     if instruction.opcode is Opcode.LOAD:
-        target = LoadMemory(instruction.memory)
+        kind = target = LoadMemory(instruction.memory)
         if target not in LoadMemory.of(variant):
             raise ProgramError(
                 f"LOAD must fill a scratchpad of variant {variant.name!r}, not {target.name}"
             )
-        memory, narrow = target.memory, target is LoadMemory.ACC_NARROW
         pads = [instruction.pad_top, instruction.pad_bottom]
         pads += [instruction.pad_left, instruction.pad_right]
         if any(pads) and target not in PADDABLE:
             known = ", ".join(item.name for item in PADDABLE)
             raise ProgramError(f"LOAD may pad only {known}, not {target.name}")
     else:
-        memory, narrow = OutMemory(instruction.memory).memory, False
+        kind = OutMemory(instruction.memory)
         pads = [0, 0, 0, 0]
+    memory = kind.memory
     pad = scratchpad(variant, memory)
-    element_bits = variant.array.input_bits if narrow else pad.memory_bits
+    element_bits = memory_element_bits(variant, kind)
     row_bytes = pad.elements * element_bits // 8
     top, bottom, left, right = pads
     blocks, rows, cols = instruction.blocks, instruction.rows, instruction.cols

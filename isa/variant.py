@@ -39,7 +39,9 @@ about 100 MB on chip in total. Simulators and the verifier allocate memory for e
 _COUNTS = frozenset({"acc_banks", "tables"})
 """Fields of `MemoryConfig` that are no capacities."""
 
-_OPTIONS = frozenset({"tables", "lane_reductions", "wide_requantize", "gemm_reads_out"})
+_OPTIONS = frozenset(
+    {"tables", "lane_reductions", "wide_requantize", "gemm_reads_out", "narrow_weights"}
+)
 """Parameters of parts that a machine has only if they are not 0 or false."""
 
 MAX_TOML_BYTES = 64 * 1024
@@ -239,7 +241,8 @@ class UnitsConfig:
     unsigned bits; other ALU operations handle `alu_lanes` elements per cycle. `counters` builds
     the performance counters and the marks that a profile needs. `lane_reductions` builds SUM_LANES
     and MAX_LANES, `wide_requantize` results of REQUANTIZE that have 16 bits, `gemm_reads_out` a
-    second read port of OUT, so that GEMM multiplies results where they are (mode DENSE_OUT).
+    second read port of OUT, so that GEMM multiplies results where they are (mode DENSE_OUT),
+    `narrow_weights` LOADs of 4-bit weights, which become weights of 8 bits on chip (WGT_NARROW).
     """
 
     queue_depth: int = 16
@@ -251,6 +254,7 @@ class UnitsConfig:
     lane_reductions: bool = False
     wide_requantize: bool = False
     gemm_reads_out: bool = False
+    narrow_weights: bool = False
 
     def check(self) -> None:
         """Raise VariantError for queues or lanes that cannot be built."""
@@ -312,6 +316,12 @@ class Variant:
             "units.gemm_reads_out needs block_in equal to block_out, because a row of results is "
             f"then a row of inputs, not {self.array.block_in} and {self.array.block_out}; "
             "set gemm_reads_out = false",
+        )
+        _require(
+            not self.units.narrow_weights or self.array.weight_bits == 8,
+            "units.narrow_weights needs array.weight_bits of 8, because weights of 4 bits in "
+            f"memory become those on chip, not {self.array.weight_bits}; set narrow_weights = "
+            "false",
         )
         # Imported here: both modules import Variant, and an impossible variant must not exist.
         from daedal.isa.scratchpad import check_scratchpads

@@ -16,8 +16,9 @@ from daedal.isa.latencies import (
     gemm_lead_cycles,
 )
 from daedal.isa.memory_model import PRESETS, MemoryModel
-from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory, Unit, instruction_bytes
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -81,14 +82,11 @@ class MachineCost:
         self.row_beats = {name: pad.row_beats(variant) for name, pad in pads.items()}
         self.transfer_beats = {
             **{
-                (Opcode.LOAD, target.value): self.row_beats[target.memory]
+                (Opcode.LOAD, target.value): memory_beats(variant, target)
                 for target in LoadMemory.of(variant)
             },
             **{(Opcode.STORE, target.value): self.row_beats[target.memory] for target in OutMemory},
         }
-        # Accumulators loaded from inputs have the inputs' width.
-        narrow = pads[Memory.ACC].elements * array.input_bits // 8 // variant.bus_bytes
-        self.transfer_beats[Opcode.LOAD, LoadMemory.ACC_NARROW.value] = narrow
         self.instruction_beats = instruction_bytes(variant) / variant.bus_bytes
         self.requantize = -(-elements // units.requantize_lanes)
         self.operation = -(-elements // units.alu_lanes)

@@ -27,7 +27,7 @@ from daedal.hw.memory.sliding_rows import SlidingRows
 from daedal.hw.pipeline import delay, register
 from daedal.hw.primitives.block_ram import BlockRam
 from daedal.isa.latencies import BANK_CYCLES
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import NARROW_WEIGHT_BITS, Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant
 
@@ -82,6 +82,9 @@ def read_signature(variant: Variant, memory: Memory) -> wiring.Signature:
 class Scratchpad(wiring.Component):
     """INP, WGT or PAR: written by LOAD, read by GEMM or ALU, once per cycle.
 
+    WGT also takes words of WGT_NARROW, if the variant has it; such a word becomes two words of a
+    row, which are written in the same cycle.
+
     Parameters
     ----------
     variant : the machine.
@@ -129,7 +132,10 @@ class Scratchpad(wiring.Component):
 
         # First of the two write registers before the RAM, for the route over the chip.
         fill = self.fill.p
-        hit = self.fill.valid & (fill.memory == LoadMemory[self._memory.name])
+        widens = self._memory is Memory.WGT and self._variant.units.narrow_weights
+        narrow = fill.memory == LoadMemory.WGT_NARROW
+        own = fill.memory == LoadMemory[self._memory.name]
+        hit = self.fill.valid & (own | narrow if widens else own)
         hit = register(m, hit, name="fills", reset_less=False)
         fill = register(m, fill, name="fill")
         word_bits = (words - 1).bit_length()
@@ -142,6 +148,9 @@ class Scratchpad(wiring.Component):
         ]
         with m.If(hit):
             m.d.comb += write.enable.eq(1 << fill.beat[:word_bits])
+        if widens:
+            narrow = register(m, narrow, name="narrow")
+            self._widen(m, write, fill, hit & narrow)
         outside = fill.row[pad.index_bits :].any() if len(fill.row) > pad.index_bits else 0
         contract(m, platform, ~(hit & outside), "LOAD must not fill a row that is not there")
         if self._memory is Memory.INP:
@@ -159,6 +168,22 @@ class Scratchpad(wiring.Component):
                     ]
         register_write(m, write, rows.write)
         return m
+
+    def _widen(self, m: Module, write: Any, fill: Any, hit: Value) -> None:
+        """Let a word of WGT_NARROW become two neighbouring words of 8-bit weights."""
+        weights = [
+            fill.data.word_select(k, NARROW_WEIGHT_BITS).as_signed()
+            for k in range(len(fill.data) // NARROW_WEIGHT_BITS)
+        ]
+        bits = scratchpad(self._variant, self._memory).element_bits
+        pair = Cat(Cat(weight, weight[-1].replicate(bits - len(weight))) for weight in weights)
+        words = len(write.enable)
+        pairs_bits = (words // 2 - 1).bit_length()
+        with m.If(hit):
+            m.d.comb += [
+                write.data.eq(pair.replicate(words // 2)),
+                write.enable.eq(0b11 << (fill.beat[:pairs_bits] << 1)),
+            ]
 
     def collides(self, three: ValueLike = 0) -> Value:
         """Whether the row being read at the RAM is written in this cycle.

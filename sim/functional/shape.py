@@ -4,6 +4,7 @@ from typing import Any
 
 from daedal.isa.alu_operations import AluOp
 from daedal.isa.scratchpad import (
+    NARROW_WEIGHT_BITS,
     SHIFT_BITS,
     TABLE_ENTRIES,
     TABLE_ENTRY_BITS,
@@ -38,6 +39,7 @@ class Shape:
     pairs: int
     inp_bits: int
     wgt_bits: int
+    narrow_wgt_bits: int
     acc_bits: int
     out_bits: int
     multiplier_bits: int
@@ -104,6 +106,7 @@ def shape_of(variant: Variant) -> type[Shape]:
         "pairs": pairs,
         "inp_bits": array.input_bits,
         "wgt_bits": array.weight_bits,
+        "narrow_wgt_bits": NARROW_WEIGHT_BITS if variant.units.narrow_weights else 0,
         "acc_bits": array.accumulator_bits,
         "out_bits": array.output_bits,
         "multiplier_bits": variant.units.multiplier_bits,

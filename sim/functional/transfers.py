@@ -108,6 +108,16 @@ def load_parameters(m: Machine, row: i64, at: i64) -> None:
 
 
 @kernel
+def load_weights(m: Machine, first: i64, count: i64, at: i64, bits: i64) -> None:
+    """Load `count` WGT rows, from row `first` on, of `bits`-bit weights from byte `at`."""
+    for row in range(first, first + count):
+        begin = (row - first) * Shape.wgt_row
+        for k in range(Shape.wgt_row):
+            m.wgt[row * Shape.wgt_row + k] = element(m, at, begin + k, bits)
+        pair_weights(m, row)
+
+
+@kernel
 def load_rows(m: Machine, memory: i64, first: i64, count: i64, at: i64) -> None:
     """Load `count` rows, from row `first` on, from dense memory at byte `at`."""
     if memory == LoadMemory.INP:
@@ -116,11 +126,9 @@ def load_rows(m: Machine, memory: i64, first: i64, count: i64, at: i64) -> None:
             m.inp[first * Shape.inp_row + k] = element(m, at, k, Shape.inp_bits)
         pair_inputs(m, first, count)
     elif memory == LoadMemory.WGT:
-        for row in range(first, first + count):
-            begin = (row - first) * Shape.wgt_row
-            for k in range(Shape.wgt_row):
-                m.wgt[row * Shape.wgt_row + k] = element(m, at, begin + k, Shape.wgt_bits)
-            pair_weights(m, row)
+        load_weights(m, first, count, at, Shape.wgt_bits)
+    elif memory == LoadMemory.WGT_NARROW:
+        load_weights(m, first, count, at, Shape.narrow_wgt_bits)
     elif memory == LoadMemory.ACC:
         for k in range(count * Shape.acc_row):
             value = element(m, at, k, Shape.acc_memory_bits)
@@ -163,6 +171,8 @@ def loaded_depth(memory: i64) -> i64:
         return Shape.inp_depth
     if memory == LoadMemory.WGT:
         return Shape.wgt_depth
+    if memory == LoadMemory.WGT_NARROW:
+        return Shape.wgt_depth if Shape.narrow_wgt_bits > 0 else 0
     if memory == LoadMemory.ACC or memory == LoadMemory.ACC_NARROW:
         return Shape.acc_depth
     if memory == LoadMemory.PAR:
@@ -181,6 +191,8 @@ def loaded_bytes(memory: i64) -> i64:
         return Shape.inp_row * Shape.inp_bits // 8
     if memory == LoadMemory.WGT:
         return Shape.wgt_row * Shape.wgt_bits // 8
+    if memory == LoadMemory.WGT_NARROW:
+        return Shape.wgt_row * Shape.narrow_wgt_bits // 8
     if memory == LoadMemory.ACC:
         return Shape.acc_row * Shape.acc_memory_bits // 8
     if memory == LoadMemory.ACC_NARROW:

@@ -28,6 +28,7 @@ PARAMETERS = {
     "lane_reductions": (False, True),
     "wide_requantize": (False, True),
     "gemm_reads_out": (False, True),
+    "narrow_weights": (False, True),
 }
 LAYERS = ("conv", "conv", "depthwise", "pool", "relu", "add")
 

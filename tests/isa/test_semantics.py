@@ -20,6 +20,7 @@ VARIANTS = [
     TINY.replace(name="tables", batch=2, tables=4),
     TINY.replace("options", batch=2, tables=1, lane_reductions=True, wide_requantize=True),
     TINY.replace("operands", gemm_reads_out=True),
+    TINY.replace("narrow", narrow_weights=True),
 ]
 
 

@@ -7,6 +7,7 @@ import pytest
 from daedal.common.errors import VariantError
 from daedal.isa.scratchpad import TABLE_ENTRIES, TABLE_ENTRY_BITS, Memory, scratchpads
 from daedal.isa.table import AluOp, LoadMemory, Opcode, instruction_bits, instruction_layout
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant, load_variant, shipped_variants
 
 VTA = load_variant("vta")
@@ -69,6 +70,20 @@ def test_options_of_the_alu_are_of_machines_that_have_them() -> None:
     assert all(wide[name].offset == item.offset for name, item in before.items())
 
 
+def test_narrow_weights_widen_the_code_of_destinations() -> None:
+    """Fields of LOAD move by that bit; other instructions, and other machines, stay as they are."""
+    narrow = VTA.replace(narrow_weights=True)
+    assert narrow.fingerprint != VTA.fingerprint
+    assert set(LoadMemory.of(narrow)) - set(LoadMemory.of(VTA)) == {LoadMemory.WGT_NARROW}
+    assert LoadMemory.WGT_NARROW.memory is Memory.WGT
+    assert 2 * memory_beats(narrow, LoadMemory.WGT_NARROW) == memory_beats(VTA, LoadMemory.WGT)
+    fields, before = (instruction_layout(v, Opcode.LOAD) for v in (narrow, VTA))
+    assert (before["memory"].width, fields["memory"].width) == (3, 4)
+    behind = list(before)[list(before).index("memory") + 1 :]
+    assert all(fields[name].offset == before[name].offset + 1 for name in behind)
+    assert instruction_layout(narrow, Opcode.GEMM) == instruction_layout(VTA, Opcode.GEMM)
+
+
 @pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
 def test_rows_of_tables_fit_every_bus(data_bits: int) -> None:
     variant = VTA.replace(
@@ -105,6 +120,17 @@ def test_a_variant_without_tables_has_nothing_of_them() -> None:
             | {"block_in": 4, "batch": 2, "alu_lanes": 4, "requantize_lanes": 4}
             | {"depthwise_taps": 1},
             "a micro-op must fit 64 bits, not 69",
+        ),
+        (
+            {"narrow_weights": True, "weight_bits": 4, "wgt_bytes": 1 << 16},
+            "units.narrow_weights needs array.weight_bits of 8, because weights of 4 bits in "
+            "memory become those on chip, not 4; set narrow_weights = false",
+        ),
+        (
+            {"narrow_weights": True, "block_in": 8, "block_out": 1, "depthwise_taps": 0}
+            | {"alu_lanes": 1, "requantize_lanes": 1, "multiplier_style": "dsp"},
+            "units.narrow_weights needs rows of weights that are a multiple of the bus width (8 "
+            "bytes) at 4 bits, too, not 4 bytes; make the bus narrower or the block larger",
         ),
         ({"tables": 3}, "memory.tables must be 0, 1, 2, 4 or 8, not 3"),
         (

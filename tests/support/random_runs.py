@@ -64,6 +64,8 @@ EXTRA_VARIANTS = {
         _TINY.replace("broad", block_in=8, block_out=16, depthwise_taps=0, wgt_bytes=16384),
         # More results than inputs, and three rows of inputs in a product.
         _TINY.replace("results", out_bytes=8192, gemm_reads_out=True),
+        # Weights of 4 bits in memory; words of both widths follow each other.
+        _TINY.replace("narrow", narrow_weights=True, multiplier_style="packed"),
         # No marks are written; one table.
         _TINY.replace(
             "bare",

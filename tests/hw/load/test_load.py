@@ -43,6 +43,7 @@ VARIANTS = {
     "batch": TINY.replace("batch", batch=4, depthwise_taps=0),
     "wide": VTA.replace("wide", data_bits=128, block_out=32, depthwise_taps=0, wgt_bytes=32768),
     "tables": TINY.replace("tables", tables=2),
+    "narrow": TINY.replace("narrow", narrow_weights=True),
 }
 
 
@@ -219,11 +220,14 @@ def apply_fills(state: State, fills: list[dict[str, int]]) -> None:
             assert target.memory is Memory.ACC
             line[:] = np.tile(word, len(line) // size)
         elif target is LoadMemory.ACC_NARROW:
-            bits, wide = variant.array.input_bits, scratchpad(variant, Memory.ACC).memory_bits // 8
-            values = from_memory(word[None, :], bits, signed=True)[0]
+            wide = scratchpad(variant, Memory.ACC).memory_bits // 8
+            values = from_memory(word[None, :], variant.array.input_bits, signed=True)[0]
             start = fill["beat"] * len(values) * wide
             bytes_ = b"".join(int(v).to_bytes(wide, "little", signed=True) for v in values)
             line[start : start + len(bytes_)] = np.frombuffer(bytes_, dtype=np.uint8)
+        elif target is LoadMemory.WGT_NARROW:
+            values = from_memory(word[None, :], 4, signed=True)[0].astype(np.int8)
+            line[2 * fill["beat"] * size : 2 * (fill["beat"] + 1) * size] = values.view(np.uint8)
         else:
             line[fill["beat"] * size : (fill["beat"] + 1) * size] = word
     for memory in raw.keys() & {Memory.INP, Memory.WGT, Memory.ACC, Memory.TAB}:

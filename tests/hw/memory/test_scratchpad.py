@@ -135,6 +135,49 @@ def test_fills_and_reads(name: str, memory: Memory) -> None:
     simulate(dut, run)
 
 
+@pytest.mark.parametrize("data_bits", [64, 128])
+def test_words_of_narrow_weights_become_two(data_bits: int) -> None:
+    """Between words of wide weights; foreign fills change nothing."""
+    shape = {"block_in": 16, "block_out": 16, "requantize_lanes": 4, "wgt_bytes": 4096}
+    variant = TINY.replace("narrow", data_bits=data_bits, narrow_weights=True, **shape)
+    pad = scratchpad(variant, Memory.WGT)
+    rng = np.random.default_rng(7)
+    model = np.zeros((pad.depth_rows, pad.elements), dtype=np.int8)
+    dut = Scratchpad(variant=variant, memory=Memory.WGT)
+    kinds = {LoadMemory.WGT: data_bits // 8, LoadMemory.WGT_NARROW: data_bits // 4,
+             LoadMemory.ACC_NARROW: data_bits // 8}  # fmt: skip
+
+    async def run(ctx) -> None:
+        ctx.set(dut.fill.valid, 1)
+        for number in range(pad.depth_rows * pad.elements * 8 // data_bits + 200):
+            # First every word of every row, then any.
+            kind, row, beat = LoadMemory.WGT, *divmod(number, pad.elements * 8 // data_bits)
+            if row >= pad.depth_rows:
+                kind = list(kinds)[int(rng.integers(3))]
+                row = int(rng.integers(pad.depth_rows))
+                beat = int(rng.integers(pad.elements // kinds[kind]))
+            raw = rng.bytes(data_bits // 8)
+            data = int.from_bytes(raw, "little")
+            ctx.set(dut.fill.p, {"memory": kind, "row": row, "beat": beat, "data": data})
+            await ctx.tick()
+            weights = [int(x) for x in np.frombuffer(raw, dtype=np.int8)]
+            if kind is LoadMemory.WGT_NARROW:
+                nibbles = [x >> shift & 15 for x in weights for shift in (0, 4)]
+                weights = [x - 16 if x > 7 else x for x in nibbles]
+            if kind is not LoadMemory.ACC_NARROW:
+                model[row, beat * kinds[kind] : (beat + 1) * kinds[kind]] = weights
+        ctx.set(dut.fill.valid, 0)
+        await ctx.tick().repeat(WRITE_CYCLES)
+        ctx.set(dut.read.enable, 1)
+        for row in range(pad.depth_rows):
+            ctx.set(dut.read.row, row)
+            await ctx.tick().repeat(RAM_READ_CYCLES)
+            expected = int.from_bytes(model[row].tobytes(), "little")
+            assert ctx.get(dut.read.data) == expected, f"row {row}"
+
+    simulate(dut, run)
+
+
 def test_only_filled_memories() -> None:
     """OUT has another writer."""
     with pytest.raises(ValueError, match="must be INP, WGT or PAR"):

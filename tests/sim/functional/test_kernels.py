@@ -32,8 +32,13 @@ VARIANTS = {
     "wide_results": TINY.replace("wide_results", tables=1, wide_requantize=True),
     "one_table": TINY.replace("one_table", batch=2, tables=1, data_bits=128, acc_bytes=16384),
     "operands": TINY.replace("operands", batch=2, gemm_reads_out=True, acc_bytes=16384),
+    "narrow": TINY.replace("narrow", narrow_weights=True),
     "all_options": load_variant("attention").replace(
-        "all_options", lane_reductions=True, wide_requantize=True, gemm_reads_out=True
+        "all_options",
+        lane_reductions=True,
+        wide_requantize=True,
+        gemm_reads_out=True,
+        narrow_weights=True,
     ),
 }
 

@@ -20,6 +20,7 @@ TINY = load_variant("tiny")
 # Tests of one variant run in one process, so that its simulator is built once.
 OTHERS = [
     pytest.param("mixed", marks=pytest.mark.xdist_group("mixed-rtl")),
+    pytest.param("narrow", marks=[pytest.mark.heavy(10), pytest.mark.xdist_group("narrow-rtl")]),
     pytest.param("results", marks=[pytest.mark.slow, pytest.mark.xdist_group("results-rtl")]),
 ]
 

@@ -6,6 +6,7 @@ import pytest
 
 from daedal.isa.memory_model import MemoryModel, memory_model
 from daedal.isa.random_programs import random_program
+from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import load_variant, shipped_variants
 from daedal.sim.rtl.launch import Launch
 from tests.support.random_runs import EXTRA_VARIANTS
@@ -43,6 +44,19 @@ def check(launches: list[Launch]) -> None:
 @pytest.mark.parametrize("preset", ["ideal", "ddr", "slow"])
 def test_random_programs(preset: str) -> None:
     cases = [random_program(TINY, seed, length=24) for seed in rotating_seeds(30)]
+    check([placed(case, memory_model(preset)) for case in cases])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["ideal", "ddr", "slow"])
+@pytest.mark.parametrize("every", [False, True])
+def test_weights_of_4_bits(preset: str, every: bool) -> None:
+    """Their LOADs take half the words, and the same cycles per word."""
+    cases = [random_program(EXTRA_VARIANTS["narrow"], seed) for seed in rotating_seeds(60)]
+    cases = [marked(case) if every else case for case in cases]
+    programs = [item for case in cases for item in case.program.instructions]
+    loads = [item for item in programs if item.opcode is Opcode.LOAD]
+    assert any(item.memory == LoadMemory.WGT_NARROW for item in loads)
     check([placed(case, memory_model(preset)) for case in cases])
 
 
