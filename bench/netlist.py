@@ -1,18 +1,22 @@
 """The synthesized netlist of a variant runs programs.
 
-    python bench/netlist.py [--variant NAME] [--programs N] [--seed S] [--images N] [--json F]
+    python bench/netlist.py [--variant NAME] [--programs N] [--seed S] [--images N]
+                            [--memory PRESET] [--network MODEL.onnx ...] [--json F]
 
 The netlist is the one that place and route gets, for an ECP5; its cells are the models of
 `sim/rtl/netlist`, in which a block RAM gives random words where its ports collide. It runs random
 programs with a memory that stalls at random (preset `jitter`), and the digits network. Memory must
 be what the functional simulator leaves, and everything else what the RTL says: cycles, counters of
-every unit, marks. The first time, Yosys and the simulator's build take minutes; both are kept.
-Exit status 1 when anything differs.
+every unit, marks. With the SDRAM of a board as the memory (``--memory ulx3s``), its controller is a
+netlist, too. Networks run with random inputs, and are compared with the cycle model instead of
+the RTL. The first time, Yosys and the simulator's build take minutes; both are kept. Exit status 1
+when anything differs.
 """
 
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +28,11 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
+from bench.board_networks import compare, random_launch
+from bench.recorded_launches import recorded
 from daedal.common.errors import UserError
 from daedal.common.files import write_atomically
-from daedal.isa.memory_model import memory_model
+from daedal.isa.memory_model import MemoryModel, memory_model
 from daedal.isa.random_programs import random_program
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.device import RtlDevice
@@ -35,7 +41,7 @@ from daedal.sim.rtl.netlist.device import netlist_device
 from examples.digits.data import demo_images
 from tests.support.rtl import expected_memories, placed, rtl_device
 
-__all__ = ["main", "run_digits", "run_programs"]
+__all__ = ["main", "run_digits", "run_network", "run_programs"]
 
 CHUNK = 50
 """Random programs between two lines of progress."""
@@ -51,42 +57,54 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=200, help="random programs")
     parser.add_argument("--seed", type=int, default=0, help="of the first program; they count up")
     parser.add_argument("--images", type=int, default=16, help="images for the digits network")
+    parser.add_argument("--memory", default="ddr", metavar="PRESET", help="behind the machine")
+    parser.add_argument("--network", type=Path, action="append", default=[], metavar="MODEL.onnx")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
     try:
-        variant = load_variant(options.variant)
-        netlist = netlist_device(variant, report=show)
-        rtl = rtl_device(variant, report=show)
+        variant, memory = load_variant(options.variant), memory_model(options.memory)
+        netlist = netlist_device(variant, timing=memory, report=show)
+        rtl = rtl_device(variant, timing=memory, report=show)
         build_seconds = netlist.build().build_seconds
         seeds = range(options.seed, options.seed + options.programs)
-        record = {
-            "variant": variant.name,
-            "fingerprint": variant.fingerprint,
-            "build_seconds": build_seconds,
-            "programs": run_programs(variant, netlist, rtl, seeds),
+        parts = {
+            "programs": run_programs(variant, netlist, rtl, seeds, memory),
             "digits": run_digits(variant, netlist, rtl, options.images),
         }
+        for path in options.network:
+            parts[path.parent.name] = run_network(variant, netlist, path, memory)
     except UserError as error:
         show(f"bench/netlist.py: {error}")
         return 2
-    for name in ("programs", "digits"):
-        print(line_of(variant, name, record[name]))
+    for name, part in parts.items():
+        print(line_of(variant, name, part))
     if options.json is not None:
+        record = {
+            "variant": variant.name,
+            "fingerprint": variant.fingerprint,
+            "memory": memory.name,
+            "build_seconds": build_seconds,
+            **parts,
+        }
         write_atomically(options.json, json.dumps(record, indent=1) + "\n")
-    return int(
-        any(record[name]["passed"] < record[name]["count"] for name in ("programs", "digits"))
-    )
+    return int(any(part["passed"] < part["count"] for part in parts.values()))
 
 
 def run_programs(
-    variant: Variant, netlist: RtlDevice, rtl: RtlDevice, seeds: Sequence[int]
+    variant: Variant, netlist: RtlDevice, rtl: RtlDevice, seeds: Sequence[int], memory: MemoryModel
 ) -> Record:
-    """Random programs, each on a machine that the one before has left."""
+    """Random programs, each on a machine that the one before has left.
+
+    Without an SDRAM, memory stalls at random.
+    """
     record: Record = {"count": len(seeds), "passed": 0, "mismatches": [], "cycles": 0, "seconds": 0}
     for start in range(0, len(seeds), CHUNK):
         chunk = seeds[start : start + CHUNK]
         launches = [
-            placed(random_program(variant, seed), memory_model("jitter", seed)) for seed in chunk
+            placed(random_program(variant, seed), memory_model("jitter", seed))
+            if memory.sdram is None
+            else random_launch(variant, memory, seed)
+            for seed in chunk
         ]
         outcomes = netlist.launch_each(launches)
         all_of = zip(
@@ -143,6 +161,24 @@ def run_digits(variant: Variant, netlist: RtlDevice, rtl: RtlDevice, count: int)
         "right": right,
         "cycles": sum(cycles),
         "seconds": sum(profile.wall_seconds for profile in ours.profiles),
+    }
+
+
+def run_network(variant: Variant, netlist: RtlDevice, path: Path, memory: MemoryModel) -> Record:
+    """Any network: the bytes of memory after each launch, and the cycles."""
+    items = recorded(daedal.compile(path, variant))
+    launches = [replace(item.launch, timing=memory) for item in items]
+    begin = time.monotonic()
+    found = compare(netlist, launches, [item.after for item in items])
+    right = not found.differences and not found.wrong_bytes and found.cycles == found.model_cycles
+    return {
+        "count": found.launches,
+        "passed": found.launches if right else 0,
+        "mismatches": [found.first] if found.first else [],
+        "wrong_bytes": found.wrong_bytes,
+        "bytes": found.num_bytes,
+        "cycles": found.cycles,
+        "seconds": time.monotonic() - begin,
     }
 
 

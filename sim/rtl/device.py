@@ -64,6 +64,8 @@ class RtlDevice(HostMemory):
     verilog
         Another text of the same machine, such as its synthesized netlist; by default what
         `hw` emits for the variant.
+    controller
+        The same for the controller of an SDRAM.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class RtlDevice(HostMemory):
         wave: tuple[int, int] | None = None,
         assertions: bool = False,
         verilog: str | None = None,
+        controller: Callable[[SdramMemory], str] | None = None,
     ) -> None:
         super().__init__(variant)
         self._timing = timing
@@ -90,6 +93,7 @@ class RtlDevice(HostMemory):
         self._wave = wave
         self._assertions = assertions
         self._verilog = verilog
+        self._controller = controller or self._emitted_controller
         self._built: dict[SdramMemory | None, Built] = {}
 
     @property
@@ -163,14 +167,15 @@ class RtlDevice(HostMemory):
                 cache_dir=self._cache_dir,
                 simulator=self._simulator,
                 waves=self._wave is not None,
-                sdram=None if sdram is None else self._sdram_text(sdram),
+                sdram=None
+                if sdram is None
+                else SdramText(sdram, self._controller(sdram), sdram_macros(sdram)),
                 progress=self._report,
             )
             self._built[sdram] = built
         return built
 
-    def _sdram_text(self, sdram: SdramMemory) -> SdramText:
-        controller = kept_sdram_verilog(
+    def _emitted_controller(self, sdram: SdramMemory) -> str:
+        return kept_sdram_verilog(
             self._variant, sdram, self._cache_dir, self._report, assertions=self._assertions
         )
-        return SdramText(sdram, controller, sdram_macros(sdram))

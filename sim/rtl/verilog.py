@@ -88,6 +88,7 @@ def kept_sdram_verilog(
     cache_dir: Path,
     report: Callable[[str], None],
     *,
+    family: Family | None = None,
     assertions: bool = False,
 ) -> str:
     """The Verilog of an SDRAM's controller, from `cache_dir` or emitted into it."""
@@ -95,10 +96,11 @@ def kept_sdram_verilog(
         emit_alone,
         variant,
         sdram.times,
+        family,
         capture_clocks=sdram.capture_clocks,
         assertions=assertions,
     )
-    what = f"sdram {variant.bus} {sdram.times} {sdram.capture_clocks} {assertions}"
+    what = f"sdram {variant.bus} {sdram.times} {sdram.capture_clocks} {family} {assertions}"
     said = f"emitting the Verilog of a controller for {sdram.chip.name}"
     return _kept(f"{what} {_emitter(EMITS_NO_BOARD)}", cache_dir, report, said, emit)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bench import netlist as bench
+from daedal.isa.memory_model import PRESETS
 from daedal.isa.profile import Profile
 from daedal.isa.registers import ErrorCode
 from daedal.isa.table import Unit
@@ -57,7 +58,7 @@ def test_random_programs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         bench, "expected_memories", lambda launches: [launch.memory for launch in launches]
     )
-    record = bench.run_programs(TINY, Fake({3}), Fake(set()), range(20, 26))
+    record = bench.run_programs(TINY, Fake({3}), Fake(set()), range(20, 26), PRESETS["ddr"])
     assert record["count"] == 6
     assert record["passed"] == 5
     assert record["mismatches"] == ["seed 23: 101 cycles, and 100 on the RTL"]

@@ -16,7 +16,9 @@ __all__ = ["BLOCKS"]
 _SLICES = 64
 """Parameters INITVAL_00 to INITVAL_3F: 16 words each, of 18 bits in 20."""
 _GENERATOR_INPUTS = ("CLKI", "CLKFB", "RST", "STDBY")
-_GENERATOR_OUTPUTS = ("CLKOP", "CLKOS", "LOCK")
+_GENERATOR_OUTPUTS = ("CLKOP", "CLKOS", "CLKOS2", "CLKOS3", "LOCK")
+_GENERATOR_SWITCH = "CLKOS2_ENABLE"
+"""The one parameter that the model has a meaning for."""
 
 
 def _block_ram(cell: Cell, number: int) -> Iterator[str]:
@@ -144,7 +146,8 @@ def _clock_generator(cell: Cell, number: int) -> Iterator[str]:
             f"to be simulated, not {', '.join(unknown)} (cell {cell.name})"
         )
     wires = ",".join(f".{name}({bit_text(bits[0])})" for name, bits in pins.items())
-    yield f"EHXPLLL u{number}({wires});"
+    enabled = cell.require(_GENERATOR_SWITCH, "DISABLED", "DISABLED", "ENABLED")
+    yield f'EHXPLLL #(.{_GENERATOR_SWITCH}("{enabled}")) u{number}({wires});'
 
 
 def _instance(

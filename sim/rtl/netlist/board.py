@@ -12,6 +12,7 @@ from daedal.hw.boards.top import TOP_MODULE
 from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.near_constants import shared_addresses
+from daedal.sim.rtl.board import chip_parameters
 from daedal.sim.rtl.build import Built, build_board_simulator
 from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from daedal.sim.rtl.verilog import kept_board_verilog
@@ -40,4 +41,10 @@ def build_board_netlist(
     kept = AreaCache(cache_dir.parent / "synth")
     netlist = kept.netlist(verilog, Family.ECP5, top=TOP_MODULE, progress=report)
     text = netlist_verilog(shared_addresses(netlist), TOP_MODULE)
-    return build_board_simulator(text, top=TOP_MODULE, cache_dir=cache_dir, progress=report)
+    return build_board_simulator(
+        text,
+        top=TOP_MODULE,
+        cache_dir=cache_dir,
+        chip=chip_parameters(settings),
+        progress=report,
+    )

@@ -21,7 +21,8 @@ _HIERARCHY = "$scopeinfo"  # records where a module was before flattening
 
 @dataclass(frozen=True)
 class Port:
-    """A pin of the design: `direction` is ``input`` or ``output``; bits start at the lowest."""
+    """A pin of the design: `direction` is ``input``, ``output`` or ``inout``; bits start at the
+    lowest."""
 
     direction: str
     bits: tuple[Bit, ...]

@@ -13,6 +13,7 @@ from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
 from daedal.isa.memory_model import memory_model
 from daedal.isa.random_programs import random_program
+from daedal.isa.sdram_chip import CHIPS, SdramChip
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.board import simulated_board
 from daedal.sim.rtl.build import Built, build_simulator
@@ -24,7 +25,7 @@ from daedal.sim.rtl.netlist.verilog import netlist_verilog
 from daedal.sim.rtl.run import run_jobs
 from examples.digits.data import demo_images
 from tests.sim.rtl.conftest import CACHE, WORDS, available
-from tests.support.boards import simulated_uart
+from tests.support.boards import MEMORY_BYTES, simulated_uart
 from tests.support.rtl import expected_memories, placed, rtl_device
 
 pytestmark = [
@@ -121,7 +122,8 @@ def test_random_programs_and_digits_on_tiny() -> None:
 
 
 @pytest.mark.slow
-def test_digits_on_the_netlist_of_a_board() -> None:
+@pytest.mark.parametrize("memory", [MEMORY_BYTES, CHIPS["IS42S16160G-7"]], ids=["block", "sdram"])
+def test_digits_on_the_netlist_of_a_board(memory: int | SdramChip) -> None:
     """What a bitstream is made of, through its serial pins: as functional, in the RTL's cycles."""
     variant = load_variant("tiny")
     available("native")
@@ -131,7 +133,7 @@ def test_digits_on_the_netlist_of_a_board() -> None:
     results = []
     for build in (build_board_netlist, None):
         with simulated_board(
-            variant, cache_dir=CACHE, assertions=True, build=build, report=print
+            variant, cache_dir=CACHE, memory=memory, assertions=True, build=build, report=print
         ) as board:
             device = simulated_uart(variant, board)
             results.append(daedal.simulate(artifact, {"input": images}, device=device))

@@ -20,7 +20,7 @@ FLIP_FLOP = {"CLK": [2], "DI": [3], "LSR": ["0"], "Q": [4]}
 REFUSED = {
     "another family's": (
         ("SB_LUT4", {}, {"O": [3]}),
-        "cells of a netlist must be CCU2C, DP16KD, .* to be simulated, not SB_LUT4",
+        "cells of a netlist must be BB, CCU2C, DP16KD, .* to be simulated, not SB_LUT4",
     ),
     "a reset without an edge": (
         ("TRELLIS_FF", {"SRMODE": "ASYNC"}, FLIP_FLOP),
@@ -79,8 +79,20 @@ REFUSED = {
         r"SIGNEDB of a MULT18X18D must be constant to be simulated \(cell it\)",
     ),
     "a clock's other outputs": (
-        ("EHXPLLL", {}, {"CLKI": [2], "CLKOS": [3], "CLKOS2": [4], "PHASEDIR": []}),
-        r"no pins but CLKI, .*, LOCK to be simulated, not CLKOS2 \(cell it\)",
+        ("EHXPLLL", {}, {"CLKI": [2], "CLKOS": [3], "INTLOCK": [4], "PHASEDIR": []}),
+        r"no pins but CLKI, .*, LOCK to be simulated, not INTLOCK \(cell it\)",
+    ),
+    "a pad's reset": (
+        ("OFS1P3DX", {}, {"SCLK": [2], "D": [3], "Q": [4], "CD": [5]}),
+        r"CD of a OFS1P3DX must be 0 to be simulated \(cell it\)",
+    ),
+    "a pad without a clock": (
+        ("IFS1P3DX", {}, {"SCLK": ["1"], "D": [3], "Q": [4]}),
+        r"SCLK of a IFS1P3DX must have a clock, not a constant \(cell it\)",
+    ),
+    "a data pad inside": (
+        ("BB", {}, {"B": [2], "I": [3], "O": [4], "T": [5]}),
+        r"B of a BB must be a pin of the design \(cell it\)",
     ),
     "a multiplier's two clocks": (
         (
