@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv lint format test quick test-full test-changed test-shard-of-the-day durations ledger demo docs area-data area-check clean distclean
+.PHONY: help venv lint format test quick test-full test-changed test-shard-of-the-day durations ledger demo docs site area-data area-check clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -87,6 +87,10 @@ docs: $(STAMP) ## regenerate the documents derived from the code
 	$(BIN)/python -m daedal.hw.synth_pages.page
 	$(BIN)/python -m daedal.reports.operators
 	$(BIN)/python -m daedal.reports.profiling_page
+
+# A link that leads nowhere, and whatever else Sphinx complains of, is an error.
+site: $(STAMP) ## build the documentation site, build/site/index.html
+	$(BIN)/python -m sphinx -b html -W --keep-going -q docs build/site
 
 # Hours: make N=100. An interrupted run goes on; `daedal/codesign/hardware/data` changes.
 N ?= 20

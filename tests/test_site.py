@@ -1,0 +1,103 @@
+"""The documentation site: its index, its reference, and what a page fetches."""
+
+import dataclasses
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import daedal
+from daedal.isa.variant import Variant
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+INDEX = (DOCS / "index.md").read_text("utf-8")
+PAGES = sorted(
+    path.relative_to(DOCS).with_suffix("").as_posix()
+    for path in DOCS.rglob("*.md")
+    if path.relative_to(DOCS).parts[0] != "profiling"
+)
+LISTED = [page for page in PAGES if page != "index" and not page.startswith("adr/0")]
+
+
+def test_the_index_lists_every_page_twice() -> None:
+    """In a table that says what it is for, and in the navigation."""
+    trees = re.findall(r"```\{toctree\}\n(?::.*\n)*\n((?:.+\n)+)```", INDEX)
+    assert sorted("".join(trees).split()) == LISTED
+    rows = re.findall(r"^\| \[[^]]+\]\(([^)#]+)\.md\) \| .+ \|$", INDEX, re.MULTILINE)
+    assert sorted(rows) == LISTED
+
+
+def test_every_parameter_of_a_variant_is_on_its_page() -> None:
+    """In the order of the definition, with its default."""
+    page = (DOCS / "reference" / "variants.md").read_text("utf-8")
+    variant = Variant(name="defaults")
+    for section in ("array", "memory", "bus", "units"):
+        _, _, rest = page.partition(f"\n## {section}:")
+        found = re.findall(r"^\| `(\w+)` \| ([^|]+) \|", rest.partition("\n## ")[0], re.MULTILINE)
+        values = getattr(variant, section)
+        assert found == [
+            (field.name, shown(getattr(values, field.name))) for field in dataclasses.fields(values)
+        ]
+
+
+def shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:,}" if isinstance(value, int) else f'"{value}"'
+
+
+def test_every_public_name_is_on_the_page_of_python() -> None:
+    page = (DOCS / "reference" / "python.md").read_text("utf-8")
+    assert set(re.findall(r"daedal\.(\w+)$", page, re.MULTILINE)) == set(daedal.__all__)
+
+
+FETCHED = re.compile(
+    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc="(?:https?:)?//"""
+    r"""|<link\b[^>]*\brel="(?!canonical)[^"]*"[^>]*\bhref="(?:https?:)?//"""
+    r"""|(?:@import|url\()\s*["']?(?:https?:)?//"""
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "fetches"),
+    [
+        ('<script src="https://cdn.example/x.js">', True),
+        ('<link rel="stylesheet" href="//cdn.example/x.css">', True),
+        ("@import url(https://fonts.example/x)", True),
+        ('<a href="https://example.org">', False),
+        ('<script src="_static/x.js">', False),
+    ],
+)
+def test_what_fetches_is_found(text: str, fetches: bool) -> None:
+    assert bool(FETCHED.search(text)) == fetches
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
+    if importlib.util.find_spec("sphinx") is None:
+        pytest.skip("needs Sphinx: pip install daedal[site]")
+    options = ["-E", "-b", "html", "-W", "--keep-going", "-q", "-d", str(tmp_path / "trees")]
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *options, str(DOCS), str(tmp_path / "site")],
+        env=os.environ | {"TERM": "dumb"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    site = tmp_path / "site"
+    for page in PAGES:
+        assert (site / f"{page}.html").is_file(), page
+    for path in [*site.rglob("*.html"), *site.rglob("*.css")]:
+        found = FETCHED.search(path.read_text("utf-8"))
+        assert not found, f"{path.name}: {found and found[0]}"
+    commands = (site / "reference" / "command-line.html").read_text("utf-8")
+    for text in ("daedal quantize", "--samples", "daedal compile int8.onnx -v vta -o net.daedal"):
+        assert text in re.sub(r"<[^>]+>", "", commands), text
+    python = (site / "reference" / "python.html").read_text("utf-8")
+    assert all(f'id="daedal.{name}"' in python for name in daedal.__all__)
