@@ -23,6 +23,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4  # pages link to each other's headings
 
 autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 88  # else each parameter has a line of its own
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 napoleon_google_docstring = False
