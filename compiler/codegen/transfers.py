@@ -19,9 +19,9 @@ from daedal.compiler.codegen.vectors import group_pitch, num_rows, run_of_groups
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.stmt import Region
 from daedal.isa.instruction import Instruction
-from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Opcode, OutMemory, instruction_layout
-from daedal.isa.transfer import PADDABLE
+from daedal.isa.transfer import PADDABLE, memory_beats
 from daedal.isa.variant import Variant
 
 __all__ = ["TransferBuilder"]
@@ -104,19 +104,17 @@ class TransferBuilder:
         memory: LoadMemory | OutMemory
         if target.buffer.scope == "global":
             memory = OutMemory.ACC if source.buffer.scope == "acc" else OutMemory.OUT
-            bits = scratchpad(variant, memory.memory).memory_bits
             opcode, tensor, chip = Opcode.STORE, target.buffer, source.buffer
         else:
             tensor, chip, opcode = source.buffer, target.buffer, Opcode.LOAD
             kind = MEMORIES[chip.scope]
-            narrow = kind is Memory.ACC and tensor.dtype != chip.dtype
-            memory = LoadMemory.ACC_NARROW if narrow else LoadMemory[kind.name]
-            bits = (
-                variant.array.input_bits
-                if narrow
-                else scratchpad(variant, memory.memory).memory_bits
-            )
-        row_bytes = scratchpad(variant, memory.memory).elements * bits // 8
+            memory = LoadMemory[kind.name]
+            if kind is Memory.ACC and tensor.dtype != chip.dtype:
+                memory = LoadMemory.ACC_NARROW
+            elif (view := self._views.get(tensor)) is not None and view.narrow:
+                assert kind is Memory.WGT, "only weights are narrow in memory"
+                memory = LoadMemory.WGT_NARROW
+        row_bytes = memory_beats(variant, memory) * variant.bus_bytes
         return _Copy(opcode, memory, tensor, chip, row_bytes, int(source.pad_value or 0))
 
     def _note(self, copy: _Copy, vectors: int) -> None:

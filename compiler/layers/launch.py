@@ -15,6 +15,7 @@ from daedal.compiler.dump import Dump
 from daedal.compiler.graph.aliases import aliases_of, row_pitch
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout, PixelLayout
+from daedal.compiler.graph.narrow_weights import narrow_weights
 from daedal.compiler.graph.ops.append import has_states
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, element_bits, is_wide
 from daedal.compiler.graph.ops.registry import get_op
@@ -188,20 +189,21 @@ def _constant_names(graph: Graph) -> list[str]:
 
 def _constants(graph: Graph, variant: Variant) -> dict[str, bytes]:
     """Their bytes."""
+    narrow = {node.inputs[1] for node in graph.nodes if narrow_weights(graph, node, variant)}
     return {
-        name: _constant_bytes(graph.types[name], graph.constant(name), variant)
+        name: _constant_bytes(graph.types[name], graph.constant(name), variant, name in narrow)
         for name in _constant_names(graph)
     }
 
 
-def _constant_bytes(kind: TensorType, array: Array, variant: Variant) -> bytes:
+def _constant_bytes(kind: TensorType, array: Array, variant: Variant, narrow: bool) -> bytes:
     if kind.dtype == PARAMETER_DTYPE:
         return parameter_bytes(variant, array)
     if isinstance(kind.layout, TableLayout):
         return table_bytes(array)
     if isinstance(kind.layout, ActivationLayout):
         return map_bytes(array, element_bits(kind, variant))
-    return weight_bytes(variant, array)
+    return weight_bytes(variant, array, narrow=narrow)
 
 
 def _spec(graph: Graph, name: str, variant: Variant) -> TensorSpec:

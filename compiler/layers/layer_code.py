@@ -1,9 +1,10 @@
 """`LayerCode`: the segment of each layer; identical layers are scheduled once.
 
 Networks repeat their layers. Schedule and code depend only on the operator, its attributes, the
-types of operands and result, and on whether its REQUANTIZE changes any value. A layer that differs
-from an earlier one only in names and immediates (`immediates`) reuses its segment, renamed. A
-`SegmentStore` also keeps segments for other networks and for the next compilation.
+types of operands and result, and on what its constants allow: whether its REQUANTIZE changes any
+value, and whether its weights have 4 bits. A layer that differs from an earlier one only in names
+and immediates (`immediates`) reuses its segment, renamed. A `SegmentStore` also keeps segments for
+other networks and for the next compilation.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled
 from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.narrow_weights import narrow_weights
 from daedal.compiler.layers.early_tiles import early_tile, leading_tile, work_in_front
 from daedal.compiler.layers.immediates import Patches, patched, with_placeholders
 from daedal.compiler.layers.interleaved_tiles import interleaved_tile
@@ -27,6 +29,7 @@ from daedal.compiler.link import LinkedCode
 from daedal.compiler.link.ordering.order import by_need
 from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
 from daedal.compiler.ops.space import Config
+from daedal.isa.variant import Variant
 
 __all__ = ["LayerCode"]
 
@@ -74,7 +77,7 @@ class LayerCode:
         `lower_node` does, TuningError for a configuration that does not build.
         """
         general, patches = self._general(node)
-        kind = _kind(graph, general)
+        kind = _kind(graph, general, self._builder.variant)
         config = self._config(graph, general)
         own = None if config or not before else self._own_tile(graph, general, kind, before)
         known = None
@@ -91,7 +94,7 @@ class LayerCode:
 
     def key(self, graph: Graph, node: Node) -> str:
         """What the code of `node` depends on, apart from names and the compiler."""
-        return self._key(_kind(graph, node), self._config(graph, node))
+        return self._key(_kind(graph, node, self._builder.variant), self._config(graph, node))
 
     def linked(self, key: str, build: Callable[[], LinkedCode]) -> LinkedCode:
         """The linked program for `key`: whatever it depends on, besides the compiler.
@@ -150,7 +153,7 @@ class LayerCode:
         pair = pair_of(graph, node)
         if pair is None or any(self._config(graph, layer) for layer in pair):
             return None
-        key = tuple(_kind(graph, self._general(layer)[0]) for layer in pair)
+        key = tuple(_kind(graph, self._general(layer)[0], self._builder.variant) for layer in pair)
         if key not in self._sharing:
             self._sharing[key] = sharing_tiles(graph, pair, self._builder.variant)
         tiles = self._sharing[key]
@@ -187,7 +190,7 @@ class LayerCode:
         return _Code(node, functions, relabeled(kept, node.output, back))
 
 
-def _kind(graph: Graph, node: Node) -> object:
+def _kind(graph: Graph, node: Node, variant: Variant) -> object:
     """A key that is equal for nodes with the same code."""
     return (
         node.op,
@@ -196,4 +199,5 @@ def _kind(graph: Graph, node: Node) -> object:
         tuple(row_pitch(graph, name) for name in (*node.inputs, node.output)),
         tuple(node.inputs.index(name) for name in node.inputs),
         keeps_values(graph, node),
+        narrow_weights(graph, node, variant),
     )

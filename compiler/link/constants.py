@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from daedal.compiler.codegen.vectors import group_pitch, num_rows
 from daedal.isa.elements import to_memory
-from daedal.isa.scratchpad import TABLE_ENTRY_BITS, Memory, scratchpad
+from daedal.isa.scratchpad import NARROW_WEIGHT_BITS, TABLE_ENTRY_BITS, Memory, scratchpad
 from daedal.isa.variant import Variant
 
 __all__ = ["map_bytes", "parameter_bytes", "table_bytes", "weight_bytes"]
@@ -22,11 +22,14 @@ def table_bytes(entries: npt.NDArray[np.integer]) -> bytes:
     return to_memory(entries.astype(np.int64).reshape(1, -1), TABLE_ENTRY_BITS).tobytes()
 
 
-def weight_bytes(variant: Variant, weights: npt.NDArray[np.integer]) -> bytes:
+def weight_bytes(
+    variant: Variant, weights: npt.NDArray[np.integer], *, narrow: bool = False
+) -> bytes:
     """Weights, integers of `weight_bits`, as rows of the scratchpad.
 
     Parameters
     ----------
+    narrow : with 4 bits, as LOAD expands them.
     weights : (..., block_out, block_in), or (..., taps, block_in) of a depthwise mode, whose groups
         of channel vectors are put into whole rows (`daedal.compiler.codegen.vectors`).
     """
@@ -40,7 +43,7 @@ def weight_bytes(variant: Variant, weights: npt.NDArray[np.integer]) -> bytes:
         values = np.zeros((slots, pitch, array.block_in), dtype=np.int64)
         values[: len(groups), :taps] = groups
     rows = values.reshape(-1, array.block_out * array.block_in)
-    return to_memory(rows, array.weight_bits).tobytes()
+    return to_memory(rows, NARROW_WEIGHT_BITS if narrow else array.weight_bits).tobytes()
 
 
 def parameter_bytes(variant: Variant, params: npt.NDArray[np.integer]) -> bytes:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import prod
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler import te
@@ -10,10 +11,12 @@ from daedal.compiler.codegen.instruction_count import count_instructions
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
+from daedal.compiler.codegen.vectors import num_rows
 from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import ActivationLayout, DepthwiseLayout
+from daedal.compiler.graph.narrow_weights import narrow_weights
 from daedal.compiler.graph.ops.append import Q_APPEND
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, MATMULS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
@@ -42,6 +45,8 @@ from daedal.compiler.ops.attention import attention_weights, weighted_mean
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.isa.table import LoadMemory
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -165,10 +170,24 @@ def _template(
             build = partial(build_norm, padded=channels % variant.block > 0)
         return build(operands, node, variant), {}
     layout = graph.types[node.inputs[1]].layout
+    narrow = narrow_weights(graph, node, variant)
+    views = {names[1]: _narrow_view(operands[1], variant)} if narrow else {}
     if isinstance(layout, DepthwiseLayout):
-        kernel_width = layout.kernel[1]
-        return depthwise_template(operands, node, variant, kernel_width=kernel_width), {}
-    return conv2d_template(operands, node, variant, groups=groups), {}
+        width = layout.kernel[1]
+        template = depthwise_template(operands, node, variant, kernel_width=width, narrow=narrow)
+        return template, views
+    return conv2d_template(operands, node, variant, groups=groups, narrow=narrow), views
+
+
+def _narrow_view(weights: te.Tensor, variant: Variant) -> MemoryView:
+    """Weights with 4 bits in memory: rows of half the bus words, without gaps."""
+    *outer, vectors, _ = weights.shape
+    beats = memory_beats(variant, LoadMemory.WGT_NARROW)
+    strides = tuple(beats * prod(outer[dim + 1 :]) for dim in range(len(outer)))
+    rows = prod(outer)
+    if vectors != variant.array.block_out:
+        rows = num_rows(rows, vectors, variant.array.block_out)
+    return MemoryView(strides, rows * beats * variant.bus_bytes, narrow=True)
 
 
 def _with_bounds_of_results(graph: Graph, node: Node, variant: Variant) -> Node:

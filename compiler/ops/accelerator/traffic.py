@@ -8,10 +8,12 @@ from math import prod
 
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout
+from daedal.compiler.graph.narrow_weights import narrow_weights
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, element_bits
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.stream_layout import RowStreamLayout
+from daedal.isa.scratchpad import NARROW_WEIGHT_BITS
 from daedal.isa.variant import Variant
 
 __all__ = ["PARAMETER_BYTES", "bytes_once", "rows_touched"]
@@ -49,7 +51,8 @@ def bytes_once(graph: Graph, node: Node, variant: Variant) -> int:
             bits += PARAMETER_BYTES * 8 * output[1]
             continue
         if not isinstance(kind.layout, ActivationLayout | RowStreamLayout):
-            bits += prod(kind.shape) * array.weight_bits
+            narrow = narrow_weights(graph, node, variant)
+            bits += prod(kind.shape) * (NARROW_WEIGHT_BITS if narrow else array.weight_bits)
             continue
         n, c, h, w = kind.shape
         if node.op == "q_slice":

@@ -15,6 +15,8 @@ from daedal.compiler.ops.accelerator.tiles.window_axis import by_pair
 from daedal.compiler.ops.lower_bound import Work
 from daedal.compiler.ops.space import Table
 from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import LoadMemory
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 
 __all__ = ["ConvBound"]
@@ -29,6 +31,8 @@ class ConvBound:
         self._inp, self._wgt, self._out, self._par = (
             pads[memory].row_bytes for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
+        if shape.narrow_weights:
+            self._wgt = memory_beats(variant, LoadMemory.WGT_NARROW) * variant.bus_bytes
         self._out *= shape.tail.stored
         self._vector_cycles = shape.tail.vector_cycles(machine_cost(variant))
         self._rows, self._columns = shape.axes

@@ -1,6 +1,7 @@
 """Builders of convolutions on maps, alone or with an elementwise operator fused after them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from daedal.compiler import te
 from daedal.compiler.codegen.intrinsics import accumulator_dtype
@@ -80,9 +81,15 @@ def _classes(
 
 
 def conv2d_template(
-    operands: list[te.Tensor], node: Node, variant: Variant, *, groups: int = 1
+    operands: list[te.Tensor],
+    node: Node,
+    variant: Variant,
+    *,
+    groups: int = 1,
+    narrow: bool = False,
 ) -> ConvTemplate:
-    """The schedules of one dense convolution, or of several independent ones."""
+    """The schedules of one dense convolution, or of several independent ones; with `narrow`, of one
+    whose weights have 4 bits in memory."""
     x, w, params, table = operands_of(operands, node)
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     pads, pad_value = ints(node.attrs, "pads"), whole(node.attrs, "pad_value")
@@ -109,15 +116,22 @@ def conv2d_template(
         y = with_tail(conv, operands, node, variant)
         func = te.create_prim_func(operands, [y], node.output)
         tail, count = FusedTail.of(func), _count(params)
-        return func, ConvShape.of(x, w, y, strides, dilations, pads, pad_value, tail, count, gather)
+        shape = ConvShape.of(x, w, y, strides, dilations, pads, pad_value, tail, count, gather)
+        return func, replace(shape, narrow_weights=narrow)
 
     return ConvTemplate(build, variant)
 
 
 def depthwise_template(
-    operands: list[te.Tensor], node: Node, variant: Variant, *, kernel_width: int
+    operands: list[te.Tensor],
+    node: Node,
+    variant: Variant,
+    *,
+    kernel_width: int,
+    narrow: bool = False,
 ) -> TileTemplate:
-    """The schedules of a depthwise convolution."""
+    """The schedules of a depthwise convolution; with `narrow`, of one whose weights have 4 bits in
+    memory."""
     x, w, params, table = operands_of(operands, node)
     strides, dilations = pair(node, "strides"), pair(node, "dilations")
     top, left, *_ = pads = ints(node.attrs, "pads")
@@ -149,6 +163,7 @@ def depthwise_template(
         tail=FusedTail.of(func),
         skips_padding=pad_value == 0 and any(pads),
     )
+    shape = replace(shape, narrow_weights=narrow)
 
     def build(config: Config) -> Schedule:
         return schedule_depthwise(func, shape, variant, DepthwiseSpace.tile(config))

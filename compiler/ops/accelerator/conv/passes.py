@@ -16,6 +16,7 @@ from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div
 from daedal.compiler.ops.space import Column, Table
 from daedal.isa.scratchpad import Memory
+from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant
 
 __all__ = ["ConvPasses", "Pass", "PassUnits", "total"]
@@ -50,10 +51,14 @@ class PassUnits:
     def __init__(self, shape: ConvShape, variant: Variant) -> None:
         machine = self.machine = machine_cost(variant)
         self.shape = shape
-        self.inp, self.wgt, self.out, self.par = (
-            machine.row_beats[memory] for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
+        self.inp, self.out, self.par = (
+            machine.row_beats[memory] for memory in (Memory.INP, Memory.OUT, Memory.PAR)
         )
+        self.wgt: Column = np.asarray(machine.row_beats[Memory.WGT])
         """Beats of a row of each memory; of OUT, of a result."""
+        if np.any(shape.narrow_weights):
+            narrow = machine.transfer_beats[Opcode.LOAD, LoadMemory.WGT_NARROW.value]
+            self.wgt = np.where(shape.narrow_weights, narrow, self.wgt)
         self.out = self.out * shape.tail.stored
         self.vector_cycles = shape.tail.vector_cycles(machine)
         """ALU cycles for an output vector."""

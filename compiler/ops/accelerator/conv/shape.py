@@ -28,7 +28,8 @@ class ConvShape:
     the fused operator. A channel has parameters for each of the `classes` of outputs. `size` are
     rows and columns of the input map, and `inside` is the share of the pairs of an output row and a
     row of its window that are not padding. `gather` is that of the function to schedule. `pads` are
-    those at the top and on the left; with `skips_padding`, products with padding are left out.
+    those at the top and on the left; with `skips_padding`, products with padding are left out. With
+    `narrow_weights`, weights have 4 bits in memory.
     """
 
     batches: int
@@ -50,6 +51,7 @@ class ConvShape:
     gather: Gather = Gather.NOTHING
     pads: tuple[int, int] = (0, 0)
     skips_padding: bool = False
+    narrow_weights: bool = False
 
     @property
     def accumulators(self) -> int:

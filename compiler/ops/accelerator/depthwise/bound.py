@@ -16,6 +16,8 @@ from daedal.compiler.ops.accelerator.tiles.window_axis import WindowAxis, by_pai
 from daedal.compiler.ops.lower_bound import Work
 from daedal.compiler.ops.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
+from daedal.isa.table import LoadMemory
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 
 __all__ = ["DepthwiseBound"]
@@ -34,6 +36,8 @@ class DepthwiseBound:
         self._inp, self._wgt, self._out, self._par = (
             pads[memory].row_bytes for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
+        if shape.narrow_weights:
+            self._wgt = memory_beats(variant, LoadMemory.WGT_NARROW) * variant.bus_bytes
         self._out *= shape.tail.stored
         self._vector_cycles = shape.tail.vector_cycles(machine_cost(variant))
         # Products with padding, computed and left out.

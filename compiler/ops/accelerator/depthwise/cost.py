@@ -10,7 +10,8 @@ from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, ceil_div
 from daedal.compiler.ops.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
-from daedal.isa.table import instruction_bytes
+from daedal.isa.table import LoadMemory, instruction_bytes
+from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
 
 __all__ = ["DepthwiseCost"]
@@ -37,6 +38,8 @@ class DepthwiseCost:
         self._overlaps = overlaps
         self._block_out = array.block_out
         self._beats = {memory: pad.row_beats(variant) for memory, pad in pads.items()}
+        if shape.narrow_weights:
+            self._beats[Memory.WGT] = memory_beats(variant, LoadMemory.WGT_NARROW)
         self._instruction_beats = instruction_bytes(variant) / variant.bus_bytes
         self._vector_cycles = shape.tail.vector_cycles(machine_cost(variant))
         self._vectors = shape.batches * shape.blocks * shape.height * shape.width

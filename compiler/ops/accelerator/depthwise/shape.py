@@ -21,7 +21,8 @@ class DepthwiseShape:
 
     `window` includes the columns of zero weights that fill up the last product of each row. `pads`
     are those above and to the left of the map. `tail` is the fused operator. `skips_padding` says
-    whether products with padding can be left out.
+    whether products with padding can be left out, `narrow_weights` whether weights have 4 bits in
+    memory.
     """
 
     batches: int
@@ -37,6 +38,7 @@ class DepthwiseShape:
     pads: tuple[int, int]
     tail: FusedTail = NO_TAIL
     skips_padding: bool = True
+    narrow_weights: bool = False
 
     @property
     def axes(self) -> tuple[WindowAxis, WindowAxis]:

@@ -1,0 +1,30 @@
+"""`narrow_weights`: layers whose weights are in memory with 4 bits.
+
+Input: a node of the blocked graph. A variant with `units.narrow_weights` expands these weights to 8
+bits where it loads them, so whoever computes the layer sees the same values.
+"""
+
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.fused import CONVOLUTIONS
+from daedal.compiler.graph.stream_layout import RowStreamLayout
+from daedal.isa.numerics import integer_range
+from daedal.isa.scratchpad import NARROW_WEIGHT_BITS
+from daedal.isa.variant import Variant
+
+__all__ = ["narrow_weights"]
+
+
+def narrow_weights(graph: Graph, node: Node, variant: Variant) -> bool:
+    """Whether the constant weights of a convolution are loaded with 4 bits: all of them fit.
+
+    Dense layers are convolutions here. Those over images (row streams) and transposed ones keep 8
+    bits: few networks have more than one, and their weights are few.
+    """
+    if not variant.units.narrow_weights or node.op not in CONVOLUTIONS:
+        return False
+    x, weights, *_ = node.inputs
+    if isinstance(graph.types[x].layout, RowStreamLayout) or not graph.is_constant(weights):
+        return False
+    values = graph.constant(weights)
+    low, high = integer_range(NARROW_WEIGHT_BITS)
+    return bool(values.min(initial=0) >= low and values.max(initial=0) <= high)
