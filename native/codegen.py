@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 
 from daedal.native.cpu import Cpu, host_cpu
 from daedal.native.dot_products import with_dot_products
+from daedal.native.nearest_products import with_nearest_products
 
 __all__ = [
     "LoadedCode",
@@ -36,7 +37,7 @@ def _target_machine(cpu: Cpu) -> Any:
 
 
 def _parsed(text: str, cpu: Cpu) -> Any:
-    module = llvm.parse_assembly(with_dot_products(text, cpu))
+    module = llvm.parse_assembly(with_nearest_products(with_dot_products(text, cpu), cpu))
     module.triple = cpu.triple
     module.data_layout = str(_target_machine(cpu).target_data)
     module.verify()

@@ -15,6 +15,7 @@ from daedal.compiler import te
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.frame import Frame, Framed, framed
 from daedal.compiler.cpu.kernel import Kernel
+from daedal.compiler.cpu.narrowing import without_narrow_casts
 from daedal.compiler.cpu.operands import laid_out
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import (
@@ -150,7 +151,7 @@ class _Fusion:
             values: dict[Var, Expr] = dict(zip(source.axes, node.indices, strict=True))
             return substitute(self._formulas[source], values)
 
-        return rewrite(self._values[tensor], visit)
+        return without_narrow_casts(rewrite(self._values[tensor], visit))
 
     def _is_inlined(self, tensor: te.Tensor) -> bool:
         formula = self._formulas[tensor]

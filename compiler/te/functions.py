@@ -35,6 +35,7 @@ __all__ = [
     "fmod",
     "log",
     "nearest",
+    "nearest_product",
     "popcount",
     "pow",
     "requantize",
@@ -138,6 +139,14 @@ def bit_not(value: Expr) -> Expr:
 def nearest(value: Expr) -> Expr:
     """The int32 nearest to `value`, halves to even; `value` must lie within its range."""
     return call("nearest", (value,), "int32")
+
+
+def nearest_product(value: Expr, high: Expr, low: Expr) -> Expr:
+    """The int32 nearest to a whole float32 times `high` and `low` together.
+
+    It must be no tie, nor close to one (`compiler.tir.intrinsics`).
+    """
+    return call("nearest_product", (value, high, low), "int32")
 
 
 def popcount(value: Expr) -> Expr:

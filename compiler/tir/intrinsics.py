@@ -74,6 +74,12 @@ def _dot(*elements: Any) -> npt.NDArray[np.int32]:
     return np.asarray(total)
 
 
+def _nearest_product(value: Any, high: Any, low: Any) -> npt.NDArray[np.int32]:
+    """A value times the sum of two factors, rounded half to even."""
+    factor = np.asarray(high, np.float64) + np.asarray(low, np.float64)
+    return np.asarray(np.rint(np.asarray(value, np.float64) * factor), np.int32)
+
+
 def _dot_product(name: str, count: int) -> Intrinsic:
     parameters = tuple(f"{factor}{number}" for factor in "ab" for number in range(count))
     return Intrinsic(name, parameters, "integer", _dot, uniform=False)
@@ -97,6 +103,9 @@ INTRINSICS = _table(
     ),
     Intrinsic(
         "shift_right_even", ("value", "amount"), "integer", numerics.shift_right_even, uniform=False
+    ),
+    Intrinsic(
+        "nearest_product", ("value", "high", "low"), "float", _nearest_product, uniform=False
     ),
     *(_dot_product(name, count) for name, count in DOT_PRODUCTS.items()),
     _integer("shift_even", shift_right_by, "value", "amount"),
@@ -138,7 +147,9 @@ INTRINSICS = _table(
 `requantize`, `shift_right_even` and `shift_even` are the machine's own (`daedal.isa.numerics`,
 `daedal.compiler.integer.row_functions`), the last one for accumulators of 32 bits; `dot_pairs` is
 ``a0 * b0 + a1 * b1`` of int16 as int32, `dot_quads` the same of four uint8 and four int8, which
-processors do in one instruction; `round` takes
+processors do in one instruction; `nearest_product` is ``value * (high + low)`` of three float32,
+the first one whole, rounded half to even: below 2^21, and no tie, nor within 2^-24 of one unless
+its fraction has at most 24 bits (`native.nearest_products`); `round` takes
 halves to even, and `nearest` gives that as an int32, which must hold it; `abs` of the smallest
 integer is itself; `fmod` has its dividend's sign, as C's.
 """

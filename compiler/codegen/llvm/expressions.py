@@ -21,8 +21,9 @@ from daedal.compiler.codegen.llvm.scalars import (
     converted,
     llvm_type,
     memory_type,
+    saturated,
 )
-from daedal.compiler.tir.dtype import INDEX_DTYPE
+from daedal.compiler.tir.dtype import INDEX_DTYPE, is_integer
 from daedal.compiler.tir.expr import (
     And,
     Binary,
@@ -48,6 +49,18 @@ __all__ = ["Expressions", "Lane", "Place"]
 
 
 Announce = Callable[[Buffer, str, int, bool], None]
+
+
+def _is_whole(expr: Expr) -> bool:
+    """Whether a float has no fraction, as its formula says; it may be infinite, or no number."""
+    match expr:
+        case FloatImm(number, _):
+            return number.is_integer()
+        case Cast(_, inner):
+            return is_integer(inner.dtype)
+        case Binary("+" | "-", a, b):
+            return _is_whole(a) and _is_whole(b)
+    return isinstance(expr, Call) and expr.name == "round"
 
 
 def _follows(first: Load, second: Load) -> bool:
@@ -149,6 +162,10 @@ class Expressions:
                 return Value(self.text.value(f"xor {value}, {ones.text}"), "bool", value.lanes)
             case Select(condition, true, false):
                 return self._select(condition, true, false)
+            case Cast(dtype, Cast("int8" | "uint8" | "int16" | "uint16" as narrow, inner)) if (
+                dtype == inner.dtype != "float16" and self.varies(inner) and _is_whole(inner)
+            ):
+                return saturated(self.text, self.value(inner), narrow)
             case Cast(dtype, inner):
                 return converted(self.text, self.value(inner), dtype)
             case Load():

@@ -162,6 +162,19 @@ def _nearest(text: FunctionText, arguments: list[Value], library: Library) -> Va
     return Value(text.value(f"call {kind} @{name}({value})"), "int32", value.lanes)
 
 
+def _nearest_product(text: FunctionText, arguments: list[Value], library: Library) -> Value:
+    """Of vectors by the processor's own body (`native.nearest_products`), else in float64."""
+    value = arguments[0]
+    if value.lanes and library is c_library:
+        given = ", ".join(map(str, arguments))
+        name = f"nearest_product.v{value.lanes}"
+        kind = llvm_type("int32", value.lanes)
+        return Value(text.value(f"call {kind} @{name}({given})"), "int32", value.lanes)
+    wide, high, low = (converted(text, item, "float64") for item in arguments)
+    product = arithmetic(text, "*", wide, arithmetic(text, "+", high, low))
+    return _nearest(text, [product], library)
+
+
 def _rsqrt(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
     value = arguments[0]
     one = splat(constant(1.0, value.dtype), value.lanes)
@@ -194,6 +207,7 @@ _OWN: dict[str, Callable[[FunctionText, list[Value], Library], Value]] = {
     "bit_not": _bit_not,
     "fmod": _fmod,
     "nearest": _nearest,
+    "nearest_product": _nearest_product,
     "popcount": _popcount,
     "round": _round,
     "rsqrt": _rsqrt,

@@ -22,6 +22,7 @@ __all__ = [
     "converted",
     "llvm_type",
     "memory_type",
+    "saturated",
     "splat",
     "suffix",
     "turned",
@@ -303,14 +304,8 @@ def _truncated(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
     low, high = limits(dtype)
     # The largest float below 2^31 that all int32 hold; what is beyond it becomes the limit.
     last = float(high) if value.dtype == "float64" or high < 1 << 24 else 2147483520.0
-    zero, ends = (splat(constant(item, value.dtype), value.lanes) for item in (0, high))
-    number = text.value(f"fcmp ord {value}, {value.text}")
-    inside = Value(
-        text.value(f"select {Value(number, 'bool', value.lanes)}, {value}, {zero}"),
-        value.dtype, value.lanes,
-    )  # fmt: skip
-    for op, bound in (("max", float(low)), ("min", last)):
-        inside = arithmetic(text, op, inside, splat(constant(bound, value.dtype), value.lanes))
+    ends = splat(constant(high, value.dtype), value.lanes)
+    inside = _within(text, value, float(low), last)
     whole = text.value(f"fptosi {inside} to {llvm_type('int32', value.lanes)}")
     result = converted(text, Value(whole, "int32", value.lanes), dtype)
     if last != float(high):
@@ -318,6 +313,28 @@ def _truncated(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
         limit = splat(constant(high, dtype), value.lanes)
         result = Value(text.value(f"select {beyond}, {limit}, {result}"), dtype, value.lanes)
     return result.text
+
+
+def saturated(text: FunctionText, value: Value, dtype: str) -> Value:
+    """A whole float as a float again, after a conversion to an integer `dtype` of up to 16 bits: it
+    stays in its lanes, as bounds do the same."""
+    low, high = limits(dtype)
+    inside = _within(text, value, float(low), float(high))
+    # Integers have no -0.
+    return arithmetic(text, "+", inside, splat(constant(0, value.dtype), value.lanes))
+
+
+def _within(text: FunctionText, value: Value, low: float, high: float) -> Value:
+    """Floats between two bounds, 0 for what is no number."""
+    zero = splat(constant(0, value.dtype), value.lanes)
+    number = text.value(f"fcmp ord {value}, {value.text}")
+    inside = Value(
+        text.value(f"select {Value(number, 'bool', value.lanes)}, {value}, {zero}"),
+        value.dtype, value.lanes,
+    )  # fmt: skip
+    for op, bound in (("max", low), ("min", high)):
+        inside = arithmetic(text, op, inside, splat(constant(bound, value.dtype), value.lanes))
+    return inside
 
 
 def _called(text: FunctionText, name: str, *arguments: Value, result: str = "") -> str:

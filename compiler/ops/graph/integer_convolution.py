@@ -12,7 +12,7 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import whole
-from daedal.compiler.ops.graph.factors import Factors
+from daedal.compiler.ops.graph.factors import PAIRS, SINGLES, Factors
 from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.requantize import Requantization, by_channel, in_order
@@ -27,12 +27,18 @@ from daedal.compiler.tir.expr import Axis, Expr
 
 __all__ = ["LOWERINGS"]
 
+LEAST_RESULTS = 8
+"""Of a group of a convolution: fewer do not fill a vector."""
+WHOLE = 1 << 24
+"""Integers below are exact in float32."""
+
 
 def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
-    if operation.whole("groups") > 1:
-        return _depthwise(operation)
     weights = operation.constant(1)
-    _, ins, *kernel = weights.shape
+    outs, ins, *kernel = weights.shape
+    if operation.whole("groups") > 1:
+        is_depthwise = ins == 1 and outs == operation.whole("groups")
+        return _depthwise(operation) if is_depthwise else _grouped(operation)
     if not operation.reads_map(0) and kernel[1] > 1 and operation.ints("dilations")[1] == 1:
         return _conv2d_in_order(operation)
     if suits_integer_winograd(operation):
@@ -85,20 +91,76 @@ def _conv2d_in_order(operation: GraphOperation) -> te.Tensor:
 
 
 def _depthwise(operation: GraphOperation) -> te.Tensor:
+    """Each element is read once for each tap only, so that it takes longer to make an int32 of it
+    than to multiply it: maps have float32, which hold all sums where these are small."""
     weights = operation.constant(1)
     channels, _, *kernel = weights.shape
-    source = padded_map(operation, value=operation.whole("pad_value"))
-    packed = np.zeros((*kernel, blocks(channels) * LANES), np.int8)
+    reach = _largest_sums(operation) + np.abs(operation.constant(2)[:, 0])
+    in_reals = operation.tensors.factors.group > 1 and int(reach.max()) < WHOLE
+    kind = "float32" if in_reals else "int32"
+    pads = operation.whole("pad_value")
+    source = padded_map(operation, _as_reals if in_reals else None, pads)
+    packed = np.zeros((*kernel, blocks(channels) * LANES), kind if in_reals else np.int8)
     packed[..., :channels] = np.moveaxis(weights[:, 0], 0, -1)
     table = operation.tensors.table(packed.reshape(*kernel, -1, LANES))
     taps, axes = taps_of(kernel)
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         row, column = places(operation, (h, w), taps)
-        element = source[n, row, column, block, lane].astype("int32")
-        return te.sum(element * table[*taps, block, lane].astype("int32"), axes)
+        element = source[n, row, column, block, lane].astype(kind)
+        return te.sum(element * table[*taps, block, lane].astype(kind), axes)
 
     return _finished(operation, map_shape(operation.kind.shape), products)
+
+
+def _grouped(operation: GraphOperation) -> te.Tensor:
+    """Several convolutions of parts of the channels. Vectors hold results of one group, which need
+    not fill blocks, so these are stored in the order of the channels."""
+    weights, groups = operation.constant(1), operation.whole("groups")
+    outs, ins, *kernel = weights.shape
+    factors = _factors_of_groups(operation, ins, groups)
+    source = _groups_of_channels(operation, factors)
+    own, count = outs // groups, -(-ins // factors.group)
+    whole = np.zeros((groups, own, count * factors.group, *kernel), np.int8)
+    whole[:, :, :ins] = weights.reshape(groups, own, ins, *kernel)
+    split = whole.reshape(groups, own, count, factors.group, *kernel)
+    table = operation.tensors.table(np.moveaxis(split, (1, 2, 3), (-2, -3, -1)), laid_out=False)
+    taps, axes = taps_of((*kernel, count))
+
+    def products(n: Expr, h: Expr, w: Expr, out: Expr) -> Expr:
+        row, column = places(operation, (h, w), taps[:2])
+        first = out // own * ins + taps[2] * factors.group
+        return factors.total(
+            lambda number: source[n, row, column, first + number],
+            lambda number: table[out // own, *taps, out % own, number],
+            axes,
+        )
+
+    *extents, num_blocks, lanes = map_shape(operation.kind.shape)
+    sums = operation.compute((*extents, outs), products)
+    rows = factors.biased(operation.constant(2), weights)
+    finish = Requantization(operation, rows, _largest_sums(operation))
+    found = operation.compute(sums.shape, lambda *i: finish(sums[i], in_order(operation, i[-1])))
+    if outs % lanes:
+        read = found.padded(0)
+        found = operation.compute((*extents, num_blocks * lanes), lambda *i: read[i])
+    return operation.tensors.viewed(found, (*extents, num_blocks, lanes))
+
+
+def _factors_of_groups(operation: GraphOperation, ins: int, groups: int) -> Factors:
+    """The best with which what is read for the last group ends with the map: groups of products
+    may reach into the next group of channels, whose weights are 0 there."""
+    channels = ins * groups
+    room = blocks(channels) * LANES if operation.reads_map(0) else channels
+    return next(
+        item
+        for item in (operation.tensors.factors, PAIRS, SINGLES)
+        if channels - ins + -(-ins // item.group) * item.group <= room
+    )
+
+
+def _as_reals(element: Expr) -> Expr:
+    return element.astype("float32")
 
 
 def _finished(
@@ -116,12 +178,21 @@ def _finished(
 
 def _requantized(operation: GraphOperation, sums: te.Tensor, rows: Array) -> te.Tensor:
     """The result, of sums and parameters [bias, multiplier, shift]."""
-    finish = Requantization(operation, rows)
+    finish = Requantization(operation, rows, _largest_sums(operation))
 
     def formula(*i: Expr) -> Expr:
         return finish(sums[i], by_channel(operation, i[-2], i[-1]))
 
     return operation.compute(sums.shape, formula)
+
+
+def _largest_sums(operation: GraphOperation) -> Array:
+    """Magnitude of the sums of products with each row of the weights, and with what lies
+    `Factors.offset` above elements."""
+    weights = operation.constant(1).astype(np.int64)
+    largest = 128 + operation.tensors.factors.offset
+    sums = np.abs(weights).reshape(len(weights), -1).sum(axis=1)
+    return np.asarray(sums * largest)
 
 
 def _groups_of_channels(operation: GraphOperation, factors: Factors) -> te.Tensor:
@@ -192,7 +263,8 @@ def _dense_in_order(operation: GraphOperation, source: te.Tensor, k: Axis) -> te
         )
 
     sums = operation.compute(operation.kind.shape, products)
-    finish = Requantization(operation, factors.biased(operation.constant(2), weights))
+    rows = factors.biased(operation.constant(2), weights)
+    finish = Requantization(operation, rows, _largest_sums(operation))
     return operation.compute(sums.shape, lambda *i: finish(sums[i], in_order(operation, i[-1])))
 
 
@@ -214,10 +286,10 @@ def _conv2d_lacks(graph: Graph, node: Node) -> str:
     weights, groups = graph.types[node.inputs[1]], whole(node.attrs, "groups")
     if weights.dtype != "int8":
         return f"weights must be int8, not {weights.dtype}"
-    channels, per_group = weights.shape[:2]
-    if groups != 1 and (groups != channels or per_group != 1):
-        return f"a convolution must have one group or one per channel, not {groups}"
-    return ""
+    outs, ins = weights.shape[:2]
+    if groups == 1 or (groups == outs and ins == 1) or outs // groups >= LEAST_RESULTS:
+        return ""
+    return f"a group of a convolution must have {LEAST_RESULTS} results, not {outs // groups}"
 
 
 def _dense_lacks(graph: Graph, node: Node) -> str:

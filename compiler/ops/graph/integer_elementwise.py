@@ -27,8 +27,8 @@ def _read(operand: te.Tensor, i: Sequence[Expr]) -> Expr:
     return operand[tuple(places)].astype("int32")
 
 
-def _finish(operation: GraphOperation) -> Callable[[Expr], Expr]:
-    finish = Requantization(operation, operation.constant(-1))
+def _finish(operation: GraphOperation, largest: int | None = None) -> Callable[[Expr], Expr]:
+    finish = Requantization(operation, operation.constant(-1), largest)
     return lambda acc: finish(acc, by_number)
 
 
@@ -47,7 +47,7 @@ def _lower_add(operation: GraphOperation) -> te.Tensor:
 
 
 def _lower_mul(operation: GraphOperation) -> te.Tensor:
-    finish = _finish(operation)
+    finish = _finish(operation, 255 * 255)
     zeros = [operation.whole(f"zero_point_{role}") for role in "ab"]
 
     def element(operands: list[te.Tensor], i: Sequence[Expr]) -> Expr:
@@ -70,12 +70,12 @@ def _lower_leaky_relu(operation: GraphOperation) -> te.Tensor:
 
 
 def _lower_requantize(operation: GraphOperation) -> te.Tensor:
-    finish = _finish(operation)
+    finish = _finish(operation, 128)
     return _computed(operation, lambda operands, i: finish(_read(operands[0], i)))
 
 
 def _lower_max_requantized(operation: GraphOperation) -> te.Tensor:
-    finish = _finish(operation)
+    finish = _finish(operation, 128)
 
     def element(operands: list[te.Tensor], i: Sequence[Expr]) -> Expr:
         (x,) = operands

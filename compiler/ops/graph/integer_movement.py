@@ -14,7 +14,7 @@ MAX_JOINED = 8
 
 
 def _lower_slice(operation: GraphOperation) -> te.Tensor:
-    x, finish = operation.map(0).tensor, Requantization(operation, operation.constant(1))
+    x, finish = operation.map(0).tensor, Requantization(operation, operation.constant(1), 128)
     begins, steps = operation.ints("begins"), operation.ints("steps")
     whole = begins[1] % LANES == 0 and steps[1] == 1
 
@@ -33,7 +33,7 @@ def _lower_slice(operation: GraphOperation) -> te.Tensor:
 
 def _lower_pad(operation: GraphOperation) -> te.Tensor:
     x = operation.map(0).tensor.padded(operation.whole("pad_value"))
-    finish = Requantization(operation, operation.constant(1))
+    finish = Requantization(operation, operation.constant(1), 128)
     _, _, top, left, *_ = operation.ints("pads")
 
     def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
@@ -51,7 +51,7 @@ def _pad_lacks(graph: Graph, node: Node) -> str:
 
 
 def _lower_resize(operation: GraphOperation) -> te.Tensor:
-    x, finish = operation.map(0).tensor, Requantization(operation, operation.constant(1))
+    x, finish = operation.map(0).tensor, Requantization(operation, operation.constant(1), 128)
     _, _, rows, columns = operation.ints("factors")
 
     def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
@@ -62,30 +62,33 @@ def _lower_resize(operation: GraphOperation) -> te.Tensor:
 
 def _lower_concat(operation: GraphOperation) -> te.Tensor:
     rows, taken = operation.constant(-1), operation.ints("channels")
-    whole = all(channels % LANES == 0 for channels in taken[:-1])
-    begins = [sum(taken[:number]) for number in range(len(taken))]
     parts = [
-        (operation.map(number).tensor, Requantization(operation, rows[number : number + 1]), begin)
-        for number, begin in enumerate(begins)
+        (operation.map(number).tensor, Requantization(operation, rows[number : number + 1], 128))
+        for number in range(len(taken))
     ]
+    if all(channels % LANES == 0 for channels in taken[:-1]):
+        return operation.tensors.joined([_changed(operation, *part) for part in parts], axis=3)
+    begins = [sum(taken[:number]) for number in range(len(taken))]
 
     def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         def element(x: te.Tensor, finish: Requantization, begin: int) -> Expr:
-            if whole:
-                read = x.padded(0)[n, h, w, block - begin // LANES, lane]
-            else:
-                channel = block * LANES + lane - begin
-                read = x.padded(0)[n, h, w, channel // LANES, channel % LANES]
+            channel = block * LANES + lane - begin
+            read = x.padded(0)[n, h, w, channel // LANES, channel % LANES]
             return finish(read.astype("int32"), by_number)
 
-        value = element(*parts[0])
-        for part in parts[1:]:
-            begin = part[-1]
-            behind = block >= begin // LANES if whole else block * LANES + lane >= begin
-            value = te.select(behind, element(*part), value)
+        value = element(*parts[0], 0)
+        for part, begin in zip(parts[1:], begins[1:], strict=True):
+            value = te.select(block * LANES + lane >= begin, element(*part, begin), value)
         return value
 
     return operation.compute(map_shape(operation.kind.shape), formula)
+
+
+def _changed(operation: GraphOperation, x: te.Tensor, finish: Requantization) -> te.Tensor:
+    """The elements of a map, requantized."""
+    if finish.changes_nothing:
+        return x
+    return operation.compute(x.shape, lambda *i: finish(x[i].astype("int32"), by_number))
 
 
 def _concat_lacks(graph: Graph, node: Node) -> str:

@@ -25,7 +25,7 @@ def _lower_max_pool(operation: GraphOperation) -> te.Tensor:
         return te.max(source[n, row, column, block, lane], axes)
 
     found = operation.compute(shape, largest)
-    finish = Requantization(operation, operation.constant(1))
+    finish = Requantization(operation, operation.constant(1), 128)
     return operation.compute(shape, lambda *i: finish(found[i].astype("int32"), by_number))
 
 

@@ -1,8 +1,9 @@
-"""REQUANTIZE on processors: float64 gives every bit of it.
+"""REQUANTIZE on processors: float64 gives every bit of it, and often two float32 do.
 
 ``clip(rhe((acc + bias) * multiplier * 2**-shift) + zero_point, low, high)``: a float64 holds the
 product of a sum and a multiplier of `PRODUCT_BITS` together, and a power of two changes none of
-its bits.
+its bits. Where the largest sum is known and no product comes too close to a tie (`scaling`), it is
+computed in float32.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,9 @@ from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.ops.graph.maps import blocks
 from daedal.compiler.ops.graph.operation import GraphOperation
-from daedal.compiler.tir.expr import Expr, FloatImm
+from daedal.compiler.ops.graph.scaling import SplitRatios, split_ratios
+from daedal.compiler.tir.dtype import is_float
+from daedal.compiler.tir.expr import Expr, FloatImm, IntImm
 
 __all__ = [
     "FACTOR_BITS",
@@ -44,33 +47,60 @@ class Requantization:
     Parameters
     ----------
     rows : [bias, multiplier, shift] each, (rows, 3).
+    largest : magnitude of the sums of each row; None where float32 does not hold them.
     """
 
-    def __init__(self, operation: GraphOperation, rows: Array) -> None:
+    def __init__(
+        self, operation: GraphOperation, rows: Array, largest: Array | int | None = None
+    ) -> None:
         self._biases = rows[:, 0].astype(np.float64)
         self._ratios = np.ldexp(rows[:, 1].astype(np.float64), -rows[:, 2])
         self._zero = operation.whole("zero_point")
         self._low, self._high = operation.whole("low"), operation.whole("high")
+        self._split: SplitRatios | None = None
+        if largest is not None and operation.tensors.factors.group > 1:
+            limits = np.broadcast_to(np.asarray(largest), len(rows))
+            low, high = self._low - self._zero, self._high - self._zero
+            self._split = split_ratios(rows, limits, low, high)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether each int8 stays as it is."""
+        is_same = not self._biases.any() and bool(np.all(self._ratios == 1))
+        return is_same and (self._zero, self._low, self._high) == (0, -128, 127)
 
     def __call__(self, acc: Expr, read: Read) -> Expr:
-        """The int8 of `acc`, an int32 or a whole float64."""
+        """The int8 of `acc`, an int32, or a whole float64 or float32."""
         if acc.dtype == "int32" and not self._biases.any() and np.all(self._ratios == 1):
             whole = acc + self._zero if self._zero else acc
             return te.clip(whole, self._low, self._high).astype("int8")
+        low, high = self._low - self._zero, self._high - self._zero
+        if self._split is not None:
+            return (te.clip(self._split_product(acc, read), low, high) + self._zero).astype("int8")
         total = acc if acc.dtype == "float64" else acc.astype("float64")
         if self._biases.any():
             total = total + read(self._biases)
         scaled = total * read(self._ratios)
-        low, high = self._low - self._zero, self._high - self._zero
         if self._ratios.max() > LARGEST_RATIO:
             scaled = te.clip(scaled, float(low), float(high))
         return (te.clip(te.nearest(scaled), low, high) + self._zero).astype("int8")
+
+    def _split_product(self, acc: Expr, read: Read) -> Expr:
+        """The nearest integer to the product, of float32."""
+        assert self._split is not None
+        biases = self._split.biases
+        if biases.any():
+            acc = acc + read(biases if acc.dtype == "int32" else self._split.real_biases)
+        return te.nearest_product(
+            acc.astype("float32"), read(self._split.first), read(self._split.second)
+        )
 
 
 def by_number(values: Array) -> Expr:
     """The one value of a parameter that has no others."""
     (value,) = values
-    return FloatImm(float(value), "float64")
+    kind = values.dtype.name
+    return FloatImm(float(value), kind) if is_float(kind) else IntImm(int(value), kind)
 
 
 def by_channel(operation: GraphOperation, block: Expr, lane: Expr) -> Read:
@@ -81,7 +111,7 @@ def by_channel(operation: GraphOperation, block: Expr, lane: Expr) -> Read:
         if len(values) == 1:
             return by_number(values)
         if id(values) not in known:
-            known[id(values)] = operation.per_lane(values, blocks(len(values)), "float64")
+            known[id(values)] = operation.per_lane(values, blocks(len(values)), values.dtype.name)
         return known[id(values)][block, lane]
 
     return read

@@ -27,7 +27,7 @@ def padded_map(
         return element if change is None else change(element)
 
     shape = (images, top + height + bottom, left + width + right, *rest)
-    key = ("padded", operation.node.inputs[0], pads, value, change is not None)
+    key = ("padded", operation.node.inputs[0], pads, value, change)
     return operation.tensors.once(key, lambda: operation.compute(shape, formula))
 
 

@@ -115,7 +115,7 @@ def test_bools() -> None:
     check(func, values("bool"), values("bool", 6))
 
 
-OWN_TYPES = (*DOT_PRODUCTS, "nearest")
+OWN_TYPES = (*DOT_PRODUCTS, "nearest", "nearest_product")
 """Intrinsics whose arguments or results have one type, with tests of their own."""
 
 
@@ -142,6 +142,15 @@ def test_nearest(dtype: str) -> None:
     drawn = np.random.default_rng(6).normal(size=SHAPE).astype(dtype) * 1000
     drawn[0, :4] = (0.5, 1.5, -2.5, 2.0**30)
     check(mapped(te.nearest, dtype), drawn)
+
+
+def test_nearest_product() -> None:
+    """Products that are no ties."""
+    rng = np.random.default_rng(8)
+    whole = rng.integers(-(1 << 20), 1 << 20, SHAPE).astype(np.float32)
+    high = rng.uniform(1e-4, 1e-3, SHAPE).astype(np.float32)
+    low = (high * rng.uniform(-1, 1, SHAPE) * 2.0**-25).astype(np.float32)
+    check(mapped(te.nearest_product, "float32", "float32", "float32"), whole, high, low)
 
 
 def test_pairs() -> None:

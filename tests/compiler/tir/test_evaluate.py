@@ -184,13 +184,20 @@ def test_every_intrinsic_has_a_function() -> None:
         assert callable(getattr(te, name)), name
         assert intrinsic.kind in ("integer", "float", "number")
     tested = {*REFERENCE, "bit_and", "bit_or", "bit_xor", "bit_not", "popcount"}
-    tested |= {"dot_pairs", "dot_quads", "nearest"}
+    tested |= {"dot_pairs", "dot_quads", "nearest", "nearest_product"}
     assert tested | {"requantize", "shift_even", "shift_right_even"} == set(INTRINSICS)
 
 
 def test_nearest_takes_halves_to_even() -> None:
     column = np.array([0.5, 1.5, -0.5, -2.5, 2.0**31 - 1, 0.4999999999], dtype=np.float64)
     assert applied(te.nearest, column) == [0, 2, 0, -2, 2**31 - 1, 0]
+
+
+def test_products_of_two_factors_are_rounded_once() -> None:
+    columns = [np.array(column, np.float32) for column in ((3.0, -7.0), (0.5, 0.5), (2e-8, -2e-8))]
+    assert applied(te.nearest_product, *columns) == [2, -3]
+    columns[2] = -columns[2]
+    assert applied(te.nearest_product, *columns) == [1, -4]
 
 
 def test_pairs_are_multiplied_and_added_as_int32() -> None:

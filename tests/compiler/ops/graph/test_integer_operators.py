@@ -12,6 +12,7 @@ from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.interpreter import run
 from daedal.compiler.ops.graph.factors import PAIRS, QUADS, SINGLES
 from daedal.compiler.ops.graph.table import LOWERINGS
+from daedal.native.levels import levels_to_run
 from daedal.runtime.host_code import HostProgram
 from tests.compiler.graph.qdq_models import QdqModel
 
@@ -169,6 +170,10 @@ CASES: dict[str, tuple[str, tuple[int, ...], Build]] = {
     "1x1 apart": ("q_conv2d", (1, 32, 8, 8), conv(16, 32, (1, 1), strides=[2, 2])),
     "per channel": ("q_conv2d", (1, 20, 7, 9), conv(20, 1, (3, 3), group=20, pads=[1] * 4)),
     "per channel apart": ("q_conv2d", (1, 32, 9, 8), conv(32, 1, (5, 3), group=32, strides=[2, 1])),
+    "in groups": ("q_conv2d", (1, 24, 7, 5), conv(68, 6, (3, 3), group=4, pads=[1] * 4)),
+    "in groups of odd size": ("q_conv2d", (2, 20, 5, 6), conv(32, 5, (1, 1), group=4)),
+    "in groups of blocks": ("q_conv2d", (1, 48, 5, 6), conv(64, 6, (1, 1), group=8)),
+    "in groups, in order": ("q_conv2d", (1, 6, 5, 6), conv(16, 3, (2, 2), group=2)),
     "dense": ("q_dense", (3, 30), dense(21, 30)),
     "dense of odd depth": ("q_dense", (1, 7), dense(16, 7)),
     "dense of tokens": ("q_dense", (1, 10, 24), of_rows(48, 24)),
@@ -220,6 +225,42 @@ def test_the_larger_of_a_map_and_its_requantization() -> None:
     x = maker.requantized(maker.input("x", (1, 20, 5, 3)), 0.05, 3)
     maker.quantize(maker.op("LeakyRelu", x, alpha=0.1), 0.05, 3, output="y")
     check(maker.model("y", dtype="int8"), "q_max_requantized")
+
+
+def test_sums_that_float32_does_not_hold() -> None:
+    """A depthwise convolution with a large bias multiplies integers."""
+
+    def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+        weights = rng.integers(-128, 128, (20, 1, 3, 3)).astype(np.int8)
+        bias = maker.bias(rng.integers(-(1 << 26), 1 << 26, 20), np.float32(1e-7 * 0.05))
+        operands = (maker.weights(weights, 1e-7), bias)
+        return maker.op("Conv", x, *operands, group=20, pads=[1] * 4)
+
+    check(quantized_model((1, 20, 7, 9), build), "q_conv2d")
+
+
+def test_maps_of_depthwise_convolutions_are_floats() -> None:
+    """What a convolution stores for one is what it multiplies: nothing is converted in between."""
+
+    def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+        first = maker.requantized(conv(32, 32, (1, 1))(maker, rng, x), 0.04, 1)
+        return conv(32, 1, (3, 3), group=32, pads=[1] * 4)(maker, rng, first)
+
+    model = quantized_model((1, 32, 6, 6), build)
+    check(model, "q_conv2d")
+    code = build_host_code(model)
+    stored = [code.buffers[call.buffers[-1]] for call in code.calls]
+    assert [item.dtype for item in stored if item.shape[1:3] == (8, 8)] == ["float32", "float32"]
+
+
+@pytest.mark.parametrize("level", levels_to_run())
+def test_every_level_rounds_alike(level: str) -> None:
+    """Those without multiply-adds that round once requantize in float64."""
+    shape, build = (1, 20, 7, 9), conv(20, 1, (3, 3), group=20, pads=[1] * 4)
+    model = quantized_model(shape, build)
+    graph = processor_graph(model)
+    assert graph is not None
+    _check_code(graph, HostProgram(build_host_code(model, levels=[level])))
 
 
 def test_products_of_tokens_are_computed_where_they_are_read() -> None:

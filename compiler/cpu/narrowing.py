@@ -1,0 +1,54 @@
+"""`without_narrow_casts`: integers that are converted further are not made narrow first.
+
+A requantized sum becomes an int8, which the next convolution reads as a float32. Where a formula
+has both, its bounds say that the int8 holds the sum, so it is the sum that is converted::
+
+    float32(int8(min(max(s, 0), 255) + -128))        float32(min(max(s, 0), 255) + -128)
+
+Vectors of bytes are packed from, and unpacked to, four times as many bytes.
+"""
+
+from daedal.compiler.tir.dtype import is_float, is_integer, limits
+from daedal.compiler.tir.expr import Binary, Cast, Expr, IntImm
+from daedal.compiler.tir.visit import rewrite
+
+__all__ = ["without_narrow_casts"]
+
+
+def without_narrow_casts(formula: Expr) -> Expr:
+    """The formula, where floats are made of an integer before it becomes a narrower one."""
+
+    def visit(node: Expr) -> Expr | None:
+        if not isinstance(node, Cast) or not is_float(node.dtype):
+            return None
+        inner = node.value
+        if not isinstance(inner, Cast) or not is_integer(inner.dtype):
+            return None
+        given = _bounds(inner.value)
+        if given is None:
+            return None
+        low, high = limits(inner.dtype)
+        if low <= given[0] and given[1] <= high:
+            return Cast(node.dtype, without_narrow_casts(inner.value))
+        return None
+
+    return rewrite(formula, visit)
+
+
+def _bounds(expr: Expr) -> tuple[int, int] | None:
+    """The smallest and the largest value of an integer; None for what is no integer, or wraps."""
+    if not is_integer(expr.dtype):
+        return None
+    low, high = limits(expr.dtype)
+    if isinstance(expr, IntImm):
+        return expr.value, expr.value
+    if isinstance(expr, Binary) and expr.op in ("min", "max", "+", "-"):
+        a, b = _bounds(expr.a), _bounds(expr.b)
+        if a is None or b is None:
+            return None
+        if expr.op in ("min", "max"):
+            choose = min if expr.op == "min" else max
+            return choose(a[0], b[0]), choose(a[1], b[1])
+        found = (a[0] + b[0], a[1] + b[1]) if expr.op == "+" else (a[0] - b[1], a[1] - b[0])
+        return found if low <= found[0] and found[1] <= high else None
+    return low, high
