@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from daedal.api import compile, simulate
     from daedal.compiler.targets.crossings import HostRates
+    from daedal.evaluation import evaluate
     from daedal.host_rates import load_host_rates
     from daedal.inspection import inspect
     from daedal.isa.variant import Variant, load_variant
@@ -25,6 +26,7 @@ __all__ = [
     "build_operator",
     "check_layers",
     "compile",
+    "evaluate",
     "inspect",
     "load_host_rates",
     "load_variant",
@@ -40,6 +42,7 @@ _HOMES = {
     "build_operator": "daedal.operator",
     "check_layers": "daedal.layer_check",
     "compile": "daedal.api",
+    "evaluate": "daedal.evaluation",
     "inspect": "daedal.inspection",
     "load_host_rates": "daedal.host_rates",
     "load_variant": "daedal.isa.variant",

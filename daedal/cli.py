@@ -24,6 +24,7 @@ from daedal.commands.compile import compile_command
 from daedal.commands.diff import diff_command
 from daedal.commands.disasm import disasm_command
 from daedal.commands.doctor import doctor_command
+from daedal.commands.evaluate import evaluate_command
 from daedal.commands.examples import EXAMPLES
 from daedal.commands.explore import explore_command
 from daedal.commands.export import export_command
@@ -97,6 +98,7 @@ _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     },
     "A network in detail": {
         "inspect": inspect_command,
+        "evaluate": evaluate_command,
         "diff": diff_command,
         "trace": trace_command,
         "disasm": disasm_command,

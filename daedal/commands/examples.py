@@ -29,6 +29,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "generate": ("daedal generate net.daedal --decoder decoder.json --ids 1 --tokens 64",),
     "inspect": ("daedal inspect net.daedal", "daedal inspect net.daedal --memory ulx3s --mhz 71.4"),
+    "evaluate": (
+        "daedal evaluate int8.onnx -d images.npz --against float.onnx",
+        "daedal evaluate net.daedal -d images.npz --labels classes --against float.onnx",
+    ),
     "diff": ("daedal diff before.json after.json",),
     "trace": ("daedal trace net.daedal -i images.npz",),
     "disasm": ("daedal disasm net.daedal",),
