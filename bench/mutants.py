@@ -85,8 +85,9 @@ def main() -> int:
     print(report(known, everything=options.all), end="")
     if len(known) < len(work):
         print(f"\n{len(work) - len(known)} of {len(work)} faults have no verdict yet")
-    if options.keep:
-        results.keep(KEPT, {fault.key for fault, _ in work})
+    if options.keep and not options.control:
+        drawn = _chosen(options.seed, "", "")  # what was not asked for stays
+        results.keep(KEPT, {fault.key for fault, _ in drawn})
     if options.json:
         write_atomically(options.json, json.dumps([v.to_json() for v in known], indent=1) + "\n")
     if options.control:

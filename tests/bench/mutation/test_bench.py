@@ -1,11 +1,14 @@
 """The mutation test on a project of two functions, and the parts that decide what is run."""
 
 import dataclasses
+import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from bench import mutants
 from bench.mutants import Results
 from bench.mutation.areas import AREAS, Area, area_of, choose, files_of
 from bench.mutation.equivalence import reviewed, same_code
@@ -162,3 +165,20 @@ def test_verdicts_that_are_kept_are_known_in_a_new_clone(tmp_path: Path) -> None
     clone.add(later)
     again = Results(tmp_path / "clone" / "own.json", tmp_path / "kept.json")
     assert again.verdicts == {"a": later}
+
+
+def test_a_run_of_one_line_keeps_the_verdicts_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = [(fault, AREA) for fault in faults_of(CODE, FILES[CODE])]
+    monkeypatch.setattr(mutants, "HOME", tmp_path)
+    monkeypatch.setattr(mutants, "KEPT", tmp_path / "kept.json")
+    monkeypatch.setattr(mutants, "_chosen", lambda _seed, _only, at: sample[:1] if at else sample)
+    results = Results(tmp_path / "results.json")
+    for fault, _ in sample:
+        results.add(verdict(KILLED, fault.key))
+    results.add(verdict(KILLED, "of a fault that is gone"))
+    monkeypatch.setattr(sys, "argv", ["mutants.py", "--at", CODE, "--report", "--keep"])
+    assert mutants.main() == 0
+    kept = json.loads((tmp_path / "kept.json").read_text())
+    assert {item["key"] for item in kept} == {fault.key for fault, _ in sample}
