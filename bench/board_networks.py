@@ -157,7 +157,7 @@ def run_networks(
             variant = machine(name)
             title = f"{network.title} on {name}"
             say(f"{title}: compiling")
-            items = recorded(daedal.compile(model, variant))
+            items = recorded(daedal.compile(model, variant, memory=memory))
             launches = [replace(item.launch, timing=memory) for item in items]
             after = [item.after for item in items]
             say(f"{title}: {len(launches)} launches on the RTL")

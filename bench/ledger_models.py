@@ -82,7 +82,7 @@ def zoo_network(name: str, variant: Variant) -> Figures:
 
 def on_board(name: str, timing: MemoryModel, variant: Variant) -> Figures:
     """A network of `bench.zoo`, or ``vit_mnist``, with a board's memory."""
-    return figures_on_board(_programs(_compiled_once(name, variant)), timing)
+    return figures_on_board(_programs(_compiled_once(name, variant, timing)), timing)
 
 
 def convolution(number: int, variant: Variant) -> Figures:
@@ -121,7 +121,7 @@ def unit_stream(name: str, variant: Variant) -> Figures:
 
 def vit(variant: Variant, timing: MemoryModel = DDR) -> Figures:
     """The vision transformer of the shared test data."""
-    return _of_transformer(_compiled(vit_model(), variant), timing)
+    return _of_transformer(_compiled(vit_model(), variant, timing), timing)
 
 
 def vit_model() -> bytes:
@@ -150,7 +150,7 @@ def decode_on_board(timing: MemoryModel, variant: Variant) -> Figures:
 
 
 def _decode(number: int, timing: MemoryModel, variant: Variant) -> tuple[Figures, Profile]:
-    decoder, artifact, _ = _decoder_once(variant)
+    decoder, artifact, _ = _decoder_once(variant, timing)
     profile = decoder_steps(artifact, "timing", decoder, [1], 2, timing=timing)[number].profile
     programs = _programs(artifact)
     figures = Figures(
@@ -163,9 +163,9 @@ def _decode(number: int, timing: MemoryModel, variant: Variant) -> tuple[Figures
 
 
 @lru_cache(maxsize=1)
-def _decoder_once(variant: Variant) -> tuple[Decoder, Artifact, bytes]:
+def _decoder_once(variant: Variant, timing: MemoryModel) -> tuple[Decoder, Artifact, bytes]:
     """For entries in a row that have the same program."""
-    return quantized_decoder(shared_folder("stories260k"), variant)
+    return quantized_decoder(shared_folder("stories260k"), variant, timing)
 
 
 def minilm(variant: Variant) -> Figures:
@@ -193,13 +193,14 @@ def _programs(artifact: Artifact) -> list[Program]:
 
 
 @lru_cache(maxsize=1)
-def _compiled_once(name: str, variant: Variant) -> Artifact:
+def _compiled_once(name: str, variant: Variant, timing: MemoryModel) -> Artifact:
     """For entries in a row that have the same programs."""
-    return _compiled(quantized(NETWORKS[name]) if name in NETWORKS else vit_model(), variant)
+    model = quantized(NETWORKS[name]) if name in NETWORKS else vit_model()
+    return _compiled(model, variant, timing)
 
 
-def _compiled(model: bytes | Path, variant: Variant) -> Artifact:
-    return daedal.compile(model, variant, cache=False)
+def _compiled(model: bytes | Path, variant: Variant, timing: MemoryModel = DDR) -> Artifact:
+    return daedal.compile(model, variant, memory=timing, cache=False)
 
 
 def _counted(artifact: Artifact, timing: MemoryModel = DDR) -> Figures:

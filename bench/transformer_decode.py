@@ -21,6 +21,7 @@ import daedal
 from daedal.api import code_trust
 from daedal.artifact.artifact import Artifact
 from daedal.devices import open_device
+from daedal.isa.memory_file import AnyMemory
 from daedal.isa.variant import Variant, load_variant
 from daedal.layer_check import check_layers
 from daedal.onnxruntime_session import open_session
@@ -163,13 +164,16 @@ def show_decode(console: Console, row: DecodeRow) -> None:
         console.print(escape(line))
 
 
-def quantized_decoder(folder: Path, variant: Variant) -> tuple[Decoder, Artifact, bytes]:
+def quantized_decoder(
+    folder: Path, variant: Variant, memory: AnyMemory = "ddr"
+) -> tuple[Decoder, Artifact, bytes]:
     """The decoder of this folder, compiled without a cache of code, and its quantized model."""
     data = np.load(folder / "inputs.npz")
     decoder, model = _decoder(folder), onnx.load(folder / "decode.onnx")
     texts = [data[f"story_{number}_token_ids"] for number in range(2)]
     quantized = daedal.quantize(model.SerializeToString(), _samples(model, decoder, texts))
-    return decoder, daedal.compile(quantized, variant, states=STATES, cache=False), quantized
+    artifact = daedal.compile(quantized, variant, states=STATES, memory=memory, cache=False)
+    return decoder, artifact, quantized
 
 
 def _decoder(folder: Path) -> Decoder:

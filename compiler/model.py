@@ -18,6 +18,7 @@ from daedal.compiler.artifact.gpu_code import compile_gpu_model
 from daedal.compiler.artifact.host_code import best_levels, compile_host_model
 from daedal.compiler.artifact.whole_host import gpu_artifact, host_artifact
 from daedal.compiler.collection import without_collection
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.frontend.reader import Source, opset_of, read_model, source_of
@@ -32,6 +33,7 @@ from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import compile_graph
 from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.targets.gpu import Gpu, gpu_rates
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 from daedal.native.cache import ObjectCache
 
@@ -58,6 +60,7 @@ def compile_model(
     configs: Mapping[str, Config] | None = None,
     other_configs: bool = False,
     states: Mapping[str, str] | None = None,
+    memory: MemoryModel = DDR,
     store: SegmentStore | None = None,
     cpu_levels: Sequence[str] = (),
     gpus: Sequence[str] | None = None,
@@ -67,11 +70,11 @@ def compile_model(
 ) -> Artifact:
     """Compile an int8 QDQ model, or the part of it between quantized tensors.
 
-    `shapes` are those of inputs that the model leaves open. `store` keeps the code of layers for
-    the next compilation. The host's parts are compiled for `cpu_levels` of processors; without any
-    they are interpreted. With `gpus`, a GPU runs those that it is faster for, and is compiled for
-    these architectures, or by default for the usual ones. Their code is kept in `objects`, by
-    default in the user's cache.
+    `shapes` are those of inputs that the model leaves open. Tiles are chosen for `memory`. `store`
+    keeps the code of layers for the next compilation. The host's parts are compiled for
+    `cpu_levels` of processors; without any they are interpreted. With `gpus`, a GPU runs those that
+    it is faster for, and is compiled for these architectures, or by default for the usual ones.
+    Their code is kept in `objects`, by default in the user's cache.
 
     Raises VariantError if the machine's widths differ from those of the model's tensors, ModelError
     and ScheduleError as `daedal.compile` says.
@@ -99,6 +102,7 @@ def compile_model(
         gpu=gpu,
         configs=configs,
         names=tensor_names(checked),
+        memory=memory,
         store=store,
         dump_dir=dump_dir,
         report=report,

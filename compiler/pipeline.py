@@ -12,6 +12,7 @@ from pathlib import Path
 
 from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.collection import without_collection
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.dump import Dump
 from daedal.compiler.graph.extract import extract
 from daedal.compiler.graph.graph import Graph
@@ -81,6 +82,7 @@ from daedal.compiler.targets.gpu_islands import gpu_islands
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.compiler.targets.target import get_target
 from daedal.compiler.targets.tools import Tools
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -271,6 +273,7 @@ def compile_graph(
     gpu: Gpu | None = None,
     configs: Mapping[str, Config] | None = None,
     names: Collection[str] | None = None,
+    memory: MemoryModel = DDR,
     store: SegmentStore | None = None,
     dump_dir: Path | None = None,
     report: Callable[[str], None] | None = None,
@@ -291,6 +294,7 @@ def compile_graph(
     configs : configurations of layers by the keys of their workloads (`workload_of`); layers
         without one have the default.
     names : names of the model's tensors; None: those of all tensors of `graph`.
+    memory : behind the machine: what tiles are chosen for.
     store : keeps the code of layers for the next compilation; unused where forms are dumped.
     dump_dir : folder for the graph after every pass, and the loop IR and segment of every layer.
     report : called with a sentence before each long step.
@@ -303,7 +307,10 @@ def compile_graph(
         None of its layers fits the variant.
     """
     say = report or (lambda _sentence: None)
-    fallback, builder = Fallback(graph), ProgramBuilder(variant, configs=configs or {})
+    fallback, builder = (
+        Fallback(graph),
+        ProgramBuilder(variant, configs=configs or {}, memory=memory),
+    )
     # What is dumped has the layer's own immediates.
     dumps = dump_dir is not None
     code = LayerCode(builder, None if dumps else store, for_reuse=not dumps)

@@ -35,6 +35,7 @@ from daedal.compiler.ops.space import Config
 from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.targets.names import CPU, GPU
 from daedal.devices import find_gpu, open_device, open_gpu
+from daedal.isa.memory_file import AnyMemory, load_memory
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
 from daedal.isa.variant import Variant, load_variant
@@ -99,6 +100,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     configs: Mapping[str, Config] | None = None,
     other_configs: bool = False,
     states: Mapping[str, str] | None = None,
+    memory: AnyMemory = "ddr",
     cache: bool = True,
     cpu_levels: Sequence[str] | None = None,
     dump_dir: str | Path | None = None,
@@ -130,7 +132,9 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     layers by the keys of their workloads, as `daedal.tuning` finds them; for the targets
     ``cpu`` and ``gpu``, those of kernels; for processors, for the best of `cpu_levels`.
     `states` are inputs that stay in the device's memory between launches, with the outputs that
-    hold their new rows; a ``*`` stands for any text (docs/generation.md). With `cache`, the code of
+    hold their new rows; a ``*`` stands for any text (docs/generation.md). `memory` is what is
+    behind the machine, a preset or a TOML file (docs/memory.md): where its words take longer than
+    the default's, tiles that move fewer of them are chosen. With `cache`, the code of
     layers and of the host's parts is kept in the user's cache for the next compilation. The
     intermediate forms are written to `dump_dir` after each step; `report` is called with a sentence
     before each long one.
@@ -178,6 +182,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
         configs=configs,
         other_configs=other_configs,
         states=states,
+        memory=load_memory(memory),
         store=default_store() if cache else None,
         cpu_levels=levels,
         gpus=architectures,

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from daedal.compiler.codegen.segment import SegmentInstruction
 from daedal.compiler.cost.machine import SHARED_BUS, TRANSFER_CYCLES, machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.isa.instruction import Instruction
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.table import LOOPS, AluOp, Unit
 from daedal.isa.variant import Variant
 
@@ -16,8 +18,8 @@ __all__ = ["InstructionCost", "num_steps"]
 class InstructionCost:
     """Cycles of instructions on each unit and on the bus, without what they wait for."""
 
-    def __init__(self, variant: Variant) -> None:
-        self._machine = machine_cost(variant)
+    def __init__(self, variant: Variant, memory: MemoryModel = DDR) -> None:
+        self._machine = machine_cost(variant, memory)
 
     def of(self, instruction: Instruction, steps: int) -> int:
         """Those of one; `steps` are the micro-ops that GEMM or the ALU executes."""
@@ -26,8 +28,8 @@ class InstructionCost:
         if instruction.unit is Unit.ALU:
             return steps * self._machine.alu(AluOp(instruction.values.get("operation", 0)))
         get = instruction.values.get
-        row = self._machine.transfer_beats.get((instruction.opcode, get("memory", 0)), 0)
-        return get("blocks", 0) * get("rows", 0) * get("cols", 0) * row
+        row = self._machine.transfer_cycles.get((instruction.opcode, get("memory", 0)), 0)
+        return round(get("blocks", 0) * get("rows", 0) * get("cols", 0) * row)
 
     def alone(self, instruction: Instruction) -> int:
         """Those of one of a chain, as the layers of a decoder are: operations of the ALU wait for

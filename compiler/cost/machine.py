@@ -6,6 +6,7 @@ from `isa/latencies.py`, the memory model and the table of units in docs/hardwar
 
 from functools import cache
 
+from daedal.compiler.cost.memory import DDR, MemoryCost, latencies
 from daedal.isa.latencies import (
     ACC_READ_TO_WRITE_CYCLES,
     QUEUE_CYCLES,
@@ -15,7 +16,7 @@ from daedal.isa.latencies import (
     alu_latency_cycles,
     gemm_lead_cycles,
 )
-from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory, Unit, instruction_bytes
 from daedal.isa.transfer import memory_beats
@@ -58,13 +59,16 @@ TOKEN_CYCLES = 1
 
 
 class MachineCost:
-    """The costs of one variant; with `memory`, of what waits for it.
+    """The costs of one variant with a memory.
 
     Attributes
     ----------
+    word_cycles : of a bus word in long transfers: 1 where the memory moves one in every cycle.
     row_beats : bus words of a row of each scratchpad.
+    row_cycles : what these take.
     transfer_beats : bus words of a row that a LOAD or STORE moves, by opcode and field ``memory``.
-    instruction_beats : bus words of an instruction, which FETCH reads.
+    transfer_cycles : what these take.
+    instruction_cycles : what FETCH takes to read an instruction.
     requantize, operation : the ALU's cycles for a vector, with a change of scale and without.
     reuse : cycles from an operation on a row of accumulators to the next one of the instruction
         that can read it.
@@ -75,11 +79,14 @@ class MachineCost:
         and after the work of the last tile, its pipelines and the acknowledgement of its STORE.
     """
 
-    def __init__(self, variant: Variant, memory: MemoryModel = PRESETS["ddr"]) -> None:
+    def __init__(self, variant: Variant, memory: MemoryModel = DDR) -> None:
         array, units = variant.array, variant.units
         elements = array.batch * array.block_out
         pads = scratchpads(variant)
+        cost = MemoryCost.of(memory)
+        self.word_cycles: float = cost.word_cycles if cost.slows_words else 1
         self.row_beats = {name: pad.row_beats(variant) for name, pad in pads.items()}
+        self.row_cycles = {name: beats * self.word_cycles for name, beats in self.row_beats.items()}
         self.transfer_beats = {
             **{
                 (Opcode.LOAD, target.value): memory_beats(variant, target)
@@ -87,21 +94,25 @@ class MachineCost:
             },
             **{(Opcode.STORE, target.value): self.row_beats[target.memory] for target in OutMemory},
         }
-        self.instruction_beats = instruction_bytes(variant) / variant.bus_bytes
+        self.transfer_cycles = {
+            key: beats * self.word_cycles for key, beats in self.transfer_beats.items()
+        }
+        self.instruction_cycles = instruction_bytes(variant) / variant.bus_bytes * self.word_cycles
         self.requantize = -(-elements // units.requantize_lanes)
         self.operation = -(-elements // units.alu_lanes)
         self.reuse = alu_latency_cycles(variant) + 1
         self.dependent = ACCEPT_CYCLES[Unit.ALU] + self.reuse
+        read, write = latencies(memory)
         retire = {
-            Unit.LOAD: memory.read_latency_cycles + LOAD_RETIRE_CYCLES,
+            Unit.LOAD: read + LOAD_RETIRE_CYCLES,
             Unit.GEMM: gemm_lead_cycles(variant) + ACC_READ_TO_WRITE_CYCLES + 1,
             Unit.ALU: self.reuse,
-            Unit.STORE: STORE_ROW_CYCLES + memory.write_latency_cycles + STORE_RETIRE_CYCLES,
+            Unit.STORE: STORE_ROW_CYCLES + write + STORE_RETIRE_CYCLES,
         }
         self.latency = {
             unit: ACCEPT_CYCLES[unit] + cycles + TOKEN_CYCLES for unit, cycles in retire.items()
         }
-        fetch = memory.read_latency_cycles + READ_WORD_CYCLES + QUEUE_CYCLES
+        fetch = read + READ_WORD_CYCLES + QUEUE_CYCLES
         self.launch = fetch + sum(self.latency.values()) + QUIET_CYCLES
 
     def alu(self, operation: AluOp) -> int:

@@ -19,6 +19,8 @@ import numpy as np
 from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Segment, SegmentInstruction
 from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.ops.integer import is_wide
@@ -28,6 +30,7 @@ from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.ops.space import Config
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode, LoadMemory, OutMemory, Unit
 from daedal.isa.variant import Variant
@@ -50,14 +53,17 @@ _NEIGHBOURS = 3
 """Layers before that decide what is interleaved with the last one."""
 
 
-def early_tile(graph: Graph, node: Node, front: Counter[str], variant: Variant) -> Config | None:
+def early_tile(
+    graph: Graph, node: Node, front: Counter[str], variant: Variant, memory: MemoryModel = DDR
+) -> Config | None:
     """The tile of `node` with which it and the layers in front of it take the fewest cycles
     together; None where nothing is gained. `front` is the work of these layers."""
     try:
         space = any_space_of(graph, node, variant)
         if not isinstance(space, ConvSpace):
             return None
-        usual = float(space.cycles(space.table([space.default]))[0])
+        default = space.table([space.default_with(memory)])
+        usual = float(space.cycles_with(default, memory)[0])
     except ScheduleError:
         return None
     _, _, height, width = graph.types[node.output].shape
@@ -74,7 +80,8 @@ def early_tile(graph: Graph, node: Node, front: Counter[str], variant: Variant) 
     if not useful.any():
         return None
     table, maps = chosen(table, useful), maps[useful]
-    cycles, beats = features["estimate"][useful], features["beats"][useful]
+    cycles = space.cycles_with(table, memory)
+    beats = features["beats"][useful] * machine_cost(variant, memory).word_cycles
     alone, words = max(front.values()), front["bus"]
     late = (maps - 1) / maps
     # The products of the map's first tile overlap with all but the first part in front; where
@@ -95,7 +102,9 @@ def early_tile(graph: Graph, node: Node, front: Counter[str], variant: Variant) 
     return config
 
 
-def leading_tile(graph: Graph, node: Node, before: Segment, variant: Variant) -> Config | None:
+def leading_tile(
+    graph: Graph, node: Node, before: Segment, variant: Variant, memory: MemoryModel = DDR
+) -> Config | None:
     """The tile of a convolution with which it and the norm that reads its result take the fewest
     cycles together, tile behind tile; None where nothing is gained. It has the pixels of the tiles
     in which `before` computes its operand, so that this stays on chip, too.
@@ -115,8 +124,10 @@ def leading_tile(graph: Graph, node: Node, before: Segment, variant: Variant) ->
         space, norm = any_space_of(graph, node, variant), any_space_of(graph, norms[0], variant)
         if not isinstance(space, ConvSpace):
             return None
-        usual = float(space.cycles(space.table([space.default]))[0])
-        behind = float(norm.features(norm.table([norm.default]))["vector_cycles"][0])
+        default = space.table([space.default_with(memory)])
+        usual = float(space.cycles_with(default, memory)[0])
+        following = norm.table([norm.default_with(memory)])
+        behind = float(norm.features(following)["vector_cycles"][0])
     except ScheduleError:
         return None
     _, _, height, width = kind.shape
@@ -136,7 +147,8 @@ def leading_tile(graph: Graph, node: Node, before: Segment, variant: Variant) ->
     long = features["product_cycles"] >= SHORTEST_TILE * maps
     if not long.any():
         return None
-    table, maps, cycles = chosen(table, long), maps[long], features["estimate"][long]
+    table, maps = chosen(table, long), maps[long]
+    cycles = space.cycles_with(table, memory)
     late = (maps - 1) / maps
     together = cycles / maps + np.maximum(cycles, behind) * late + behind / maps
     best = int(np.argmin(together))
@@ -158,7 +170,9 @@ def _pixels(before: Segment, node: Node) -> int:
     return 0 if first is None else first.template.values.get("cols", 0)
 
 
-def work_in_front(node: Node, before: Sequence[Segment], variant: Variant) -> Counter[str] | None:
+def work_in_front(
+    node: Node, before: Sequence[Segment], variant: Variant, memory: MemoryModel = DDR
+) -> Counter[str] | None:
     """Cycles of each unit for the layers in front of a convolution, which run together and store
     its operand; None if the last of them has products. Between them and the convolution, there may
     be layers that only read the same tensor."""
@@ -171,8 +185,8 @@ def work_in_front(node: Node, before: Sequence[Segment], variant: Variant) -> Co
     front = before[max(end - _NEIGHBOURS, 0) : end]
     if not front or tensor not in front[-1].writes or _multiplies(front[-1]):
         return None
-    last = stretches(front, (), variant, resident=True)[-1]
-    return InstructionCost(variant).by_unit(
+    last = stretches(front, (), variant, resident=True, memory=memory)[-1]
+    return InstructionCost(variant, memory).by_unit(
         _without_kept([item for _, item in last.items], variant)
     )
 

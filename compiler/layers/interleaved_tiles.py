@@ -11,11 +11,14 @@ import numpy as np
 from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.link.ordering.interleave import SHORTEST_TILE, is_long, tile_rows
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.ops.space import Config
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
@@ -32,7 +35,9 @@ SHORTEST_CYCLES = 256
 _POOLS = ("q_avg_pool", "q_max_pool")
 
 
-def interleaved_tile(graph: Graph, node: Node, before: Segment, variant: Variant) -> Config | None:
+def interleaved_tile(
+    graph: Graph, node: Node, before: Segment, variant: Variant, memory: MemoryModel = DDR
+) -> Config | None:
     """The tile with which the pool `node` and `before` take the fewest cycles when interleaved.
 
     None where the linker can interleave the usual tile, where nothing is gained, and where `before`
@@ -48,11 +53,12 @@ def interleaved_tile(graph: Graph, node: Node, before: Segment, variant: Variant
     room = scratchpad(variant, Memory.ACC).depth_rows // 2 - tile_rows(before.instructions)
     try:
         space = any_space_of(graph, node, variant)
-        usual, table = space.features(space.table([space.default])), space.all()
+        default, table = space.table([space.default_with(memory)]), space.all()
     except ScheduleError:
         return None
-    features = space.features(table)
-    front = InstructionCost(variant).by_unit(before.instructions)
+    features, usual = space.features(table), space.features(default)
+    cycles = space.cycles_with(table, memory)
+    front = InstructionCost(variant, memory).by_unit(before.instructions)
     fits = features["accumulators"] <= room
     fits &= features["tile_vector_cycles"] >= SHORTEST_CYCLES
     fits &= features["tiles"] * SHORTEST_TILE <= front[Unit.GEMM.name]
@@ -62,14 +68,14 @@ def interleaved_tile(graph: Graph, node: Node, before: Segment, variant: Variant
     together = np.maximum.reduce(
         [
             np.full(len(fits), alone),
-            features["estimate"],
+            cycles,
             features["vector_cycles"] + front[Unit.ALU.name],
-            features["beats"] + front["bus"],
+            features["beats"] * machine_cost(variant, memory).word_cycles + front["bus"],
         ]
     )
     # What costs least alone, of the tiles that cost least together.
-    best = int(np.lexsort((features["estimate"], together, ~fits))[0])
-    if together[best] > (1 - LEAST_GAIN) * (alone + usual["estimate"][0]):
+    best = int(np.lexsort((cycles, together, ~fits))[0])
+    if together[best] > (1 - LEAST_GAIN) * (alone + space.cycles_with(default, memory)[0]):
         return None
     (config,) = space.configs(chosen(table, np.array([best])))
     return config

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, relabeled
+from daedal.compiler.cost.memory import MemoryCost
 from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.narrow_weights import narrow_weights
@@ -27,11 +28,15 @@ from daedal.compiler.layers.sharing_tiles import SharingTiles, pair_of, sharing_
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.link import LinkedCode
 from daedal.compiler.link.ordering.order import by_need
-from daedal.compiler.ops.accelerator.lowering import keeps_values, lower_node
+from daedal.compiler.ops.accelerator.lowering import buildable_space_of, keeps_values, lower_node
 from daedal.compiler.ops.space import Config
 from daedal.isa.variant import Variant
 
 __all__ = ["LayerCode"]
+
+LEAST_GAIN = 0.01
+"""Of a layer's cycles with its usual tile: the layers around it gain or lose more by another tile
+than an estimate that is nearer."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,7 @@ class LayerCode:
         self._for_reuse = for_reuse
         self._known: dict[object, _Code] = {}
         self._early: dict[object, Config | None] = {}
+        self._with_memory: dict[object, Config | None] = {}
         self._sharing: dict[object, SharingTiles | None] = {}
 
     def of(
@@ -79,7 +85,7 @@ class LayerCode:
         general, patches = self._general(node)
         kind = _kind(graph, general, self._builder.variant)
         config = self._config(graph, general)
-        own = None if config or not before else self._own_tile(graph, general, kind, before)
+        own = None if config else self._own_tile(graph, general, kind, before)
         known = None
         if own is not None:
             with suppress(TuningError):  # else an estimate was wrong, and the usual tile is taken
@@ -108,7 +114,8 @@ class LayerCode:
         return with_placeholders(node) if self._for_reuse else (node, {})
 
     def _key(self, kind: object, config: Config | None) -> str:
-        return repr((self._builder.variant.fingerprint, config, kind))
+        builder = self._builder
+        return repr((builder.variant.fingerprint, MemoryCost.of(builder.memory), config, kind))
 
     def _config(self, graph: Graph, node: Node) -> Config | None:
         """The configuration that `node` was given."""
@@ -124,27 +131,47 @@ class LayerCode:
     def _own_tile(
         self, graph: Graph, node: Node, kind: object, before: Sequence[Segment]
     ) -> Config | None:
-        """The tile of `node` that goes with the layers `before`; None: its usual one."""
-        variant = self._builder.variant
+        """The tile of `node` that goes with the layers `before`, or else with the memory; None: its
+        usual one."""
+        if not before:
+            return self._tile_with_memory(graph, node, kind)
+        variant, memory = self._builder.variant, self._builder.memory
         return (
             matching_tile(graph, node, before[-1], variant)
-            or leading_tile(graph, node, before[-1], variant)
-            or interleaved_tile(graph, node, before[-1], variant)
+            or leading_tile(graph, node, before[-1], variant, memory)
+            or interleaved_tile(graph, node, before[-1], variant, memory)
             or self._early_tile(graph, node, kind, before)
             or self._sharing_tile(graph, node)
+            or self._tile_with_memory(graph, node, kind)
         )
+
+    def _tile_with_memory(self, graph: Graph, node: Node, kind: object) -> Config | None:
+        """The tile of `node` alone, once for layers of a kind; None: its usual one."""
+        memory = self._builder.memory
+        if not MemoryCost.of(memory).slows_words:
+            return None
+        if kind not in self._with_memory:
+            try:
+                space = buildable_space_of(graph, node, self._builder.variant, memory)
+                table = space.table([space.template.default, space.default])
+                usual, least = space.cycles(table)
+                gains = least < (1 - LEAST_GAIN) * usual
+                self._with_memory[kind] = space.default if gains else None
+            except ScheduleError:  # building the usual one tells why
+                self._with_memory[kind] = None
+        return self._with_memory[kind]
 
     def _early_tile(
         self, graph: Graph, node: Node, kind: object, before: Sequence[Segment]
     ) -> Config | None:
         """`early_tile`, once for layers of a kind behind the same work."""
-        variant = self._builder.variant
-        work = work_in_front(node, before, variant)
+        variant, memory = self._builder.variant, self._builder.memory
+        work = work_in_front(node, before, variant, memory)
         if work is None:
             return None
         key = kind, tuple(sorted(work.items()))
         if key not in self._early:
-            self._early[key] = early_tile(graph, node, work, variant)
+            self._early[key] = early_tile(graph, node, work, variant, memory)
         return self._early[key]
 
     def _sharing_tile(self, graph: Graph, node: Node) -> Config | None:
@@ -155,7 +182,9 @@ class LayerCode:
             return None
         key = tuple(_kind(graph, self._general(layer)[0], self._builder.variant) for layer in pair)
         if key not in self._sharing:
-            self._sharing[key] = sharing_tiles(graph, pair, self._builder.variant)
+            self._sharing[key] = sharing_tiles(
+                graph, pair, self._builder.variant, self._builder.memory
+            )
         tiles = self._sharing[key]
         if tiles is None:
             return None

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, joined
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link import Alias, LinkedCode, LinkedProgram, link, link_code
 from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import Program
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
@@ -30,11 +32,13 @@ class ProgramBuilder:
     ----------
     renaming : as in `daedal.compiler.link.link`.
     configs : configurations by the key of their `workload_of`; layers without one have the default.
+    memory : behind the machine: what tiles are chosen for.
     """
 
     variant: Variant
     renaming: bool = True
     configs: Mapping[str, Config] = field(default_factory=dict)
+    memory: MemoryModel = DDR
 
     def segment(self, functions: Sequence[ScheduledFunction], name: str) -> Segment:
         """The code of the layer `name`, whose functions run in sequence.
@@ -67,6 +71,7 @@ class ProgramBuilder:
             aliases=aliases,
             renaming=self.renaming,
             repeats=repeats,
+            memory=self.memory,
         )
 
     def link(
@@ -85,6 +90,7 @@ class ProgramBuilder:
             inputs=inputs,
             outputs=outputs,
             renaming=self.renaming,
+            memory=self.memory,
         )
 
     def build(

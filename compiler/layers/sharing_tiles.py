@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from daedal.common.errors import ScheduleError
+from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import DepthwiseLayout
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
@@ -22,6 +24,7 @@ from daedal.compiler.ops.accelerator.depthwise.space import DepthwiseSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, ceil_div, chosen
 from daedal.compiler.ops.space import Config, Table
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -84,27 +87,32 @@ def _is_depthwise(graph: Graph, node: Node) -> bool:
     return node.op in CONVOLUTIONS and isinstance(layout, DepthwiseLayout)
 
 
-def sharing_tiles(graph: Graph, pair: Pair, variant: Variant) -> SharingTiles | None:
+def sharing_tiles(
+    graph: Graph, pair: Pair, variant: Variant, memory: MemoryModel = DDR
+) -> SharingTiles | None:
     """The tiles with which both layers take the fewest cycles; None where nothing is gained."""
     try:
         space = any_space_of(graph, pair.first, variant)
         other = any_space_of(graph, pair.second, variant)
         if not (isinstance(space, ConvSpace) and isinstance(other, DepthwiseSpace)):
             return None
-        usual = space.table([space.default]), other.table([other.default])
+        usual = (
+            space.table([space.default_with(memory)]),
+            other.table([other.default_with(memory)]),
+        )
     except ScheduleError:
         return None
     depth = scratchpad(variant, Memory.INP).depth_rows
-    one, two = space.features(usual[0]), other.features(usual[1])
+    one, two = _features(space, usual[0], memory), _features(other, usual[1], memory)
     apart = float(one["estimate"][0] + two["estimate"][0])
     most = (1 - LEAST_GAIN) * apart
     # Nothing is gained where a unit is busy all the time with the usual tiles.
     if max(float(one[name][0] + two[name][0]) for name in _FEATURES.values()) > most:
         return None
-    usual_together = float(_cycles(space, other, *usual, depth)[0, 0])
+    usual_together = float(_cycles(space, other, *usual, depth, memory)[0, 0])
     most = min(most, (1 - LEAST_GAIN) * usual_together)
-    first, second = _useful_first(space, variant), _useful_second(other, variant)
-    cycles = _cycles(space, other, first, second, depth // ROOM)
+    first, second = _useful_first(space, variant, memory), _useful_second(other, variant)
+    cycles = _cycles(space, other, first, second, depth // ROOM, memory)
     if not cycles.size or cycles.min() > most:
         return None
     instructions = np.add.outer(
@@ -118,13 +126,29 @@ def sharing_tiles(graph: Graph, pair: Pair, variant: Variant) -> SharingTiles | 
     )
 
 
+def _features(
+    space: ConvSpace | DepthwiseSpace, table: Table, memory: MemoryModel
+) -> dict[str, Floats]:
+    """`LayerSpace.features` with a memory: the estimate, and bus words by what they take."""
+    words = machine_cost(space.variant, memory).word_cycles
+    features = space.features(table)
+    estimate, beats = space.cycles_with(table, memory), features["beats"] * words
+    return {**features, "estimate": estimate, "beats": beats}
+
+
 def _cycles(
-    space: ConvSpace, other: DepthwiseSpace, first: Table, second: Table, rows: int
+    space: ConvSpace,
+    other: DepthwiseSpace,
+    first: Table,
+    second: Table,
+    rows: int,
+    memory: MemoryModel,
 ) -> Floats:
     """Estimated cycles of both layers, with each of the tiles `first` and each of `second`;
     infinity where they take more than `rows` rows of INP."""
-    one = {name: column[:, np.newaxis] for name, column in space.features(first).items()}
-    two = {name: column[np.newaxis] for name, column in other.features(second).items()}
+    features = _features(space, first, memory), _features(other, second, memory)
+    one = {name: column[:, np.newaxis] for name, column in features[0].items()}
+    two = {name: column[np.newaxis] for name, column in features[1].items()}
     work = [{unit: layer[name] for unit, name in _FEATURES.items()} for layer in (one, two)]
     cycles = cycles_together(work[0], work[1], *_shares(space, other, first, second))
     lost = one["estimate"] - np.maximum.reduce([work[0][unit] for unit in UNITS])
@@ -161,11 +185,11 @@ def _loaded_rows(space: ConvSpace, features: Mapping[str, Floats]) -> Floats:
     return rows
 
 
-def _useful_first(space: ConvSpace, variant: Variant) -> Table:
+def _useful_first(space: ConvSpace, variant: Variant, memory: MemoryModel) -> Table:
     """Tiles of the first layer that are considered."""
     table = space.all()
     table = chosen(table, np.all([table[knob] == x for knob, x in space.added.items()], axis=0))
-    features = space.features(table)
+    features = _features(space, table, memory)
     useful = _leaves_room(_loaded_rows(space, features), features["accumulators"], variant)
     useful &= features["tile_product_cycles"] >= SHORTEST_TILE
     return chosen(table, useful & _near(features["estimate"], useful, SLOWEST_FIRST))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.on_chip.keep_tables import keep_tables
 from daedal.compiler.link.on_chip.kept_weights import keep_weights
@@ -25,6 +26,7 @@ from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.compiler.link.placement.resolve import Resolver
 from daedal.compiler.link.placement.tokens import insert_tokens
 from daedal.isa.instruction import Instruction
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import MAX_INSTRUCTIONS
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Opcode, Unit
@@ -48,6 +50,7 @@ def link(
     outputs: Sequence[TensorSpec],
     aliases: Mapping[str, Alias] | None = None,
     renaming: bool = True,
+    memory: MemoryModel = DDR,
 ) -> LinkedProgram:
     """Join `segments` into one program.
 
@@ -58,6 +61,7 @@ def link(
     aliases : the group and the offset of each tensor that shares bytes with others.
     renaming : give every tile its own rows as long as rows are free (ADR 3). Otherwise a buffer has
         the places that its schedule requests with `virtual_thread` and `double_buffer`.
+    memory : behind the machine: what the order of instructions is chosen for.
 
     Raises
     ------
@@ -76,6 +80,7 @@ def link(
         outputs=outputs,
         aliases=aliases,
         renaming=renaming,
+        memory=memory,
     )
     layers = [segment.name for segment in segments]
     return code.program(variant, constants, inputs, outputs, layers)
@@ -91,6 +96,7 @@ def link_code(
     aliases: Mapping[str, Alias] | None = None,
     renaming: bool = True,
     repeats: bool = False,
+    memory: MemoryModel = DDR,
 ) -> LinkedCode:
     """All of the program but its constants, which are given by their sizes in bytes.
 
@@ -104,7 +110,7 @@ def link_code(
             f"a program must have at most {MAX_INSTRUCTIONS} instructions, not {count}; compile "
             "parts of the model with --from and --to, or use a larger variant"
         )
-    placed = _placed(segments, constants, variant, aliases or {}, renaming, repeats)
+    placed = _placed(segments, constants, variant, aliases or {}, renaming, repeats, memory)
     placement = placed.placement
     tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
     plan = plan_memory(
@@ -119,7 +125,7 @@ def link_code(
     items = early_loads(items, variant.units.queue_depth // 2)
     names = [spec.name for spec in outputs]
     if repeats:
-        items = prefetch(variant, plan.region_bytes, items)
+        items = prefetch(variant, plan.region_bytes, items, memory)
     else:
         unread = unread_stores(items, aliases or {}, names)
         items = fill_gaps(variant, plan.region_bytes, items, unread)
@@ -158,6 +164,7 @@ def _placed(
     aliases: Mapping[str, Alias],
     renaming: bool,
     repeats: bool,
+    memory: MemoryModel,
 ) -> _Placed:
     """All instructions with their rows. Weights that stay on chip, layers that begin early, tensors
     that stay on chip, and two layers at once may need more rows than there are; then they are left
@@ -171,14 +178,15 @@ def _placed(
             resident=resident,
             results=results,
             early=early,
+            memory=memory,
         )
         for share in (*KEPT_SHARES, 0.0) if repeats else (0.0,):
             try:
-                return _with_weights(parts, segments, constants, variant, share)
+                return _with_weights(parts, segments, constants, variant, share, memory)
             except ScheduleError:
                 continue
     parts = stretches(segments, constants, variant, aliases, interleave=False)
-    placement = Placement(variant, renaming)
+    placement = Placement(variant, renaming, memory)
     return _Placed(placement, parts, (), placement.run(parts, segments))
 
 
@@ -188,11 +196,12 @@ def _with_weights(
     constants: Collection[str],
     variant: Variant,
     share: float,
+    memory: MemoryModel,
 ) -> _Placed:
     """All instructions with their rows, where a share of the rows of weights is kept."""
     rows = int(share * scratchpad(variant, Memory.WGT).depth_rows)
     kept = keep_weights(parts, constants, rows)
-    placement = Placement(variant)
+    placement = Placement(variant, memory=memory)
     setup = placement.keep(kept.instances, kept.setup)
     return _Placed(placement, parts, setup, placement.run(kept.parts, segments))
 

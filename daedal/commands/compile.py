@@ -153,6 +153,7 @@ def compile_command(
             configs=configs,
             other_configs=True,  # other options may leave a tuned layer to the host
             states=states,
+            memory=behind,
             cache=cache,
             cpu_levels=cpu_level or (None if is_gpu and chosen is None else saved_levels()),
             dump_dir=dump_dir,

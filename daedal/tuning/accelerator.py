@@ -68,7 +68,7 @@ class AcceleratorTuning(TuningTarget):
         layers = dict(reversed(list(zip(network.kinds, network.layers, strict=True))))
         for key, layer_names in names.items():
             graph, node = layers[key]
-            space = space_of(graph, node, variant)
+            space = space_of(graph, node, variant, memory)
             if space is None:
                 continue
             task = LayerTask.of(graph, node, variant, memory)

@@ -88,7 +88,7 @@ class LayerRunner:
 def build(task: LayerTask, config: Config | None) -> Program | Result:
     """The program of one configuration, or why there is none; None builds the default."""
     configs = {} if config is None else {task.workload.key: config}
-    builder = ProgramBuilder(task.variant, configs=configs)
+    builder = ProgramBuilder(task.variant, configs=configs, memory=task.memory)
     code = LayerCode(builder)
     try:
         program = compile_launch(

@@ -112,4 +112,11 @@ class WholeNetwork:
         graph = load_onnx(self._model)
         names = tensor_names(self._model)
         store = default_store()
-        return compile_graph(graph, self.variant, configs=configs, names=names, store=store)
+        return compile_graph(
+            graph,
+            self.variant,
+            configs=configs,
+            names=names,
+            memory=self.memory,
+            store=store,
+        )

@@ -18,6 +18,7 @@ from daedal.compiler.codegen.segment import (
     SegmentInstruction,
 )
 from daedal.compiler.cost.instructions import num_steps
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.on_chip.kept_results import keep_results
 from daedal.compiler.link.on_chip.resident_rows import resident_rows
 from daedal.compiler.link.ordering.begin_early import Early, begin_early
@@ -29,6 +30,7 @@ from daedal.compiler.link.ordering.spread_tiles import behind, spread
 from daedal.compiler.link.ordering.tiles import Touched, Words, tiles_of
 from daedal.compiler.link.placement.memory_plan import Alias
 from daedal.isa.hazards import NO_INSTRUCTION
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
@@ -83,6 +85,7 @@ def stretches(
     resident: bool = False,
     results: bool = False,
     early: bool = True,
+    memory: MemoryModel = DDR,
 ) -> list[Stretch]:
     """All instructions of `segments` in the order that the program has them.
 
@@ -90,7 +93,8 @@ def stretches(
     Without `interleave`, every layer is a stretch of its own. With `resident`, small tensors of
     accumulators stay on chip (`resident_rows`), with `results` those that GEMM multiplies
     (`keep_results`). With `early`, layers begin before those in front of
-    them have ended (`begin_early`), where these are interleaved.
+    them have ended (`begin_early`), where these are interleaved. Whether layers run together is
+    decided for `memory`.
     """
     words = Words(variant, aliases or {})
     layers = [ordered(segment, constants) for segment in segments]
@@ -116,7 +120,7 @@ def stretches(
             if mixed is None and is_long(last) and _fit(last, items, half_rows):
                 mixed = _interleaved(last, items, words, kept)
         elif alone and _multiplies(last):
-            mixed, halves = _beside(last, items, words, kept, variant)
+            mixed, halves = _beside(last, items, words, kept, variant, memory)
         elif interleave and early and found and not found[-1].multiplies:
             behind = takewhile(is_long, islice(layers, number, None))
             begun = begin_early(found[-1].items, behind, kept, words, variant)
@@ -195,6 +199,7 @@ def _beside(
     words: Words,
     kept: Collection[Instance],
     variant: Variant,
+    memory: MemoryModel,
 ) -> tuple[list[tuple[int, SegmentInstruction]] | None, Mapping[Instance, int]]:
     """Instructions of both layers, each with 0 or 1, if they share no rows, fit the scratchpads
     together, and gain by that; else None. And the halves of the accumulators for instances."""
@@ -203,10 +208,12 @@ def _beside(
     tiles, later = tiles_of(first), tiles_of(second)
     touched = Touched(tiles, words, kept)
     if all(touched.by(tile)[1] == NO_INSTRUCTION for tile in later):
-        mixed = side_by_side(tiles, later, variant)
+        mixed = side_by_side(tiles, later, variant, memory)
         halves = _halves(mixed or ())
     else:
-        mixed = share_units(tiles, later, kept, words, variant) if is_long(first) else None
+        mixed = None
+        if is_long(first):
+            mixed = share_units(tiles, later, kept, words, variant, memory)
         halves = tiles_in_turns(mixed or ())
     if mixed is None or not all_fit([item for _, item in mixed], variant):
         return None, {}

@@ -15,9 +15,11 @@ import numpy as np
 
 from daedal.compiler.cost.instructions import InstructionCost
 from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazards
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.isa.hazards import NO_INSTRUCTION
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
@@ -35,13 +37,14 @@ def prefetch(
     variant: Variant,
     region_bytes: tuple[int, int, int, int],
     items: Sequence[PlacedInstruction],
+    memory: MemoryModel = DDR,
 ) -> list[PlacedInstruction]:
     """The same program with some LOADs earlier.
 
     A LOAD stays behind every instruction that touches its rows or stores to its source, so the
     result is unchanged.
     """
-    return [items[number] for number in _Schedule(variant, region_bytes, items).order()]
+    return [items[number] for number in _Schedule(variant, region_bytes, items, memory).order()]
 
 
 class _Schedule:
@@ -52,6 +55,7 @@ class _Schedule:
         variant: Variant,
         region_bytes: tuple[int, int, int, int],
         items: Sequence[PlacedInstruction],
+        memory: MemoryModel,
     ) -> None:
         self._units = [item.unit for item in items]
         self._conflicts = [
@@ -59,9 +63,9 @@ class _Schedule:
             for found in hazards(variant, region_bytes, items)
         ]
         self._before = earlier_loads(variant, items)
-        cost = InstructionCost(variant)
+        cost = InstructionCost(variant, memory)
         self._cycles = [cost.alone(item.instruction) for item in items]
-        self._latency = machine_cost(variant).latency
+        self._latency = machine_cost(variant, memory).latency
         self._loads = [n for n, unit in enumerate(self._units) if unit is Unit.LOAD]
         self._ends = [0] * len(items)
         self._free = [0] * NUM_QUEUES

@@ -15,8 +15,10 @@ import numpy.typing as npt
 
 from daedal.compiler.codegen.segment import Instance, SegmentInstruction
 from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.ordering.spread_tiles import Tile, behind, spread
 from daedal.compiler.link.ordering.tiles import Words, tiles_of
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
@@ -45,6 +47,7 @@ def share_units(
     kept: Collection[Instance],
     words: Words,
     variant: Variant,
+    memory: MemoryModel = DDR,
 ) -> list[tuple[int, SegmentInstruction]] | None:
     """Instructions of both layers, each with 0 or 1; None if one after the other is faster.
 
@@ -53,7 +56,7 @@ def share_units(
     """
     if not _two_of_each_fit(tiles, later, variant):
         return None
-    rates = InstructionCost(variant)
+    rates = InstructionCost(variant, memory)
     first, second = (
         rates.by_unit(item for tile in part for item in tile) for part in (tiles, later)
     )

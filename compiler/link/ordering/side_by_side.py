@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 from daedal.compiler.codegen.segment import SegmentInstruction
 from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.memory import DDR
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
@@ -26,7 +28,10 @@ FEWEST_TILES = 4
 
 
 def side_by_side(
-    first: Sequence[Tile], second: Sequence[Tile], variant: Variant
+    first: Sequence[Tile],
+    second: Sequence[Tile],
+    variant: Variant,
+    memory: MemoryModel = DDR,
 ) -> list[tuple[int, SegmentInstruction]] | None:
     """Instructions of both layers, each with 0 or 1, their tiles in proportion; None if it does not
     pay.
@@ -36,7 +41,7 @@ def side_by_side(
     """
     if min(len(first), len(second)) < FEWEST_TILES:
         return None
-    rates = InstructionCost(variant)
+    rates = InstructionCost(variant, memory)
     work = [rates.by_unit(item for tile in tiles for item in tile) for tiles in (first, second)]
     busiest = {max(busy, key=lambda unit: busy[unit]) for busy in work}
     apart = sum(max(busy.values()) for busy in work)

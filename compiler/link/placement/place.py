@@ -12,12 +12,14 @@ from daedal.compiler.codegen.segment import (
     UopSequence,
 )
 from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.on_chip.row_relations import RowRelations
 from daedal.compiler.link.ordering.interleave import Stretch
 from daedal.compiler.link.placement.micro_ops import MicroOpMemory, UopLoad, uop_memory
 from daedal.compiler.link.placement.placed import PlacedInstruction, PlacedRows
 from daedal.compiler.link.placement.rows import DeclaredRows, RowAllocator
 from daedal.isa.instruction import Instruction
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import TABLE_ROWS, Memory, scratchpads
 from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.variant import Variant
@@ -40,8 +42,9 @@ class Placement:
     `table_name(unit)`. Without `renaming`, buffers get the places that schedules request.
     """
 
-    def __init__(self, variant: Variant, renaming: bool = True) -> None:
+    def __init__(self, variant: Variant, renaming: bool = True, memory: MemoryModel = DDR) -> None:
         self._variant = variant
+        self._cost = InstructionCost(variant, memory)
         self._pads = scratchpads(variant)
         self.micro_ops = {unit: MicroOpMemory(variant, unit) for unit in _UOP_UNITS}
         allocator = RowAllocator if renaming else DeclaredRows
@@ -144,7 +147,7 @@ class Placement:
 
     def _is_bound_by_alu(self, items: Sequence[SegmentInstruction]) -> bool:
         """Whether the ALU is busier than GEMM, which has something to do, and than the bus."""
-        busy = InstructionCost(self._variant).by_unit(items)
+        busy = self._cost.by_unit(items)
         products = busy[Unit.GEMM.name]
         return 0 < products < busy[Unit.ALU.name] and busy["bus"] < busy[Unit.ALU.name]
 

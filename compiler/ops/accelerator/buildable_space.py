@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.codegen.accelerator import MAX_LAYER_INSTRUCTIONS
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, chosen
 from daedal.compiler.ops.space import Column, Config, Table
@@ -30,6 +31,7 @@ class BuildableSpace(LayerSpace):
     Parameters
     ----------
     counts : the instructions of each function of a configuration on a variant.
+    memory : behind the machine, that `cycles` and `default` are for.
     """
 
     def __init__(
@@ -37,7 +39,9 @@ class BuildableSpace(LayerSpace):
         space: LayerSpace,
         variant: Variant,
         counts: Callable[[Variant, Config], Sequence[int]],
+        memory: MemoryModel = DDR,
     ) -> None:
+        self._memory = memory
         self._space = space
         self._variant = variant
         self._counts = counts
@@ -53,7 +57,7 @@ class BuildableSpace(LayerSpace):
 
     def on(self, variant: Variant) -> "BuildableSpace | None":
         moved = self._space.on(variant)
-        return None if moved is None else BuildableSpace(moved, variant, self._counts)
+        return None if moved is None else BuildableSpace(moved, variant, self._counts, self._memory)
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
@@ -83,7 +87,7 @@ class BuildableSpace(LayerSpace):
         return self._space.combinations()
 
     def cycles(self, table: Table) -> Floats:
-        return self._space.cycles(table)
+        return self.cycles_with(table, self._memory)
 
     def bound(self, table: Table, memory: MemoryModel) -> Floats:
         return self._space.bound(table, memory)
@@ -94,24 +98,27 @@ class BuildableSpace(LayerSpace):
     def features(self, table: Table) -> dict[str, Floats]:
         return self._space.features(table)
 
+    def cycles_with(self, table: Table, memory: MemoryModel) -> Floats:
+        return self._space.cycles_with(table, memory)
+
     @property
     def default(self) -> Config:
+        """`default_with` its memory."""
+        return self.default_with(self._memory)
+
+    def default_with(self, memory: MemoryModel) -> Config:
         """That of the template, which is what the compiler builds by default.
 
         If it takes too many instructions, the one of the others with the fewest estimated cycles;
         if all do, that of the template, whose error tells it. Raises ScheduleError where nothing
         fits the scratchpads.
         """
-        usual = self._space.default
+        usual = self._space.default_with(memory)
         if self._is_built(usual):
             return usual
         table = self.all()
-        cycles = self.cycles(table)
-        if not len(cycles):
-            return usual
-        best = int(np.argmin(cycles))
-        (config,) = self.configs(chosen(table, np.array([best])))
-        return config
+        cycles = self.cycles_with(table, memory)
+        return self.row(table, int(np.argmin(cycles))) if len(cycles) else usual
 
     def _builds(self, table: Table) -> npt.NDArray[np.bool_]:
         """Whether each configuration, which fits, is within the limits; those that take about as
@@ -119,8 +126,9 @@ class BuildableSpace(LayerSpace):
         least, most = self._space.instructions(table)
         found, few = _within(most), _within(2 * least)
         unknown = np.flatnonzero(~found & _within(least))
+        usual = self._space.default_with(self._memory) if len(unknown) else None
         for row, config in zip(unknown, self.configs(chosen(table, unknown)), strict=True):
-            found[row] = (few[row] or config == self._space.default) and self._is_built(config)
+            found[row] = (few[row] or config == usual) and self._is_built(config)
         return found
 
     def _is_built(self, config: Config) -> bool:

@@ -108,10 +108,16 @@ class FormSpace(LayerSpace):
                 found.setdefault(name, np.zeros(len(table[self._knob])))[rows] = column
         return found
 
-    @property
-    def default(self) -> Config:
+    def cycles_with(self, table: Table, memory: MemoryModel) -> Floats:
+        found = np.zeros(len(table[self._knob]))
+        for form, rows, tiles in self._parts(table):
+            found[rows] = form.cycles_with(tiles, memory)
+        return found
+
+    def default_with(self, memory: MemoryModel) -> Config:
         """That of the usual form. Raises ScheduleError as this does."""
-        return Config(((self._knob, self._usual), *self._forms[self._usual].default.values))
+        own = self._forms[self._usual].default_with(memory)
+        return Config(((self._knob, self._usual), *own.values))
 
     def split(self, config: Config) -> tuple[int, Config]:
         """The form, and its own configuration."""

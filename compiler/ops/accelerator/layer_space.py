@@ -3,7 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.ops.space import Column, Space, Table
+from daedal.common.errors import ScheduleError
+from daedal.compiler.cost.memory import DDR, MemoryCost
+from daedal.compiler.ops.space import Column, Config, Space, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
@@ -14,7 +16,41 @@ UNBOUNDED = 1 << 40
 
 
 class LayerSpace(Space):
-    """All configurations of one template, for one layer on one variant."""
+    """All configurations of one template, for one layer on one variant.
+
+    `cycles`, `features` and `default` are for preset `ddr`.
+    """
+
+    def cycles_with(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
+        """`cycles` with a memory behind the bus."""
+        cost = MemoryCost.of(memory)
+        return cost.cycles(self.features(table)) if cost.slows_words else self.cycles(table)
+
+    @property
+    def default(self) -> Config:
+        """`default_with` preset `ddr`."""
+        return self.default_with(DDR)
+
+    def default_with(self, memory: MemoryModel) -> Config:
+        """The configuration that the compiler builds for a machine with a memory: the one with the
+        fewest estimated cycles.
+
+        Raises
+        ------
+        ScheduleError
+            None fits.
+        """
+        table = self.all()
+        cycles = self.cycles_with(table, memory)
+        if not len(cycles):
+            raise ScheduleError(f"no schedule of {self} fits the variant's scratchpads")
+        return self.row(table, int(np.argmin(cycles)))
+
+    def row(self, table: Table, number: int) -> Config:
+        """One row of `table`."""
+        rows = {knob: column[number : number + 1] for knob, column in table.items()}
+        (config,) = self.configs(rows)
+        return config
 
     def bound(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
         """Cycles that no program of each configuration can undercut, proved and not fitted.

@@ -12,6 +12,7 @@ from daedal.compiler.codegen.intrinsics import accumulator_dtype
 from daedal.compiler.codegen.memory_view import MemoryView
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.vectors import num_rows
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
@@ -45,6 +46,7 @@ from daedal.compiler.ops.attention import attention_weights, weighted_mean
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.schedule import Schedule
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.table import LoadMemory
 from daedal.isa.transfer import memory_beats
 from daedal.isa.variant import Variant
@@ -108,24 +110,30 @@ def _views(
     return found
 
 
-def space_of(graph: Graph, node: Node, variant: Variant) -> LayerSpace | None:
+def space_of(
+    graph: Graph, node: Node, variant: Variant, memory: MemoryModel = DDR
+) -> LayerSpace | None:
     """The configurations of a layer that the compiler can build; None if it has only one schedule.
+    Its default and its estimates are for `memory`.
 
     Raises ScheduleError where the variant's array cannot hold its operands.
     """
-    space = buildable_space_of(graph, node, variant)
+    space = buildable_space_of(graph, node, variant, memory)
     rows = len(next(iter(space.all().values())))
     return space if rows > 1 else None
 
 
-def buildable_space_of(graph: Graph, node: Node, variant: Variant) -> BuildableSpace:
-    """As `any_space_of`, without the configurations that take too many instructions."""
+def buildable_space_of(
+    graph: Graph, node: Node, variant: Variant, memory: MemoryModel = DDR
+) -> BuildableSpace:
+    """As `any_space_of`, without the configurations that take too many instructions; for
+    `memory`."""
 
     def counts(variant: Variant, config: Config) -> list[int]:
         functions = lower_node(graph, node, variant, config)
         return [count_instructions(item.schedule.func, variant, item.views) for item in functions]
 
-    return BuildableSpace(any_space_of(graph, node, variant), variant, counts)
+    return BuildableSpace(any_space_of(graph, node, variant), variant, counts, memory)
 
 
 def any_space_of(graph: Graph, node: Node, variant: Variant) -> LayerSpace:

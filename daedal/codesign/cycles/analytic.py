@@ -6,9 +6,7 @@ choice of layers' forms that depends on sizes; then spaces move from variant to 
 convolutions are enumerated together. Layers of a kind are estimated once for all variants that
 differ only in what they do not use.
 
-Those cost models, and so the compiler's choice of schedules, know only a memory that moves a word
-in every cycle. With another one, its cost is added to that choice (`MemoryCost`), which takes
-several times longer than the least estimates alone.
+Both schedules and estimates are for the memory behind the machine, as the compiler's are.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +15,8 @@ from enum import Enum
 from math import inf
 from typing import ParamSpec, TypeVar
 
-from daedal.codesign.cycles.memory_cost import MemoryCost
 from daedal.common.errors import UserError
+from daedal.compiler.cost.memory import MemoryCost
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.layout.fold_padding import rows_for_classes
@@ -70,25 +68,25 @@ class _Layer:
         moved = self.space.on(variant)
         return any_space_of(self.graph, self.node, variant) if moved is None else moved
 
-    def least(self, variant: Variant) -> float:
+    def least(self, variant: Variant, memory: MemoryModel) -> float:
         """The least estimate of its schedules; infinite where none fits."""
         try:
             space = self.on(variant)
         except UserError:
             return inf
         table = space.all()
-        return float(space.cycles(table).min()) if len(next(iter(table.values()))) else inf
+        if not len(next(iter(table.values()))):
+            return inf
+        return float(space.cycles_with(table, memory).min())
 
-    def usual(self, variant: Variant, cost: MemoryCost) -> float:
+    def usual(self, variant: Variant, memory: MemoryModel) -> float:
         """The estimate of its default schedule; infinite where none fits."""
         try:
             space = self.on(variant)
-            table = space.table([space.default])
+            table = space.table([space.default_with(memory)])
         except UserError:
             return inf
-        if not cost.slows_words:
-            return float(space.cycles(table)[0])
-        return float(cost.cycles(space.features(table))[0])
+        return float(space.cycles_with(table, memory)[0])
 
 
 @dataclass(frozen=True)
@@ -113,31 +111,31 @@ class _Blocked:
         shapes = [space.shapes for space in spaces if isinstance(space, ConvSpace)]
         return cls(layers, kinds, ConvLayers(shapes) if shapes else None)
 
-    def cycles(self, variant: Variant, cost: MemoryCost, *, usual: bool) -> float:
+    def cycles(self, variant: Variant, memory: MemoryModel, *, usual: bool) -> float:
         """The sum over all layers, of the default schedules or of those that are least."""
-        usual = usual or cost.slows_words
+        layer_cycles = MemoryCost.of(memory).layer_cycles
         found = [0.0] * len(self.layers)
         for kind, numbers in self.kinds.items():
             key = (kind, usual, *_used(kind, variant))
             if key not in self.known:
-                self.known[key] = self._estimates(kind, variant, cost, usual)
+                self.known[key] = self._estimates(kind, variant, memory, usual)
             for number, cycles in zip(numbers, self.known[key], strict=True):
                 found[number] = cycles
         return sum(
-            item.count * max(cycles + cost.layer_cycles, 0)
+            item.count * max(cycles + layer_cycles, 0)
             for item, cycles in zip(self.layers, found, strict=True)
         )
 
     def _estimates(
-        self, kind: _Kind, variant: Variant, cost: MemoryCost, usual: bool
+        self, kind: _Kind, variant: Variant, memory: MemoryModel, usual: bool
     ) -> Sequence[float]:
         layers = [self.layers[number] for number in self.kinds[kind]]
         if usual:
-            return [layer.usual(variant, cost) for layer in layers]
+            return [layer.usual(variant, memory) for layer in layers]
         if kind is _Kind.CONVOLUTION and self.joined is not None:
-            found: list[float] = self.joined.least(variant).tolist()
+            found: list[float] = self.joined.least(variant, memory).tolist()
             return found
-        return [layer.least(variant) for layer in layers]
+        return [layer.least(variant, memory) for layer in layers]
 
 
 @dataclass(frozen=True)
@@ -191,7 +189,7 @@ class AnalyticCycles:
         on_host: frozenset[str] = frozenset(),
         memory: MemoryModel = PRESETS["ddr"],
     ) -> None:
-        self._cost = MemoryCost.of(memory)
+        self._memory = memory
         self._graph = load_onnx(model)
         self._on_host = on_host
         self._lowered: dict[_Key, Graph] = {}
@@ -200,8 +198,7 @@ class AnalyticCycles:
     def __call__(self, variant: Variant, *, usual: bool = False) -> float:
         """Estimated cycles; infinite where a layer does not fit.
 
-        With `usual`, or a memory whose cost the compiler does not know, those of the compiler's
-        default schedules, and not the least of each layer.
+        With `usual`, those of the compiler's default schedules, and not the least of each layer.
         """
         key = _array_key(variant)
         if key not in self._arrays:
@@ -213,7 +210,7 @@ class AnalyticCycles:
         if fitting not in array.blocked:
             array.blocked[fitting] = _or_none(self._blocked, array, variant)
         blocked = array.blocked[fitting]
-        return inf if blocked is None else blocked.cycles(variant, self._cost, usual=usual)
+        return inf if blocked is None else blocked.cycles(variant, self._memory, usual=usual)
 
     def forget(self) -> None:
         """Drop the estimates, but not the blocked graphs."""

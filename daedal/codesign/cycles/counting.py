@@ -113,7 +113,8 @@ def profile_network(
     UserError
         It does not compile for this variant.
     """
-    return profile_artifact(compile_network(model, variant, cpu_levels=()), memory, name=name)
+    artifact = compile_network(model, variant, memory=memory, cpu_levels=())
+    return profile_artifact(artifact, memory, name=name)
 
 
 def profile_artifact(artifact: Artifact, memory: AnyMemory, *, name: str = "") -> NetworkProfile:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from daedal.codesign.cycles.work import Work
 from daedal.common.errors import ScheduleError, UserError
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers.workload import layer_kinds
@@ -16,6 +17,7 @@ from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.compiler.pipeline import accelerator_graphs
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
 __all__ = ["EstimatedWork"]
@@ -30,11 +32,11 @@ class _Layer:
     node: Node
     space: LayerSpace | None
 
-    def work(self, variant: Variant) -> Work:
+    def work(self, variant: Variant, memory: MemoryModel) -> Work:
         """Of all its occurrences. Raises UserError where no schedule fits."""
         moved = None if self.space is None else self.space.on(variant)
         space = moved or _space(self.graph, self.node, variant)
-        found = self._once(variant) if space is None else _of_default(space)
+        found = self._once(variant) if space is None else _of_default(space, memory)
         bits = self.graph.types[self.node.output].size_bytes * 8
         written = min(bits / variant.bus.data_bits, found["beats"])
         return Work(
@@ -61,9 +63,16 @@ class EstimatedWork:
     ----------
     model : the serialized ONNX model.
     on_host : the quantized tensors that the host computes in any case.
+    memory : what is behind the bus.
     """
 
-    def __init__(self, model: bytes, on_host: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        model: bytes,
+        on_host: frozenset[str] = frozenset(),
+        memory: MemoryModel = DDR,
+    ) -> None:
+        self._memory = memory
         self._graph = load_onnx(model)
         self._on_host = on_host
         self._layers: dict[tuple[object, ...], list[_Layer]] = {}
@@ -76,7 +85,7 @@ class EstimatedWork:
         try:
             if key not in self._layers:
                 self._layers[key] = self._kinds(variant)
-            found = [layer.work(variant) for layer in self._layers[key]]
+            found = [layer.work(variant, self._memory) for layer in self._layers[key]]
         except UserError:
             return None
         return Work(
@@ -103,7 +112,7 @@ def _space(graph: Graph, node: Node, variant: Variant) -> LayerSpace | None:
     return space if count > 1 else None
 
 
-def _of_default(space: LayerSpace) -> Mapping[str, float]:
+def _of_default(space: LayerSpace, memory: MemoryModel) -> Mapping[str, float]:
     """Features of the default schedule."""
-    table = space.table([space.default])
+    table = space.table([space.default_with(memory)])
     return {name: float(column[0]) for name, column in space.features(table).items()}

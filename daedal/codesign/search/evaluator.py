@@ -67,7 +67,7 @@ class Evaluator:
             for name, network in networks.items()
         }
         self._works = {
-            name: EstimatedWork(network.model, network.on_host)
+            name: EstimatedWork(network.model, network.on_host, memory)
             for name, network in networks.items()
             if energy
         }

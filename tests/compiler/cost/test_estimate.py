@@ -11,6 +11,7 @@ from daedal.compiler.frontend import load_onnx
 from daedal.compiler.layers.workload import layer_kinds
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.pipeline import accelerator_graphs
+from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.layer_runner import LayerRunner, build, launch
 from daedal.tuning.runner import Result
@@ -47,40 +48,45 @@ def small_networks() -> Iterator[bytes]:
         yield path.read_bytes()
 
 
-def errors(model: bytes, variant: Variant) -> Iterator[float]:
+def errors(model: bytes, variant: Variant, memory: MemoryModel) -> Iterator[float]:
     """Of the default schedule of each kind of layer, relative to the cycles that are counted."""
     for kind in layer_kinds(accelerator_graphs(load_onnx(model), variant)):
         try:
             space = any_space_of(kind.graph, kind.node, variant)
-            config = space.default
+            config = space.default_with(memory)
         except ScheduleError:
             continue
-        task = LayerRunner(kind.graph, kind.node, variant).task
+        task = LayerRunner(kind.graph, kind.node, variant, memory).task
         rows = len(next(iter(space.all().values())))
         built = build(task, config if rows > 1 else None)
         assert not isinstance(built, Result), built
         profile, _ = launch(task, built)
         assert profile.cycles
-        yield float(space.cycles(space.table([config]))[0]) / profile.cycles - 1
+        yield float(space.cycles_with(space.table([config]), memory)[0]) / profile.cycles - 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("models", "bits", "mean", "worst"),
+    ("models", "bits", "memory", "mean", "worst"),
     [
-        (convolutions, 64, 0.005, 0.021),
-        (convolutions, 128, 0.003, 0.007),
-        (depthwise, 64, 0.012, 0.029),
-        (depthwise, 128, 0.008, 0.012),
-        (small_networks, 64, 0.07, 0.26),
+        (convolutions, 64, "ddr", 0.005, 0.021),
+        (convolutions, 64, "ulx3s", 0.05, 0.1),
+        (convolutions, 128, "ddr", 0.003, 0.007),
+        (depthwise, 64, "ulx3s", 0.05, 0.1),
+        (depthwise, 64, "ddr", 0.012, 0.029),
+        (depthwise, 128, "ddr", 0.008, 0.012),
+        (small_networks, 64, "ulx3s", 0.2, 0.5),
+        (small_networks, 64, "ddr", 0.07, 0.26),
     ],
 )
 def test_layers_are_estimated_within_the_stated_error(
-    models: Callable[[], Iterator[bytes]], bits: int, mean: float, worst: float
+    models: Callable[[], Iterator[bytes]], bits: int, memory: str, mean: float, worst: float
 ) -> None:
     """Mean and worst size of the errors, as measured and rounded up."""
     variant = load_variant("vta").replace(data_bits=bits)
-    found = np.abs([error for model in models() for error in errors(model, variant)])
+    found = np.abs(
+        [error for model in models() for error in errors(model, variant, PRESETS[memory])]
+    )
     print(f"mean {found.mean():.4f}, worst {found.max():.4f}")
     assert found.mean() <= mean, found
     assert found.max() <= worst, found

@@ -8,6 +8,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers import layer_code
 from daedal.compiler.layers.sharing_tiles import Pair, SharingTiles
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
@@ -64,8 +65,10 @@ class Spy:
             self.pairs += [pair] if pair else []
             return pair
 
-        def tiles(graph: Graph, pair: Pair, variant: Variant) -> SharingTiles | None:
-            self.tiles.append(choose(graph, pair, variant))
+        def tiles(
+            graph: Graph, pair: Pair, variant: Variant, memory: MemoryModel
+        ) -> SharingTiles | None:
+            self.tiles.append(choose(graph, pair, variant, memory))
             return self.tiles[-1]
 
         monkeypatch.setattr(layer_code, "pair_of", pair_of)

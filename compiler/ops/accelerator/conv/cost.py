@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from daedal.compiler.cost.machine import CONTENTION_CYCLES, HAND_OVER_CYCLES, LOAD_STALL_CYCLES
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.conv.passes import ConvPasses, Pass, PassUnits, total
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL
@@ -16,6 +17,7 @@ from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div, last_size
 from daedal.compiler.ops.space import Table
 from daedal.isa.latencies import PATIENCE_CYCLES
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
@@ -66,10 +68,12 @@ class ConvCost:
     they gain or lose has either sign.
     """
 
-    def __init__(self, shape: ConvShape, variant: Variant, overlap: bool) -> None:
+    def __init__(
+        self, shape: ConvShape, variant: Variant, overlap: bool, memory: MemoryModel = DDR
+    ) -> None:
         self._shape = shape
         self._overlap = overlap
-        self._units = PassUnits(shape, variant)
+        self._units = PassUnits(shape, variant, memory)
         self._machine = self._units.machine
         self._capacity = Capacity(variant, 1)
         self._queue_depth = variant.units.queue_depth
@@ -241,7 +245,7 @@ class ConvCost:
         return total(item.times * item.instructions for item in passes.all)
 
     def beats(self, tiles: Table) -> Floats:
-        """Beats of everything that is moved."""
+        """Cycles of the bus for everything that is moved: words, with preset `ddr`."""
         passes = ConvPasses(self._units, tiles)
         kept = passes.kept_weights * passes.turns
         return total([kept, *(item.times * item.beats for item in passes.all)])

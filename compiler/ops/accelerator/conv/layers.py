@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost
 from daedal.compiler.ops.accelerator.conv.rules import ConvRules
@@ -20,6 +21,7 @@ from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, chosen
 from daedal.compiler.ops.conv2d import Gather
 from daedal.compiler.ops.space import Column, Table
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
 __all__ = ["GATHERS", "ORDERS", "ConvLayers", "columns_of_tiles", "conv_knobs"]
@@ -89,13 +91,13 @@ class ConvLayers:
             table = chosen(table, np.argsort(table["layer"], kind="stable"))
         return table, copies
 
-    def least(self, variant: Variant) -> Floats:
-        """The least estimate of each layer; infinite where nothing fits."""
+    def least(self, variant: Variant, memory: MemoryModel = DDR) -> Floats:
+        """The least estimate of each layer with a memory; infinite where nothing fits."""
         table, _ = self.all(variant)
         found = np.full(self._count, np.inf)
         layers = table["layer"]
         if len(layers):
-            cost = ConvCost(self._shape(table), variant, overlap=True)
+            cost = ConvCost(self._shape(table), variant, overlap=True, memory=memory)
             begins = np.flatnonzero(np.diff(layers, prepend=-1))
             cycles = cost.cycles(columns_of_tiles(table))
             found[layers[begins]] = np.minimum.reduceat(cycles, begins)

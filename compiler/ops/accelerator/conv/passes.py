@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div
 from daedal.compiler.ops.space import Column, Table
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant
@@ -48,16 +50,16 @@ class Pass(NamedTuple):
 class PassUnits:
     """What the units of a variant take for a row of each memory, and for an output vector."""
 
-    def __init__(self, shape: ConvShape, variant: Variant) -> None:
-        machine = self.machine = machine_cost(variant)
+    def __init__(self, shape: ConvShape, variant: Variant, memory: MemoryModel = DDR) -> None:
+        machine = self.machine = machine_cost(variant, memory)
         self.shape = shape
         self.inp, self.out, self.par = (
-            machine.row_beats[memory] for memory in (Memory.INP, Memory.OUT, Memory.PAR)
+            machine.row_cycles[pad] for pad in (Memory.INP, Memory.OUT, Memory.PAR)
         )
-        self.wgt: Column = np.asarray(machine.row_beats[Memory.WGT])
-        """Beats of a row of each memory; of OUT, of a result."""
+        self.wgt: Column | Floats = np.asarray(machine.row_cycles[Memory.WGT])
+        """Cycles of a row of each memory on the bus; of OUT, of a result."""
         if np.any(shape.narrow_weights):
-            narrow = machine.transfer_beats[Opcode.LOAD, LoadMemory.WGT_NARROW.value]
+            narrow = machine.transfer_cycles[Opcode.LOAD, LoadMemory.WGT_NARROW.value]
             self.wgt = np.where(shape.narrow_weights, narrow, self.wgt)
         self.out = self.out * shape.tail.stored
         self.vector_cycles = shape.tail.vector_cycles(machine)
@@ -173,7 +175,7 @@ class ConvPasses:
                     loads = reads + count / np.where(keeps, np.maximum(maps, 1), 1)
                     instructions = self.steps * loads + count * per_tile
                     others = blocks * row_params + vectors * moved
-                    others = others + instructions * units.machine.instruction_beats
+                    others = others + instructions * units.machine.instruction_cycles
                     found.append(
                         Pass(
                             maps * groups,

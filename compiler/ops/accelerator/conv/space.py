@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import ScheduleError
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
 from daedal.compiler.ops.accelerator.conv.instructions import ConvInstructions
@@ -66,11 +67,9 @@ class ConvSpace(LayerSpace):
         self._shapes = {GATHERS.index(shape.gather): shape for shape in shapes}
         self._shape = shapes[0]
         self.variant = variant
-        self._costs = {
-            number: ConvCost(shape, variant, overlap) for number, shape in self._shapes.items()
-        }
         self._overlap = overlap
         self._strided = strided
+        self._costs = self._costs_with(DDR)
 
     def all(self) -> Table:
         return self._ordered
@@ -134,7 +133,17 @@ class ConvSpace(LayerSpace):
         return found
 
     def cycles(self, table: Table) -> npt.NDArray[np.float64]:
-        return self._evaluate(lambda _, cost, tiles: cost.cycles(tiles), table, np.float64)
+        return self.cycles_with(table, DDR)
+
+    def cycles_with(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
+        costs = self._costs_with(memory)
+        return self._evaluate(lambda _, cost, tiles: cost.cycles(tiles), table, np.float64, costs)
+
+    def _costs_with(self, memory: MemoryModel) -> Mapping[int, ConvCost]:
+        return {
+            number: ConvCost(shape, self.variant, self._overlap, memory)
+            for number, shape in self._shapes.items()
+        }
 
     def bound(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
         def least(shape: ConvShape, _cost: ConvCost, tiles: Table) -> npt.NDArray[np.float64]:
@@ -163,8 +172,7 @@ class ConvSpace(LayerSpace):
                 found.setdefault(name, np.zeros(len(chosen)))[chosen] = column
         return found
 
-    @property
-    def default(self) -> Config:
+    def default_with(self, memory: MemoryModel) -> Config:
         """Of the configurations that cost nearly the least, the one with the fewest instructions.
 
         The costs are those of a layer that another one follows (`ConvCost.cycles`).
@@ -174,8 +182,7 @@ class ConvSpace(LayerSpace):
         ScheduleError
             Not even the smallest tile fits.
         """
-        (config,) = self.configs(chosen(self._ranked(NEARLY), np.array([0])))
-        return config
+        return self.row(self._ranked(NEARLY, memory), 0)
 
     def ranked(self) -> list[Config]:
         """Every configuration in the usual order, the one with the fewest estimated cycles before
@@ -183,18 +190,18 @@ class ConvSpace(LayerSpace):
 
         Raises ScheduleError as `default`.
         """
-        return self.configs(self._ranked(0))
+        return self.configs(self._ranked(0, DDR))
 
-    def _ranked(self, nearly: float) -> Table:
+    def _ranked(self, nearly: float, memory: MemoryModel) -> Table:
         table = self._fitting[1]
         count = len(table["gather"])
         table = {**table, **{knob: np.full(count, value) for knob, value in _USUAL.items()}}
         if not count:
-            shape, memory = self._shape, self.variant.memory
+            shape, sizes = self._shape, self.variant.memory
             raise ScheduleError(
                 f"an output vector of a convolution must fit scratchpads 'acc' "
-                f"({memory.acc_bytes} bytes) and 'out' ({memory.out_bytes} bytes), and its "
-                f"{shape.classes * shape.out_parts} parameter rows 'par' ({memory.par_bytes} "
+                f"({sizes.acc_bytes} bytes) and 'out' ({sizes.out_bytes} bytes), and its "
+                f"{shape.classes * shape.out_parts} parameter rows 'par' ({sizes.par_bytes} "
                 "bytes); use a variant with larger scratchpads"
             )
         # Windows are cut only where whole ones do not fit.
@@ -203,7 +210,8 @@ class ConvSpace(LayerSpace):
         uncut = {**table, **{name: np.full_like(cut, n, np.int64) for name, n in taps.items()}}
         needed = ~cut | ~self.fits(uncut)
         table = {knob: column[needed] for knob, column in table.items()}
-        cycles = self._evaluate(_cycles_before_another_layer, table, np.float64)
+        costs = self._costs_with(memory)
+        cycles = self._evaluate(_cycles_before_another_layer, table, np.float64, costs)
         close = cycles <= cycles.min() * (1 + nearly)
         counts = self._evaluate(lambda _, cost, tiles: cost.instructions(tiles), table, np.float64)
         # Equal estimates differ in what the bus has to spare.
@@ -216,15 +224,18 @@ class ConvSpace(LayerSpace):
         function: Callable[[ConvShape, ConvCost, Table], npt.NDArray[Any]],
         table: Table,
         dtype: type[np.generic],
+        costs: Mapping[int, ConvCost] | None = None,
     ) -> npt.NDArray[Any]:
-        """`function` of all rows, those of each `Gather` with its shape and cost."""
+        """`function` of all rows, those of each `Gather` with its shape and cost: by default, with
+        preset `ddr`."""
+        costs = self._costs if costs is None else costs
         tiles = columns_of_tiles(table)
         result = np.zeros(len(table["gather"]), dtype)
         for number, shape in self._shapes.items():
             chosen = table["gather"] == number
             if chosen.any():
                 part = {name: column[chosen] for name, column in tiles.items()}
-                result[chosen] = function(shape, self._costs[number], part)
+                result[chosen] = function(shape, costs[number], part)
         return result
 
 

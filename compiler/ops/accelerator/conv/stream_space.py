@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.fold_limits import FoldLimits
@@ -23,6 +24,7 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
 )
 from daedal.compiler.ops.accelerator.wide_results import result_rows
 from daedal.compiler.ops.space import Column, Table
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import Opcode, instruction_bytes
 from daedal.isa.variant import Variant
@@ -60,7 +62,7 @@ class StreamSpace(TileSpace):
         }
 
     def holds(self, table: Table, share: int) -> Mask:
-        shape, capacity = self._shape, Capacity(self._variant, share)
+        shape, capacity = self._shape, Capacity(self.variant, share)
         height, width = table["height"], table["width"]
         vectors = table["out_blocks"] * shape.out_parts
         results = result_rows(capacity, shape.tail.stored)
@@ -78,17 +80,21 @@ class StreamSpace(TileSpace):
         return whole_rows_first(chosen(table, whole), columns, "out_blocks")
 
     def cycles(self, table: Table) -> Floats:
+        return self.cycles_with(table, DDR)
+
+    def cycles_with(self, table: Table, memory: MemoryModel) -> Floats:
         """Cycles of the busier of multipliers and bus, plus what does not overlap.
 
         Not overlapped are the input of a tile before the first product, and its requantization and
         store after the last one.
         """
-        finish = self._shape.tail.vector_cycles(machine_cost(self._variant))
-        tile_input = self._tile_input(table)
-        last = self._tile_vectors(table) * (finish + self._out)
+        machine = machine_cost(self.variant, memory)
+        words, finish = machine.word_cycles, self._shape.tail.vector_cycles(machine)
+        tile_input = self._tile_input(table) * words
+        last = self._tile_vectors(table) * (finish + self._out * words)
         units = (
             self._products + tile_input,
-            self._beats(table),
+            self._beats(table) * words,
             np.full_like(last, self._vectors * finish),
         )
         cycles = np.max(units, axis=0) + last + TILE_CYCLES * self._tiles(table)
@@ -100,11 +106,11 @@ class StreamSpace(TileSpace):
         height, width = table["height"], table["width"]
         vectors = self._tile_vectors(table)
         outputs = (table["out_blocks"] * shape.out_parts, height, width)
-        products = shape.period * FoldLimits(self._variant, Opcode.GEMM).most(
+        products = shape.period * FoldLimits(self.variant, Opcode.GEMM).most(
             outputs, (shape.groups, shape.vectors)
         )
         tail = 2 + shape.tail.requantizes + shape.tail.operations
-        operations = tail * FoldLimits(self._variant, Opcode.ALU).most(outputs)
+        operations = tail * FoldLimits(self.variant, Opcode.ALU).most(outputs)
         # Whole rows of the stream, the result, and the tail's operands.
         groups = (height - 1) * shape.window.groups_down + shape.groups
         results = np.minimum(vectors, outputs[0] * height)
@@ -124,7 +130,7 @@ class StreamSpace(TileSpace):
             "product_cycles": every * self._products,
             "vector_cycles": every
             * self._vectors
-            * shape.tail.vector_cycles(machine_cost(self._variant)),
+            * shape.tail.vector_cycles(machine_cost(self.variant)),
             "beats": self._beats(table),
             "instructions": self._instructions(table),
             "tiles": self._tiles(table),
@@ -171,14 +177,14 @@ class StreamSpace(TileSpace):
         shape = self._shape
         weights = shape.out_blocks * shape.out_parts * shape.weight_rows * self._wgt
         moved = self._vectors * (self._out + shape.tail.loaded * self._inp)
-        size = instruction_bytes(self._variant)
-        instructions = self._instructions(table) * size // self._variant.bus_bytes
+        size = instruction_bytes(self.variant)
+        instructions = self._instructions(table) * size // self.variant.bus_bytes
         return self._tiles(table) * self._tile_input(table) + (weights + moved) + instructions
 
     def misfit(self) -> str:
-        shape, memory = self._shape, self._variant.memory
+        shape, memory = self._shape, self.variant.memory
         rows = shape.input_rows(1, min(shape.period, shape.window.extent[1]))
-        need = rows * scratchpads(self._variant)[Memory.INP].row_bytes
+        need = rows * scratchpads(self.variant)[Memory.INP].row_bytes
         return (
             f"the window of a convolution over a stream must fit scratchpad 'inp' "
             f"({memory.inp_bytes} bytes) and its weights 'wgt'; the smallest tile takes "

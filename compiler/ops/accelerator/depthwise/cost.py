@@ -6,12 +6,13 @@ Input: shape, variant, and tiles as columns, one for each field of `DepthwiseTil
 import numpy as np
 
 from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, ceil_div
 from daedal.compiler.ops.space import Column, Table
-from daedal.isa.scratchpad import Memory, scratchpads
-from daedal.isa.table import LoadMemory, instruction_bytes
-from daedal.isa.transfer import memory_beats
+from daedal.isa.memory_model import MemoryModel
+from daedal.isa.scratchpad import Memory
+from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant
 
 __all__ = ["DepthwiseCost"]
@@ -32,27 +33,35 @@ class DepthwiseCost:
     before it can begin and after it has ended.
     """
 
-    def __init__(self, shape: DepthwiseShape, variant: Variant, *, overlaps: bool = True) -> None:
-        array, pads = variant.array, scratchpads(variant)
+    def __init__(
+        self,
+        shape: DepthwiseShape,
+        variant: Variant,
+        memory: MemoryModel = DDR,
+        *,
+        overlaps: bool = True,
+    ) -> None:
+        array, machine = variant.array, machine_cost(variant, memory)
         self._shape = shape
         self._overlaps = overlaps
         self._block_out = array.block_out
-        self._beats = {memory: pad.row_beats(variant) for memory, pad in pads.items()}
+        self._row_cycles = dict(machine.row_cycles)
         if shape.narrow_weights:
-            self._beats[Memory.WGT] = memory_beats(variant, LoadMemory.WGT_NARROW)
-        self._instruction_beats = instruction_bytes(variant) / variant.bus_bytes
-        self._vector_cycles = shape.tail.vector_cycles(machine_cost(variant))
+            narrow = machine.transfer_cycles[Opcode.LOAD, LoadMemory.WGT_NARROW.value]
+            self._row_cycles[Memory.WGT] = narrow
+        self._instruction_cycles = machine.instruction_cycles
+        self._vector_cycles = shape.tail.vector_cycles(machine)
         self._vectors = shape.batches * shape.blocks * shape.height * shape.width
 
     def cycles(self, tiles: Table) -> Floats:
         """The estimate, only meaningful in comparison with that of other tiles."""
-        shape, beats = self._shape, self._beats
+        shape, rows = self._shape, self._row_cycles
         count = self._channels(tiles) * self._maps(tiles)
         # One tile, without overlap.
-        load = self._constant_beats(tiles) + self._input_rows(tiles) * beats[Memory.INP]
+        load = self._constant_cycles(tiles) + self._input_rows(tiles) * rows[Memory.INP]
         outputs = tiles["blocks"] * tiles["height"] * tiles["width"]
         multiply, finish = outputs * shape.products, outputs * self._vector_cycles
-        store = outputs * (beats[Memory.OUT] * shape.tail.stored)
+        store = outputs * (rows[Memory.OUT] * shape.tail.stored)
         if not self._overlaps:
             alone = count * (load + multiply + finish + store + LATENCY_CYCLES)
             return np.asarray(alone, np.float64)
@@ -83,24 +92,24 @@ class DepthwiseCost:
             "tile_products": outputs * self._shape.products,
             "accumulators": outputs,
             "input_rows": self._input_rows(tiles),
-            "constant_beats": self._constant_beats(tiles),
+            "constant_beats": self._constant_cycles(tiles),
             **tiles,
         }
         return {name: np.asarray(column, dtype=np.float64) for name, column in found.items()}
 
     def _bus_cycles(self, tiles: Table) -> Floats:
-        """Bus words of all tiles: maps, weights, parameters and instructions."""
-        shape, beats = self._shape, self._beats
+        """Cycles on the bus of all tiles: maps, weights, parameters and instructions."""
+        shape, rows = self._shape, self._row_cycles
         loads = -(-self._channels(tiles) // tiles["groups"])
         pixels = self._passed(0, tiles["height"]) * self._passed(1, tiles["width"])
-        words = shape.batches * shape.blocks * pixels * beats[Memory.INP]
+        words = shape.batches * shape.blocks * pixels * rows[Memory.INP]
         words += self._vectors * (
-            beats[Memory.OUT] * shape.tail.stored + shape.tail.loaded * beats[Memory.INP]
+            rows[Memory.OUT] * shape.tail.stored + shape.tail.loaded * rows[Memory.INP]
         )
-        words += loads * self._constant_beats(tiles)
+        words += loads * self._constant_cycles(tiles)
         count = self._channels(tiles) * self._maps(tiles)
         instructions = count * self._instructions(tiles) + 2 * loads
-        return words + instructions * self._instruction_beats
+        return words + instructions * self._instruction_cycles
 
     def _channels(self, tiles: Table) -> Column:
         """Number of tiles that cover the channels."""
@@ -117,11 +126,11 @@ class DepthwiseCost:
         rows, columns = self._shape.input_size(tiles["height"], tiles["width"])
         return tiles["blocks"] * rows * columns
 
-    def _constant_beats(self, tiles: Table) -> Column:
-        """Bus words of the weights and parameters that are loaded at once."""
+    def _constant_cycles(self, tiles: Table) -> Column:
+        """Cycles on the bus of the weights and parameters that are loaded at once."""
         blocks: Column = np.minimum(tiles["blocks"] * tiles["groups"], self._shape.blocks)
         weights = self._shape.weight_rows(blocks, self._block_out)
-        return weights * self._beats[Memory.WGT] + blocks * self._beats[Memory.PAR]
+        return weights * self._row_cycles[Memory.WGT] + blocks * self._row_cycles[Memory.PAR]
 
     def _passed(self, axis: int, sizes: Column) -> Column:
         """`DepthwiseShape.passing` of each size."""

@@ -56,7 +56,7 @@ class DepthwiseSpace(TileSpace):
         return found
 
     def holds(self, table: Table, share: int) -> Mask:
-        capacity = Capacity(self._variant, share)
+        capacity = Capacity(self.variant, share)
         held: Mask = self._holds_maps(table, capacity) & self._holds_constants(table, capacity)
         return held
 
@@ -93,12 +93,16 @@ class DepthwiseSpace(TileSpace):
     def cycles(self, table: Table) -> Floats:
         return self._cost.cycles(table)
 
+    def cycles_with(self, table: Table, memory: MemoryModel) -> Floats:
+        cost = DepthwiseCost(self.shape, self.variant, memory, overlaps=self.share > 1)
+        return cost.cycles(table)
+
     def bound(self, table: Table, memory: MemoryModel) -> Floats:
-        work = DepthwiseBound(self.shape, self._variant).work(table)
-        return least_cycles(work, self._variant, memory)
+        work = DepthwiseBound(self.shape, self.variant).work(table)
+        return least_cycles(work, self.variant, memory)
 
     def instructions(self, table: Table) -> tuple[Column, Column]:
-        least, most = DepthwiseInstructions(self.shape, self._variant).bounds(table)
+        least, most = DepthwiseInstructions(self.shape, self.variant).bounds(table)
         return least[np.newaxis], most[np.newaxis]
 
     def features(self, table: Table) -> dict[str, Floats]:
@@ -106,14 +110,14 @@ class DepthwiseSpace(TileSpace):
 
     @cached_property
     def _cost(self) -> DepthwiseCost:
-        return DepthwiseCost(self.shape, self._variant, overlaps=self.share > 1)
+        return DepthwiseCost(self.shape, self.variant, overlaps=self.share > 1)
 
     def misfit(self) -> str:
         height, width = self.shape.input_size(1, 1)
-        need = height * width * scratchpad(self._variant, Memory.INP).row_bytes
+        need = height * width * scratchpad(self.variant, Memory.INP).row_bytes
         return (
             "a depthwise convolution's window must fit scratchpad 'inp' "
-            f"({self._variant.memory.inp_bytes} bytes) and its weights 'wgt'; one window of "
+            f"({self.variant.memory.inp_bytes} bytes) and its weights 'wgt'; one window of "
             f"{height}x{width} pixels takes {need} bytes; use a variant with larger scratchpads"
         )
 

@@ -121,7 +121,7 @@ class AttentionSpace(MatmulSpace):
     def holds(self, table: Table, share: int) -> Mask:
         held: Mask = super().holds(table, share)
         if self._mask_rows and self._keeps_mask:
-            depth = scratchpad(self._variant, Memory.ACC).depth_rows
+            depth = scratchpad(self.variant, Memory.ACC).depth_rows
             held &= self._accumulators(table) * share + self._mask_rows <= depth
         return held
 

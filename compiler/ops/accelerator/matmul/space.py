@@ -8,6 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.site_limits import SiteLimits
 from daedal.compiler.ops.accelerator.tiles.tile_space import (
@@ -69,7 +71,7 @@ class MatmulSpace(TileSpace):
         return {"out_blocks": tile_sizes(self._outer), "height": height, "width": width}
 
     def holds(self, table: Table, share: int) -> Mask:
-        capacity = Capacity(self._variant, share)
+        capacity = Capacity(self.variant, share)
         blocks, pixels = self._rows(table), self._pixels(table)
         held: Mask = self._depth * blocks + 1 <= capacity.wgt
         held &= self._accumulators(table) <= capacity.acc
@@ -84,6 +86,9 @@ class MatmulSpace(TileSpace):
         return whole_rows_first(chosen(table, whole), self._map[1], "out_blocks")
 
     def cycles(self, table: Table) -> Floats:
+        return self.cycles_with(table, DDR)
+
+    def cycles_with(self, table: Table, memory: MemoryModel) -> Floats:
         """Cycles of the busiest of multipliers, ALU and bus, plus non-overlapping work and
         overheads.
 
@@ -91,20 +96,21 @@ class MatmulSpace(TileSpace):
         before its first result, and the ALU work and the store of a tile after the last product.
         """
         pixels = self._pixels(table)
-        begin = self._depth * (self._rows(table) * self._wgt + pixels * self._inp)
-        begin = begin + pixels * self._par * self._has_rows
-        end = self._tile_alu(table) + self._rows(table) * pixels * self._out
+        words = machine_cost(self.variant, memory).word_cycles
+        operands = self._depth * (self._rows(table) * self._wgt + pixels * self._inp)
+        begin = (operands + pixels * self._par * self._has_rows) * words
+        end = self._tile_alu(table) + self._rows(table) * pixels * self._out * words
         units = (
             self._products(table),
             self._alu(table),
-            self._beats(table) - begin,
+            self._beats(table) * words - begin,
         )
         cycles = begin + np.max(units, axis=0) + end + self._tile_cycles * self._tiles(table)
         return np.asarray(cycles, np.float64)
 
     def bound(self, table: Table, memory: MemoryModel) -> Floats:
         """The corrections' work is not counted."""
-        row_bytes = {name: pad.row_bytes for name, pad in scratchpads(self._variant).items()}
+        row_bytes = {name: pad.row_bytes for name, pad in scratchpads(self.variant).items()}
         out = row_bytes[Memory.OUT] * self._stored
         blocks, pixels = self._rows(table), self._pixels(table)
         requantize = self._result_cycles
@@ -125,13 +131,13 @@ class MatmulSpace(TileSpace):
             last_vectors=last * requantize,
             last_written=last * out,
         )
-        return least_cycles(work, self._variant, memory)
+        return least_cycles(work, self.variant, memory)
 
     def instructions(self, table: Table) -> tuple[Column, Column]:
         tiles, blocks, pixels = self._tiles(table), self._rows(table), self._pixels(table)
         widest = np.maximum(self._depth, blocks)
         rows = widest * np.maximum(table["height"], blocks)
-        most = SiteLimits(self._func, self._variant).most(
+        most = SiteLimits(self._func, self.variant).most(
             widest * np.maximum(pixels, blocks),
             rows,
             (blocks, table["height"], table["width"]),
@@ -206,8 +212,8 @@ class MatmulSpace(TileSpace):
         return self._depth * loaded + self._vectors * self._out + rows
 
     def misfit(self) -> str:
-        memory = self._variant.memory
-        elements = self._depth * self._variant.array.block_in
+        memory = self.variant.memory
+        elements = self._depth * self.variant.array.block_in
         return (
             f"one row of a matrix product must fit scratchpad 'inp' ({memory.inp_bytes} bytes) and "
             f"one block of the other operand 'wgt' ({memory.wgt_bytes}); they have {elements} "

@@ -14,6 +14,7 @@ from daedal.common.errors import ScheduleError
 from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.space import Column, Config, Table
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
 __all__ = ["Floats", "Mask", "TileSpace", "ceil_div", "chosen", "last_size", "whole_rows_first"]
@@ -26,7 +27,7 @@ class TileSpace(LayerSpace):
     """A space whose tiles fit the scratchpads of `variant` twice, or once if none does."""
 
     def __init__(self, variant: Variant) -> None:
-        self._variant = variant
+        self.variant = variant
 
     @abc.abstractmethod
     def holds(self, table: Table, share: int) -> Mask:
@@ -37,8 +38,8 @@ class TileSpace(LayerSpace):
         """The error if not even the smallest tile fits."""
 
     def usual(self, table: Table) -> Table:
-        """The rows that `default` chooses from, the first one where estimates are equal; the others
-        are for measurements."""
+        """The rows that `default_with` chooses from, the first one where estimates are equal; the
+        others are for measurements."""
         return table
 
     @property
@@ -62,8 +63,7 @@ class TileSpace(LayerSpace):
         fitting: Mask = self.possible(table) & self.holds(table, self.share)
         return fitting
 
-    @property
-    def default(self) -> Config:
+    def default_with(self, memory: MemoryModel) -> Config:
         """Of the usual tiles, the first one with the fewest estimated cycles.
 
         Raises
@@ -72,16 +72,10 @@ class TileSpace(LayerSpace):
             Not even the smallest tile fits.
         """
         table = self.usual(self.all())
-        cycles = self.cycles(table)
+        cycles = self.cycles_with(table, memory)
         if not len(cycles):
             raise ScheduleError(self.misfit())
         return self.row(table, int(np.argmin(cycles)))
-
-    def row(self, table: Table, number: int) -> Config:
-        """One row of `table`."""
-        rows = {knob: column[number : number + 1] for knob, column in table.items()}
-        (config,) = self.configs(rows)
-        return config
 
 
 def chosen(table: Table, rows: Mask | Column) -> Table:

@@ -12,6 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
+from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.site_limits import SiteLimits
 from daedal.compiler.ops.accelerator.tiles.template import TileTemplate
@@ -29,6 +31,7 @@ from daedal.compiler.ops.accelerator.vector.vector import tiled
 from daedal.compiler.ops.space import Column, Config, Table
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
@@ -85,7 +88,7 @@ class ColumnSpace(TileSpace):
         return {"blocks": tile_sizes(self._channels), "height": height, "width": width}
 
     def holds(self, table: Table, share: int) -> Mask:
-        capacity = Capacity(self._variant, share)
+        capacity = Capacity(self.variant, share)
         buffers = self._buffers(table)
         # Buffers alternate between the halves of the accumulators; see `VectorSpace.holds`.
         held: Mask = self._parts * np.sum(buffers, axis=0) <= capacity.acc
@@ -104,8 +107,12 @@ class ColumnSpace(TileSpace):
         return whole_rows_first(chosen(table, whole), self._kernel[1])
 
     def cycles(self, table: Table) -> Floats:
+        return self.cycles_with(table, DDR)
+
+    def cycles_with(self, table: Table, memory: MemoryModel) -> Floats:
         """The busier of bus and ALU in every step, then the columns' reduction."""
-        bus, alu, last = self._bus(table), self._alu(table), self._last(table)
+        words = machine_cost(self.variant, memory).word_cycles
+        bus, alu, last = self._bus(table) * words, self._alu(table), self._last(table)
         steps = self._steps(table) * (np.maximum(bus, alu) + TILE_CYCLES)
         return np.asarray(self._count(table) * (steps + last) + np.minimum(bus, alu), np.float64)
 
@@ -114,7 +121,7 @@ class ColumnSpace(TileSpace):
         steps, blocks = self._count(table) * self._steps(table), self._parts * table["blocks"]
         rows = blocks * table["height"]
         loops = (blocks, table["width"])
-        most = SiteLimits(self._func, self._variant).most(
+        most = SiteLimits(self._func, self.variant).most(
             rows * table["width"], rows, loops, (table["height"], self._kernel[1])
         )
         return (2 * steps)[np.newaxis], (steps * most)[np.newaxis]
@@ -147,7 +154,7 @@ class ColumnSpace(TileSpace):
 
     def _bus(self, table: Table) -> Column:
         """Cycles of the bus for a step; parts of rows of the map are a burst each."""
-        row = self._parts * scratchpad(self._variant, Memory.OUT).row_beats(self._variant)
+        row = self._parts * scratchpad(self.variant, Memory.OUT).row_beats(self.variant)
         beats = table["width"] * row
         parts = (table["width"] < self._kernel[1]) | (math.prod(self._outputs) > 1)
         bursts = np.where(parts, np.maximum(beats, BURST_CYCLES), beats)
@@ -156,23 +163,23 @@ class ColumnSpace(TileSpace):
     def _alu(self, table: Table) -> Column:
         """The ALU's cycles for a step."""
         targets = self._parts * table["blocks"] * table["width"]
-        return self._groups * accumulation(table["height"], targets, self._variant)
+        return self._groups * accumulation(table["height"], targets, self.variant)
 
     def _last(self, table: Table) -> Column:
         """The ALU's cycles for the reduction of the columns."""
         targets = self._parts * table["blocks"]
-        return self._groups * accumulation(self._kernel[1], targets, self._variant)
+        return self._groups * accumulation(self._kernel[1], targets, self.variant)
 
     @property
     def _groups(self) -> int:
         """Cycles of the ALU for one row."""
-        array = self._variant.array
-        return -(-array.batch * array.block_out // self._variant.units.alu_lanes)
+        array = self.variant.array
+        return -(-array.batch * array.block_out // self.variant.units.alu_lanes)
 
     def misfit(self) -> str:
-        need = 3 * self._parts * scratchpad(self._variant, Memory.ACC).row_bytes
+        need = 3 * self._parts * scratchpad(self.variant, Memory.ACC).row_bytes
         return (
             f"a vector, a column and the result of {self._name!r} must fit scratchpad 'acc' of "
-            f"{self._variant.memory.acc_bytes} bytes, and take {need}; use a variant with a larger "
+            f"{self.variant.memory.acc_bytes} bytes, and take {need}; use a variant with a larger "
             "one"
         )

@@ -10,6 +10,8 @@ from math import prod
 import numpy as np
 
 from daedal.common.errors import ScheduleError
+from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.site_limits import SiteLimits
 from daedal.compiler.ops.accelerator.tiles.tile_space import (
@@ -112,14 +114,14 @@ class VectorSpace(TileSpace):
     def possible(self, table: Table) -> Mask:
         if "width" not in table:
             return super().possible(table)
-        return self._holds_results(table, Capacity(self._variant, 1))
+        return self._holds_results(table, Capacity(self.variant, 1))
 
     def _holds_results(self, table: Table, capacity: Capacity) -> Mask:
         held: Mask = self._vectors(table) <= result_rows(capacity, self._stored)
         return held
 
     def holds(self, table: Table, share: int) -> Mask:
-        capacity = Capacity(self._variant, share)
+        capacity = Capacity(self.variant, share)
         rows = self._work(table).held
         # Buffers alternate between the halves of the accumulators: if a tile has several, a buffer
         # of the next tile shares a half with one of this tile.
@@ -137,8 +139,7 @@ class VectorSpace(TileSpace):
             table = chosen(table, rows)
         return whole_rows_first(table, width)
 
-    @property
-    def default(self) -> Config:
+    def default_with(self, memory: MemoryModel) -> Config:
         """The usual tile with the fewest estimated cycles.
 
         Of those that cost little more and leave room to another layer's tile in the same half of
@@ -152,7 +153,7 @@ class VectorSpace(TileSpace):
             Not even the smallest tile fits.
         """
         table = self.usual(self.all())
-        cycles = self.cycles(table)
+        cycles = self.cycles_with(table, memory)
         if not len(cycles):
             raise ScheduleError(self.misfit())
         small = (cycles <= (1 + CONCURRENT_LOSS) * cycles.min()) & self.holds(table, 2 * self.share)
@@ -161,9 +162,13 @@ class VectorSpace(TileSpace):
         return self.row(table, int(np.lexsort((cycles, table["height"], ~small))[0]))
 
     def cycles(self, table: Table) -> Floats:
+        return self.cycles_with(table, DDR)
+
+    def cycles_with(self, table: Table, memory: MemoryModel) -> Floats:
         """Estimated cycles. Tiles overlap, so the busier of bus and ALU counts. For the first and
         the last tile, the other one is not hidden and counts too."""
-        bus, alu = self._bus(table), self._alu(table)
+        words = machine_cost(self.variant, memory).word_cycles
+        bus, alu = self._bus(table) * words, self._alu(table)
         count = self._count(table)
         cycles = count * (np.maximum(bus, alu) + TILE_CYCLES) + np.minimum(bus, alu)
         return np.asarray(cycles, np.float64)
@@ -180,14 +185,14 @@ class VectorSpace(TileSpace):
             products=0,
             vectors=vectors * self._result_cycles,
             read=0,
-            written=vectors * self._stored * scratchpad(self._variant, Memory.OUT).row_bytes,
+            written=vectors * self._stored * scratchpad(self.variant, Memory.OUT).row_bytes,
             instructions=self._count(table),
             first_read=0,
             first_products=0,
             last_vectors=0,
             last_written=0,
         )
-        return least_cycles(work, self._variant, memory)
+        return least_cycles(work, self.variant, memory)
 
     def instructions(self, table: Table) -> tuple[Column, Column]:
         """A tile has an operation and a STORE at least."""
@@ -197,7 +202,7 @@ class VectorSpace(TileSpace):
         vectors = np.maximum(held, results)
         # An operand's rows are at least as wide as those of the result, but where it is repeated.
         rows = np.maximum(ceil_div(held, width), ceil_div(results, width))
-        limits = SiteLimits(self._func, self._variant, windows=self._alu_cycles is not None)
+        limits = SiteLimits(self._func, self.variant, windows=self._alu_cycles is not None)
         most = limits.most(vectors, rows, (rows, width))
         return (2 * tiles)[np.newaxis], (tiles * most)[np.newaxis]
 
@@ -231,21 +236,21 @@ class VectorSpace(TileSpace):
 
     def _bus(self, table: Table) -> Column:
         """Bus words of a tile."""
-        beats = scratchpad(self._variant, Memory.OUT).row_beats(self._variant)
+        beats = scratchpad(self.variant, Memory.OUT).row_beats(self.variant)
         loaded = self._parts * self._work(table).loaded
         return (loaded + self._vectors(table) * self._stored) * beats
 
     def _alu(self, table: Table) -> Column:
         """The ALU's cycles for a tile."""
-        units = self._variant.units
+        units = self.variant.units
         requantize = self._vectors(table) * self._result_cycles
         if self._alu_cycles is not None:
-            return self._alu_cycles(table, self._variant) + requantize
+            return self._alu_cycles(table, self.variant) + requantize
         operations = self._parts * self._work(table).operations
         return operations * -(-self._elements // units.alu_lanes) + requantize
 
     def misfit(self) -> str:
-        pad, memory = scratchpad(self._variant, Memory.ACC), self._variant.memory
+        pad, memory = scratchpad(self.variant, Memory.ACC), self.variant.memory
         sizes = (1, *self._grain)
         smallest = {knob: np.array([size]) for knob, size in zip(self.knobs, sizes, strict=True)}
         need = self._parts * int(np.sum(self._work(smallest).held)) * pad.row_bytes

@@ -1,9 +1,9 @@
-"""`MemoryCost`: what a memory adds to the estimates of layers, derived from its rules.
+"""`MemoryCost`: what a memory makes of the estimates of tiles, derived from its rules.
 
-The cost models of the compiler's spaces move a word in every cycle, with the latencies of preset
-`ddr`. Here the words take the time of another memory: where the bus was the busiest part of a
-layer, or becomes it, the layer takes as long as its words do; all else that the estimate has, which
-does not overlap, stays.
+`MachineCost` has the rates of a variant with a memory, for cost models that count transfers. For
+all others, `MemoryCost.cycles` converts an estimate for preset `ddr`, which moves a word in every
+cycle: where the bus was the busiest part of a layer, or becomes it, the layer takes as long as its
+words do; all else that the estimate has, which does not overlap, stays.
 
 The words of an SDRAM are those of long bursts, less what refreshes take. A row is opened while
 words of another bank move, and neighbouring rows are in different banks, so other rows cost
@@ -26,15 +26,15 @@ from daedal.isa.sdram_memory import (
     SdramMemory,
 )
 
-__all__ = ["LAST_WRITE_CYCLES", "MemoryCost", "first_read_cycles"]
+__all__ = ["DDR", "LAST_WRITE_CYCLES", "MemoryCost", "first_read_cycles", "latencies"]
 
 Floats = npt.NDArray[np.float64]
 
 LAST_WRITE_CYCLES = WHOLE_CYCLES + SPLIT_CYCLES + 2 * SLOT_CYCLES + ANSWER_CYCLES
 """From the W of a lone write of one word, whose row is open, to its B."""
 
-_KNOWN = PRESETS["ddr"]
-"""The memory whose latencies the compiler's estimates have."""
+DDR = PRESETS["ddr"]
+"""The memory for which the compiler chooses tiles unless it is given another one."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,15 @@ class MemoryCost:
 
     @classmethod
     def of(cls, memory: MemoryModel) -> "MemoryCost":
-        """That of a memory without random delays."""
-        known = _latency(_KNOWN.read_latency_cycles, _KNOWN.write_latency_cycles)
+        """That of a memory, without random delays."""
+        layer_cycles = _of_layer(memory) - _of_layer(DDR)
         if memory.sdram is None:
-            found = _latency(memory.read_latency_cycles, memory.write_latency_cycles)
-            return cls(float(memory.beat_cycles), found - known)
-        latency = _latency(first_read_cycles(memory.sdram), LAST_WRITE_CYCLES)
-        return cls(_sdram_word_cycles(memory.sdram), latency - known)
+            return cls(float(memory.beat_cycles), layer_cycles)
+        return cls(_sdram_word_cycles(memory.sdram), layer_cycles)
 
     @property
     def slows_words(self) -> bool:
-        """Whether a word takes longer than the estimates have it."""
+        """Whether a word takes longer than with preset `ddr`, so that other tiles may be faster."""
         return self.word_cycles != 1
 
     def cycles(self, features: Mapping[str, Floats]) -> Floats:
@@ -87,8 +85,17 @@ def first_read_cycles(sdram: SdramMemory) -> int:
     return taken + 2 * SLOT_CYCLES + sdram.read_word_cycles
 
 
-def _latency(read_cycles: int, write_cycles: int) -> float:
-    return 2.0 * read_cycles + write_cycles
+def latencies(memory: MemoryModel) -> tuple[int, int]:
+    """Cycles from AR to the first R of a lone read, and from the last W of a lone write to its
+    B."""
+    if memory.sdram is None:
+        return memory.read_latency_cycles, memory.write_latency_cycles
+    return first_read_cycles(memory.sdram), LAST_WRITE_CYCLES
+
+
+def _of_layer(memory: MemoryModel) -> float:
+    read, write = latencies(memory)
+    return 2.0 * read + write
 
 
 def _sdram_word_cycles(sdram: SdramMemory) -> float:
