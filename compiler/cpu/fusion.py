@@ -14,6 +14,7 @@ from dataclasses import replace
 from daedal.compiler import te
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.frame import Frame, Framed, framed
+from daedal.compiler.cpu.immediates import without_immediates
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.cpu.narrowing import without_narrow_casts
 from daedal.compiler.cpu.operands import laid_out
@@ -60,6 +61,7 @@ def fuse(
 class _Fusion:
     def __init__(self, needed: Sequence[te.Tensor], constants: Constants, copies: bool) -> None:
         self._constants = constants
+        self._copies = copies
         self._needed = set(needed)
         order = [tensor for tensor in topological(needed) if tensor.value is not None]
         self._values: dict[te.Tensor, Expr] = {}
@@ -219,9 +221,15 @@ class _Fusion:
         formula = self._constants.folded(formula)
         known: dict[Buffer, te.Tensor] = {}
         given: dict[Buffer, te.Tensor] = {}
+        formulas = [formula]
         if source is not None:
-            value = self._constants.folded(self._formulas[source])
-            value, known = self._outside(value, known)
+            formulas.append(self._constants.folded(self._formulas[source]))
+        if self._copies:
+            formulas, added = without_immediates(formulas)
+            self._constants.added.update(added)
+            formula = formulas[0]
+        if source is not None:
+            value, known = self._outside(formulas[1], known)
             reduction = te.Tensor("r", source.shape, source.dtype, "global", source.axes, value)
         if source is root:
             assert reduction is not None
