@@ -17,6 +17,7 @@ from daedal.compiler.frontend.reader import Source
 from daedal.compiler.quantization import Method, quantize_model
 from daedal.compiler.quantization.calibration.float_runner import evaluate
 from daedal.compiler.quantization.layer_errors import LayerError
+from daedal.compiler.quantization.narrow_layers import WEIGHT_ERROR, LayerWeights
 from daedal.runtime.host_code import HostProgram
 
 __all__ = ["open_compiled", "quantize"]
@@ -32,6 +33,9 @@ def quantize(
     fuse_attention: bool = True,
     report: Callable[[str], None] | None = None,
     errors: Callable[[list[LayerError]], None] | None = None,
+    weights: str = "int8",
+    weight_error: float = WEIGHT_ERROR,
+    layers: Callable[[list[LayerWeights]], None] | None = None,
 ) -> bytes:
     """Quantize a float32 ONNX model to an int8 QDQ model, which `daedal.compile` takes.
 
@@ -41,6 +45,11 @@ def quantize(
     nothing between the products of attention is quantized, so that variants with lane reductions
     keep scores on chip; for other variants, turn it off. `report` is called with a sentence before
     each long step, and `errors`, if given, with how much quantization changes each tensor.
+
+    With `weights` of ``int4``, as many layers get weights of 4 bits as change the model's outputs
+    by at most `weight_error`, a share of their deviation; the others keep 8. Machines with
+    `units.narrow_weights` read them in half the time. `layers` is then called with all layers that
+    have weights.
 
     Raises ModelError for a model that cannot be quantized, and samples that do not fit it.
     """
@@ -52,6 +61,9 @@ def quantize(
         open_model=open_compiled,
         report=report,
         errors=errors,
+        weights=weights,
+        weight_error=weight_error,
+        layers=layers,
     )
     return bytes(quantized.SerializeToString(deterministic=True))
 

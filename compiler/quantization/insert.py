@@ -16,12 +16,19 @@ from daedal.compiler.quantization.widths import reads_wide
 __all__ = ["insert_qdq"]
 
 
-def insert_qdq(graph: Graph, plan: Plan, ranges: Mapping[str, Range], streams: Streams) -> Graph:
+def insert_qdq(
+    graph: Graph,
+    plan: Plan,
+    ranges: Mapping[str, Range],
+    streams: Streams,
+    narrow: Mapping[str, tuple[Array, Array]] | None = None,
+) -> Graph:
     """Quantize activations, weights, biases and other constants of the nodes in `plan`.
 
     `ranges` holds the ranges of the groups' representatives, `streams` the scales and bounds of
-    residual streams. A tensor ``t`` is quantized as ``t_q``
-    and read as ``t_dq``. An output of the model keeps its name; its unquantized form is ``t_raw``.
+    residual streams, `narrow` weights of 4 bits and their scales, by result of their layer. A
+    tensor ``t`` is quantized as ``t_q`` and read as ``t_dq``. An output of the model keeps its
+    name; its unquantized form is ``t_raw``.
 
     Before::
 
@@ -37,20 +44,26 @@ def insert_qdq(graph: Graph, plan: Plan, ranges: Mapping[str, Range], streams: S
         y_q = quantize(y, y_scale, y_zero_point) axis=0
         y_dq = dequantize(y_q, y_scale, y_zero_point) axis=0
     """
-    return _Insertion(graph, plan, ranges, streams).run()
+    return _Insertion(graph, plan, ranges, streams, narrow or {}).run()
 
 
 class _Insertion:
     """One run: the new graph so far, and the names under which quantized tensors are read."""
 
     def __init__(
-        self, graph: Graph, plan: Plan, ranges: Mapping[str, Range], streams: Streams
+        self,
+        graph: Graph,
+        plan: Plan,
+        ranges: Mapping[str, Range],
+        streams: Streams,
+        narrow: Mapping[str, tuple[Array, Array]],
     ) -> None:
         self._graph = graph
         self._new = GraphBuilder(graph.name, graph)
         self._plan = plan
         self._ranges = ranges
         self._streams = streams
+        self._narrow_weights = narrow
         self._dequantized: dict[str, str] = {}
         self._narrowed: dict[str, str] = {}
         self._parameters: dict[tuple[str, bool], tuple[str, str]] = {}
@@ -184,7 +197,8 @@ class _Insertion:
         name, *bias = node.inputs[1:]
         axis = channel_axis(node)
         reals = self._graph.constant(bias[0]).astype(np.float64) if bias else None
-        layer = quantize_layer(name, self._graph.constant(name), axis, reals, input_scale)
+        narrow = self._narrow_weights.get(node.output)
+        layer = quantize_layer(name, self._graph.constant(name), axis, reals, input_scale, narrow)
         found = [self._dequantize(name, layer.weights, layer.scales, np.int8(0), axis)]
         if layer.bias is not None:
             scales = layer.bias_scales

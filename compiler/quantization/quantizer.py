@@ -22,8 +22,10 @@ from daedal.compiler.quantization.dead_tensors import fit_dead_tensors
 from daedal.compiler.quantization.float_model import read_float_model, simplified
 from daedal.compiler.quantization.given import spread_given
 from daedal.compiler.quantization.insert import insert_qdq
+from daedal.compiler.quantization.int4_weights import store_int4
 from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
 from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
+from daedal.compiler.quantization.narrow_layers import WEIGHT_ERROR, LayerWeights, narrow_layers
 from daedal.compiler.quantization.plan import Plan, make_plan
 from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.balance import balance_norms
@@ -79,6 +81,9 @@ def quantize_model(
     open_model: OpenModel = evaluate,
     report: Callable[[str], None] | None = None,
     errors: Callable[[list[LayerError]], None] | None = None,
+    weights: str = "int8",
+    weight_error: float = WEIGHT_ERROR,
+    layers: Callable[[list[LayerWeights]], None] | None = None,
 ) -> onnx.ModelProto:
     """Quantize a float32 model to int8, QDQ.
 
@@ -97,6 +102,9 @@ def quantize_model(
     open_model : how a model is run on the samples.
     report : called with a sentence before each long step.
     errors : called with how much quantization changes each tensor, which some samples show.
+    weights : ``int4``: as many as change the model's outputs by at most `weight_error` (root of
+        mean squares, as a share of their deviation) have 4 bits, the others 8 (`narrow_layers`).
+    layers : called with the layers with weights, if these may have 4 bits.
 
     Raises
     ------
@@ -106,6 +114,7 @@ def quantize_model(
     """
     say = report or (lambda _sentence: None)
     chosen = _method(method)
+    _check_weight_bits(weights, weight_error)
     say("reading the model")
     given = read_model(source_of(source))
     _check_float(given)
@@ -130,11 +139,21 @@ def quantize_model(
     say("quantizing")
     streams = find_streams(model.graph, plan, ranges)
     fitted = fit_dead_tensors(model.graph, plan, _joined(plan, ranges))
-    quantized = model.with_graph(insert_qdq(model.graph, plan, fitted, streams))
+    narrow: list[LayerWeights] = []
+    if weights == "int4":
+        say("rounding weights to 4 bits")
+        narrow = narrow_layers(model, plan, feeds, weight_error, open_model)
+    rounded = {item.tensor: item.narrow for item in narrow if item.narrow is not None}
+    quantized = model.with_graph(insert_qdq(model.graph, plan, fitted, streams, rounded))
     if errors:
         say("comparing the layers")
         errors(layer_errors(model, quantized, feeds, open_model))
-    return quantized.to_onnx()
+    if layers and weights == "int4":
+        layers(narrow)
+    result = quantized.to_onnx()
+    if weights == "int4":
+        store_int4(result)
+    return result
 
 
 def _method(name: str) -> Method:
@@ -144,6 +163,15 @@ def _method(name: str) -> Method:
         raise ModelError(
             f"a calibration must go by one of {', '.join(Method)}, not {name!r}"
         ) from error
+
+
+def _check_weight_bits(weights: str, error: float) -> None:
+    if weights not in ("int8", "int4"):
+        raise ModelError(f"weights must be int8 or int4, not {weights!r}")
+    if not 0 < error <= 1:
+        raise ModelError(
+            f"the limit of what 4 bits change must be a share above 0 and up to 1, not {error}"
+        )
 
 
 def _check_float(model: onnx.ModelProto) -> None:

@@ -37,11 +37,18 @@ class QuantizedLayer:
 
 
 def quantize_layer(
-    name: str, weights: Array, axis: int, bias: Array | None, input_scale: np.float32
+    name: str,
+    weights: Array,
+    axis: int,
+    bias: Array | None,
+    input_scale: np.float32,
+    narrow: tuple[Array, Array] | None = None,
 ) -> QuantizedLayer:
     """Quantize per output channel, along `axis` of the weights.
 
     A channel with small weights and a large bias gets a scale at which its bias still fits.
+    `narrow` are weights that are in steps already, and their scales; they are taken where all
+    biases fit.
 
     Raises
     ------
@@ -54,6 +61,10 @@ def quantize_layer(
             f"weights must be finite, and those of {name!r} have NaN or infinite values; train or "
             "export the model again"
         )
+    if narrow is not None:
+        steps, scales = narrow
+        if bias is None or bool(np.all(np.abs(bias) <= input_scale * scales * _BIAS_LIMIT)):
+            return _layer(steps, scales, bias, input_scale)
     others = tuple(index for index in range(wide.ndim) if index != axis)
     scales = np.abs(wide).max(axis=others, initial=0) / _LARGEST
     if bias is not None:
@@ -61,9 +72,15 @@ def quantize_layer(
     scales = np.maximum(scales, _SMALLEST_SCALE).astype(np.float32)
     shape = [-1 if index == axis else 1 for index in range(wide.ndim)]
     steps = np.rint(wide / scales.astype(np.float64).reshape(shape))
+    return _layer(np.clip(steps, -_LARGEST, _LARGEST), scales, bias, input_scale)
+
+
+def _layer(
+    steps: Array, scales: Array, bias: Array | None, input_scale: np.float32
+) -> QuantizedLayer:
     bias_scales = input_scale * scales
     return QuantizedLayer(
-        weights=np.clip(steps, -_LARGEST, _LARGEST).astype(np.int8),
+        weights=steps.astype(np.int8),
         scales=scales,
         bias=None if bias is None else np.rint(bias / bias_scales).astype(np.int32),
         bias_scales=bias_scales,

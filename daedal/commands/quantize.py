@@ -18,6 +18,7 @@ from daedal.reports.console import make_console, print_json, print_wide, show_pr
 
 if TYPE_CHECKING:
     from daedal.compiler.quantization.layer_errors import LayerError
+    from daedal.compiler.quantization.narrow_layers import LayerWeights
 
 __all__ = ["quantize_command"]
 
@@ -43,6 +44,13 @@ def quantize_command(
     show_errors: Annotated[
         bool, typer.Option("--errors", help="Show how much quantization changes each tensor.")
     ] = False,
+    weights: Annotated[
+        str, typer.Option(help="Bits of weights: int8, or int4 where that changes little.")
+    ] = "int8",
+    weight_error: Annotated[
+        float | None,
+        typer.Option(help="How much weights of 4 bits may change the outputs, as a share."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Quantize MODEL to int8 (QDQ), so that `daedal compile` takes it."""
@@ -51,6 +59,7 @@ def quantize_command(
     check_outputs(output)
     arrays = load_arrays(samples)
     errors: list[LayerError] = []
+    layers: list[LayerWeights] = []
     with show_progress(make_console(stderr=True)) as report:
         quantized = quantize(
             model,
@@ -59,6 +68,9 @@ def quantize_command(
             fuse_attention=fuse_attention,
             report=report,
             errors=errors.extend if show_errors else None,
+            weights=weights,
+            **({} if weight_error is None else {"weight_error": weight_error}),
+            layers=layers.extend,
         )
     write_atomically(output, quantized)
     graph = onnx.ModelProto.FromString(quantized).graph
@@ -69,14 +81,43 @@ def quantize_command(
         found = {"quantized_tensors": tensors, "tensors_of_16_bits": wide, "operators": counts}
         if show_errors:
             found["errors"] = [{**asdict(item), "snr_db": item.snr_db} for item in errors]
+        if layers:
+            found["weights"] = [
+                {"tensor": item.tensor, "bits": item.bits, "count": item.count, "error": item.error}
+                for item in layers
+            ]
         print_json({"output": str(output), **found})
         return
     listed = ", ".join(f"{count} {op_type}" for op_type, count in counts.most_common())
     kinds = f"{tensors - wide} tensors in int8" + (f", {wide} in int16" if wide else "")
     console = make_console()
     console.print(escape(f"{output}: {kinds}; {listed}"))
+    if layers:
+        print_wide(console, _layers_table(layers))
+        console.print(escape(_saved(layers)))
     if show_errors:
         print_wide(console, _errors_table(errors))
+
+
+def _layers_table(layers: "list[LayerWeights]") -> Table:
+    """A row for each layer with weights, in the network's order."""
+    table = Table("layer", box=SIMPLE)
+    for head in ("bits", "weights", "bytes saved", "4 bits change the outputs by"):
+        table.add_column(head, justify="right")
+    for item in layers:
+        error = "" if item.error is None else f"{item.error:.2%}"
+        saved = f"{item.saved_bytes:,}" if item.saved_bytes else ""
+        table.add_row(escape(item.tensor), str(item.bits), f"{item.count:,}", saved, error)
+    return table
+
+
+def _saved(layers: "list[LayerWeights]") -> str:
+    narrow = [item for item in layers if item.saved_bytes]
+    saved, every = sum(item.saved_bytes for item in layers), sum(item.count for item in layers)
+    return (
+        f"{len(narrow)} of {len(layers)} layers have weights of 4 bits; "
+        f"they save {saved:,} of {every:,} bytes"
+    )
 
 
 def _errors_table(errors: "list[LayerError]") -> Table:

@@ -76,6 +76,23 @@ def test_it_reports_as_json(run: Run, model: Path, samples: Path) -> None:
     assert target.read_bytes() == daedal.quantize(model, np.load(samples), method="minmax")
 
 
+@pytest.mark.slow
+def test_it_tells_which_weights_have_4_bits(run: Run, model: Path, samples: Path) -> None:
+    target = model.with_name("int4.onnx")
+    arguments = ("-s", samples, "-o", target, "--weights", "int4", "--weight-error", "0.5")
+    status, out, err = run("quantize", model, *arguments)
+    assert status == 0, err
+    assert out.splitlines()[-1] == "1 of 2 layers have weights of 4 bits; they save 72 of 252 bytes"
+    expected = daedal.quantize(model, np.load(samples), weights="int4", weight_error=0.5)
+    assert target.read_bytes() == expected
+    status, out, _ = run("quantize", model, *arguments, "--json")
+    first, second = json.loads(out)["weights"]
+    assert (first["bits"], first["count"], first["error"]) == (8, 108, None)
+    assert (second["bits"], second["count"]) == (4, 144) and 0 < second["error"] < 0.5
+    status, _, err = run("quantize", model, "-s", samples, "-o", target, "--weights", "int2")
+    assert status == 2 and "weights must be int8 or int4, not 'int2'" in err
+
+
 def test_bad_input_ends_in_one_sentence(run: Run, model: Path, samples: Path) -> None:
     target = model.with_name("int8.onnx")
     run("quantize", model, "--samples", samples, "-o", target)

@@ -39,7 +39,9 @@ def tile(rows: int, memory: Memory = Memory.WGT) -> Instance:
 
 
 def filled(instance: Instance, tensor: str) -> SegmentInstruction:
-    load = Instruction.of(Opcode.LOAD, memory=LoadMemory.WGT, rows=1, cols=instance.rows, blocks=1)
+    """Tensors with 4 bits in memory have names that end in 4."""
+    memory = LoadMemory.WGT_NARROW if tensor.endswith("4") else LoadMemory.WGT
+    load = Instruction.of(Opcode.LOAD, memory=memory, rows=1, cols=instance.rows, blocks=1)
     rows = RowAccess(instance, "row", ((0, instance.rows),), writes=True)
     return SegmentInstruction(load, (rows,), tensor)
 
@@ -80,6 +82,14 @@ def test_each_layer_keeps_its_first_tiles() -> None:
     fills = [item.rows[0].instance for _, item in (*kept.setup, *left) if item.tensor]
     uses = [item.rows[0].instance for _, item in left if item.tensor is None]
     assert sorted(map(id, fills)) == sorted(map(id, uses))
+
+
+def test_weights_of_4_bits_are_kept_behind_the_others() -> None:
+    """They take half the time to load."""
+    parts = layers(("a4", [tile(2), tile(2)]), ("b", [tile(4), tile(4)]), ("c4", [tile(2)]))
+    for rows, expected in ((8, ["b", "b"]), (10, ["a4", "b", "b"]), (6, ["a4", "b"])):
+        kept = keep_weights(parts, {"a4", "b", "c4"}, rows)
+        assert [tensor for _, tensor in tensors(kept.setup)] == expected
 
 
 def test_layers_of_one_kind_keep_their_own_weights() -> None:
