@@ -11,6 +11,7 @@ import onnx
 
 from daedal.common.errors import UserError
 from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.frontend.qoperators import EXPANSIONS, expand_qoperators
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import (
@@ -54,6 +55,8 @@ def processor_graph(model: onnx.ModelProto, imported: Graph | None = None) -> Gr
     Tensors whose types or shapes a graph does not have are outside it (`Graph.outside`).
     `imported` is the model as a graph, where it was made from one.
     """
+    if imported is None:
+        model = _with_real_operators(model)
     opset = max((item.version for item in model.opset_import if item.domain == ""), default=1)
     gains = any(node.op_type in GAINING for node in model.graph.node)
     if not gains or opset < OLDEST_OPSET:
@@ -63,6 +66,18 @@ def processor_graph(model: onnx.ModelProto, imported: Graph | None = None) -> Gr
     except UserError:  # what the graph refuses is lowered, or interpreted, node by node
         return None
     return graph if any(_gains(node) for node in graph.nodes) else None
+
+
+def _with_real_operators(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model without operators on quantized tensors, which have no integer code of their own:
+    they become operators on reals between dequantize and quantize."""
+    found = ((node.domain, node.op_type) for node in model.graph.node)
+    if not any(key in EXPANSIONS and EXPANSIONS[key].becomes != key[1] for key in found):
+        return model
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    expand_qoperators(changed)
+    return changed
 
 
 def _gains(node: Node) -> bool:

@@ -1,6 +1,7 @@
 """Integer operators on processors: machine code against the graph's interpreter, byte for byte."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -8,6 +9,7 @@ import pytest
 
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.graph import processor_graph
+from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.interpreter import run
 from daedal.compiler.ops.graph.factors import PAIRS, QUADS, SINGLES
@@ -15,6 +17,11 @@ from daedal.compiler.ops.graph.table import LOWERINGS
 from daedal.native.levels import levels_to_run
 from daedal.runtime.host_code import HostProgram
 from tests.compiler.graph.qdq_models import QdqModel
+from tests.support.quantized_models import (
+    mixed_network,
+    quantize_with_onnxruntime,
+    random_feeds,
+)
 
 Build = Callable[[QdqModel, np.random.Generator, str], str]
 """Adds an operator that reads a dequantized tensor; the name of its result."""
@@ -225,6 +232,20 @@ def test_the_larger_of_a_map_and_its_requantization() -> None:
     x = maker.requantized(maker.input("x", (1, 20, 5, 3)), 0.05, 3)
     maker.quantize(maker.op("LeakyRelu", x, alpha=0.1), 0.05, 3, output="y")
     check(maker.model("y", dtype="int8"), "q_max_requantized")
+
+
+def test_operators_on_quantized_tensors_are_integers(tmp_path: Path) -> None:
+    """QLinearConv and its kin, as onnxruntime writes them, have the code of QDQ models."""
+    rng = np.random.default_rng(0)
+    network = mixed_network(rng, head=False)
+    quantized = quantize_with_onnxruntime(network, tmp_path, random_feeds(rng, 2), "QOperator")
+    model = modern_model(quantized)
+    assert "QLinearConv" in {node.op_type for node in model.graph.node}
+    graph = processor_graph(model)
+    assert graph is not None
+    ops = [node.op for node in graph.nodes]
+    assert "q_conv2d" in ops and "onnx" not in ops
+    _check_code(graph, HostProgram(build_host_code(model)))
 
 
 def test_sums_that_float32_does_not_hold() -> None:
