@@ -38,7 +38,7 @@ from bench.activation_network import activation_network, samples_for
 from bench.left_out import LeftOut
 from bench.transformer_accuracy import accuracy_rows, show_accuracy
 from bench.transformer_cycles import cycle_rows, show_cycles
-from bench.transformer_decode import decode_row, show_decode
+from bench.transformer_decode import ATTENTION4, decode_row, show_decode
 from bench.transformer_models import MODELS, what_is_missing
 from daedal.artifact.artifact import Artifact
 from daedal.integer_reference import OperatorDifference, compare_operators, processor_graph
@@ -233,11 +233,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         passed = passed and all(row.passed for row in figures)
         found["accuracy"] = [{**asdict(row), "passed": row.passed} for row in figures]
     if options.step in (None, "decode") and options.only in (None, "stories260k"):
-        row = decode_row(options.models, log)
-        if row is not None:
-            show_decode(out, row)
-            passed = passed and not row.missed
-            found["decode"] = [{**asdict(row), "missed": row.missed}]
+        for variant in (load_variant(VARIANT), ATTENTION4):
+            row = decode_row(options.models, log, variant)
+            if row is not None:
+                show_decode(out, row)
+                passed = passed and not row.missed
+                found.setdefault("decode", []).append({**asdict(row), "missed": row.missed})
     missing = left_out(options.models, options.step, options.only)
     missing.show(partial(out.print, highlight=False))
     passed = passed and not missing

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from bench.transformer_cycles import CycleRow, exposed_cycles, show_cycles
-from bench.transformer_decode import DecodeRow
+from bench.transformer_decode import ATTENTION4, BARS, DecodeRow
 from bench.transformer_models import what_is_missing
 from bench.transformers import ActivationRow, main
 from daedal.integer_reference import OperatorDifference
@@ -48,6 +48,7 @@ def test_every_bar_counts() -> None:
 
 
 DECODED = DecodeRow(
+    variant="attention",
     launches=1,
     share_of_macs=1.0,
     first_cycles=80_000,
@@ -79,6 +80,13 @@ def test_every_bar_of_the_decoder_counts() -> None:
         ({"agreement": 0.90}, "same next token"),
     ):
         assert replace(DECODED, **change).missed == [bar]
+
+
+def test_bars_of_the_decoder_go_by_its_machine() -> None:
+    assert ATTENTION4.name in BARS and ATTENTION4.units.narrow_weights
+    narrow = replace(DECODED, variant=ATTENTION4.name, perplexity=2.16, agreement=0.88)
+    assert narrow.missed == ["40,000 cycles"]
+    assert "perplexity" in replace(narrow, perplexity=2.17).missed
 
 
 CYCLES = CycleRow(
