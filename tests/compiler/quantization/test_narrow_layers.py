@@ -112,6 +112,23 @@ def test_models_of_int4_by_other_tools(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(ours, theirs, atol=0.0501)
 
 
+@pytest.mark.slow
+def test_products_with_scales_of_blocks_are_the_hosts(rng: np.random.Generator) -> None:
+    """The accumulator only adds; what follows is the accelerator's."""
+    net = FloatNetwork(rng, opset=21)
+    x = net.requantized(net.input("x", (4, 32)), 0.05, 1)
+    steps = net.constant(rng.integers(-8, 8, (32, 16)).astype(np.int8))
+    scales = net.constant(rng.uniform(0.01, 0.1, (2, 16)).astype(np.float32))
+    blocks = net.op("DequantizeLinear", steps, scales, axis=0, block_size=16)
+    x = net.requantized(net.op("MatMul", x, blocks), 0.1, 0)
+    weights = net.weights(rng.integers(-8, 8, (16, 8)).astype(np.int8), 0.05)
+    model = net.model(net.requantized(net.op("MatMul", x, weights), 0.1, 0))
+    artifact = daedal.compile(model.SerializeToString(), VARIANT, cpu_levels=())
+    first, second = (item for item in artifact.placements if item.op == "MatMul")
+    assert first.where == "host" and "must be constant and quantized" in first.why
+    assert second.where == "accelerator"
+
+
 def test_moments_are_of_what_weights_multiply(rng: np.random.Generator) -> None:
     """A layer's products have the mean square that follows from them."""
     model = simple_model(network(rng))
