@@ -5,7 +5,8 @@
 Every network of the zoo as floats and quantized by `daedal.quantize`, matrix products, and with
 `--models` the ``.onnx`` files below a folder: ours, onnxruntime with all its optimizations, and
 OpenVINO where it is installed, in one process, in turn, each with as many threads. A row has the
-fastest run of each and the median; `ratio` is the faster library's fastest run over ours. The
+fastest run of each and the median; `ratio` is the faster library's fastest run over ours. Where a
+network is there as floats and as int8, our runs of both are compared, too. The
 largest difference of an output from onnxruntime's is shown relative to the largest output: of
 quantized models it says little, as both round (`bench/cpu_networks.py` compares each of their
 tensors).
@@ -101,6 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if ratios:
             mean = float(np.exp(np.mean(np.log(ratios))))
             console.print(f"{'quantized' if kind else 'float'}: geometric mean {mean:.2f}")
+    for name, ratio in over_floats(rows).items():
+        console.print(f"{name}: int8 is {ratio:.2f} times as fast as float")
     if options.json is not None:
         text = json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1)
         options.json.write_text(text + "\n", encoding="utf-8")
@@ -108,6 +111,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in wrong:
         console.print(f"wrong: {name}")
     return 1 if wrong else 0
+
+
+def over_floats(rows: Sequence[Row]) -> dict[str, float]:
+    """Our fastest run of a float network over that of its int8 form, by name and threads: networks
+    of the zoo, and files whose names end in ``_qdq``."""
+    ours = {(row.name, row.threads): row.fastest["daedal"] for row in rows}
+    found = {}
+    for (name, threads), seconds in ours.items():
+        for form in (name.replace(".onnx", "_qdq.onnx"), f"{name}, int8"):
+            quantized_seconds = ours.get((form, threads))
+            if form != name and quantized_seconds is not None:
+                found[f"{name}, {threads} threads"] = seconds / quantized_seconds
+    return found
 
 
 def measure(name: str, model: bytes, threads: int) -> Row:
