@@ -277,7 +277,9 @@ def _groups_of_rows(operation: GraphOperation, groups: int, factors: Factors) ->
     read = x if depth == count else x.padded(0)
 
     def copied() -> te.Tensor:
-        return operation.compute((*rows, count), lambda *i: factors.element(read[i]))
+        source = operation.compute((*rows, count), lambda *i: factors.element(read[i]))
+        # In memory, so that the elements of a group are one load, not several conversions.
+        return operation.tensors.viewed(source, source.shape) if factors.group > 1 else source
 
     return operation.tensors.once(("rows", name), copied)
 

@@ -300,6 +300,21 @@ def test_products_of_tokens_are_computed_where_they_are_read() -> None:
     assert len(code.calls) == 3
 
 
+def test_operands_of_dense_layers_are_int16_in_memory() -> None:
+    """Also where they only move what is there."""
+    maker = QdqModel(opset=21)
+    rng = np.random.default_rng(0)
+    x = maker.requantized(maker.input("x", (1, 4, 10, 6)), 0.05, 3)
+    turned = maker.op("Transpose", x, perm=[0, 2, 1, 3])
+    rows = maker.op("Reshape", turned, maker.constant(np.array([1, 10, 24])))
+    maker.quantize(of_rows(16, 24)(maker, rng, rows), 0.07, -5, output="y")
+    model = maker.model("y", dtype="int8")
+    check(model, "q_dense")
+    code = build_host_code(model)
+    product = code.calls[-1]
+    assert code.buffers[product.buffers[0]].dtype == "int16"
+
+
 def test_what_has_no_integer_code_stays_float() -> None:
     """A grouped convolution between two that have it."""
 
