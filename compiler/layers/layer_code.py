@@ -38,6 +38,10 @@ LEAST_GAIN = 0.01
 """Of a layer's cycles with its usual tile: the layers around it gain or lose more by another tile
 than an estimate that is nearer."""
 
+LEAST_WORDS = 0.1
+"""Of a layer's bus words with its usual tile, in as many cycles: another layer that runs at the
+same time needs them."""
+
 
 @dataclass(frozen=True)
 class _Code:
@@ -154,8 +158,9 @@ class LayerCode:
             try:
                 space = buildable_space_of(graph, node, self._builder.variant, memory)
                 table = space.table([space.template.default, space.default])
-                usual, least = space.cycles(table)
+                (usual, least), words = space.cycles(table), space.features(table)["beats"]
                 gains = least < (1 - LEAST_GAIN) * usual
+                gains |= least <= usual and words[1] < (1 - LEAST_WORDS) * words[0]
                 self._with_memory[kind] = space.default if gains else None
             except ScheduleError:  # building the usual one tells why
                 self._with_memory[kind] = None

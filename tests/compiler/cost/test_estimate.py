@@ -70,12 +70,12 @@ def errors(model: bytes, variant: Variant, memory: MemoryModel) -> Iterator[floa
     ("models", "bits", "memory", "mean", "worst"),
     [
         (convolutions, 64, "ddr", 0.005, 0.021),
-        (convolutions, 64, "ulx3s", 0.05, 0.1),
+        (convolutions, 64, "ulx3s", 0.018, 0.062),
         (convolutions, 128, "ddr", 0.003, 0.007),
-        (depthwise, 64, "ulx3s", 0.05, 0.1),
+        (depthwise, 64, "ulx3s", 0.006, 0.018),
         (depthwise, 64, "ddr", 0.012, 0.029),
         (depthwise, 128, "ddr", 0.008, 0.012),
-        (small_networks, 64, "ulx3s", 0.2, 0.5),
+        (small_networks, 64, "ulx3s", 0.094, 0.22),
         (small_networks, 64, "ddr", 0.07, 0.26),
     ],
 )

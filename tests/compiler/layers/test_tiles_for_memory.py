@@ -18,11 +18,11 @@ ECP5 = load_variant("ecp5")
 BOARD = PRESETS["ulx3s"]
 
 
-def model(rng: np.random.Generator) -> bytes:
+def model(rng: np.random.Generator, inner: int = 192, outer: int = 256) -> bytes:
     """A layer whose fastest tile with `ddr` loads its operands more often than others."""
     maker = QdqModel()
-    x = maker.requantized(maker.input("x", (1, 192, 14, 14)), 0.05, -3)
-    w = maker.weights(rng.integers(-127, 128, (256, 192, 1, 1)).astype(np.int8), 0.01)
+    x = maker.requantized(maker.input("x", (1, inner, 14, 14)), 0.05, -3)
+    w = maker.weights(rng.integers(-127, 128, (outer, inner, 1, 1)).astype(np.int8), 0.01)
     return maker.model(maker.requantized(maker.op("Conv", x, w), 0.05, 0)).SerializeToString()
 
 
@@ -56,6 +56,18 @@ def test_a_slow_memory_has_tiles_that_move_fewer_words(rng: np.random.Generator)
     assert result(board, x) == result(usual, x)
 
 
+@pytest.mark.heavy(6)
+def test_weights_that_stay_may_take_a_whole_scratchpad(rng: np.random.Generator) -> None:
+    """Then the inputs are loaded for half as many groups of them."""
+    data = model(rng, 512, 512)
+    usual, board = compiled(data), compiled(data, "ulx3s")
+    before, after = counted(usual), counted(board)
+    assert after[0] < 0.8 * before[0]
+    (spec,) = usual.program.inputs
+    x = rng.integers(-128, 128, spec.shape).astype(np.int8)
+    assert result(board, x) == result(usual, x)
+
+
 @pytest.mark.heavy(4)
 def test_memories_of_full_rate_change_nothing(rng: np.random.Generator) -> None:
     data = model(rng)
@@ -71,4 +83,5 @@ def test_a_little_gain_leaves_the_usual_tile(
     assert 0 < LEAST_GAIN < 1
     data = model(rng)
     monkeypatch.setattr(layer_code, "LEAST_GAIN", 1.0)
+    monkeypatch.setattr(layer_code, "LEAST_WORDS", 1.0)
     assert compiled(data, "ulx3s").to_bytes() == compiled(data).to_bytes()

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from daedal.compiler.cost.machine import CONTENTION_CYCLES, HAND_OVER_CYCLES, LOAD_STALL_CYCLES
-from daedal.compiler.cost.memory import DDR
+from daedal.compiler.cost.memory import DDR, MemoryCost
 from daedal.compiler.ops.accelerator.conv.passes import ConvPasses, Pass, PassUnits, total
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.fused_tail import NO_TAIL
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div, last_size
+from daedal.compiler.ops.accelerator.wide_results import result_rows
 from daedal.compiler.ops.space import Table
 from daedal.isa.latencies import PATIENCE_CYCLES
 from daedal.isa.memory_model import MemoryModel
@@ -77,6 +78,7 @@ class ConvCost:
         self._machine = self._units.machine
         self._capacity = Capacity(variant, 1)
         self._queue_depth = variant.units.queue_depth
+        self._whole = MemoryCost.of(memory).slows_words
 
     def cycles(self, tiles: Table, *, followed: bool = False) -> Floats:
         """Cycles of the busier of multipliers and bus in each pass, plus what does not overlap.
@@ -103,8 +105,8 @@ class ConvCost:
             return busy + count * (loads + sum(latency.values()))
         first = passes.all[0]
         alu = self._before_another_layer() if followed else self._units.vector_cycles
-        others = total(item.times * np.maximum(item.computing, item.beats) for item in passes.all)
-        others = others - np.maximum(first.computing, first.beats)
+        others = total(item.times * self._busy(item, tiles) for item in passes.all)
+        others = others - self._busy(first, tiles)
         return total(
             [
                 self._begin(passes, first),
@@ -116,6 +118,20 @@ class ConvCost:
                 HAND_OVER_CYCLES * count + self._machine.launch,
             ]
         )
+
+    def _busy(self, item: Pass, tiles: Table) -> Floats:
+        """Cycles of a pass whose units work at the same time.
+
+        Where the results of a tile fill more than half of OUT, those of the next one wait until
+        these are stored.
+        """
+        busy: Floats = np.maximum(item.computing, item.beats)
+        if not self._whole:
+            return busy
+        results = tiles["out_blocks"] * self._shape.out_parts * tiles["height"] * tiles["width"]
+        alone = 2 * results > result_rows(self._capacity, self._shape.tail.stored)
+        in_turn = item.vector_cycles + item.vectors * self._units.out
+        return np.where(alone, np.maximum(busy, in_turn), busy)
 
     def _begin(self, passes: ConvPasses, first: Pass) -> Floats:
         """Cycles until the products of the first pass are done.
@@ -146,6 +162,11 @@ class ConvCost:
         maps = passes.maps_of_turn
         gained = maps * np.maximum(first.computing - first.beats, 0)
         ahead = np.minimum(gained, self._ahead(passes, first))
+        if self._whole:
+            # The next weights wait for rows, until the last products with these.
+            kept = passes.tiles["group"] * (self._shape.in_blocks * self._shape.weight_rows())
+            gained = np.where(2 * kept > self._capacity.wgt, 0, gained)
+            ahead = np.minimum(gained, ahead)
         tile, step = weights * share, first.products * share / steps
         # GEMM waits for the first step, for the last one of the first tile, or of the last tile.
         waits = np.maximum.reduce(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from daedal.compiler.cost.memory import DDR
+from daedal.compiler.cost.memory import DDR, MemoryCost
 from daedal.compiler.graph.window_extents import Extent
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost
 from daedal.compiler.ops.accelerator.conv.rules import ConvRules
@@ -78,22 +78,25 @@ class ConvLayers:
                 self._numbers[layer, GATHERS.index(shape.gather)] = number
                 number += 1
 
-    def all(self, variant: Variant, *, overlap: bool = True) -> tuple[Table, Column]:
+    def all(
+        self, variant: Variant, *, overlap: bool = True, whole: bool = False
+    ) -> tuple[Table, Column]:
         """The tiles that fit, layer by layer, each in the order of the knobs; and how many tiles of
-        each layer fit at once. Column ``layer`` is the number of the layer."""
+        each layer fit at once. Column ``layer`` is the number of the layer. `whole` is that of
+        `ConvRules`."""
         copies = np.full(self._count, 2 if overlap else 1)
-        table = self._fitting(variant, np.arange(self._count), copies)
+        table = self._fitting(variant, np.arange(self._count), copies, whole)
         missing = np.setdiff1d(np.arange(self._count), table["layer"])
         if overlap and len(missing):
             copies[missing] = 1
-            others = self._fitting(variant, missing, copies)
+            others = self._fitting(variant, missing, copies, whole)
             table = {name: np.concatenate([table[name], others[name]]) for name in table}
             table = chosen(table, np.argsort(table["layer"], kind="stable"))
         return table, copies
 
     def least(self, variant: Variant, memory: MemoryModel = DDR) -> Floats:
         """The least estimate of each layer with a memory; infinite where nothing fits."""
-        table, _ = self.all(variant)
+        table, _ = self.all(variant, whole=MemoryCost.of(memory).slows_words)
         found = np.full(self._count, np.inf)
         layers = table["layer"]
         if len(layers):
@@ -103,7 +106,7 @@ class ConvLayers:
             found[layers[begins]] = np.minimum.reduceat(cycles, begins)
         return found
 
-    def _fitting(self, variant: Variant, layers: Column, copies: Column) -> Table:
+    def _fitting(self, variant: Variant, layers: Column, copies: Column, whole: bool) -> Table:
         capacity = Capacity(variant, 1)
         table: Table = {"layer": layers}
         for knob, values in self._knobs.items():
@@ -111,9 +114,9 @@ class ConvLayers:
             table = {name: np.repeat(held, counts) for name, held in table.items()}
             table = {**table, knob: column}
             if knob in _RULED:
-                rules = ConvRules(capacity, copies[table["layer"]])
+                rules = ConvRules(capacity, copies[table["layer"]], whole=whole)
                 table = chosen(table, np.asarray(rules.after(knob, self._shape(table), table)))
-        rules = ConvRules(capacity, copies[table["layer"]])
+        rules = ConvRules(capacity, copies[table["layer"]], whole=whole)
         return chosen(table, rules.fits(self._shape(table), table))
 
     def _shape(self, table: Table) -> ConvShape:

@@ -26,11 +26,15 @@ class ConvRules:
     ----------
     capacity : rows of the whole scratchpads.
     copies : how many tiles fit at once, 2 or 1.
+    whole : whether the results of one tile, and weights that stay, may take whole scratchpads. Then
+        more is loaded for a tile, and less of it again, but the next results wait for the STORE of
+        these, and the next weights for the last products with these.
     """
 
-    def __init__(self, capacity: Capacity, copies: Extent) -> None:
+    def __init__(self, capacity: Capacity, copies: Extent, *, whole: bool = False) -> None:
         self._capacity = capacity
         self._copies = copies
+        self._whole = whole
 
     def allows(self, shape: ConvShape, table: Table) -> _Mask:
         """Whether rows with values for the first knobs of `ConvSpace` only can be completed."""
@@ -90,7 +94,7 @@ class ConvRules:
         """Rows of WGT that all copies take."""
         blocks, group = table["out_blocks"], table["turns"] * table["out_blocks"]
         reloads = _groups(shape, table) * shape.weight_sets
-        copies = np.where(reloads > 1, self._copies, 1)
+        copies = np.where(reloads > 1, 1 if self._whole else self._copies, 1)
         kept = group * shape.in_blocks * copies * shape.weight_rows()
         streamed = blocks * table["in_blocks"] * self._copies * shape.weight_rows(taps)
         return np.where(group > 0, kept, streamed)
@@ -99,11 +103,12 @@ class ConvRules:
         """Whether accumulators, results and parameters of a tile fit."""
         capacity = self._capacity
         vectors = table["out_blocks"] * shape.out_parts
-        rows = vectors * table["height"] * table["width"] * self._copies
+        results = vectors * table["height"] * table["width"]
+        rows = results * self._copies
         params = (vectors * shape.classes + shape.tail.requantizes) * self._copies
-        results = result_rows(capacity, shape.tail.stored)
-        most = np.minimum(capacity.acc // shape.accumulators, results)
-        holds: _Mask = (rows <= most) & (params <= capacity.par)
+        held = result_rows(capacity, shape.tail.stored)
+        holds: _Mask = (rows <= capacity.acc // shape.accumulators) & (params <= capacity.par)
+        holds &= (results if self._whole else rows) <= held
         return holds
 
     def _interleaves(self, shape: ConvShape, table: Table) -> _Mask:

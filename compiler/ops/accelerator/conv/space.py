@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import ScheduleError
-from daedal.compiler.cost.memory import DDR
+from daedal.compiler.cost.memory import DDR, MemoryCost
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
 from daedal.compiler.ops.accelerator.conv.instructions import ConvInstructions
@@ -36,6 +36,10 @@ from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
 __all__ = ["ConvSpace", "best_tile", "columns_of_tiles", "decode", "useful_gathers"]
+
+WHOLE_LOSS = 0.03
+"""Of a layer's cycles, what tiles that take whole scratchpads must gain: layers around it have less
+space, so that they begin later."""
 
 NEARLY = 0.0025
 """Estimates that differ by less than this share count as equal."""
@@ -96,6 +100,12 @@ class ConvSpace(LayerSpace):
         table, copies = ConvLayers([self.shapes]).all(self.variant, overlap=self._overlap)
         rules = ConvRules(Capacity(self.variant, 1), int(copies[0]))
         return rules, {knob: table[knob] for knob in self.knobs if knob not in ORDERS}
+
+    @cached_property
+    def _larger(self) -> Table:
+        """What fits if results and weights that stay may take whole scratchpads."""
+        table, _ = ConvLayers([self.shapes]).all(self.variant, overlap=self._overlap, whole=True)
+        return {knob: table[knob] for knob in self.knobs if knob not in ORDERS}
 
     @property
     def shapes(self) -> list[ConvShape]:
@@ -175,7 +185,9 @@ class ConvSpace(LayerSpace):
     def default_with(self, memory: MemoryModel) -> Config:
         """Of the configurations that cost nearly the least, the one with the fewest instructions.
 
-        The costs are those of a layer that another one follows (`ConvCost.cycles`).
+        The costs are those of a layer that another one follows (`ConvCost.cycles`). With a memory
+        whose words take longer than a cycle, larger tiles than those of `all` may be chosen
+        (`ConvRules`, `whole`).
 
         Raises
         ------
@@ -193,7 +205,8 @@ class ConvSpace(LayerSpace):
         return self.configs(self._ranked(0, DDR))
 
     def _ranked(self, nearly: float, memory: MemoryModel) -> Table:
-        table = self._fitting[1]
+        slow = MemoryCost.of(memory).slows_words
+        table = self._larger if slow else self._fitting[1]
         count = len(table["gather"])
         table = {**table, **{knob: np.full(count, value) for knob, value in _USUAL.items()}}
         if not count:
@@ -212,6 +225,8 @@ class ConvSpace(LayerSpace):
         table = {knob: column[needed] for knob, column in table.items()}
         costs = self._costs_with(memory)
         cycles = self._evaluate(_cycles_before_another_layer, table, np.float64, costs)
+        if slow:
+            cycles = np.where(self.fits(table), cycles, (1 + WHOLE_LOSS) * cycles)
         close = cycles <= cycles.min() * (1 + nearly)
         counts = self._evaluate(lambda _, cost, tiles: cost.instructions(tiles), table, np.float64)
         # Equal estimates differ in what the bus has to spare.

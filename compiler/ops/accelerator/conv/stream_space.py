@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from daedal.compiler.cost.machine import machine_cost
-from daedal.compiler.cost.memory import DDR
+from daedal.compiler.cost.memory import DDR, MemoryCost
 from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
 from daedal.compiler.ops.accelerator.tiles.fold_limits import FoldLimits
@@ -23,13 +23,16 @@ from daedal.compiler.ops.accelerator.tiles.tile_space import (
     whole_rows_first,
 )
 from daedal.compiler.ops.accelerator.wide_results import result_rows
-from daedal.compiler.ops.space import Column, Table
+from daedal.compiler.ops.space import Column, Config, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import Opcode, instruction_bytes
 from daedal.isa.variant import Variant
 
 __all__ = ["StreamSpace"]
+
+NEARLY = 0.005
+"""Estimates that differ by less than this share count as equal."""
 
 TILE_CYCLES = 16
 """What a tile costs beyond its work, about: tokens, latencies that do not overlap."""
@@ -78,6 +81,17 @@ class StreamSpace(TileSpace):
         columns = self._shape.window.extent[1]
         whole = (table["width"] == columns) | (table["height"] == 1)
         return whole_rows_first(chosen(table, whole), columns, "out_blocks")
+
+    def default_with(self, memory: MemoryModel) -> Config:
+        """As `TileSpace.default_with`. With a memory whose words take longer than a cycle, of all
+        tiles that take nearly the fewest cycles the one that moves the fewest words: the layer
+        behind, which may run at the same time, needs them, too."""
+        table = self.all()
+        if not (MemoryCost.of(memory).slows_words and len(table["height"])):
+            return super().default_with(memory)
+        cycles = self.cycles_with(table, memory)
+        close = cycles <= (1 + NEARLY) * cycles.min()
+        return self.row(table, int(np.lexsort((cycles, self._beats(table), ~close))[0]))
 
     def cycles(self, table: Table) -> Floats:
         return self.cycles_with(table, DDR)
