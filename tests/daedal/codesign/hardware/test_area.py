@@ -14,6 +14,7 @@ from daedal.codesign.hardware.parts import (
     fits_tables,
     is_tables,
     known_amounts,
+    narrow_weight_amounts,
     operand_option_amounts,
     table_amounts,
 )
@@ -161,6 +162,30 @@ def test_operands_from_out_are_counted_as_synthesis_finds_them(
     assert found["gemm"]["lut"] == pytest.approx(lut, rel=0.11)
     assert found["gemm"]["ff"] == 3
     assert found["out"] == {"lut": 0, "ff": ff}
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "lut"),
+    [(Family.ECP5, "tiny", 142), (Family.ECP5, "vta", 362), (Family.XC7, "tiny", 126)],
+)
+def test_narrow_weights_are_counted_as_synthesis_finds_them(
+    family: Family, name: str, lut: int
+) -> None:
+    """`wgt`, synthesized alone, with the option and without; it has 65 more registers each time."""
+    variant = load_variant(name)
+    assert narrow_weight_amounts(variant, family) == {}
+    found = narrow_weight_amounts(variant.replace(narrow_weights=True), family)
+    assert found["wgt"] == {"lut": pytest.approx(lut, rel=0.09), "ff": 65}
+
+
+def test_narrow_weights_are_in_the_parts_of_a_machine() -> None:
+    variant, model = load_variant("vta"), area_model(Family.ECP5)
+    changed = variant.replace(narrow_weights=True)
+    found = narrow_weight_amounts(changed, Family.ECP5)
+    before, after = (model.by_part(item) for item in (variant, changed))
+    for part, amounts in found.items():
+        for resource, amount in amounts.items():
+            assert after[part][resource] >= before[part][resource] + 0.99 * amount
 
 
 @pytest.mark.parametrize(
