@@ -110,8 +110,8 @@ def run_programs(
         all_of = zip(
             chunk, outcomes, rtl.launch_each(launches), expected_memories(launches), strict=True
         )
-        for seed, found, expected, memory in all_of:
-            wrong = difference(found, expected, memory)
+        for seed, found, expected, after in all_of:
+            wrong = difference(found, expected, after)
             if wrong:
                 record["mismatches"].append(f"seed {seed}: {wrong}")
             else:

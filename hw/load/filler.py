@@ -1,6 +1,6 @@
 """The write half of LOAD: bus words in; rows of data and of pad out, in parallel."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -217,7 +217,7 @@ class LoadFiller(wiring.Component):
         into_acc = (memory == LoadMemory.ACC) | (memory == LoadMemory.ACC_NARROW)
         m.d.comb += [
             buffer.move.valid.eq(moves),
-            fill.memory.eq(Mux(comes, memory, LoadMemory.ACC)),
+            fill.memory.eq(Mux(comes, memory, Const(LoadMemory.ACC, len(memory)))),
             fill.into_acc.eq(~comes | into_acc),
             fill.row.eq(Mux(comes, rows.row, pad_rows.row)),
             fill.beat.eq(rows.beat),

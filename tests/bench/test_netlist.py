@@ -58,6 +58,7 @@ def test_random_programs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         bench, "expected_memories", lambda launches: [launch.memory for launch in launches]
     )
+    monkeypatch.setattr(bench, "CHUNK", 4)
     record = bench.run_programs(TINY, Fake({3}), Fake(set()), range(20, 26), PRESETS["ddr"])
     assert record["count"] == 6
     assert record["passed"] == 5
