@@ -121,7 +121,7 @@ def test_what_the_line_harms_is_said_again(
     def whole(frame: bytes) -> bytes:
         return frame
 
-    with serial_board(machine) as board, UartPort(board.path, answer_seconds=0.1) as port:
+    with serial_board(machine) as board, UartPort(board.path, answer_seconds=0.3) as port:
         line = getattr(board, way)
 
         def harm() -> None:
