@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class OutputComparison:
-    """An output of the model beside the reference's, over all items.
+    """An output of the model compared with the reference's, over all items.
 
     Attributes
     ----------

@@ -81,8 +81,8 @@ def _record(found: "Evaluation") -> dict[str, Any]:
 
 
 def _print(console: Console, found: "Evaluation", model: Path, against: Path | None) -> None:
-    beside = "" if against is None else f", {model.name} against {against.name}"
-    console.print(escape(f"{found.items:,} items{beside}"))
+    compared = "" if against is None else f", {model.name} against {against.name}"
+    console.print(escape(f"{found.items:,} items{compared}"))
     if found.outputs:
         table = Table("output", box=SIMPLE)
         for head in ("signal to noise", "largest difference", "same class"):

@@ -131,7 +131,7 @@ def test_bad_names_are_one_sentence(run: Run, files: tuple[Path, Path, Path]) ->
 
 @pytest.mark.heavy(10)
 def test_an_artifact_is_run_on_its_machine() -> None:
-    """The digits network by its integers, beside the float model."""
+    """The digits network in integers, compared with the float model."""
     from examples.digits.data import demo_images
 
     images, labels = demo_images(4)
