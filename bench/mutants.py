@@ -71,9 +71,6 @@ class Results:
 
 def main() -> int:
     """Judge what has no verdict yet; print the table."""
-    # As Control-C, also for a run in the background, where a shell has Control-C ignored.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
     options = _options()
     work = _controls() if options.control else _chosen(options.seed, options.only, options.at)
     results = Results(HOME / "results.json", KEPT)
@@ -201,4 +198,7 @@ def _judge_all(work: list[Work], results: Results, workers: int, budget_s: float
 
 
 if __name__ == "__main__":
+    # As Control-C, also for a run in the background, where a shell has Control-C ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     sys.exit(main())

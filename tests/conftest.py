@@ -2,8 +2,9 @@
 
 import gc
 import os
+import signal
 import zlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
 SHARED = ROOT.parent / "shared"
 CI = os.environ.get("DAEDAL_CI") == "1"
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 # Caches of tests, and of the processes that they start, lie in the repository: runs and workers
 # share simulators, and `make clean` removes them. Yosys and nextpnr, compiled, stay with the user.
@@ -67,6 +69,17 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def _signals_handled_as_before() -> Iterator[None]:
+    """Fail a test that leaves a handler of a signal behind: a later one would fail instead."""
+    before = {number: signal.getsignal(number) for number in _HANDLED}
+    yield
+    changed = [number for number in _HANDLED if signal.getsignal(number) is not before[number]]
+    for number in changed:
+        signal.signal(number, before[number])
+    assert not changed, f"the test leaves handlers of {[number.name for number in changed]}"
 
 
 @pytest.fixture
