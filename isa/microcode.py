@@ -111,16 +111,14 @@ def expand(variant: Variant, instruction: Instruction, words: UopArray) -> Expan
         )
     columns = decode_uops(variant, unit, words[begin:end])
     extents = [getattr(instruction, f"extent{level}") for level in range(LOOPS)]
-    shape = (*extents, end - begin)
-    steps = np.indices((*extents, 1), dtype=np.int64)[:, ..., 0] if LOOPS else None
     rows = {}
     for name, limit in row_limits(variant, instruction).items():
-        base = getattr(instruction, f"{name}_base")
-        index = base + columns[name].reshape((1,) * LOOPS + (-1,))
-        for level in range(LOOPS):
-            factor = getattr(instruction, f"{name}_factor{level}")
-            index = index + (steps[level] * factor)[..., None]  # type: ignore[index]
-        flat = np.broadcast_to(index, shape).reshape(-1)
+        flat = getattr(instruction, f"{name}_base") + columns[name]
+        for level in reversed(range(LOOPS)):  # the first loop is the outermost
+            if extents[level] != 1:
+                factor = getattr(instruction, f"{name}_factor{level}")
+                steps = np.arange(extents[level], dtype=np.int64) * factor
+                flat = np.add.outer(steps, flat).reshape(-1)
         if flat.size and flat.max() >= limit:
             raise ProgramError(
                 f"{unit.name}.{name} must stay below {limit} rows, not reach {int(flat.max())}"
@@ -128,7 +126,7 @@ def expand(variant: Variant, instruction: Instruction, words: UopArray) -> Expan
         rows[name] = flat
     if unit is Unit.GEMM:
         _check_vectors(variant, GemmMode(instruction.mode), rows["wgt"])
-    restart = np.zeros(shape, dtype=bool)
+    restart = np.zeros((*extents, end - begin), dtype=bool)
     if unit is Unit.GEMM and instruction.overwrite:
         restart[...] = columns["first"].astype(bool)
         for level in range(LOOPS):

@@ -95,17 +95,19 @@ def transfer(variant: Variant, instruction: Instruction) -> Transfer:
             f"{instruction.opcode.name} must stay below {pad.depth_rows} rows of scratchpad "
             f"{memory.value!r}, not reach {instruction.row + total - 1}"
         )
-    numbers = instruction.row + np.arange(total, dtype=np.int64).reshape(blocks, height, width)
-    inside = np.zeros((blocks, height, width), dtype=bool)
-    inside[:, top : top + rows, left : left + cols] = True
-    b, r, c = np.ogrid[:blocks, :rows, :cols]
-    beats = instruction.offset_beats + b * instruction.block_stride_beats
-    offsets = (beats + r * instruction.row_stride_beats) * variant.bus_bytes + c * row_bytes
-    return Transfer(
-        memory,
-        numbers[inside],
-        np.broadcast_to(offsets, (blocks, rows, cols)).reshape(-1).astype(np.int64),
-        numbers[~inside],
-        row_bytes,
-        element_bits,
-    )
+    numbers = np.arange(instruction.row, instruction.row + total, dtype=np.int64)
+    filled = numbers[:0]
+    if total != blocks * rows * cols:
+        inside = np.zeros((blocks, height, width), dtype=bool)
+        inside[:, top : top + rows, left : left + cols] = True
+        numbers, filled = numbers[inside.reshape(-1)], numbers[~inside.reshape(-1)]
+    offsets = np.arange(cols, dtype=np.int64) * row_bytes
+    for count, stride_beats in (
+        (rows, instruction.row_stride_beats),
+        (blocks, instruction.block_stride_beats),
+    ):
+        if count != 1:
+            steps = np.arange(count, dtype=np.int64) * (stride_beats * variant.bus_bytes)
+            offsets = np.add.outer(steps, offsets).reshape(-1)
+    offsets += instruction.offset_beats * variant.bus_bytes
+    return Transfer(memory, numbers, offsets, filled, row_bytes, element_bits)

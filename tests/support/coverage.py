@@ -5,14 +5,14 @@ say which rows are touched in which order, tokens say what may run at the same t
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from daedal.isa.alu_operations import AluOp
-from daedal.isa.effects import effects, external
+from daedal.isa.effects import Access, effects, external
 from daedal.isa.instruction import Instruction, reads_destination, units_of
 from daedal.isa.lane import AMOUNT_BITS
 from daedal.isa.latencies import MAX_BURST_BEATS, PAGE_BYTES
@@ -121,10 +121,11 @@ class _Reader:
             else:
                 found.update(self._loops(instruction))
                 found.update(self._alu(instruction))
-            found.update(self._tables(index, instruction))
-            found.update(self._ranges(index, instruction))
+            accesses = effects(self.variant, instruction, self.uops.get(instruction.unit))
+            found.update(self._tables(index, instruction, accesses))
+            found.update(self._ranges(index, instruction.unit, accesses))
             if self.variant.units.gemm_reads_out:
-                found.update(self._results(index, instruction))
+                found.update(self._results(index, instruction, accesses))
         found.update(f"bank: {pair}" for pair in _side_by_side(self.banks))
         found.update(f"out: {pair}" for pair in _side_by_side(self.results))
         return found
@@ -268,9 +269,10 @@ class _Reader:
             yield f"ALU: {operation.name} amount {self._amount(instruction.immediate)}"
         yield from self._alu_hazards(instruction, operation, target, steps.rows)
 
-    def _tables(self, index: int, instruction: Instruction) -> Iterator[str]:
+    def _tables(
+        self, index: int, instruction: Instruction, accesses: Sequence[Access]
+    ) -> Iterator[str]:
         """LOADs of tables, and LOOKUPs in them."""
-        accesses = effects(self.variant, instruction, self.uops.get(instruction.unit))
         rows = [row for a in accesses if a.memory is Memory.TAB for row in a.rows.tolist()]
         if instruction.unit is Unit.LOAD:
             self.table_loads.update(dict.fromkeys(rows, index))
@@ -335,10 +337,9 @@ class _Reader:
         depth = scratchpad(self.variant, Memory.ACC).depth_rows
         return row % half + half * (row >= depth // 2)
 
-    def _ranges(self, index: int, instruction: Instruction) -> Iterator[str]:
-        unit = instruction.unit
+    def _ranges(self, index: int, unit: Unit, accesses: Sequence[Access]) -> Iterator[str]:
         banks: set[int] = set()
-        for access in effects(self.variant, instruction, self.uops.get(unit)):
+        for access in accesses:
             pad = scratchpad(self.variant, access.memory)
             last = pad.depth_rows - 1
             if access.memory in (Memory.UOP_GEMM, Memory.UOP_ALU) and unit is not Unit.LOAD:
@@ -353,11 +354,13 @@ class _Reader:
         if banks:
             self.banks.append(_Use(index, unit, self.done[unit].copy(), banks))
 
-    def _results(self, index: int, instruction: Instruction) -> Iterator[str]:
+    def _results(
+        self, index: int, instruction: Instruction, accesses: Sequence[Access]
+    ) -> Iterator[str]:
         """Accesses to OUT, and whether a token of the instruction before orders them."""
         unit = instruction.unit
         rows: set[int] = set()
-        for access in effects(self.variant, instruction, self.uops.get(unit)):
+        for access in accesses:
             if access.memory is Memory.OUT:
                 rows.update(access.rows.tolist())
         if not rows:

@@ -39,7 +39,7 @@ def test_tiny_under_cocotb(preset: str) -> None:
     run_random_programs(rtl_device(TINY, "verilator"), range(20), preset=preset).check()
 
 
-@pytest.mark.heavy(13)
+@pytest.mark.heavy(10)
 def test_two_hundred_fill_the_table() -> None:
     assert_complete(run_random_programs(rtl_device(TINY), range(1000, 1200)), 200)
 
