@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from daedal.api import compile, simulate
+    from daedal.codesign.compare import compare
+    from daedal.codesign.explore import explore
     from daedal.compiler.targets.crossings import HostRates
     from daedal.evaluation import evaluate
     from daedal.host_rates import load_host_rates
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from daedal.operator import build_operator
     from daedal.profiling import profile
     from daedal.quantization import quantize
+    from daedal.synthesis import synth
     from daedal.targets import add_target
+    from daedal.tuning.tune import tune
 
 __all__ = [
     "HostRates",
@@ -25,14 +29,18 @@ __all__ = [
     "add_target",
     "build_operator",
     "check_layers",
+    "compare",
     "compile",
     "evaluate",
+    "explore",
     "inspect",
     "load_host_rates",
     "load_variant",
     "profile",
     "quantize",
     "simulate",
+    "synth",
+    "tune",
 ]
 
 _HOMES = {
@@ -41,14 +49,18 @@ _HOMES = {
     "add_target": "daedal.targets",
     "build_operator": "daedal.operator",
     "check_layers": "daedal.layer_check",
+    "compare": "daedal.codesign.compare",
     "compile": "daedal.api",
     "evaluate": "daedal.evaluation",
+    "explore": "daedal.codesign.explore",
     "inspect": "daedal.inspection",
     "load_host_rates": "daedal.host_rates",
     "load_variant": "daedal.isa.variant",
     "profile": "daedal.profiling",
     "quantize": "daedal.quantization",
     "simulate": "daedal.api",
+    "synth": "daedal.synthesis",
+    "tune": "daedal.tuning.tune",
 }
 
 

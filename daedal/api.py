@@ -22,7 +22,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.artifact.host_code import LEVEL_MACHINES
 from daedal.common.errors import UserError
 from daedal.compiler.artifact.host_code import best_levels
-from daedal.compiler.frontend.reader import Source
+from daedal.compiler.frontend.reader import Source, source_of
 from daedal.compiler.layers.segment_store import default_store
 from daedal.compiler.model import (
     compile_for_cpu,
@@ -99,6 +99,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     host: HostRates | None = DEFAULT_HOST,
     configs: Mapping[str, Config] | None = None,
     other_configs: bool = False,
+    records: str | Path | None = None,
     states: Mapping[str, str] | None = None,
     memory: AnyMemory = "ddr",
     cache: bool = True,
@@ -130,7 +131,8 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     back, as `daedal.load_host_rates` gives them; with None, everything that can run on the
     accelerator does. `configs` are schedules of
     layers by the keys of their workloads, as `daedal.tuning` finds them; for the targets
-    ``cpu`` and ``gpu``, those of kernels; for processors, for the best of `cpu_levels`.
+    ``cpu`` and ``gpu``, those of kernels; for processors, for the best of `cpu_levels`. `records`
+    is a database of `daedal.tune`, from which they are taken instead.
     `states` are inputs that stay in the device's memory between launches, with the outputs that
     hold their new rows; a ``*`` stands for any text (docs/generation.md). `memory` is what is
     behind the machine, a preset or a TOML file (docs/memory.md): where its words take longer than
@@ -147,6 +149,19 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     architectures = gpu_of_target(target)
     levels = best_levels() if cpu_levels is None else _checked_levels(cpu_levels)
     objects = None if cache else NoCache()
+    if records is not None:
+        from daedal.tuning.recorded import recorded_schedules
+
+        if configs is not None:
+            raise UserError("schedules come from records or from configs; give one of both")
+        configs = recorded_schedules(
+            records,
+            source_of(model),
+            chosen,
+            load_memory(memory),
+            is_gpu=architectures is not None,
+        )
+        other_configs = True  # other options may leave a tuned layer to the host
     if chosen is None:
         if from_tensors or to_tensors or states or not fuse or dump_dir is not None:
             raise UserError(

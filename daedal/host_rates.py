@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,10 @@ from daedal.native.caches.place import CACHES, cache_folder
 from daedal.native.cpu import host_cpu
 from daedal.runtime.host_parts import load_host_part
 
-__all__ = ["DEFAULT", "MEASURED", "load_host_rates", "measure_host_rates"]
+__all__ = ["DEFAULT", "MEASURED", "AnyHostRates", "load_host_rates", "measure_host_rates"]
+
+AnyHostRates: TypeAlias = HostRates | str | Path
+"""What `load_host_rates` takes."""
 
 DEFAULT, MEASURED = "default", "measured"
 """Names of rates that are no files."""
@@ -49,14 +52,17 @@ _CONV = 16
 _TAPS = 3
 
 
-def load_host_rates(source: str | Path, folder: Path | None = None) -> HostRates:
-    """The rates that `source` names: ``default``, ``measured``, or a JSON file of rates.
+def load_host_rates(source: AnyHostRates, folder: Path | None = None) -> HostRates:
+    """The rates that `source` names: ``default``, ``measured``, or a JSON file of rates; rates are
+    returned as they are.
 
     The rates of this machine are measured once for each processor and version of the kit, and kept
     in `folder`, by default in the user's cache. They are written as a file of rates is.
 
     Raises UserError for a file that is none.
     """
+    if isinstance(source, HostRates):
+        return source
     if source == DEFAULT:
         return DEFAULT_HOST
     if source != MEASURED:

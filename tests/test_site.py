@@ -12,6 +12,7 @@ import pytest
 
 import daedal
 from daedal.isa.variant import Variant
+from tests.support.pages import blocks, make_checkout, run_line
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -54,6 +55,16 @@ def shown(value: object) -> str:
 def test_every_public_name_is_on_the_page_of_python() -> None:
     page = (DOCS / "reference" / "python.md").read_text("utf-8")
     assert set(re.findall(r"daedal\.(\w+)$", page, re.MULTILINE)) == set(daedal.__all__)
+
+
+@pytest.mark.heavy(10)
+def test_the_python_of_the_page_of_python_runs(tmp_path: Path) -> None:
+    pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    folder = make_checkout(tmp_path)
+    (block,) = blocks((DOCS / "reference" / "python.md").read_text("utf-8"), "python")
+    (folder / "block.py").write_text(block)
+    slow, fast = map(int, run_line("python block.py", folder).split())
+    assert slow > fast and (folder / "digits.db").is_file()
 
 
 FETCHED = re.compile(

@@ -1,12 +1,16 @@
-"""`compare`: variants side by side: cycles, area, clock and frames per second of the same networks.
+"""The public function `compare`: variants side by side on the same networks.
+
+>>> tiny, mine = daedal.compare(["tiny", "mine.toml"], "digits_qdq.onnx")
+>>> tiny.networks["digits_qdq"].cycles, tiny.shares["lut"], tiny.clock.mhz
 
 The cycle model counts, area and clock come from the models of `daedal.codesign`: no synthesis.
-`route` adds clocks of place and route.
+Place and route adds its clocks.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from daedal.api import compile as compile_network
 from daedal.artifact.artifact import Artifact, Placement
@@ -15,18 +19,21 @@ from daedal.codesign.cycles.energy import Energy, switched_energy
 from daedal.codesign.cycles.work import Work
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import Clock, clock_model
+from daedal.codesign.networks import Models, named_models
 from daedal.codesign.results.verify import implemented, require_implementation
 from daedal.common.errors import ExploreError, ModelError, ScheduleError, first_line
-from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
+from daedal.compiler.targets.crossings import HostRates
+from daedal.host_rates import MEASURED, AnyHostRates, load_host_rates
 from daedal.host_time import host_seconds, items_of
-from daedal.hw.synth.families import DEVICES, Family
+from daedal.hw.synth.families import DEVICES, Family, Target, find_target
 from daedal.hw.synth.flow import PLACED, Implementation
-from daedal.isa.memory_file import AnyMemory
-from daedal.isa.variant import Variant
+from daedal.isa.memory_file import AnyMemory, load_memory
+from daedal.isa.memory_model import MemoryModel
+from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.device import default_cache_dir
 from daedal.sim.rtl.verilog import kept_verilog
 
-__all__ = ["ComparedNetwork", "ComparedVariant", "compare", "require_routing", "route"]
+__all__ = ["ComparedNetwork", "ComparedVariant", "compare", "require_routing", "routed"]
 
 Implement = Callable[[Variant, str, Family, Callable[[str], None]], Implementation]
 
@@ -121,21 +128,52 @@ class ComparedVariant:
 
 
 def compare(
+    variants: Variant | str | Path | Sequence[Variant | str | Path],
+    models: Models,
+    *,
+    target: str = Target.ecp5_85f,
+    memory: AnyMemory = "ddr",
+    host: AnyHostRates = MEASURED,
+    route: bool = False,
+    report: Callable[[str], None] | None = None,
+) -> list[ComparedVariant]:
+    """Compile models for each of the variants, count their cycles, and estimate the hardware.
+
+    `variants` are names, .toml files or `Variant`; `models` int8 QDQ ONNX files, which are known by
+    their names without the suffix, or models by name. `target` is the device, as for
+    `daedal.synth`. `host` has the host's rates, which are part of every latency, as for
+    `daedal.load_host_rates`. With `route`, each variant is synthesized and routed with one seed,
+    too, in minutes the first time; answers are kept, so that an interrupted call goes on. `report`
+    is called with a sentence before each long step.
+
+    Returns a `ComparedVariant` for each variant, with its networks by name.
+
+    Raises ExploreError for a device of which areas or clocks are not known, and for files with one
+    name; ModelError, VariantError and UserError for what cannot be read; ToolError where `route`
+    lacks a tool.
+    """
+    family = find_target(target).family
+    if isinstance(variants, Variant | str | Path):
+        variants = [variants]
+    chosen = [item if isinstance(item, Variant) else load_variant(item) for item in variants]
+    behind = load_memory(memory)
+    networks = named_models(models)
+    if route:
+        require_routing(family)
+    rates = load_host_rates(host)
+    found = _estimated(chosen, networks, family, behind, rates, report or (lambda _sentence: None))
+    return list(routed(found, report=report)) if route else found
+
+
+def _estimated(
     variants: Sequence[Variant],
     models: Mapping[str, bytes],
     family: Family,
-    *,
-    memory: AnyMemory = "ddr",
-    rates: HostRates = DEFAULT_HOST,
-    report: Callable[[str], None] | None = None,
+    memory: MemoryModel,
+    rates: HostRates,
+    say: Callable[[str], None],
 ) -> list[ComparedVariant]:
-    """Compile `models` for each of the variants, count their cycles, and estimate the hardware.
-
-    `rates` are the host's: they are part of every latency.
-
-    Raises ExploreError for a family of which areas or clocks are not known.
-    """
-    say = report or (lambda _sentence: None)
+    """All that needs no tools."""
     model_of_areas = area_model(family)
     areas = model_of_areas(variants)
     clocks = clock_model(family)(variants, areas)
@@ -150,10 +188,10 @@ def compare(
     return found
 
 
-def route(
+def routed(
     found: Sequence[ComparedVariant],
     *,
-    report: Callable[[str], None] = lambda _said: None,
+    report: Callable[[str], None] | None = None,
     implement: Implement | None = None,
 ) -> Iterator[ComparedVariant]:
     """The same, synthesized and routed with one seed; each as soon as it is known.
@@ -174,7 +212,8 @@ def route(
         name = item.variant.name
 
         def say(said: str, step: str = f"routing {name}") -> None:
-            report(f"{step}: {said}")
+            if report is not None:
+                report(f"{step}: {said}")
 
         verilog = kept_verilog(item.variant, default_cache_dir(), say, family=item.family)
         made = (implement or implemented)(item.variant, verilog, item.family, say)
@@ -203,7 +242,7 @@ def require_routing(family: Family) -> None:
 def _network(
     model: bytes,
     variant: Variant,
-    memory: AnyMemory,
+    memory: MemoryModel,
     parts: Mapping[str, Mapping[str, float]],
     rates: HostRates,
 ) -> ComparedNetwork:

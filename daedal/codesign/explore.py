@@ -1,4 +1,9 @@
-"""`explore`: searches variants and schedules together, until a budget is spent."""
+"""The public function `explore`: searches variants and schedules together, until a budget is spent.
+
+>>> found = daedal.explore("digits_qdq.onnx", "found", target="ecp5-85f", minutes=10)
+>>> [(point.variant.name, point.value("latency"), point.value("area")) for point in found.front]
+>>> artifact = found.points[0].artifact("digits_qdq")
+"""
 
 import dataclasses
 import hashlib
@@ -6,20 +11,29 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daedal.api import compile as compile_network
 from daedal.codesign.cycles.counting import Counter, Network, counters
 from daedal.codesign.hardware.area import area_model
-from daedal.codesign.hardware.board import Board
+from daedal.codesign.hardware.board import Board, board_named
 from daedal.codesign.hardware.clock import clock_model
+from daedal.codesign.networks import Models, named_models
+from daedal.codesign.results import verify as verification
 from daedal.codesign.results.directory import SearchDirectory
+from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.search.evaluation import Evaluation
 from daedal.codesign.search.evaluator import Evaluator
 from daedal.codesign.search.front_search import FrontSearch, Goal
-from daedal.codesign.search.objectives import Limit, Objective
+from daedal.codesign.search.objectives import (
+    USABLE,
+    Limit,
+    Objective,
+    parse_limits,
+    parse_objectives,
+)
 from daedal.codesign.search.search_loop import Budget, SearchLoop
 from daedal.codesign.search.variant_space import VariantSpace
 from daedal.common.errors import (
@@ -30,18 +44,25 @@ from daedal.common.errors import (
     UserError,
     first_line,
 )
-from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
+from daedal.compiler.targets.crossings import HostRates
 from daedal.compiler.version import cycles_version, digest_of_sources
+from daedal.host_rates import MEASURED, AnyHostRates, load_host_rates
 from daedal.host_time import host_seconds
-from daedal.hw.synth.families import Target
+from daedal.hw.synth.families import Target, find_target
 from daedal.isa.memory_file import AnyMemory, load_memory, memory_to_json
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant, load_variant
+from daedal.tuning.pool_access import joined_pool
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # Dask loads slowly, and may be missing
     from daedal.tuning.pool import Pool
 
-__all__ = ["Exploration", "explore", "nothing_found"]
+__all__ = ["Exploration", "explore", "nothing_found", "searched_device"]
+
+_MINUTES = 10.0
+"""Without a budget."""
+_WORKERS = 2
+"""Processes that count where there is no pool."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,7 @@ class Exploration:
     front, evaluations : counted variants: of the front, and all.
     counted, refused : numbers of variants that compiled, and that did not.
     seconds : of the search, earlier runs in this folder included.
+    folder, goal, board : what was searched, and where the results are; no board for a device.
     """
 
     front: tuple[Evaluation, ...]
@@ -62,58 +84,197 @@ class Exploration:
     estimated: int
     seconds: float
     interrupted: bool
+    folder: Path
+    goal: Goal
+    board: Board | None = None
+
+    @property
+    def points(self) -> tuple[PointFolder, ...]:
+        """The folders of the front's variants, in its order: their Verilog and their programs."""
+        directory = SearchDirectory(self.folder)
+        return tuple(directory.point(item) for item in self.front)
+
+    def verify(
+        self, count: int, *, report: Callable[[str], None] | None = None
+    ) -> Iterator[verification.Verified]:
+        """Simulate, synthesize and route at most `count` points, evenly spread over the front.
+
+        Yields each as soon as it is known, after many minutes the first time; what was measured is
+        kept in the folder.
+
+        Raises
+        ------
+        ToolError
+            A tool is missing, or failed.
+        DeviceError
+            The machine fails in the simulation.
+        """
+        if count:
+            verification.require_verification(self.front[0].family)
+        tools = verification.Tools()
+        if self.board is not None:
+            implement = partial(verification.implemented_on, self.board)
+            tools = verification.Tools(implement=implement)
+        yield from verification.verify(
+            verification.spread(self.points, count),
+            report=report or (lambda _sentence: None),
+            tools=tools,
+        )
 
 
 def explore(
-    models: Mapping[str, bytes],
-    target: Target,
-    goal: Goal,
-    folder: Path,
+    models: Models,
+    folder: str | Path,
     *,
+    target: str | None = None,
+    board: str | Path | None = None,
+    objectives: str | Sequence[str] = (Objective.latency, Objective.area),
+    limits: Mapping[str, float] | Sequence[str] = (),
     minutes: float | None = None,
     evaluations: int | None = None,
-    base: Variant | None = None,
+    base: Variant | str | Path = "ecp5",
     mhz: float | None = None,
-    memory: AnyMemory = "ddr",
-    board: Board | None = None,
-    rates: HostRates = DEFAULT_HOST,
+    memory: AnyMemory | None = None,
+    host: AnyHostRates = MEASURED,
     seed: int = 0,
-    workers: int = 2,
-    pool: "Pool | None" = None,
+    workers: int | None = None,
+    pool: str | None = None,
+    tls: str | Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> Exploration:
-    """Search the default space around `base` until the budget is spent, or KeyboardInterrupt.
+    """Search the variants that run models fastest in the least area, until a budget is spent.
 
     Every counted variant is kept in `folder` at once; the same call continues there, and finds what
-    it had found without an interruption. Minutes are those of all runs together. After an
-    interruption, points of the front lack Verilog and programs, which the same call adds.
+    it had found without an interruption (KeyboardInterrupt). Minutes are those of all runs
+    together. After an interruption, points of the front lack Verilog and programs, which the same
+    call adds. `docs/codesign.md` has the files.
 
     Parameters
     ----------
+    models : int8 QDQ ONNX files, which are known by their names without the suffix, or models by
+        name.
+    target, board : one of both: a device, as for `daedal.synth`, or a board by name or .toml file.
+        The logic of a board counts as area, and its memory limits the clock.
+    objectives : what to minimize: ``latency``, ``area``, ``energy``.
+    limits : the most of an objective, or of a resource in percent of the device, such as
+        ``{"latency": 1.5, "block_ram": 75}``.
+    minutes, evaluations : the budget: a time, or a number of variants to compile; 10 minutes by
+        default.
+    base : the variant whose other parameters all results have.
     mhz : a clock for all variants; else it is estimated.
-    board : where the machines are on a board of this `target`: its logic counts as area, and its
-        memory limits the clock. `memory` is the board's own, or another one for comparison.
-    rates : the host's, for its part of every latency: as for `base`, at all variants.
-    workers : processes that count, so many variants at a time.
-    pool : workers that count instead, as many variants as there are workers at a time.
+    memory : behind the bus; by default the board's own, or ``ddr``.
+    host : the host's rates, for its part of every latency (`daedal.load_host_rates`); where they
+        are measured, those with which the search in `folder` began.
+    workers : processes that count, so many variants at a time; 2 by default.
+    pool, tls : the address of a pool whose workers count instead, and the folder of its
+        certificates (docs/pool.md).
+    report : called with a sentence before each long step.
 
     Raises
     ------
     TuningError
-        The pool's workers are gone, or have another version.
+        The pool is not there, its workers are gone, or have another version.
     ExploreError
-        No budget, a folder of another search, a network with nothing for the accelerator, a family
-        without tables, or limits that no variant of the space keeps.
+        Two budgets, a folder of another search, a network with nothing for the accelerator, a
+        device without tables, or limits that no variant of the space keeps.
+    ModelError, VariantError, UserError
+        What cannot be read.
     """
-    if (minutes is None) == (evaluations is None):
+    device, known = searched_device(target, board)
+    behind = load_memory(memory or ("ddr" if known is None else known.memory))
+    names = objectives if isinstance(objectives, str) else ",".join(objectives)
+    most = limits
+    if isinstance(limits, Mapping):
+        most = [f"{name}={value}" for name, value in limits.items()]
+    goal = Goal(parse_objectives(names), parse_limits(list(most)), USABLE)
+    _check_clock(mhz, known)
+    networks = named_models(models)
+    given = _budget(minutes, evaluations)
+    say = report or (lambda _sentence: None)
+    if tls is not None and pool is None:
+        raise ExploreError("tls is for pools; give a pool, too")
+    # Without a pool, the workers are processes of the search itself.
+    joining = 0 if pool is None else workers or 0
+    with joined_pool(pool, tls, workers=joining, report=say) as joined:
+        return _search(
+            networks,
+            device,
+            goal,
+            Path(folder),
+            given,
+            base=base if isinstance(base, Variant) else load_variant(base),
+            mhz=None if mhz is None else float(mhz),  # as the command line gives it
+            memory=behind,
+            board=known,
+            rates=_rates(host, Path(folder)),
+            seed=seed,
+            workers=workers or _WORKERS,
+            pool=joined,
+            say=say,
+        )
+
+
+def searched_device(target: str | None, board: str | Path | None) -> tuple[Target, Board | None]:
+    """The device of a search, and its board. Raises ExploreError unless one of both is given,
+    UserError where there is none of that name."""
+    if board is not None and target is None:
+        known = board_named(board)
+        return known.target, known
+    if target is None or board is not None:
+        raise ExploreError("a search is for a device or a board: give one of target and board")
+    return find_target(target), None
+
+
+def _check_clock(mhz: float | None, board: Board | None) -> None:
+    if mhz is None:
+        return
+    if not 0 < mhz < math.inf:
+        raise ExploreError(f"a clock is a number above 0 MHz, not {mhz:g}")
+    if board is not None and mhz > board.most_mhz:
+        raise ExploreError(
+            f"the memory of board {board.name!r} allows at most {board.most_mhz:.4g} MHz, not "
+            f"{mhz:g}; give a slower clock"
+        )
+
+
+def _budget(minutes: float | None, evaluations: int | None) -> tuple[float | None, int | None]:
+    """Minutes, or a number of evaluations."""
+    if minutes is not None and evaluations is not None:
         raise ExploreError("a search has one budget: minutes, or a number of evaluations")
+    if minutes is None and evaluations is None:
+        minutes = _MINUTES
     given = minutes if evaluations is None else evaluations
     assert given is not None
     if not 0 < given < math.inf:
         raise ExploreError(f"a budget is a number above 0, not {given:g}")
-    say = report or (lambda _sentence: None)
-    memory = load_memory(memory)
-    space = _space(base or load_variant("ecp5"), memory)
+    return minutes, evaluations
+
+
+def _rates(host: AnyHostRates, folder: Path) -> HostRates:
+    """The host's rates; where they are measured, those that the search in the folder began with."""
+    known = SearchDirectory(folder).host_rates() if host == MEASURED else None
+    return known or load_host_rates(host)
+
+
+def _search(
+    models: Mapping[str, bytes],
+    target: Target,
+    goal: Goal,
+    folder: Path,
+    given: tuple[float | None, int | None],
+    *,
+    base: Variant,
+    mhz: float | None,
+    memory: MemoryModel,
+    board: Board | None,
+    rates: HostRates,
+    seed: int,
+    workers: int,
+    pool: "Pool | None",
+    say: Callable[[str], None],
+) -> Exploration:
+    """Search the default space around `base` until the budget is spent, or KeyboardInterrupt."""
+    space = _space(base, memory)
     # Refused before anything is written.
     networks = _checked(models, space.base, memory)
     area_model(target.family)
@@ -139,7 +300,7 @@ def explore(
         start = space.point(space.base)
         assert start is not None, "the space is around it"
         search = FrontSearch(space, goal, evaluator.estimate, start=[start], seed=seed)
-        budget = Budget(minutes, evaluations, directory.seconds())
+        budget = Budget(*given, directory.seconds())
         interrupted, ended = False, None
         try:
             with _counting(networks, memory, workers, pool) as (counter, width):
@@ -173,6 +334,9 @@ def explore(
         estimated,
         seconds,
         interrupted,
+        folder,
+        goal,
+        board,
     )
 
 

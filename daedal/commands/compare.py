@@ -7,7 +7,6 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import MEASURED, VARIANTS, HostRatesOf, Json, MemoryName
-from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import Target
 from daedal.isa.variant import shipped_variants
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
@@ -36,26 +35,19 @@ def compare_command(
     --route adds clocks of place and route, in minutes a variant the first time; answers are kept
     in the cache, so that the same command continues after an interruption.
     """
-    from daedal.codesign.compare import compare, require_routing
-    from daedal.codesign.compare import route as route_all
-    from daedal.compiler.frontend.reader import read_model
-    from daedal.host_rates import load_host_rates
-    from daedal.isa.memory_file import load_memory
-    from daedal.isa.variant import load_variant
+    from daedal.codesign.compare import compare
     from daedal.reports.comparison import comparison_json, comparison_lines, comparison_tables
 
-    chosen = [load_variant(name) for name in variants]
-    behind = load_memory(memory)
-    models = {path.stem: read_model(path).SerializeToString(deterministic=True) for path in model}
-    if len(models) < len(model):
-        raise ExploreError("networks need different file names, which name them in the table")
-    if route:
-        require_routing(target.family)
     with show_progress(make_console(stderr=True)) as report:
-        rates = load_host_rates(host_rates)
-        found = compare(chosen, models, target.family, memory=behind, rates=rates, report=report)
-        if route:
-            found = list(route_all(found, report=report))
+        found = compare(
+            variants,
+            model,
+            target=target,
+            memory=memory,
+            host=host_rates,
+            route=route,
+            report=report,
+        )
     if as_json:
         print_json(comparison_json(found))
         return

@@ -1,8 +1,7 @@
 """``daedal compile``: a model becomes an artifact."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -15,15 +14,9 @@ from daedal.commands.options import (
     parse_shapes,
     parse_states,
 )
-from daedal.common.errors import TuningError, UserError
+from daedal.common.errors import UserError
 from daedal.common.files import check_output_folder
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
-
-if TYPE_CHECKING:
-    from daedal.compiler.ops.space import Config
-    from daedal.isa.memory_model import MemoryModel
-    from daedal.isa.variant import Variant
-    from daedal.tuning.target import Place
 
 __all__ = ["compile_command"]
 
@@ -110,7 +103,6 @@ def compile_command(
     from daedal.api import gpu_of_target, target_variant
     from daedal.compiler.artifact.host_code import best_levels, saved_levels
     from daedal.host_rates import DEFAULT, load_host_rates
-    from daedal.isa.memory_file import load_memory
     from daedal.reports.artifact import artifact_json, program_tables, summary_lines
     from daedal.reports.costs import cost_lines
     from daedal.reports.host_code import code_lines
@@ -132,13 +124,8 @@ def compile_command(
             "one of both"
         )
     rates = load_host_rates(host_rates or DEFAULT)
-    behind = load_memory(memory)
-    configs = None
-    if records is not None:
-        place = _place(chosen, behind, is_gpu=is_gpu)
-        configs = _configs(records, model, chosen, behind, place)
-        if chosen is None and not is_gpu and not cpu_level:
-            cpu_level = list(best_levels())  # records are of this processor
+    if records is not None and chosen is None and not is_gpu and not cpu_level:
+        cpu_level = list(best_levels())  # records are of this processor
     if dump_dir is not None:
         check_output_folder(dump_dir)
     with show_progress(_err) as report:
@@ -150,10 +137,9 @@ def compile_command(
             from_tensors=from_tensors or (),
             to_tensors=to_tensors or (),
             host=None if all_on_accelerator else rates,
-            configs=configs,
-            other_configs=True,  # other options may leave a tuned layer to the host
+            records=records,
             states=states,
-            memory=behind,
+            memory=memory,
             cache=cache,
             cpu_levels=cpu_level or (None if is_gpu and chosen is None else saved_levels()),
             dump_dir=dump_dir,
@@ -177,48 +163,3 @@ def compile_command(
             f"for variant {summary['variant']} ({summary['fingerprint']})"
         )
     _out.print(escape(f"{output}: {what}; `daedal inspect` tells more"))
-
-
-def _place(variant: "Variant | None", memory: "MemoryModel", *, is_gpu: bool) -> "Place":
-    """What records must be of: the variant, or the GPU or the processor of this machine."""
-    if variant is not None:
-        from daedal.tuning.accelerator import variant_place
-
-        return variant_place(variant, memory)
-    if is_gpu:
-        from daedal.tuning.gpu import gpu_place, gpu_to_tune
-
-        return gpu_place(gpu_to_tune())
-    from daedal.tuning.cpu import processor_place
-
-    return processor_place()
-
-
-def _configs(
-    records: Path,
-    model: Path,
-    variant: "Variant | None",
-    memory: "MemoryModel",
-    place: "Place",
-) -> Mapping[str, "Config"]:
-    """The best recorded configurations.
-
-    Raises TuningError unless `records` is a database with records of the place.
-    """
-    from daedal.compiler.tune.database import Database
-    from daedal.compiler.version import cycles_version
-    from daedal.tuning.accelerator import recorded_configs
-    from daedal.tuning.kernels import recorded_kernels
-    from daedal.tuning.selection import check_recorded
-    from daedal.tuning.target import Setting
-
-    if not records.is_file():
-        raise TuningError(
-            f"records must be a database that `daedal tune` made, and {str(records)!r} is none"
-        )
-    with Database(records, kit=cycles_version()) as database:
-        setting = Setting(place, database)
-        check_recorded(setting, records)
-        if variant is None:
-            return recorded_kernels(setting, model)
-        return recorded_configs(database, variant, memory, model)

@@ -1,9 +1,6 @@
 """``daedal explore``: searches hardware parameters and schedules together."""
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,24 +15,18 @@ from daedal.commands.options import (
     Json,
     PoolAddress,
     PoolCertificates,
-    needs_pool_packages,
 )
-from daedal.common.errors import ExploreError
 from daedal.common.files import write_atomically
 from daedal.hw.synth.families import Target
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:
-    from daedal.codesign.hardware.board import Board
-    from daedal.codesign.results.point_folder import PointFolder
+    from daedal.codesign.explore import Exploration
     from daedal.codesign.results.verify import Verified
-    from daedal.compiler.targets.crossings import HostRates
-    from daedal.tuning.pool import Pool
 
 __all__ = ["explore_command"]
 
 _INTERRUPTED = 130
-_WORKERS = 2
 
 
 def explore_command(
@@ -76,7 +67,7 @@ def explore_command(
     host_rates: HostRatesOf = MEASURED,
     seed: Annotated[int, typer.Option(min=0, help="Of the search.")] = 0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help=f"Processes that compile; {_WORKERS} without --pool.")
+        int | None, typer.Option(min=1, help="Processes that compile; 2 without --pool.")
     ] = None,
     pool: PoolAddress = None,
     tls: PoolCertificates = None,
@@ -95,73 +86,40 @@ def explore_command(
     result. With --verify,
     exit status 1 where cycles of the RTL differ or a point does not fit the device.
     """
-    from daedal.codesign.explore import explore
-    from daedal.codesign.hardware.board import board_named
-    from daedal.codesign.results.directory import SearchDirectory
-    from daedal.codesign.results.verify import require_verification, spread
-    from daedal.codesign.search.front_search import Goal
-    from daedal.codesign.search.objectives import USABLE, parse_limits, parse_objectives
-    from daedal.compiler.frontend.reader import read_model
-    from daedal.isa.memory_file import load_memory
-    from daedal.isa.variant import load_variant
+    from daedal.codesign.explore import explore, searched_device
+    from daedal.codesign.results.verify import require_verification
     from daedal.reports.exploration import exploration_lines, exploration_table
     from daedal.reports.exploration_page import exploration_page, read_details
     from daedal.reports.verification import verification_lines, verification_table
 
-    if (target is None) == (board is None):
-        raise ExploreError("a search is for a device or a board: give one of --target and --board")
-    known = None if board is None else board_named(board)
-    device = target if known is None else known.target
-    assert device is not None
-    behind = load_memory(memory or ("ddr" if known is None else known.memory))
-    goal = Goal(parse_objectives(objective), parse_limits(limit or ()), USABLE)
-    if budget is None and evaluations is None:
-        budget = 10.0
-    if clock is not None and not 0 < clock < math.inf:
-        raise ExploreError(f"a clock is a number above 0 MHz, not {clock:g}")
-    if clock is not None and known is not None and clock > known.most_mhz:
-        raise ExploreError(
-            f"the memory of board {known.name!r} allows at most {known.most_mhz:.4g} MHz, not "
-            f"{clock:g}; give a slower clock"
-        )
-    names = [path.stem for path in models]
-    if len(set(names)) < len(names):
-        raise ExploreError("networks need different file names, which name them in the results")
-    networks = {
-        path.stem: read_model(path).SerializeToString(deterministic=True) for path in models
-    }
     if verify:
-        require_verification(device.family)
-    with (
-        show_progress(make_console(stderr=True)) as report,
-        _joined(pool, tls, workers, report) as joined,
-    ):
+        require_verification(searched_device(target, board)[0].family)
+    with show_progress(make_console(stderr=True)) as report:
         found = explore(
-            networks,
-            device,
-            goal,
+            models,
             output,
+            target=target,
+            board=board,
+            objectives=objective,
+            limits=limit or (),
             minutes=budget,
             evaluations=evaluations,
-            base=load_variant(base),
+            base=base,
             mhz=clock,
-            memory=behind,
-            board=known,
-            rates=_rates(host_rates, output),
+            memory=memory,
+            host=host_rates,
             seed=seed,
-            workers=workers or _WORKERS,
-            pool=joined,
+            workers=workers,
+            pool=pool,
+            tls=tls,
             report=report,
         )
-        points = [SearchDirectory(output).point(item) for item in found.front]
-        details = [read_details(point) for point in points]
+        details = [read_details(point) for point in found.points]
         page = output / "index.html"
-        write_atomically(page, exploration_page(found, goal, details, board=known))
-        verified, stopped = _verified(
-            [] if found.interrupted else spread(points, verify), known, report
-        )
+        write_atomically(page, exploration_page(found, details))
+        verified, stopped = _verified(found, 0 if found.interrupted else verify, report)
         if verified:
-            write_atomically(page, exploration_page(found, goal, details, verified, known))
+            write_atomically(page, exploration_page(found, details, verified))
     if as_json:
         print_json(
             {
@@ -174,12 +132,12 @@ def explore_command(
         )
     else:
         console = make_console()
-        print_wide(console, exploration_table(found.front, goal))
-        for line in exploration_lines(found, output, goal, host_rates):
+        print_wide(console, exploration_table(found))
+        for line in exploration_lines(found, host_rates):
             console.print(escape(line))
         if verified:
             print_wide(console, verification_table(verified))
-            for line in verification_lines(verified, None if known is None else known.name):
+            for line in verification_lines(verified, found.board.name if found.board else None):
                 console.print(escape(line))
     if found.interrupted or stopped:
         raise typer.Exit(_INTERRUPTED)
@@ -187,42 +145,13 @@ def explore_command(
         raise typer.Exit(1)
 
 
-def _rates(source: str, output: Path) -> "HostRates":
-    """The host's rates; where they are measured, those that the search in the folder began with."""
-    from daedal.codesign.results.directory import SearchDirectory
-    from daedal.host_rates import load_host_rates
-
-    known = SearchDirectory(output).host_rates() if source == MEASURED else None
-    return known or load_host_rates(source)
-
-
-@contextmanager
-def _joined(
-    address: str | None, tls: Path | None, workers: int | None, report: Callable[[str], None]
-) -> Iterator["Pool | None"]:
-    """The pool at `address` until the end of the block; None where there is none."""
-    if address is None:
-        if tls is not None:
-            raise ExploreError("--tls is for pools; give --pool, too")
-        yield None
-        return
-    with needs_pool_packages():
-        from daedal.tuning.pool import Pool
-    report("joining the pool")
-    with Pool(workers=workers or 0, address=address, tls=tls) as pool:
-        yield pool
-
-
 def _verified(
-    points: Sequence["PointFolder"], board: "Board | None", report: Callable[[str], None]
+    found: "Exploration", count: int, report: Callable[[str], None]
 ) -> tuple[list["Verified"], bool]:
     """What was verified, and whether that was interrupted."""
-    from daedal.codesign.results.verify import Tools, implemented_on, verify
-
-    tools = Tools() if board is None else Tools(implement=partial(implemented_on, board))
     verified: list[Verified] = []
     try:
-        for item in verify(points, report=report, tools=tools):
+        for item in found.verify(count, report=report):
             verified.append(item)
     except KeyboardInterrupt:
         return verified, True

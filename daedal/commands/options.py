@@ -1,15 +1,14 @@
 """What commands share: options that several take, and the check of where they write."""
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from daedal.common.errors import ToolError, UserError
+from daedal.common.errors import UserError
 from daedal.common.files import check_output_file
 from daedal.hw.boards.board_names import board_names
 from daedal.isa.memory_model import PRESETS
@@ -32,7 +31,6 @@ __all__ = [
     "Simulator",
     "VariantArgument",
     "check_outputs",
-    "needs_pool_packages",
     "parse_shapes",
     "parse_states",
 ]
@@ -98,18 +96,6 @@ class Simulator(StrEnum):
     native = "native"
     verilator = "verilator"
     icarus = "icarus"
-
-
-@contextmanager
-def needs_pool_packages() -> Iterator[None]:
-    """Raise ToolError where a package that pools need is missing."""
-    try:
-        yield
-    except ImportError as error:
-        raise ToolError(
-            f"a pool needs the Python package {error.name!r}, which is missing; install "
-            "daedal[tune]"
-        ) from error
 
 
 def check_outputs(*outputs: Path | None) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from daedal.commands.options import needs_pool_packages
 from daedal.common.errors import UserError
 from daedal.reports.console import make_console
 
@@ -44,6 +43,8 @@ def pool_command(
     """
     if (listen is None) == (join is None):
         raise UserError("a pool is either started or joined; give --listen or --join")
+    from daedal.tuning.pool_access import needs_pool_packages
+
     with needs_pool_packages():
         from daedal.tuning.pool_server import join as join_pool
         from daedal.tuning.pool_server import serve

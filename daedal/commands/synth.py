@@ -1,27 +1,19 @@
 """``daedal synth``: what a variant takes of an FPGA, and how fast it is there."""
 
-import os
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json, VariantArgument, check_outputs
-from daedal.common.errors import UserError
 from daedal.common.files import write_atomically
 from daedal.hw.synth.families import Target
 from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console, print_json, show_progress
 
-if TYPE_CHECKING:
-    from daedal.hw.synth.place import PlaceRequest
-
 __all__ = ["synth_command"]
-
-_AIM_MHZ = 150.0
-"""What the placer aims at where no clock is asked for: more than a machine reaches there."""
 
 
 class Multipliers(StrEnum):
@@ -63,33 +55,18 @@ def synth_command(
     CABGA381 in speed grade 6. Takes minutes the first time; answers are kept in the cache, each
     seed as soon as it is done. Exit status 1 where the variant does not fit or misses the clock.
     """
-    from daedal.hw.synth.flow import implement
-    from daedal.native.caches.place import cache_folder
     from daedal.reports.synthesis import print_synthesis, synthesis_record
     from daedal.reports.synthesis_page import synthesis_page
-    from daedal.sim.rtl.device import default_cache_dir
-    from daedal.sim.rtl.verilog import kept_verilog
+    from daedal.synthesis import synth
 
     check_outputs(html)
-    requests = _requests(target, freq, seeds, estimate)
     chosen = load_variant(variant)
     if multipliers is not None:
         chosen = chosen.replace(None, multiplier_style=multipliers.value)
     err = make_console(stderr=True)
-    with show_progress(err) as progress:
-        verilog = kept_verilog(chosen, default_cache_dir(), progress, family=target.family)
-        verb = "synthesizing" if requests else "estimating"
-        what = f"{verb} variant {chosen.name} on {target.value}"
-        progress(what)
-        result = implement(
-            chosen,
-            verilog,
-            target.family,
-            cache_folder("synth"),
-            requests=requests,
-            asked_mhz=freq,
-            num_processes=jobs or os.cpu_count() or 1,
-            progress=lambda step: progress(f"{what}: {step}"),
+    with show_progress(err) as report:
+        result = synth(
+            chosen, target, mhz=freq, seeds=seeds, jobs=jobs, estimate=estimate, report=report
         )
     if as_json:
         print_json(synthesis_record(result, target.value))
@@ -100,21 +77,3 @@ def synth_command(
         err.print(f"wrote {escape(str(html))}")
     if not result.succeeded:
         raise typer.Exit(1)
-
-
-def _requests(
-    target: Target, freq: float | None, seeds: int, estimate: bool
-) -> list["PlaceRequest"]:
-    """One for each seed; none for an estimate."""
-    from daedal.hw.synth.flow import PLACED
-    from daedal.hw.synth.place import PlaceRequest
-
-    if estimate or target.family not in PLACED:
-        if freq is not None or seeds > 1:
-            raise UserError(
-                "a clock and seeds belong to place and route, which only ecp5-85f has, without "
-                f"--estimate; leave --freq and --seeds out ({target.value})"
-            )
-        return []
-    aim = _AIM_MHZ if freq is None else freq
-    return [PlaceRequest(target_mhz=aim, seed=seed) for seed in range(1, seeds + 1)]

@@ -1,13 +1,11 @@
 """Text and tables of a search for variants."""
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
 from rich.table import Table
 
 from daedal.codesign.explore import Exploration
 from daedal.codesign.search.evaluation import Evaluation
-from daedal.codesign.search.front_search import Goal
 from daedal.codesign.search.objectives import Objective
 
 __all__ = ["array_text", "exploration_lines", "exploration_table"]
@@ -27,8 +25,9 @@ def array_text(item: Evaluation) -> str:
     return f"{batch}{array.block_in}x{array.block_out} {array.multiplier_style}{taps}"
 
 
-def exploration_table(front: Sequence[Evaluation], goal: Goal) -> Table:
+def exploration_table(found: Exploration) -> Table:
     """The front, fastest first."""
+    front, goal = found.front, found.goal
     table = Table(title="Pareto front", title_justify="left")
     table.add_column("variant")
     table.add_column("array")
@@ -53,9 +52,7 @@ def exploration_table(front: Sequence[Evaluation], goal: Goal) -> Table:
     return table
 
 
-def exploration_lines(
-    found: Exploration, folder: Path, goal: Goal, host_rates: str = "default"
-) -> Iterator[str]:
+def exploration_lines(found: Exploration, host_rates: str = "default") -> Iterator[str]:
     """What was done, and where it lies; `host_rates` names the host's rates."""
     refused = f", {found.refused} refused by the compiler" if found.refused else ""
     yield (
@@ -66,9 +63,9 @@ def exploration_lines(
         yield "interrupted; the same command continues"
     yield from _host_lines(found, host_rates)
     yield "area and clock are estimates; --verify or daedal synth measures them"
-    if Objective.energy in goal.objectives:
+    if Objective.energy in found.goal.objectives:
         yield "energy is for comparisons with others of this kit only: nothing of it was measured"
-    yield f"wrote {folder}"
+    yield f"wrote {found.folder}"
 
 
 def _host_lines(found: Exploration, host_rates: str) -> Iterator[str]:

@@ -7,12 +7,10 @@ from typing import Any
 from markupsafe import Markup
 
 from daedal.codesign.explore import Exploration
-from daedal.codesign.hardware.board import Board
 from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.results.prediction import ParameterStep, Prediction
 from daedal.codesign.results.verify import Verified
 from daedal.codesign.search.evaluation import Evaluation
-from daedal.codesign.search.front_search import Goal
 from daedal.codesign.search.objectives import Objective
 from daedal.hw.synth.families import DEVICES, RESOURCES
 from daedal.reports.exploration import array_text
@@ -49,20 +47,19 @@ def read_details(point: PointFolder) -> PointDetails | None:
 
 def exploration_page(
     found: Exploration,
-    goal: Goal,
     details: Sequence[PointDetails | None],
     verified: Sequence[Verified] = (),
-    board: Board | None = None,
 ) -> str:
     """The page's text. `details` are those of the front's points, in order."""
-    front, energy = found.front, Objective.energy in goal.objectives
+    front, goal = found.front, found.goal
+    energy = Objective.energy in goal.objectives
     names = {item.variant.name for item in front}
     others = [item for item in found.evaluations if item.variant.name not in names]
     return page_template("exploration.html", __package__).render(
         found=found,
         networks=list(front[0].cycles) if front else [],
         device=DEVICES[front[0].family].name if front else "",
-        board=board,
+        board=found.board,
         goal=[limit.words for limit in goal.limits],
         objectives=" and ".join(goal.objectives),
         has_energy=energy,

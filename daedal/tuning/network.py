@@ -73,7 +73,8 @@ class TaskResult:
 class NetworkTuning:
     """What tuning found; `selection` is None for a run that was interrupted.
 
-    All numbers of cycles are in `unit`.
+    All numbers of cycles are in `unit`. `machine` says what was measured on, such as ``processor``;
+    records of `other_machines` of this kind did not count.
     """
 
     results: tuple[TaskResult, ...]
@@ -81,6 +82,8 @@ class NetworkTuning:
     trials: int
     explanations: tuple[Explanation, ...] = ()
     unit: Unit = CYCLES
+    machine: str = ""
+    other_machines: tuple[str, ...] = ()
 
 
 def tune_network(

@@ -8,9 +8,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from daedal.common.errors import UserError
 from daedal.hw.family import Family
 
-__all__ = ["DEVICES", "HARD_LIMIT", "RESOURCES", "CellReport", "Device", "Family", "Target"]
+__all__ = [
+    "DEVICES",
+    "HARD_LIMIT",
+    "RESOURCES",
+    "CellReport",
+    "Device",
+    "Family",
+    "Target",
+    "find_target",
+]
 
 RESOURCES = {"dsp": "DSP", "block_ram": "block RAM", "lut": "LUT", "ff": "FF"}
 """Counted resources, and their names in reports."""
@@ -57,6 +67,16 @@ _FAMILIES = {
     Target.xczu3eg: Family.XCUP,
     Target.ecp5_85f: Family.ECP5,
 }
+
+
+def find_target(name: str) -> Target:
+    """A device by its name; a `Target` is returned as it is. Raises UserError for any other."""
+    try:
+        return Target(name)
+    except ValueError:
+        known = ", ".join(Target)
+        raise UserError(f"a device must be one of {known}, not {name!r:.80}") from None
+
 
 HARD_LIMIT = 0.95
 """Usable share of the hard blocks: they lie in fixed columns, the last few far away."""

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources as package_data
+from pathlib import Path
 from typing import Any
 
 from daedal.codesign.hardware.clock import Clock
@@ -85,7 +86,7 @@ class Board:
         return Clock(min(machine.mhz, most), min(machine.low, most), min(machine.high, most))
 
 
-def board_named(name: str) -> Board:
+def board_named(name: str | Path) -> Board:
     """A board by name, or from the path of a file.
 
     Raises

@@ -31,6 +31,7 @@ from daedal.runtime.driver import LoadedProgram
 from daedal.sim.rtl.device import RtlDevice, default_cache_dir
 from daedal.sim.rtl.toolchain import require_tools
 from daedal.sim.rtl.verilog import kept_board_verilog
+from daedal.synthesis import AIM_MHZ
 
 __all__ = [
     "Tools",
@@ -47,8 +48,6 @@ Report = Callable[[str], None]
 _Item = TypeVar("_Item")
 
 _MEASURED = "measured.json"
-_AIM_MHZ = 150.0
-"""What the placer aims at, as in `daedal synth`: more than a machine reaches."""
 _SEED = 1
 _CHIP_PHASE = 180.0
 """Degrees by which the SDRAM's clock lags behind, as in `daedal build`."""
@@ -65,7 +64,7 @@ def rtl_cycles(artifact: Artifact, memory: MemoryModel, report: Report) -> int:
 
 def implemented(variant: Variant, verilog: str, family: Family, report: Report) -> Implementation:
     """Synthesized and, where there is open place and route, routed with one seed."""
-    request = PlaceRequest(target_mhz=_AIM_MHZ, seed=_SEED)
+    request = PlaceRequest(target_mhz=AIM_MHZ, seed=_SEED)
     requests = [request] if family in PLACED else []
     return implement(
         variant, verilog, family, cache_folder("synth"), requests=requests, progress=report

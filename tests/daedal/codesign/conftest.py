@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from daedal import host_rates
+from daedal.codesign import compare as compare_module
 from daedal.codesign import explore as explore_module
 from daedal.codesign.search import evaluator, front_search
-from daedal.compiler.targets.crossings import DEFAULT_HOST
+from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.sim.rtl import verilog
 from tests.support.command_line import Run
 from tests.support.exploring import CheapCycles, Counting, explored
@@ -18,11 +19,12 @@ from tests.support.exploring import CheapCycles, Counting, explored
 def one_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host's rates are not measured."""
     load = host_rates.load_host_rates
-    monkeypatch.setattr(
-        host_rates,
-        "load_host_rates",
-        lambda source: DEFAULT_HOST if source == host_rates.MEASURED else load(source),
-    )
+
+    def loaded(source: host_rates.AnyHostRates) -> HostRates:
+        return DEFAULT_HOST if source == host_rates.MEASURED else load(source)
+
+    for module in (compare_module, explore_module):
+        monkeypatch.setattr(module, "load_host_rates", loaded)
 
 
 @pytest.fixture

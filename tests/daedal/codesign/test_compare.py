@@ -3,14 +3,17 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+import daedal
 from daedal.codesign.compare import compare
 from daedal.codesign.cycles.counting import Network, count_network, count_networks
 from daedal.codesign.cycles.energy import switched_energy
 from daedal.codesign.hardware.area import area_model
-from daedal.common.errors import ExploreError
-from daedal.compiler.targets.crossings import HostRates
+from daedal.common.errors import ExploreError, UserError
+from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
+from daedal.host_rates import DEFAULT
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import load_variant
 from daedal.reports.comparison import comparison_lines
@@ -22,7 +25,7 @@ DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 def test_variants_side_by_side() -> None:
     model = DIGITS.read_bytes()
     variants = [load_variant("tiny"), load_variant("ecp5").replace("plain", counters=False)]
-    found = compare(variants, {"digits": model}, Family.ECP5)
+    found = compare(variants, {"digits": model}, host=DEFAULT)
     assert [item.variant for item in found] == variants
     for item in found:
         network = item.networks["digits"]
@@ -41,9 +44,21 @@ def test_variants_side_by_side() -> None:
         assert network.energy == energy
 
 
+def test_variants_and_models_by_name() -> None:
+    """What `daedal.compare` takes in other forms is the same; an unknown device is refused."""
+    tiny = load_variant("tiny")
+    (found,) = daedal.compare("tiny", DIGITS, host=DEFAULT)
+    (expected,) = daedal.compare([tiny], {"digits_qdq": onnx.load(DIGITS)}, host=DEFAULT_HOST)
+    assert found == expected
+    with pytest.raises(UserError, match="a device must be one of xc7z020, xczu3eg, ecp5-85f"):
+        daedal.compare("tiny", DIGITS, target="ecp5")
+    with pytest.raises(ExploreError, match="give at least one"):
+        daedal.compare("tiny", [])
+
+
 def test_a_family_without_tables_is_refused() -> None:
     with pytest.raises(ExploreError, match="areas are known of family ecp5"):
-        compare([load_variant("tiny")], {}, Family.XC7)
+        compare("tiny", DIGITS, target="xc7z020", host=DEFAULT)
 
 
 def test_images_of_a_batch_are_counted() -> None:
@@ -56,7 +71,7 @@ def test_images_of_a_batch_are_counted() -> None:
 
     models = {"one": model(1), "four": model(4)}
     rates = HostRates(1e-3, 1e6, 1e6, 1e6)  # a host in no time
-    found = compare([load_variant("tiny")], models, Family.ECP5, rates=rates)
+    found = compare([load_variant("tiny")], models, host=rates)
     one, four = (found[0].networks[name] for name in models)
     assert (one.items, four.items) == (1, 4)
     assert one.cycles is not None and four.cycles is not None

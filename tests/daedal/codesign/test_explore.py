@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import daedal
 from bench.codesign_pictures import NAMES, pictures
 from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.counting import count_network, count_networks
@@ -19,6 +20,7 @@ from daedal.codesign.cycles.work import Counts
 from daedal.codesign.results import verify
 from daedal.codesign.search import front_search
 from daedal.commands.signals import Ended
+from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import CellReport
 from daedal.hw.synth.flow import Implementation
 from daedal.isa.program import variant_from_json
@@ -100,6 +102,20 @@ def test_a_finished_search_counts_and_writes_nothing_again(
     assert contents(done) == before and times(done) == written
     assert json.loads(out)["front"] == json.loads(before["front.json"])
     assert json.loads(out)["verified"] == []
+
+
+def test_the_function_is_the_command(done: Path, counting: Counting) -> None:
+    before = contents(done)
+    found = daedal.explore(
+        DIGITS, done, target="ecp5-85f", mhz=100, evaluations=COUNT, objectives="latency, area"
+    )
+    assert not counting.counted and contents(done) == before
+    assert [item.to_json() for item in found.front] == json.loads(before["front.json"])
+    for item, point in zip(found.front, found.points, strict=True):
+        artifact = point.artifact("digits_qdq")
+        assert artifact.variant.fingerprint == item.variant.fingerprint
+    with pytest.raises(ExploreError, match="with another limits"):
+        daedal.explore(DIGITS, done, target="ecp5-85f", mhz=100, limits={"dsp": 50, "lut": 9.5})
 
 
 def test_a_search_continues(run: Run, done: Path, counting: Counting) -> None:

@@ -9,6 +9,7 @@ from daedal.codesign.cycles.counting import Network, count_network, count_networ
 from daedal.codesign.search.evaluator import Evaluator
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
 from daedal.common.errors import ExploreError
+from daedal.host_rates import DEFAULT
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import load_variant
 from daedal.reports.comparison import comparison_json, comparison_lines, comparison_tables
@@ -50,7 +51,7 @@ def test_what_the_base_leaves_to_the_host_is_allowed() -> None:
 
 
 def test_the_comparison_tells_of_it() -> None:
-    found = compare([RUNS, LEAVES], {"digits": MODEL}, Family.ECP5)
+    found = compare([RUNS, LEAVES], {"digits": MODEL}, host=DEFAULT)
     runs, leaves = (item.networks["digits"] for item in found)
     assert {item.node for item in leaves.on_host} - {item.node for item in runs.on_host} == MOVED
     (line,) = (line for line in comparison_lines(found) if "to the host" in line)

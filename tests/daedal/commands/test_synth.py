@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+import daedal
 from daedal.commands.synth import Multipliers
-from daedal.common.errors import CapacityError
+from daedal.common.errors import CapacityError, UserError
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth import tools
 from daedal.hw.synth.cache import AreaCache, yosys_version
@@ -18,6 +19,7 @@ from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed
 from daedal.hw.synth.routes import RouteCache
 from daedal.isa.variant import MultiplierStyle, load_variant
+from daedal.reports.synthesis import synthesis_record
 from daedal.sim.rtl import verilog
 from tests.support.command_line import Run, refuses
 from tests.support.small_netlist import needs_nextpnr
@@ -278,10 +280,10 @@ def test_multipliers_of_another_style(run: Run, route: list[tuple[PlaceRequest, 
         (("huge", "--target", "xc7z020"), ("a variant is one of", "'huge'")),
         (
             ("tiny", "--target", "xc7z020", "--freq", "90"),
-            ("only ecp5-85f has", "leave --freq and --seeds out (xc7z020)"),
+            ("only ecp5-85f has", "leave clock and seeds out (xc7z020)"),
         ),
         (("tiny", "--target", "xczu3eg", "--seeds", "2"), ("only ecp5-85f has",)),
-        (("tiny", "--target", "ecp5-85f", "--estimate", "--freq", "9"), ("without --estimate",)),
+        (("tiny", "--target", "ecp5-85f", "--estimate", "--freq", "9"), ("without an estimate",)),
         (
             ("tiny", "--target", "ecp5-85f", "--freq", "0"),
             ("a clock must be more than 0 and at most 1000 MHz, not 0",),
@@ -290,6 +292,29 @@ def test_multipliers_of_another_style(run: Run, route: list[tuple[PlaceRequest, 
 )
 def test_refusals(run: Run, arguments: tuple[str, ...], parts: tuple[str, ...]) -> None:
     refuses(run("synth", *arguments), *parts)
+
+
+def test_the_function_is_the_command(
+    run: Run, route: list[tuple[PlaceRequest, int]], tmp_path: Path
+) -> None:
+    said: list[str] = []
+    found = daedal.synth("tiny", "ecp5-85f", mhz=95.5, seeds=3, report=said.append)
+    asked = [request for request, _ in route]
+    assert [request.seed for request in asked] == [1, 2, 3]
+    assert {request.target_mhz for request in asked} == {95.5}
+    assert said[0] == "synthesizing variant tiny on ecp5-85f"
+    status, out, _ = run(
+        "synth", "tiny", "--target", "ecp5-85f", "--freq", "95.5", "--seeds", "3", "--json"
+    )
+    assert json.loads(out) == synthesis_record(found, "ecp5-85f")
+    assert status == (0 if found.succeeded else 1)
+    assert not daedal.synth(load_variant("tiny"), "ecp5-85f", estimate=True).routes
+    for target, more, words in (
+        ("ecp5", {}, "a device must be one of xc7z020, xczu3eg, ecp5-85f, not 'ecp5'"),
+        ("ecp5-85f", {"seeds": 0}, "seeds must be at least 1, not 0"),
+    ):
+        with pytest.raises(UserError, match=words):
+            daedal.synth("tiny", target, **more)
 
 
 def test_an_unknown_device(run: Run) -> None:

@@ -13,7 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import daedal
+from daedal.artifact.artifact import Artifact
+from daedal.common.errors import UserError
 from daedal.compiler.tune.database import Database
+from daedal.reports.tuning import tuning_json
 from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.command_line import Run, refuses
 
@@ -75,6 +79,29 @@ def test_compile_takes_the_recorded_schedules(run: Run, model: Path) -> None:
     assert target.read_bytes() != before
 
 
+@pytest.mark.heavy(10)
+def test_the_functions_are_the_commands(run: Run, model: Path) -> None:
+    pytest.importorskip("xgboost", reason="the extra `tune` is not installed")
+    here, there = model.with_name("here.db"), model.with_name("there.db")
+    said: list[str] = []
+    found = daedal.tune(model, here, "tiny", trials=3, report=said.append)
+    assert found.trials == 3 and found.machine == "variant" and not found.other_machines
+    assert said[0] == "compiling"
+    options = ("--trials", 3, "--json", "-r", there)
+    status, out, err = run("tune", model, "-v", "tiny", *options)
+    assert status == 0, err
+    assert json.loads(out) == json.loads(json.dumps({**tuning_json(found), "explanations": []}))
+    assert daedal.tune(str(model), here, target="tiny", trials=1).trials == 1, "it continues"
+    target = model.with_name("tuned.daedal")
+    assert run("compile", model, "-v", "tiny", "--records", here, "-o", target)[0] == 0
+    tuned = daedal.compile(model.read_bytes(), "tiny", records=here)
+    assert tuned.launches[0].program == Artifact.load(target).launches[0].program
+    with pytest.raises(UserError, match="from records or from configs; give one of both"):
+        daedal.compile(model, "tiny", records=here, configs={})
+    with pytest.raises(UserError, match="must be a variant, cpu or gpu, not 'gpu:sm_90'"):
+        daedal.tune(model, here, target="gpu:sm_90")
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_control_c_keeps_what_was_measured_and_the_same_command_continues(
     run: Run, model: Path, workers: int
@@ -133,7 +160,7 @@ def test_a_pool_finds_what_this_process_does(run: Run, model: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--timeout", 5), "--tls and --timeout are for pools"),
+        (("--timeout", 5), "tls and timeout are for pools"),
         (("--workers", 1, "--pool", "127.0.0.1:9"), "either joined or started"),
         (("--workers", 1, "--timeout", 0), "must be more than 0 s, not 0"),
         (("--pool", "192.0.2.1:80"), "a pool beyond this machine must have certificates"),

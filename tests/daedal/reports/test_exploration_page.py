@@ -68,9 +68,9 @@ def details() -> PointDetails:
 
 
 def page(details: PointDetails, *measured: Verified, interrupted: bool = False) -> str:
-    found = Exploration(FRONT, (*OTHERS, *FRONT), 5, 1, 1_728, 60.0, interrupted)
+    found = Exploration(FRONT, (*OTHERS, *FRONT), 5, 1, 1_728, 60.0, interrupted, Path(), GOAL)
     known = None if interrupted else details
-    return exploration_page(found, GOAL, [known] * 3, measured)
+    return exploration_page(found, [known] * 3, measured)
 
 
 def drawn(drawing: str, tag: str, kind: str) -> list[ElementTree.Element]:
@@ -134,8 +134,8 @@ def test_an_interrupted_search_has_a_page(details: PointDetails) -> None:
     text = page(details, interrupted=True)
     assert "the same command continues" in text
     assert text.count("details are missing") == 3
-    found = Exploration((), (), 0, 0, 48, 1.0, True)
-    assert "<svg" not in exploration_page(found, GOAL, [])
+    found = Exploration((), (), 0, 0, 48, 1.0, True, Path(), GOAL)
+    assert "<svg" not in exploration_page(found, [])
 
 
 def test_the_plot_has_every_variant_where_it_belongs() -> None:

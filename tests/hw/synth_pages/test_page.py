@@ -9,7 +9,7 @@ import pytest
 
 from bench.synth_record import text_digest
 from bench.synth_stale import verilog_of
-from daedal.commands import synth
+from daedal import synthesis
 from daedal.hw.synth.families import Family, Target
 from daedal.hw.synth_pages.ledger_cycles import with_ledger
 from daedal.hw.synth_pages.page import (
@@ -201,7 +201,7 @@ def test_the_page_says_how_to_get_its_figures() -> None:
         tried = sorted([*map(int, item["seeds"]), *item["given_up"]])
         assert tried == [1, 2, 3], item["variant"]
         assert item["fmax_mhz"] == max(item["seeds"].values()), item["variant"]
-    assert {item["target_mhz"] for item in routed} == {synth._AIM_MHZ}
+    assert {item["target_mhz"] for item in routed} == {synthesis.AIM_MHZ}
 
 
 def test_section_of_made_up_figures() -> None:

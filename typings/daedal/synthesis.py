@@ -1,0 +1,1 @@
+../../daedal/synthesis.py
