@@ -9,6 +9,7 @@ from rich.table import Table
 
 from daedal.codesign.compare import ComparedNetwork, ComparedVariant
 from daedal.hw.synth.families import DEVICES, RESOURCES
+from daedal.reports.tables import plain_table
 
 __all__ = ["comparison_json", "comparison_lines", "comparison_tables"]
 
@@ -21,7 +22,7 @@ def comparison_tables(found: Sequence[ComparedVariant]) -> Iterator[Table]:
     """The hardware, and a table for each network with a bar for the images per second."""
     device = DEVICES[found[0].family]
     is_routed = any(item.implementation is not None for item in found)
-    hardware = Table(title=f"Hardware on {device.name}, estimated", title_justify="left")
+    hardware = plain_table(f"Hardware on {device.name}, estimated", (), 0)
     last = ("routed MHz",) if is_routed else ()
     for name in ("variant", "array", *RESOURCES.values(), "fits", "MHz", "interval", *last):
         hardware.add_column(name, justify="left" if name in ("variant", "array") else "right")
@@ -42,7 +43,7 @@ def comparison_tables(found: Sequence[ComparedVariant]) -> Iterator[Table]:
 
 
 def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
-    table = Table(title=name, title_justify="left")
+    table = plain_table(name, (), 0)
     is_routed = any(item.implementation is not None for item in found)
     routed = ("routed images/s",) if is_routed else ()
     for title in (

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from daedal.codesign.results.verify import Verified
 from daedal.hw.synth.families import RESOURCES
+from daedal.reports.tables import plain_table
 
 __all__ = ["verification_lines", "verification_rows", "verification_table"]
 
@@ -35,7 +36,7 @@ def verification_rows(verified: Sequence[Verified]) -> Iterator[Row]:
 
 def verification_table(verified: Sequence[Verified]) -> Table:
     """A row for each quantity of each point."""
-    table = Table(title="Predicted against measured", title_justify="left")
+    table = plain_table("Predicted against measured", (), 0)
     for title in ("variant", "quantity", "predicted", "measured", "difference"):
         table.add_column(title, justify="left" if title in ("variant", "quantity") else "right")
     before = ""

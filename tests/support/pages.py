@@ -210,8 +210,8 @@ _HASH = re.compile(r"[0-9a-f]{16}")
 
 
 def _masked(line: str) -> str:
-    """Words, with # for numbers, whether they have a sign or not, and one dash for a rule."""
-    words = re.sub(r"─+", "─", _HASH.sub("#", line)).split()
+    """Words, with # for numbers, whether they have a sign or not; rules and bars have length 1."""
+    words = re.sub(r"([─█])\1+", r"\1", _HASH.sub("#", line)).split()
     return " ".join(re.sub(r"-?\d[\d,.]*", "#", word) for word in words)
 
 
