@@ -227,7 +227,7 @@ class Artifact:
         except (*READ_FAILURES, ProgramError) as error:
             raise ArtifactError(
                 f"{source} must be a file that `daedal compile` wrote; it is damaged or something "
-                f"else ({type(error).__name__})"
+                f"else ({type(error).__name__}); compile the model"
             ) from error
 
     def save(self, path: str | Path) -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "KernelError",
     "ModelError",
     "ModelWarning",
+    "NotQuantizedError",
     "ProgramError",
     "ScheduleError",
     "ToolError",
@@ -53,6 +54,10 @@ class ArtifactError(UserError):
 
 class ModelError(UserError):
     """An ONNX model that cannot be read or compiled."""
+
+
+class NotQuantizedError(ModelError):
+    """A float model where a quantized one is needed."""
 
 
 class ModelWarning(UserWarning):

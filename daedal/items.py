@@ -24,8 +24,9 @@ def split_items(
     for name in (*shapes, *arrays):
         if name not in shapes or name not in arrays:
             raise ModelError(
-                f"a run takes exactly the inputs {', '.join(map(repr, shapes))}; {name!r} is "
-                f"{'missing' if name in shapes else 'none of them'}"
+                f"a run needs one array for each input, under its name, and {name!r} is "
+                f"{'missing' if name in shapes else 'no input'}; the model has "
+                + ", ".join(f"{known!r} of shape {shape}" for known, shape in shapes.items())
             )
         shape = shapes[name]
         array = arrays[name] = np.atleast_1d(arrays[name]) if not shape else arrays[name]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from daedal.api import SimulationResult, code_trust
 from daedal.artifact.artifact import Artifact, Counterpart, Launch, Layer
-from daedal.common.errors import ArtifactError, ModelError, UserError
+from daedal.common.errors import ArtifactError, ModelError, NotQuantizedError, UserError
 from daedal.compiler.cpu.graph import lowered_for_processors
 from daedal.compiler.frontend.reader import Source
 from daedal.compiler.graph import Graph, TensorType, extract, run
@@ -116,9 +116,7 @@ def check_layers(
     DeviceError
         Where the machine fails.
     """
-    reference = _Reference(
-        processor_graph(model, artifact.variant, artifact.host_quantized), artifact
-    )
+    reference = _Reference(_graph_of(model, artifact), artifact)
     kept = _with_layers(artifact)
     opened = open_device(device, artifact.variant, **options) if isinstance(device, str) else device
     trust = trust or code_trust()
@@ -134,6 +132,16 @@ def check_layers(
     if progress is not None:
         progress(len(feeds), len(feeds))
     return tally.result()
+
+
+def _graph_of(model: Source, artifact: Artifact) -> Graph:
+    try:
+        return processor_graph(model, artifact.variant, artifact.host_quantized)
+    except NotQuantizedError as error:
+        raise ModelError(
+            "a check needs the model that the artifact was compiled from, and this one is not "
+            "quantized; give the model that `daedal quantize` wrote"
+        ) from error
 
 
 def _with_layers(artifact: Artifact) -> Artifact:

@@ -24,7 +24,11 @@ def test_other_shapes_are_refused() -> None:
         ({"image": image, "factor": []}, r"'factor' must have shape \(\), or several"),
         ({"image": image, "factor": [1, 2]}, r"the same number of items, not \[1, 2\]"),
         ({"image": image[0], "factor": 1}, r"'image' must have shape \(1, 2\), or several"),
-        ({"image": image}, "'factor' is missing"),
+        (
+            {"image": image},
+            r"the model has 'image' of shape \(1, 2\), 'factor'",
+        ),
+        ({"image": image, "factor": 1, "x": 2}, "for each input, under its name, and 'x' is no"),
     ):
         with pytest.raises(ModelError, match=sentence):
             split_items(SHAPES, values)

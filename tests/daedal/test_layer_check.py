@@ -385,6 +385,12 @@ def test_another_model_is_refused(artifact: Artifact, rng: np.random.Generator) 
         check_layers(artifact, other, {"input": images})
 
 
+def test_the_float_model_is_refused(artifact: Artifact) -> None:
+    images, _ = demo_images(1)
+    with pytest.raises(ModelError, match="is not quantized; give the model that `daedal quantize`"):
+        check_layers(artifact, DIGITS.with_name("digits.onnx"), {"input": images})
+
+
 def test_a_copy_of_what_another_launch_gave_has_a_name_of_its_own(
     rng: np.random.Generator,
 ) -> None:

@@ -37,8 +37,8 @@ def split_samples(graph: Graph, samples: Samples) -> list[dict[str, Array]]:
     for name in (*wanted, *given):
         if name not in given or name not in wanted:
             raise ModelError(
-                f"samples must be of the inputs {', '.join(map(repr, wanted))}; {name!r} is "
-                f"{'missing' if name in wanted else 'none of them'}"
+                f"samples must have one array for each input, under its name, and {name!r} is "
+                f"{'missing' if name in wanted else 'no input'}; the model has {_listed(wanted)}"
             )
     parts = {name: _items(name, given[name], kind) for name, kind in wanted.items()}
     counts = {len(items) for items in parts.values()}
@@ -46,6 +46,10 @@ def split_samples(graph: Graph, samples: Samples) -> list[dict[str, Array]]:
         raise ModelError(f"all inputs must have the same number of samples, not {sorted(counts)}")
     (count,) = counts
     return [{name: items[number] for name, items in parts.items()} for number in range(count)]
+
+
+def _listed(wanted: Mapping[str, TensorType]) -> str:
+    return ", ".join(f"{name!r} of shape {kind.shape}" for name, kind in wanted.items())
 
 
 def _items(name: str, array: Array, kind: TensorType) -> list[Array]:

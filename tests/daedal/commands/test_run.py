@@ -178,8 +178,8 @@ def test_input_files_that_are_none(run: Run, built: Path, tmp_path: Path) -> Non
 def test_inputs_that_do_not_fit(run: Run, built: Path, tmp_path: Path) -> None:
     image = np.zeros((1, 1, 8, 8), np.float32)
     cases = [
-        ({"picture": image}, "exactly the inputs 'input'; 'input' is missing"),
-        ({"input": image, "more": image}, "'more' is none of them"),
+        ({"picture": image}, "one array for each input, under its name, and 'input' is missing"),
+        ({"input": image, "more": image}, "'more' is no input; the model has 'input'"),
         ({"input": image[0]}, "must have shape (1, 1, 8, 8)"),
         ({"input": image[:0]}, "not (0, 1, 8, 8)"),
         ({"input": image.astype(complex)}, "must be float32, not complex128"),

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from daedal.common.errors import ModelError, UnsupportedError, UserError
+from daedal.common.errors import ModelError, NotQuantizedError, UnsupportedError, UserError
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.lowering.function_rule import lower_function
@@ -83,13 +83,13 @@ def lower_qdq(
 
     Raises
     ------
-    ModelError
+    NotQuantizedError
         For a model without quantization.
     UnfitLayers
         For all layers whose weights, bias or scales the machine cannot hold.
     """
     if not any(node.op in ("quantize", "dequantize") for node in graph.nodes):
-        raise ModelError(
+        raise NotQuantizedError(
             f"models must be quantized to int8 (QDQ), and {graph.name!r} has no QuantizeLinear "
             "node; quantize it with `daedal quantize`, or compile it for processors with "
             "--target cpu"
