@@ -4,7 +4,7 @@
 >>> artifact = daedal.compile(model, "vta")
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy.typing as npt
@@ -36,6 +36,7 @@ def quantize(
     weights: str = "int8",
     weight_error: float = WEIGHT_ERROR,
     layers: Callable[[list[LayerWeights]], None] | None = None,
+    exclude: Collection[str] = (),
 ) -> bytes:
     """Quantize a float32 ONNX model to an int8 QDQ model, which `daedal.compile` takes.
 
@@ -51,7 +52,11 @@ def quantize(
     `units.narrow_weights` read them in half the time. `layers` is then called with all layers that
     have weights.
 
-    Raises ModelError for a model that cannot be quantized, and samples that do not fit it.
+    Nodes of the model that `exclude` names, or whose results it names, stay in float, and the host
+    runs them.
+
+    Raises ModelError for a model that cannot be quantized, samples that do not fit it, and nodes
+    that it does not have.
     """
     quantized = quantize_model(
         model,
@@ -64,6 +69,7 @@ def quantize(
         weights=weights,
         weight_error=weight_error,
         layers=layers,
+        exclude=exclude,
     )
     return bytes(quantized.SerializeToString(deterministic=True))
 

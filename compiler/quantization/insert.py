@@ -13,7 +13,7 @@ from daedal.compiler.quantization.streams import Streams
 from daedal.compiler.quantization.weights import quantize_layer
 from daedal.compiler.quantization.widths import reads_wide
 
-__all__ = ["insert_qdq"]
+__all__ = ["insert_qdq", "narrow_quantization"]
 
 
 def insert_qdq(
@@ -45,6 +45,17 @@ def insert_qdq(
         y_dq = dequantize(y_q, y_scale, y_zero_point) axis=0
     """
     return _Insertion(graph, plan, ranges, streams, narrow or {}).run()
+
+
+def narrow_quantization(
+    plan: Plan, ranges: Mapping[str, Range], name: str
+) -> tuple[np.float32, np.int8]:
+    """Scale and zero point with which a quantized activation is read in 8 bits."""
+    group = plan.groups[name]
+    chosen = ranges[group]
+    if group in plan.symmetric:
+        return chosen.symmetric_quantization()
+    return chosen.quantization()
 
 
 class _Insertion:
@@ -96,7 +107,7 @@ class _Insertion:
         takes_wide = reads_wide(self._graph, node, self._plan.functions)
         inputs = [self._operand(node, name, takes_wide) for name in node.inputs]
         if node.op in LAYERS and self._graph.is_constant(node.inputs[1]):
-            inputs[1:] = self._layer_constants(node, self._scale(node.inputs[0]))
+            inputs[1:] = self._layer_constants(node)
         name = node.output
         is_output = name in self._plan.groups and name in self._graph.outputs
         raw = self._new.fresh_name(f"{name}_raw") if is_output else name
@@ -144,7 +155,11 @@ class _Insertion:
     def _activation_parameters(self, group: str, wide: bool) -> tuple[str, str]:
         """Constants of scale and zero point, defined once per group and width."""
         if (group, wide) not in self._parameters:
-            values = self._wide_parameters(group) if wide else self._narrow_parameters(group)
+            values = (
+                self._wide_parameters(group)
+                if wide
+                else narrow_quantization(self._plan, self._ranges, group)
+            )
             scale, zero_point = (
                 self._new.fresh_constant(f"{group}_{role}", np.asarray(value))
                 for role, value in zip(("scale", "zero_point"), values, strict=True)
@@ -155,15 +170,6 @@ class _Insertion:
     def _wide_parameters(self, group: str) -> tuple[np.float32, np.int16]:
         scale, zero_point = self._ranges[group].wide_quantization()
         return self._streams.scales.get(group, scale), zero_point
-
-    def _narrow_parameters(self, group: str) -> tuple[np.float32, np.int8]:
-        chosen = self._ranges[group]
-        if group in self._plan.symmetric:
-            return chosen.symmetric_quantization()
-        return chosen.quantization()
-
-    def _scale(self, name: str) -> np.float32:
-        return self._narrow_parameters(self._plan.groups[name])[0]
 
     def _elementwise_constant(self, name: str, result: str) -> str:
         """Quantize a constant operand of an elementwise operator; a single number stays float.
@@ -192,8 +198,9 @@ class _Insertion:
             name, np.clip(steps, -128, 127).astype(np.int8), np.asarray(scale), zero_point
         )
 
-    def _layer_constants(self, node: Node, input_scale: np.float32) -> list[str]:
+    def _layer_constants(self, node: Node) -> list[str]:
         """Weights and bias of a layer as dequantized integers."""
+        input_scale, _ = narrow_quantization(self._plan, self._ranges, node.inputs[0])
         name, *bias = node.inputs[1:]
         axis = channel_axis(node)
         reals = self._graph.constant(bias[0]).astype(np.float64) if bias else None

@@ -4,19 +4,20 @@ Input: a float model with its plan, and samples. Output: for each chosen layer, 
 which machines with `units.narrow_weights` read in half the time.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from daedal.compiler.graph.dataflow import first_behind
 from daedal.compiler.graph.graph import Array, Graph, Node
-from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
+from daedal.compiler.quantization.calibration.float_runner import OpenModel, make_runner
 from daedal.compiler.quantization.error_feedback import round_with_feedback
 from daedal.compiler.quantization.float_model import FloatModel
 from daedal.compiler.quantization.input_moments import input_moments, num_inputs
 from daedal.compiler.quantization.operators import LAYERS, channel_axis
 from daedal.compiler.quantization.plan import Plan
+from daedal.compiler.quantization.weights import bias_fits
 from daedal.isa.scratchpad import NARROW_WEIGHT_BITS
 
 __all__ = ["WEIGHT_ERROR", "LayerWeights", "narrow_layers"]
@@ -73,10 +74,14 @@ def narrow_layers(
     model: FloatModel,
     plan: Plan,
     samples: Sequence[Mapping[str, Array]],
-    limit: float = WEIGHT_ERROR,
-    open_model: OpenModel = evaluate,
+    limit: float,
+    open_model: OpenModel,
+    scale_of: Callable[[str], np.float32],
 ) -> list[LayerWeights]:
     """All layers with constant weights, in the model's order.
+
+    `scale_of` gives the scale of an activation, in steps of which with those of the weights the
+    bias has to fit 32 bits; a layer whose bias does not keeps 8 bits.
 
     Each is rounded alone, and the model's outputs are compared. Layers get 4 bits, those with the
     least change for a weight first, as long as the changes of all of them, which are taken for
@@ -92,7 +97,11 @@ def narrow_layers(
     rounded: dict[str, NarrowWeights] = {}
     candidates = [node for node in layers if _may_be_narrow(graph, node)]
     for node, moments in input_moments(model, candidates, samples, open_model):
-        rounded[node.output] = _rounded(graph, node, moments)
+        narrow = _rounded(graph, node, moments)
+        bias = graph.constant(node.inputs[2]) if len(node.inputs) > 2 else None
+        if bias_fits(bias, narrow[1], scale_of(node.inputs[0])):
+            rounded[node.output] = narrow
+    candidates = [node for node in candidates if node.output in rounded]
     errors = _errors(model, candidates, rounded, samples, open_model)
     found = [
         LayerWeights(

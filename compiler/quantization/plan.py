@@ -71,7 +71,13 @@ class Plan:
         return self.groups[name] in self.wide
 
 
-def make_plan(graph: Graph, *, wide: bool = False, fuses: bool = True) -> Plan:
+def make_plan(
+    graph: Graph,
+    *,
+    wide: bool = False,
+    fuses: bool = True,
+    excluded: Set[str] = frozenset(),
+) -> Plan:
     """Choose the activations around all products and around the operators between them.
 
     A light operator is computed on integers if its operands are integers anyway. So is a move, and
@@ -89,13 +95,21 @@ def make_plan(graph: Graph, *, wide: bool = False, fuses: bool = True) -> Plan:
     nothing between the two products of an attention is quantized (`attentions`). Its queries have
     no zero point, which would cost an addition for each score.
 
+    Nodes whose results are `excluded` stay in float, and so do attentions and functions with one of
+    them.
+
     Raises
     ------
     ModelError
         For a graph without a product that can be quantized.
     """
-    planner = _Planner(graph, wide=wide, fuses=wide and fuses)
+    planner = _Planner(graph, wide=wide, fuses=wide and fuses, excluded=excluded)
     planner.want_products()
+    if not planner.groups and any(product_operands(graph, node) for node in graph.nodes):
+        raise ModelError(
+            f"a model must have something to quantize, and of {graph.name!r} all that could be are "
+            "excluded; exclude fewer nodes"
+        )
     if not planner.groups:
         raise ModelError(
             "a model must have a one- or two-dimensional Conv or ConvTranspose, a Gemm or a MatMul "
@@ -108,11 +122,17 @@ def make_plan(graph: Graph, *, wide: bool = False, fuses: bool = True) -> Plan:
 class _Planner:
     """The tensors to quantize so far, as a union-find forest of those that share a scale."""
 
-    def __init__(self, graph: Graph, *, wide: bool, fuses: bool) -> None:
+    def __init__(self, graph: Graph, *, wide: bool, fuses: bool, excluded: Set[str]) -> None:
         self._graph = graph
         self._wide = wide
-        self._attentions = find_attentions(graph) if fuses else ()
-        self._functions = find_functions(graph)
+        self._excluded = excluded
+        attentions = find_attentions(graph) if fuses else ()
+        self._attentions = tuple(x for x in attentions if excluded.isdisjoint(x.inner))
+        self._functions = {
+            name: function
+            for name, function in find_functions(graph).items()
+            if excluded.isdisjoint(function.nodes)
+        }
         self._given = given_tensors(graph) if wide else frozenset[str]()
         self._before_products = self._find_before_products()
         self._computed: set[str] = set()
@@ -130,7 +150,7 @@ class _Planner:
         for node in self._graph.nodes:
             if node.output in inner:
                 continue
-            operands = product_operands(self._graph, node)
+            operands = self._products(node)
             if operands:
                 self._want(*operands, self._result(node))
                 self._computed.add(node.output)
@@ -152,7 +172,7 @@ class _Planner:
                 self._spread_sum(node.inputs[0])
             if node.output not in self.groups or node.output in self._computed:
                 continue
-            moved = move_operands(self._graph, node)
+            moved = self._moved(node)
             if moved:
                 self._move(node, moved)
             elif self._wide:
@@ -183,7 +203,7 @@ class _Planner:
 
     def _spread_norm(self, node: Node) -> None:
         """Add a softmax or norm whose result is quantized."""
-        x = norm_operand(self._graph, node)
+        x = self._normalized(node)
         if x is None:
             return
         self._want(x)
@@ -199,7 +219,7 @@ class _Planner:
         """Add a mean of a norm's tokens whose result is quantized."""
         if node.op != "avg_pool":
             return
-        light = light_operands(self._graph, node)
+        light = self._light(node)
         behind = first_behind(self._graph, node.inputs[0], ("reshape", "transpose"))
         if light and producer_of(self._graph, behind, NORMS) is not None:
             self._want(*light)
@@ -208,7 +228,7 @@ class _Planner:
     def _spread_rotation(self, node: Node) -> None:
         """Add a sum or product of norms whose result is quantized: a rotary embedding of heads that
         are normalized."""
-        light = light_operands(self._graph, node)
+        light = self._light(node)
         of_norms = bool(light) and all(self._is_of_norms(name) for name in light)
         if node.op in ("add", "mul") and of_norms:
             self._want(*light)
@@ -219,11 +239,11 @@ class _Planner:
         node = self._graph.producers.get(name)
         if name in self.groups or node is None:
             return name in self.groups
-        if norm_operand(self._graph, node) is not None:
+        if self._normalized(node) is not None:
             return node.op in NORMS
-        operands = move_operands(self._graph, node)
+        operands = self._moved(node)
         if node.op in ("add", "mul"):
-            operands = light_operands(self._graph, node)
+            operands = self._light(node)
         return bool(operands) and all(self._is_of_norms(operand) for operand in operands)
 
     def _spread_sum(self, name: str) -> None:
@@ -232,7 +252,7 @@ class _Planner:
         node = self._graph.producers.get(name)
         if node is None or node.op not in SUMS or name in self._computed:
             return
-        light = light_operands(self._graph, node)
+        light = self._light(node)
         if any(operand in self.groups for operand in light) and name not in self._functions:
             self._want(name, *light)
             self._computed.add(name)
@@ -259,12 +279,12 @@ class _Planner:
             return
         if self._is_conversion(node):
             return
-        light = light_operands(self._graph, node)
+        light = self._light(node)
         if light and self._are_wanted(light, self._given):
             self._want(*light, self._result(node))
             self._computed.add(node.output)
             return
-        moved = move_operands(self._graph, node)
+        moved = self._moved(node)
         if moved and self._are_wanted(moved):
             self._move(node, moved)
 
@@ -273,15 +293,15 @@ class _Planner:
         graph = self._graph
         found = {item.mask for item in self._attentions if item.mask is not None}
         for node in reversed(graph.nodes):
-            products = product_operands(graph, node)
+            products = self._products(node)
             found.update(products)
             if products or node.output not in found:
                 continue
             function = self._functions.get(node.output)
-            norm = norm_operand(graph, node) if self._wide else None
+            norm = self._normalized(node) if self._wide else None
             found.update(() if function is None else (function.source,))
             found.update(() if norm is None else (norm,))
-            found.update(light_operands(graph, node), move_operands(graph, node))
+            found.update(self._light(node), self._moved(node))
         return frozenset(found)
 
     def _is_conversion(self, node: Node) -> bool:
@@ -304,6 +324,19 @@ class _Planner:
         computed = [name for name in names if name in self.groups or name not in given]
         return bool(computed) and all(name in self.groups for name in computed)
 
+    def _products(self, node: Node) -> tuple[str, ...]:
+        """As `product_operands`, none of an excluded node; so are the next three."""
+        return () if node.output in self._excluded else product_operands(self._graph, node)
+
+    def _light(self, node: Node) -> tuple[str, ...]:
+        return () if node.output in self._excluded else light_operands(self._graph, node)
+
+    def _moved(self, node: Node) -> tuple[str, ...]:
+        return () if node.output in self._excluded else move_operands(self._graph, node)
+
+    def _normalized(self, node: Node) -> str | None:
+        return None if node.output in self._excluded else norm_operand(self._graph, node)
+
     def _want(self, *names: str) -> None:
         for name in names:
             self.groups.setdefault(name, name)
@@ -319,7 +352,7 @@ class _Planner:
         name = node.output
         while is_read_once(self._graph, name):
             (user,) = self._graph.users[name]
-            if user.op not in BOUNDS:
+            if user.op not in BOUNDS or user.output in self._excluded:
                 break
             self._computed.add(user.output)
             name = user.output

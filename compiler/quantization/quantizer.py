@@ -5,7 +5,7 @@ Of a transformer, tokens, attention with its masks, and a decoder's caches are n
 residual streams lose their mean.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import onnx
@@ -19,9 +19,10 @@ from daedal.compiler.quantization.calibration.float_runner import OpenModel, eva
 from daedal.compiler.quantization.calibration.ranges import Method, Range
 from daedal.compiler.quantization.calibration.samples import Samples, split_samples
 from daedal.compiler.quantization.dead_tensors import fit_dead_tensors
+from daedal.compiler.quantization.exclusion import excluded_names, excluded_results
 from daedal.compiler.quantization.float_model import read_float_model, simplified
 from daedal.compiler.quantization.given import spread_given
-from daedal.compiler.quantization.insert import insert_qdq
+from daedal.compiler.quantization.insert import insert_qdq, narrow_quantization
 from daedal.compiler.quantization.int4_weights import store_int4
 from daedal.compiler.quantization.layer_errors import LayerError, layer_errors
 from daedal.compiler.quantization.masks import bound_attention_masks, bound_masks
@@ -84,6 +85,7 @@ def quantize_model(
     weights: str = "int8",
     weight_error: float = WEIGHT_ERROR,
     layers: Callable[[list[LayerWeights]], None] | None = None,
+    exclude: Collection[str] = (),
 ) -> onnx.ModelProto:
     """Quantize a float32 model to int8, QDQ.
 
@@ -105,12 +107,14 @@ def quantize_model(
     weights : ``int4``: as many as change the model's outputs by at most `weight_error` (root of
         mean squares, as a share of their deviation) have 4 bits, the others 8 (`narrow_layers`).
     layers : called with the layers with weights, if these may have 4 bits.
+    exclude : nodes of the model that stay in float, by name or by result.
 
     Raises
     ------
     ModelError
         For a model that cannot be read, is quantized already or has nothing to quantize, samples
-        that do not fit, and weights or activations that are not finite.
+        that do not fit, nodes to exclude that it does not have, and weights or activations that
+        are not finite.
     """
     say = report or (lambda _sentence: None)
     chosen = _method(method)
@@ -118,6 +122,7 @@ def quantize_model(
     say("reading the model")
     given = read_model(source_of(source))
     _check_float(given)
+    names = excluded_names(given, exclude)
     model = read_float_model(given)
     feeds = split_samples(model.graph, samples)
     say("simplifying the model")
@@ -129,7 +134,8 @@ def quantize_model(
     if wide:
         model = balance_norms(model, feeds, open_model)
     model = model.with_graph(flatten_rows(model.graph))
-    plan = make_plan(model.graph, wide=wide, fuses=fuse_attention)
+    excluded = excluded_results(model.graph, names)
+    plan = make_plan(model.graph, wide=wide, fuses=fuse_attention, excluded=excluded)
     say(f"calibrating {len(plan.groups)} tensors with {len(feeds)} samples")
     scores = [item.scores for item in plan.attentions if item.mask in plan.groups]
     whole = [*(name for name in plan.groups if plan.is_wide(name)), *scores]
@@ -142,7 +148,14 @@ def quantize_model(
     narrow: list[LayerWeights] = []
     if weights == "int4":
         say("rounding weights to 4 bits")
-        narrow = narrow_layers(model, plan, feeds, weight_error, open_model)
+        narrow = narrow_layers(
+            model,
+            plan,
+            feeds,
+            weight_error,
+            open_model,
+            lambda name: narrow_quantization(plan, fitted, name)[0],
+        )
     rounded = {item.tensor: item.narrow for item in narrow if item.narrow is not None}
     quantized = model.with_graph(insert_qdq(model.graph, plan, fitted, streams, rounded))
     if errors:

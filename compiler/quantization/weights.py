@@ -7,7 +7,7 @@ import numpy as np
 from daedal.common.errors import ModelError
 from daedal.compiler.graph.graph import Array
 
-__all__ = ["QuantizedLayer", "quantize_layer"]
+__all__ = ["QuantizedLayer", "bias_fits", "quantize_layer"]
 
 _LARGEST = 127
 """Weights are symmetric: -128 is not used."""
@@ -47,8 +47,8 @@ def quantize_layer(
     """Quantize per output channel, along `axis` of the weights.
 
     A channel with small weights and a large bias gets a scale at which its bias still fits.
-    `narrow` are weights that are in steps already, and their scales; they are taken where all
-    biases fit.
+    `narrow` are weights that are in steps already, and their scales, at which all biases fit
+    (`bias_fits`).
 
     Raises
     ------
@@ -63,8 +63,8 @@ def quantize_layer(
         )
     if narrow is not None:
         steps, scales = narrow
-        if bias is None or bool(np.all(np.abs(bias) <= input_scale * scales * _BIAS_LIMIT)):
-            return _layer(steps, scales, bias, input_scale)
+        assert bias_fits(bias, scales, input_scale), "such layers keep 8 bits"
+        return _layer(steps, scales, bias, input_scale)
     others = tuple(index for index in range(wide.ndim) if index != axis)
     scales = np.abs(wide).max(axis=others, initial=0) / _LARGEST
     if bias is not None:
@@ -73,6 +73,11 @@ def quantize_layer(
     shape = [-1 if index == axis else 1 for index in range(wide.ndim)]
     steps = np.rint(wide / scales.astype(np.float64).reshape(shape))
     return _layer(np.clip(steps, -_LARGEST, _LARGEST), scales, bias, input_scale)
+
+
+def bias_fits(bias: Array | None, scales: Array, input_scale: np.float32) -> bool:
+    """Whether a bias fits its steps with weights of these scales."""
+    return bias is None or bool(np.all(np.abs(bias) <= input_scale * scales * _BIAS_LIMIT))
 
 
 def _layer(

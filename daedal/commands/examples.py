@@ -8,6 +8,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "quantize": (
         "daedal quantize float.onnx -s images.npz -o int8.onnx",
         "daedal quantize float.onnx -s images.npz --method mse --errors -o int8.onnx",
+        "daedal quantize float.onnx -s images.npz --exclude /head/Conv -o int8.onnx",
     ),
     "compile": (
         "daedal compile int8.onnx -v vta -o net.daedal",

@@ -51,6 +51,10 @@ def quantize_command(
         float | None,
         typer.Option(help="How much weights of 4 bits may change the outputs, as a share."),
     ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE", help="Keep this node in float; may be repeated."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Quantize MODEL to int8 (QDQ), so that `daedal compile` takes it."""
@@ -71,6 +75,7 @@ def quantize_command(
             weights=weights,
             **({} if weight_error is None else {"weight_error": weight_error}),
             layers=layers.extend,
+            exclude=exclude or (),
         )
     write_atomically(output, quantized)
     graph = onnx.ModelProto.FromString(quantized).graph
@@ -90,8 +95,9 @@ def quantize_command(
         return
     listed = ", ".join(f"{count} {op_type}" for op_type, count in counts.most_common())
     kinds = f"{tensors - wide} tensors in int8" + (f", {wide} in int16" if wide else "")
+    excluded = f"; kept in float: {', '.join(dict.fromkeys(exclude))}" if exclude else ""
     console = make_console()
-    console.print(escape(f"{output}: {kinds}; {listed}"))
+    console.print(escape(f"{output}: {kinds}; {listed}{excluded}"))
     if layers:
         print_wide(console, _layers_table(layers))
         console.print(escape(_saved(layers)))

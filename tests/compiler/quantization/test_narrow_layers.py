@@ -64,6 +64,21 @@ def test_layers_have_4_bits_up_to_the_limit(rng: np.random.Generator) -> None:
     assert 4 in bits[0.15]
 
 
+def test_a_layer_whose_bias_needs_8_bits_is_told_to_have_them(rng: np.random.Generator) -> None:
+    """One channel has small weights and a large bias, which has no room in steps of 4 bits."""
+    net = FloatNetwork(rng, opset=21)
+    x = net.op("Relu", net.conv(net.input("x", (1, 3, 4, 4)), 3, 4, 1))
+    weights = rng.normal(size=(2, 4, 1, 1)).astype(np.float32)
+    weights[1] *= 1e-9
+    bias = net.constant(np.array([0.0, 1.0], np.float32))
+    model = net.model(net.op("Conv", x, net.constant(weights), bias))
+    samples = {"x": rng.normal(size=(8, 3, 4, 4)).astype(np.float32)}
+    result, layers = quantized(model, samples, 1.0)
+    kinds = [item.data_type for item in result.graph.initializer]
+    assert onnx.TensorProto.INT4 not in kinds
+    assert [(item.bits, item.saved_bytes) for item in layers] == [(8, 0), (8, 0)]
+
+
 @pytest.mark.slow
 def test_onnxruntime_and_the_machine_compute_what_is_left(rng: np.random.Generator) -> None:
     """INT4 in, per channel: the outputs of the float model come out, by onnxruntime and by a

@@ -10,7 +10,7 @@ import pytest
 import daedal
 from tests.compiler.quantization.float_networks import FloatNetwork
 from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
-from tests.support.command_line import Run
+from tests.support.command_line import Run, refuses
 
 
 @pytest.fixture
@@ -37,6 +37,20 @@ def test_it_writes_what_the_function_gives(run: Run, model: Path, samples: Path)
     expected = daedal.quantize(model, np.load(samples))
     assert target.read_bytes() == expected
     onnx.checker.check_model(onnx.ModelProto.FromString(expected))
+
+
+def test_nodes_are_excluded(run: Run, model: Path, samples: Path) -> None:
+    target = model.with_name("int8.onnx")
+    first, second = (
+        node.output[0] for node in onnx.load(model).graph.node if node.op_type == "Conv"
+    )
+    arguments = ("quantize", model, "-s", samples, "-o", target)
+    status, out, err = run(*arguments, "--exclude", second)
+    assert status == 0, err
+    assert out == f"{target}: 2 tensors in int8; 2 Conv, 1 Relu; kept in float: {second}\n"
+    assert target.read_bytes() == daedal.quantize(model, np.load(samples), exclude=[second])
+    refuses(run(*arguments, "--exclude", first, "--exclude", second), "exclude fewer")
+    refuses(run(*arguments, "--exclude", "nowhere"), "and 'nowhere' is none")
 
 
 def test_it_counts_tensors_of_16_bits(run: Run, tmp_path: Path, rng: np.random.Generator) -> None:
