@@ -7,6 +7,7 @@ from rich.table import Table
 from daedal.codesign.explore import Exploration
 from daedal.codesign.search.evaluation import Evaluation
 from daedal.codesign.search.objectives import Objective
+from daedal.reports.tables import plain_table
 
 __all__ = ["array_text", "exploration_lines", "exploration_table"]
 
@@ -28,7 +29,7 @@ def array_text(item: Evaluation) -> str:
 def exploration_table(found: Exploration) -> Table:
     """The front, fastest first."""
     front, goal = found.front, found.goal
-    table = Table(title="Pareto front", title_justify="left")
+    table = plain_table("Pareto front", (), 0)
     table.add_column("variant")
     table.add_column("array")
     for objective in goal.objectives:
