@@ -14,7 +14,7 @@ from daedal.commands.examples import EXAMPLES
 __all__ = ["setup"]
 
 PAGE = "reference/command-line"
-_LINK = re.compile(r"\]\((\.\./[^)#]*\.md)\)")
+_LINK = re.compile(r"\]\((\.\./[^)#]*\.md)(?:#[^)]*)?\)")
 
 
 def setup(sphinx: Any) -> dict[str, bool]:

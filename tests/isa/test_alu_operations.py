@@ -13,31 +13,16 @@ from daedal.isa.alu_operations import AluOp
 from daedal.isa.lane import Lane, NumpyLane, Recorder, reduce_lanes
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.toolchain import find_icarus
+from tests.support.howto import changed_tree, changes
 
 ROOT = Path(__file__).resolve().parents[2]
-LAST = "    REQUANTIZE = 9,"
-ADDED = (
-    '    REDUCE = 13, "x, less y unless x is smaller", lambda lane: lane.choose(\n'
-    "        lane.less(), lane.x, lane.difference()\n"
-    "    )\n"
-)
+PAGE = (ROOT / "docs" / "howto" / "alu-operation.md").read_text("utf-8")
+FILE = "isa/alu_operations.py"
 
 
-def tree_with(entry: str, folder: Path) -> Path:
-    """A source tree of links in which `AluOp` has one entry more, and nothing else is changed."""
-    package = folder / "daedal"
-    (package / "isa").mkdir(parents=True)
-    for source in (ROOT / "typings" / "daedal").iterdir():
-        if source.name != "isa":
-            (package / source.name).symlink_to(source.resolve())
-    for source in (ROOT / "isa").iterdir():
-        if source.name not in ("alu_operations.py", "__pycache__"):
-            (package / "isa" / source.name).symlink_to(source)
-    text = (ROOT / "isa" / "alu_operations.py").read_text()
-    assert text.count(LAST) == 1
-    (package / "isa" / "alu_operations.py").write_text(text.replace(LAST, entry + LAST))
-    (folder / "tests").symlink_to(ROOT / "tests")
-    return folder
+def tree_with_reduce(folder: Path) -> Path:
+    """A source tree in which `AluOp` has the page's entry more, and nothing else is changed."""
+    return changed_tree({FILE: changes(PAGE)[FILE]}, folder)
 
 
 def run_checks(tree: Path, cache_dir: str) -> list[str]:
@@ -55,7 +40,7 @@ def run_checks(tree: Path, cache_dir: str) -> list[str]:
 
 
 def test_one_entry_reaches_documents_assembler_simulator_and_gateware(tmp_path: Path) -> None:
-    levels = run_checks(tree_with(ADDED, tmp_path), "-")
+    levels = run_checks(tree_with_reduce(tmp_path / "tree"), "-")
     assert levels == ["documentation", "assembler", "functional", "gateware"]
 
 
@@ -66,7 +51,7 @@ def test_one_entry_reaches_the_emitted_machine(tmp_path: Path) -> None:
         find_icarus()
     except ToolError as error:
         pytest.skip(str(error))
-    assert run_checks(tree_with(ADDED, tmp_path / "tree"), str(tmp_path / "cache"))[-1] == "rtl"
+    assert run_checks(tree_with_reduce(tmp_path / "tree"), str(tmp_path / "cache"))[-1] == "rtl"
 
 
 def test_codes_fit_and_meanings_are_told() -> None:
