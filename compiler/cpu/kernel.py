@@ -4,7 +4,7 @@ A kernel is a tensor without a reduction, or a reduction and the tensor of its e
 it element by element. Kernels of equal structure have equal texts, so they are compiled once.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -34,7 +34,8 @@ from daedal.compiler.ops.cpu.schedule import (
 )
 from daedal.compiler.ops.cpu.space import TileSpace, tile_space
 from daedal.compiler.ops.space import Config
-from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce
+from daedal.compiler.te.reduction import combine
+from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, IntImm, Load, Reduce
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.compiler.tir.visit import loads, rewrite, substitute
 
@@ -274,16 +275,7 @@ def _partial_sums(
         (*reduction.axes, lane),
         Reduce(formula.op, value, (*others, blocks)),
     )
-    axes = tuple(Axis(axis.name, extent=axis.extent) for axis in reduction.axes)
-    summed = Axis("lane", extent=lanes, kind="reduce")
-    total = te.Tensor(
-        reduction.name,
-        reduction.shape,
-        reduction.dtype,
-        "global",
-        axes,
-        Reduce(formula.op, Load(partial, (*axes, summed)), (summed,)),
-    )
+    *halves, total = _folded(partial, reduction, formula)
 
     def visit(node: Expr) -> Expr | None:
         if isinstance(node, Load) and node.buffer is reduction:
@@ -300,7 +292,38 @@ def _partial_sums(
         rewrite(kernel.result.value, visit),
     )
     func = te.create_prim_func(kernel.inputs, [result], "kernel")
-    return ScheduledKernel(schedule_partial_sums(func, partial.name, total.name, result.name))
+    names = [tensor.name for tensor in (partial, *halves, total)]
+    one = WIDEST.vector_bytes // ELEMENT_BYTES[reduction.dtype]
+    vectors = [max(1, tensor.shape[-1] // one) for tensor in (partial, *halves)]
+    return ScheduledKernel(schedule_partial_sums(func, names, result.name, vectors))
+
+
+def _folded(partial: te.Tensor, reduction: te.Tensor, formula: Reduce) -> Iterator[te.Tensor]:
+    """The lanes of `partial` combined: one half with the other, as often as they are even in
+    number; what is left one by one. The last tensor has the place of `reduction`."""
+    lanes = partial.shape[-1]
+    while lanes > 1:
+        half = lanes // 2 if lanes % 2 == 0 else 1
+        axes = tuple(Axis(axis.name, extent=axis.extent) for axis in reduction.axes)
+        if half > 1:
+            name, shape = f"{partial.name}{half}", (*reduction.shape, half)
+            axes = (*axes, Axis("lane", extent=half))
+        else:
+            name, shape = reduction.name, reduction.shape
+        index: tuple[Expr, ...] = axes if half > 1 else (*axes, IntImm(0))
+        if lanes % 2 == 0:
+            others = (*index[:-1], index[-1] + half)
+            other: Expr = Load(partial, others)
+            match formula.value:  # what is no number was left out, which machine code may know
+                case Call("number_or", (_, least)):
+                    other = te.number_or(other, least)
+            value = combine(formula.op, Load(partial, index), other)
+        else:
+            rest = Axis("lane", extent=lanes, kind="reduce")
+            value = Reduce(formula.op, Load(partial, (*axes, rest)), (rest,))
+        partial = te.Tensor(name, shape, reduction.dtype, "global", axes, value)
+        lanes = half
+        yield partial
 
 
 def _dimension(value: Expr, tensor: te.Tensor, axis: Axis) -> int:

@@ -36,6 +36,7 @@ __all__ = [
     "log",
     "nearest",
     "nearest_product",
+    "number_or",
     "popcount",
     "pow",
     "requantize",
@@ -252,6 +253,11 @@ def pow(base: Expr, exponent: ExprLike) -> Expr:
 def fmod(dividend: Expr, divisor: ExprLike) -> Expr:
     """The remainder of a division that truncates towards zero; it has the dividend's sign."""
     return call("fmod", (dividend, as_expr(divisor, dividend.dtype)))
+
+
+def number_or(value: Expr, other: ExprLike) -> Expr:
+    """`value`, or `other` where it is NaN."""
+    return call("number_or", (value, as_expr(other, value.dtype)))
 
 
 def floor(value: Expr) -> Expr:

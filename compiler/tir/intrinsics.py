@@ -136,6 +136,7 @@ INTRINSICS = _table(
     _float("rsqrt", lambda x: 1.0 / np.sqrt(x)),
     _float("pow", np.power, "base", "exponent"),
     _float("fmod", np.fmod, "dividend", "divisor"),
+    _float("number_or", lambda x, other: np.where(np.isnan(x), other, x), "value", "other"),
     _float("floor", np.floor),
     _float("ceil", np.ceil),
     _float("trunc", np.trunc),
@@ -151,7 +152,8 @@ processors do in one instruction; `nearest_product` is ``value * (high + low)`` 
 the first one whole, rounded half to even: below 2^21, and no tie, nor within 2^-24 of one unless
 its fraction has at most 24 bits (`native.nearest_products`); `round` takes
 halves to even, and `nearest` gives that as an int32, which must hold it; `abs` of the smallest
-integer is itself; `fmod` has its dividend's sign, as C's.
+integer is itself; `fmod` has its dividend's sign, as C's; `number_or` is `other` where its value is
+NaN.
 """
 
 

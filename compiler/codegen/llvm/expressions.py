@@ -5,6 +5,7 @@ unrolled copies share the first.
 """
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -148,6 +149,10 @@ class Expressions:
                 "+", start, Call("dot_quads", args)
             ) if self._varies_among(args):
                 return self._dot_product("dot_quads", args, self.value(start))
+            case Binary("max" | "min" as op, start, Call("number_or", (x, FloatImm(other)))) if (
+                other == {"max": -math.inf, "min": math.inf}[op]
+            ):
+                return self._extreme(op, *self._alike(start, x))
             case Binary(op, a, b):
                 return arithmetic(self.text, op, *self._alike(a, b), contract=self.contract)
             case Compare(op, a, b):
@@ -295,6 +300,12 @@ class Expressions:
         if not lanes:
             return values
         return tuple(broadcast(self.text, value, lanes) for value in values)
+
+    def _extreme(self, op: str, start: Value, x: Value) -> Value:
+        """The larger or smaller one; `start` where `x` is NaN: one instruction of x86-64."""
+        sign = "ogt" if op == "max" else "olt"
+        beyond = Value(self.text.value(f"fcmp {sign} {x}, {start.text}"), "bool", x.lanes)
+        return Value(self.text.value(f"select {beyond}, {x}, {start}"), x.dtype, x.lanes)
 
     def _select(self, condition: Expr, true: Expr, false: Expr) -> Value:
         chosen = self.value(condition)

@@ -202,12 +202,19 @@ def _fmod(text: FunctionText, arguments: list[Value], _library: Library) -> Valu
     return Value(text.value(f"frem {left}, {right.text}"), left.dtype, left.lanes)
 
 
+def _number_or(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
+    value, other = arguments
+    number = Value(text.value(f"fcmp ord {value}, {value.text}"), "bool", value.lanes)
+    return Value(text.value(f"select {number}, {value}, {other}"), value.dtype, value.lanes)
+
+
 _OWN: dict[str, Callable[[FunctionText, list[Value], Library], Value]] = {
     "abs": _abs,
     "bit_not": _bit_not,
     "fmod": _fmod,
     "nearest": _nearest,
     "nearest_product": _nearest_product,
+    "number_or": _number_or,
     "popcount": _popcount,
     "round": _round,
     "rsqrt": _rsqrt,

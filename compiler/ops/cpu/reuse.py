@@ -219,7 +219,10 @@ def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> in
         if mixed or form.coefficient(axis) not in (0, 1):
             return 1
         moves = moves or form.coefficient(axis) == 1
-    lanes = _divisors(axis.extent, WIDEST.vector_bytes // element_bytes)[-1]
+    one = WIDEST.vector_bytes // element_bytes
+    # Sums of several vectors do not wait for each other.
+    several = [count * one for count in VECTORS if axis.extent % (count * one) == 0]
+    lanes = several[-1] if several else _divisors(axis.extent, one)[-1]
     return lanes if moves and lanes >= MIN_LANES else 1
 
 

@@ -1,5 +1,7 @@
 """The rules: for formulas without reductions, and for a reduction and what follows it."""
 
+from collections.abc import Sequence
+
 from daedal.compiler.ops.cpu.reuse import Tiles
 from daedal.compiler.schedule import LoopRef, Schedule
 from daedal.compiler.tir.stmt import PrimFunc
@@ -70,26 +72,34 @@ def schedule_reduction(
     return schedule.func
 
 
-def schedule_partial_sums(func: PrimFunc, partial: str, reduction: str, result: str) -> PrimFunc:
-    """A reduction in lanes, `partial`, whose last axis they are; then `reduction` over the lanes.
+def schedule_partial_sums(
+    func: PrimFunc, sums: Sequence[str], result: str, vectors: Sequence[int]
+) -> PrimFunc:
+    """A reduction in lanes, the first of `sums`, whose last axis they are; then those that combine
+    its lanes, half of them at a time, and at last may do so one by one.
 
-    The block `result` reads `reduction` element by element.
+    The block `result` reads the last of `sums` element by element. `vectors`: of how many vectors
+    the lanes of each are, the last one left out.
     """
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
-    lanes, source, target = (schedule.get_block(name) for name in (partial, reduction, result))
-    outer = schedule.get_loops(target)
+    blocks = [schedule.get_block(name) for name in sums]
+    outer = schedule.get_loops(schedule.get_block(result))
     rank = len(outer)
-    for block in (lanes, source):
+    for block in blocks:
         schedule.set_scope(block, 0, "local")
-    schedule.compute_at(source, outer[-1])
-    schedule.compute_at(lanes, outer[-1])
+    for block in reversed(blocks):
+        schedule.compute_at(block, outer[-1])
+    lanes, *halves, last = blocks
     below = schedule.get_loops(lanes)[rank:]
     lane, reduced = below[rank], below[rank + 1 :]
     schedule.reorder(*reduced, lane)
     init = schedule.decompose_reduction(lanes, reduced[0])
-    for block in (init, lanes):
-        schedule.vectorize(schedule.get_loops(block)[-1])
-    schedule.unroll(schedule.get_loops(source)[-1])
+    for block, count in zip((init, lanes, *halves), (vectors[0], *vectors), strict=True):
+        several, own = schedule.split(schedule.get_loops(block)[-1], [count, None])
+        schedule.unroll(several)
+        schedule.vectorize(own)
+    for loop in schedule.get_loops(last)[2 * rank :]:
+        schedule.unroll(loop)
     _parallel(schedule, outer)
     return schedule.func
 

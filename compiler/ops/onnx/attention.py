@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.accumulate import wide
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
-from daedal.compiler.ops.onnx.over_axes import over_axes
+from daedal.compiler.ops.onnx.over_axes import number, over_axes
 from daedal.compiler.tir.expr import Expr, ExprLike, IntImm, all_of
 
 __all__ = ["LOWERINGS"]
@@ -154,7 +154,7 @@ def _output(operation: Operation, weights: Operand, value: _Heads) -> te.Tensor:
 def _guarded_softmax(operation: Operation, scores: Operand) -> Operand:
     """The softmax over the keys; where all are masked, all weights are 0."""
     axes, lowest = (3,), float("-inf")
-    highest = over_axes(operation, scores, axes, te.max, lambda i: scores[i], name="max")
+    highest = over_axes(operation, scores, axes, te.max, lambda i: number(scores[i]), name="max")
 
     def power(*i: Expr) -> Expr:
         top = highest.broadcast(i)
@@ -163,11 +163,12 @@ def _guarded_softmax(operation: Operation, scores: Operand) -> Operand:
     powers = Operand(operation.compute(scores.shape, power, "exp"), scores.shape)
     total = over_axes(operation, powers, axes, te.sum, lambda i: powers[i], name="sum")
 
-    def quotient(*i: Expr) -> Expr:
-        whole = total.broadcast(i)
-        return powers[i] / te.select(te.eq(whole, 0.0), 1.0, whole)
+    def inverse(*i: Expr) -> Expr:
+        return 1 / te.select(te.eq(total[i], 0.0), 1.0, total[i])
 
-    return Operand(operation.compute(scores.shape, quotient, "weights"), scores.shape)
+    share = Operand(operation.compute(total.shape, inverse, "share"), total.shape)
+    weights = operation.compute(scores.shape, lambda *i: powers[i] * share.broadcast(i), "weights")
+    return Operand(weights, scores.shape)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Reductions of an operand over some of its axes, and the softmax that is made of them."""
 
+import math
 from collections.abc import Callable, Sequence
 
 from daedal.compiler import te
@@ -7,7 +8,7 @@ from daedal.compiler.ops.onnx.accumulate import wide
 from daedal.compiler.ops.onnx.operation import Operand, Operation
 from daedal.compiler.ops.onnx.windows import taps_of
 from daedal.compiler.tir.dtype import is_float
-from daedal.compiler.tir.expr import Axis, Expr
+from daedal.compiler.tir.expr import Axis, Expr, FloatImm
 
 __all__ = [
     "count_of",
@@ -15,6 +16,7 @@ __all__ = [
     "log_softmax",
     "normalized_axes",
     "normalized_axis",
+    "number",
     "over_axes",
     "softmax",
 ]
@@ -88,23 +90,29 @@ def over_axes(
     return Operand(operation.compute(shape, formula, name), shape)
 
 
+def number(element: Expr) -> Expr:
+    """`element`, or minus infinity for a NaN: what maxima leave out."""
+    return te.number_or(element, FloatImm(-math.inf, element.dtype))
+
+
 def softmax(operation: Operation, x: Operand, axes: Sequence[int], dtype: str) -> Operand:
     """``exp(x - max) / sum(exp(x - max))`` over `axes`, as `dtype`: maximum, exponents, sum,
     quotient."""
     own = wide(x.dtype)
-    highest = over_axes(operation, x, axes, te.max, lambda i: x[i], name="max")
+    highest = over_axes(operation, x, axes, te.max, lambda i: number(x[i]), name="max")
     powers = operation.compute(
         x.shape, lambda *i: te.exp(x[i].astype(own) - highest.broadcast(i).astype(own)), "exp"
     )
     total = over_axes(operation, x, axes, te.sum, lambda i: powers[i], name="sum")
-    quotient = operation.compute(x.shape, lambda *i: (powers[i] / total.broadcast(i)).astype(dtype))
+    share = Operand(operation.compute(total.shape, lambda *i: 1 / total[i], "share"), total.shape)
+    quotient = operation.compute(x.shape, lambda *i: (powers[i] * share.broadcast(i)).astype(dtype))
     return Operand(quotient, x.shape)
 
 
 def log_softmax(operation: Operation, x: Operand, axes: Sequence[int], dtype: str) -> Operand:
     """``x - max - log(sum(exp(x - max)))`` over `axes`, as `dtype`."""
     own = wide(x.dtype)
-    highest = over_axes(operation, x, axes, te.max, lambda i: x[i], name="max")
+    highest = over_axes(operation, x, axes, te.max, lambda i: number(x[i]), name="max")
 
     def below(i: Index) -> Expr:
         return x[i].astype(own) - highest.broadcast(i).astype(own)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.accumulate import converted, wide
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
+from daedal.compiler.ops.onnx.over_axes import number
 from daedal.compiler.ops.onnx.windows import Window, padded_copy, per_dimension, taps_of, window_of
 from daedal.compiler.tir.dtype import INDEX_DTYPE, is_float, limits
 from daedal.compiler.tir.expr import Axis, Expr, FloatImm, IntImm
@@ -54,10 +55,8 @@ def _max_pool(operation: Operation) -> list[te.Tensor]:
     window = _window(operation)
     column_major = bool(node.integer("storage_order", 0))
     lowest = float("-inf") if is_float(x.dtype) else limits(x.dtype)[0]
-    change = _number if is_float(x.dtype) else _as_is
-    padded = padded_copy(operation, x, window.before, window.overhang, lowest, change)
-    # A copy has no NaN any more.
-    value = change if padded is x else _as_is
+    padded = padded_copy(operation, x, window.before, window.overhang, lowest)
+    value = number if is_float(x.dtype) else _as_is
     y = _over_windows(operation, padded, window, lambda e, place: value(e), te.max, "maximum")
     if is_float(x.dtype):
         y = _with_nan(operation, window, y)
@@ -68,11 +67,6 @@ def _max_pool(operation: Operation) -> list[te.Tensor]:
 
 def _as_is(element: Expr) -> Expr:
     return element
-
-
-def _number(element: Expr) -> Expr:
-    """`element`, or minus infinity for a NaN."""
-    return te.select(te.ne(element, element), FloatImm(-math.inf, element.dtype), element)
 
 
 def _with_nan(operation: Operation, window: Window, y: te.Tensor) -> te.Tensor:

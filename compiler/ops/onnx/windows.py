@@ -3,7 +3,7 @@
 Input: attributes of a node and the spatial extents of its operand. Output: `Window`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from daedal.compiler import te
@@ -141,10 +141,8 @@ def padded_copy(
     before: Sequence[int],
     after: Sequence[int],
     value: int | float = 0,
-    change: Callable[[Expr], Expr] = lambda element: element,
 ) -> Operand:
-    """`x`, each element changed, with `value` around its last dimensions as a tensor of its own;
-    `x` as it is where no pads are."""
+    """`x` with `value` around its last dimensions as a tensor of its own; `x` where no pads are."""
     if not any(before) and not any(after):
         return x
     lead = x.rank - len(before)
@@ -153,9 +151,7 @@ def padded_copy(
     view = x.tensor.padded(value)
     copy = operation.compute(
         shape,
-        lambda *i: change(
-            view[tuple(index - low for index, (low, _) in zip(i, widths, strict=True))]
-        ),
+        lambda *i: view[tuple(index - low for index, (low, _) in zip(i, widths, strict=True))],
         "padded",
     )
     return Operand(copy, shape)

@@ -1,5 +1,6 @@
 """Machine code of the loop IR against the loop IR's interpreter."""
 
+import math
 import re
 from collections.abc import Callable
 
@@ -310,6 +311,21 @@ def test_approximations_over_all_magnitudes(name: str) -> None:
     wanted, found = run(func, {"x0": x})["y"], run_machine_code(func, {"x0": x})["y"]
     np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
     np.testing.assert_allclose(found, wanted, rtol=5e-7, atol=2e-45)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(("extreme", "other"), [(te.maximum, -math.inf), (te.minimum, math.inf)])
+def test_extremes_of_numbers_alone(
+    extreme: Callable[[Expr, Expr], Expr], other: float, dtype: str
+) -> None:
+    """What is no number is left out, of the second operand: one comparison of vectors."""
+    given = np.array([1, -2, math.nan, math.inf, -math.inf, 0.5, math.nan, 3], dtype=dtype)
+    a, b = np.repeat(given, len(given)), np.tile(given, len(given))
+    x, z = (te.placeholder(a.shape, dtype, f"x{number}") for number in range(2))
+    y = te.compute(a.shape, lambda i: extreme(x[i], te.number_or(z[i], other)), "y")
+    func = schedule_map(te.create_prim_func([x, z], [y]), "y")
+    check(func, a, b)
+    assert "llvm.m" not in function_text(func, "f"), "neither llvm.maximum nor llvm.minimum"
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])

@@ -204,3 +204,21 @@ def test_what_is_turned(shape: tuple[int, ...], perm: tuple[int, ...]) -> None:
     """Tiles of 16 x 16 elements, whole ones and parts."""
     check(model([helper.make_node("Transpose", ["x"], ["y"], perm=perm)], shape, {}))
     check(model([helper.make_node("Transpose", ["x"], ["y"], perm=perm)], shape, {}), checked=True)
+
+
+@pytest.mark.parametrize("extent", [4, 12, 40, 48, 64, 197, 320])
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax", "ReduceProd", "Softmax"])
+def test_sums_in_lanes_of_any_number(op: str, extent: int) -> None:
+    """Of one vector, of several, of lanes that are odd in number, and of no lanes."""
+    inputs = ["x"] if op == "Softmax" else ["x", "axes"]
+    made = model([helper.make_node(op, inputs, ["y"])], [3, extent], {"axes": np.array([1])})
+    check(made)
+
+
+@pytest.mark.parametrize("extent", [12, 64])
+def test_a_softmax_of_what_is_no_number(extent: int) -> None:
+    made = model([helper.make_node("Softmax", ["x"], ["y"])], [2, extent], {})
+    x = floats(2, extent)
+    x[1, 5] = np.nan
+    y = HostProgram(build_host_code(made)).run({"x": x})["y"]
+    assert np.isfinite(y[0]).all() and np.isnan(y[1]).all()

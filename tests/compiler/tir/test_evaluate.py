@@ -179,12 +179,18 @@ def test_fmod_has_the_sign_of_its_dividend() -> None:
     assert found[:5] == [1.5, -1.5, 1.5, -1.5, 1.0] and all(map(math.isnan, found[5:]))
 
 
+def test_what_is_no_number_is_replaced() -> None:
+    values = np.array([1.5, math.nan, -math.inf, math.nan], dtype=np.float32)
+    others = np.array([2.0, -math.inf, 3.0, 4.0], dtype=np.float32)
+    assert applied(te.number_or, values, others) == [1.5, -math.inf, -math.inf, 4.0]
+
+
 def test_every_intrinsic_has_a_function() -> None:
     for name, intrinsic in INTRINSICS.items():
         assert callable(getattr(te, name)), name
         assert intrinsic.kind in ("integer", "float", "number")
     tested = {*REFERENCE, "bit_and", "bit_or", "bit_xor", "bit_not", "popcount"}
-    tested |= {"dot_pairs", "dot_quads", "nearest", "nearest_product"}
+    tested |= {"dot_pairs", "dot_quads", "nearest", "nearest_product", "number_or"}
     assert tested | {"requantize", "shift_even", "shift_right_even"} == set(INTRINSICS)
 
 

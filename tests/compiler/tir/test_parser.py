@@ -136,7 +136,7 @@ def normalized() -> PrimFunc:
     [
         lambda: schedule_map(create_prim_func(*gelu(), "kernel"), "y"),
         lambda: schedule_reduction(create_prim_func(*matmul(), "kernel"), "c", "d", None),
-        lambda: schedule_partial_sums(normalized(), "part", "most", "y"),
+        lambda: schedule_partial_sums(normalized(), ["part", "most"], "y", [1]),
     ],
 )
 def test_kernels_of_processors(scheduled: Callable[[], PrimFunc]) -> None:
