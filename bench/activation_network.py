@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from tests.compiler.quantization.float_networks import FloatNetwork
+from bench.float_network import FloatNetwork
 
 __all__ = ["ACTIVATIONS", "SHAPE", "activation_network", "samples_for"]
 

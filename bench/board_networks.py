@@ -19,7 +19,9 @@ from bench.kept import CYCLES, kept, sources_digest
 from bench.ledger_machines import machine
 from bench.left_out import LeftOut
 from bench.measured import Measured
+from bench.profile_differences import differences, marked, model_profile
 from bench.recorded_launches import recorded
+from bench.rtl_launches import expected_memories, placed, rtl_device
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.isa.memory_model import MemoryModel
@@ -27,8 +29,6 @@ from daedal.isa.random_programs import random_program
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Launch
-from tests.support.rtl import expected_memories, placed, rtl_device
-from tests.support.timing import differences, marked, model_profile
 
 __all__ = [
     "Compared",
@@ -212,7 +212,7 @@ def _kept(
     for launch, right in zip(launches, expected, strict=True):
         digest.update(launch.program.encode() + launch.memory + right)
         digest.update(repr((launch.bases, launch.timing)).encode())
-    sources = sources_digest((*SOURCES, "tests/support/timing.py"), PACKAGES)
+    sources = sources_digest((*SOURCES, "bench/profile_differences.py"), PACKAGES)
     device = rtl_device(variant, report=say)
     run = partial(compare, device, launches, expected)
     parts = [sources, variant.fingerprint, digest.hexdigest()]

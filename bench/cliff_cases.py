@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import onnx
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.graph.window_extents import output_extent
 from daedal.isa.variant import Variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 __all__ = ["CASES", "Case"]
 

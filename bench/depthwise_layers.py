@@ -25,6 +25,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.figures import bytes_moved
+from bench.qdq_model import QdqModel
 from bench.reference import convolution
 from daedal.common.errors import UserError
 from daedal.compiler.frontend import load_onnx
@@ -35,7 +36,6 @@ from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.timing.device import timing_with_values
-from tests.compiler.graph.qdq_models import QdqModel
 
 __all__ = ["BAR", "LAYERS", "DepthwiseLayer", "DepthwiseRow", "depthwise_model", "depthwise_rows"]
 

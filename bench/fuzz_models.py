@@ -1,6 +1,6 @@
 """Random ONNX models on compiled code: ``python bench/fuzz_models.py [--count N] [--seed S]``.
 
-Each model (`tests/support/random_graphs.py`) is compiled by `daedal.backend.prepare`, runs twice,
+Each model (`bench/random_models/graphs.py`) is compiled by `daedal.backend.prepare`, runs twice,
 and must give what onnxruntime gives: floats within 1e-4 of the largest element, everything else
 equal; tensors that are quantized from sums of floats may differ by one unit. Models run in child
 processes, so a crash or a hang is known by its seed. A failing model is shown with as few nodes as
@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal.backend
 from bench.fuzz_children import collected, report, results_of_children, written
+from bench.random_models.graphs import RandomGraph, random_graph
 from daedal.artifact.host_code import HostCode
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.gpu.build import build_gpu_code
@@ -40,7 +41,6 @@ from daedal.native.levels import LEVELS
 from daedal.runtime import host_code
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
-from tests.support.random_graphs import RandomGraph, random_graph
 
 __all__ = ["TOLERANCE", "How", "differences", "main", "minimized", "results_of"]
 

@@ -1,6 +1,6 @@
 """Random quantized models on the accelerator: ``python bench/fuzz_quantized.py [--count N]``.
 
-Each model (`tests/support/random_qdq.py`) has layers of many kinds, scales and types, and is
+Each model (`bench/random_models/qdq.py`) has layers of many kinds, scales and types, and is
 compiled for a variant that its seed draws, or for `--variant NAME`. Then
 
 - every layer gives the bytes of the integer reference on the functional simulator
@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import daedal
 from bench.fuzz_children import collected, report, results_of_children, written
 from bench.ledger_machines import OPTIONS_OF_ATTENTION, WIDER_VTA, machine
+from bench.random_models.qdq import QdqGraph, qdq_graph
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import UserError
 from daedal.compiler.frontend.cut import cut_model
@@ -45,7 +46,6 @@ from daedal.compiler.frontend.reader import read_model
 from daedal.devices import open_device
 from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.runtime.executor import Executor
-from tests.support.random_qdq import QdqGraph, qdq_graph
 
 __all__ = ["failure_of", "main", "variant_of"]
 

@@ -1,6 +1,6 @@
 """Random models split over accelerator and processor: ``python bench/fuzz_split.py [--count N]``.
 
-Each float model (`tests/support/random_graphs.py`) is quantized, compiled for a variant with
+Each float model (`bench/random_models/graphs.py`) is quantized, compiled for a variant with
 machine code for the host's parts, and runs on the functional simulator. Every layer must be what
 the integer reference computes, and every tensor that the processor passes to the accelerator within
 one unit (`daedal.check_layers`); final outputs are finite. Models that the quantizer refuses, or
@@ -27,9 +27,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import daedal
+from bench.random_models.graphs import RandomGraph, quantized_graph, random_graph
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.common.errors import ModelError, UserError
-from tests.support.random_graphs import RandomGraph, quantized_graph, random_graph
 
 __all__ = ["main", "split_model"]
 

@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import daedal
 from bench.board_networks import compare, random_launch
 from bench.recorded_launches import recorded
+from bench.rtl_launches import expected_memories, placed, rtl_device
 from daedal.common.errors import UserError
 from daedal.common.files import write_atomically
 from daedal.isa.memory_model import MemoryModel, memory_model
@@ -39,7 +40,6 @@ from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Outcome
 from daedal.sim.rtl.netlist.device import netlist_device
 from examples.digits.data import demo_images
-from tests.support.rtl import expected_memories, placed, rtl_device
 
 __all__ = ["main", "run_digits", "run_network", "run_programs"]
 

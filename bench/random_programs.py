@@ -12,9 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.random_runs import RandomRun, every_variant, ledger_of, run_random_programs
+from bench.rtl_launches import rtl_device
 from daedal.isa.variant import shipped_variants
-from tests.support.random_runs import RandomRun, every_variant, ledger_of, run_random_programs
-from tests.support.rtl import rtl_device
 
 __all__ = ["main"]
 

@@ -7,7 +7,7 @@ classes; weights and scales are drawn so that activations neither vanish nor sat
 import numpy as np
 import onnx
 
-from tests.compiler.graph.qdq_models import QdqModel
+from bench.qdq_model import QdqModel
 
 __all__ = ["resnet18", "stem"]
 

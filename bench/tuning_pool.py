@@ -37,6 +37,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.ops.space import Config
@@ -49,7 +50,6 @@ from daedal.tuning.layer_task import LayerTask
 from daedal.tuning.pool import Pool
 from daedal.tuning.runner import Result
 from daedal.tuning.sandbox import Sandbox
-from tests.compiler.graph.qdq_models import QdqModel
 
 __all__ = ["DatabaseRow", "PoolRow", "kill_workers", "kill_writers", "main"]
 

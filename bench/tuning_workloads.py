@@ -11,6 +11,7 @@ import onnx
 
 from bench.conv_layers import LAYERS as RESNET18
 from bench.depthwise_layers import LAYERS as DEPTHWISE
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
@@ -18,7 +19,6 @@ from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.layer_runner import LayerRunner
-from tests.compiler.graph.qdq_models import QdqModel
 
 __all__ = ["WORKLOADS", "Layer", "TuningWorkload"]
 

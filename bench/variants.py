@@ -18,13 +18,13 @@ from typing import Any
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.random_runs import RandomRun, every_variant, run_random_programs
+from bench.rtl_launches import rtl_device
 from bench.synth_record import synthesis_record
 from daedal.common.errors import UserError
 from daedal.hw.synth_pages.page import PAGE_TARGETS
 from daedal.isa.table import instruction_bits
 from daedal.isa.variant import Variant
-from tests.support.random_runs import RandomRun, every_variant, run_random_programs
-from tests.support.rtl import rtl_device
 
 ENOUGH = 200
 """Programs that are expected to meet every goal."""

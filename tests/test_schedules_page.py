@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.rtl_launches import rtl_device
 from daedal.isa.variant import load_variant
 from tests.support.pages import printed_again
-from tests.support.rtl import rtl_device
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "schedules.md"
 

@@ -5,10 +5,10 @@ import onnx
 import pytest
 
 import daedal
+from bench.rtl_launches import rtl_device
 from daedal.compiler.graph import run
 from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.assembly import disassemble
-from tests.support.rtl import rtl_device
 
 RNG = np.random.default_rng(0)
 WEIGHTS = RNG.integers(-127, 128, (8, 16))

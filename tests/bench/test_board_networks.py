@@ -10,14 +10,14 @@ from bench import board_networks
 from bench.board_networks import Compared, RtlNetwork, compare, joined, run_networks, run_programs
 from bench.ledger_models import MissingModel
 from bench.left_out import LeftOut
+from bench.profile_differences import model_profile
+from bench.rtl_launches import expected_memories, placed
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.random_programs import random_program
 from daedal.isa.registers import ErrorCode
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.launch import Launch, Outcome
-from tests.support.rtl import expected_memories, placed
-from tests.support.timing import model_profile
 
 TINY = load_variant("tiny")
 MEMORY = PRESETS["ulx3s"]

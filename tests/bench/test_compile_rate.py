@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bench.compile_rate import candidate_rates, main, network_seconds
+from bench.qdq_model import QdqModel
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 TINY = load_variant("tiny")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.fuzz_models import differences, main
-from tests.support.random_graphs import random_graph
+from bench.random_models.graphs import random_graph
 
 pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")
 

@@ -9,9 +9,9 @@ import pytest
 
 from bench import fuzz_quantized
 from bench.fuzz_quantized import failure_of, main, variant_of
+from bench.random_models.qdq import qdq_graph
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import ModelError
-from tests.support.random_qdq import qdq_graph
 
 pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")
 

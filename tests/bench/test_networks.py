@@ -14,6 +14,7 @@ from bench.network_memory import largest_live_set, workspace_bytes
 from bench.network_row import Effort, NetworkRow
 from bench.network_run import NetworkBench
 from bench.networks import main, run_networks
+from bench.qdq_model import QdqModel
 from bench.zoo.networks import NETWORKS, Network
 from daedal.common.errors import ModelError
 from daedal.compiler.model import compile_model
@@ -22,7 +23,6 @@ from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.device import TimingDevice
-from tests.compiler.graph.qdq_models import QdqModel
 
 TINY = load_variant("tiny")
 SIZE = 12

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from bench.tuned_networks import TunedRow, main, tuned_row
 from daedal.compiler.tune.database import Database
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 from daedal.sim.timing.device import TimingDevice
-from tests.compiler.graph.qdq_models import QdqModel
 
 TINY = load_variant("tiny")
 

@@ -8,9 +8,10 @@ import pytest
 from onnx import helper
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import Array, QdqModel
+from tests.compiler.graph.qdq_models import Array
 
 VTA = load_variant("vta")
 CONSTANT = np.random.default_rng(20)

@@ -7,9 +7,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.common.errors import ModelError
 from daedal.onnxruntime_session import open_session
-from tests.compiler.graph.qdq_models import QdqModel
 
 Maker = Callable[[QdqModel, str, np.random.Generator], str]
 SHAPE = (1, 8, 4, 6)

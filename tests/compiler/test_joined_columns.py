@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
+from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.table import Opcode
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
-from tests.support.rtl import rtl_device
 
 Array = np.ndarray
 SCALE = 0.2

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.compiler.graph import run
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes import move_transposes, split_joined_rows
 from daedal.integer_reference import run_onnxruntime
-from tests.compiler.graph.qdq_models import QdqModel, lower
+from tests.compiler.graph.qdq_models import lower
 
 Array = np.ndarray
 

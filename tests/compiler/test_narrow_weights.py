@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant, load_variant
 from daedal.layer_check import check_layers
 from daedal.sim.functional.device import FunctionalDevice
-from tests.compiler.graph.qdq_models import QdqModel
 
 TINY = load_variant("tiny")
 VARIANTS = {

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.common.errors import ModelError, ScheduleError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph.layout import DepthwiseLayout
@@ -14,7 +15,6 @@ from daedal.isa.table import GemmMode, Opcode
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.accelerator import micro_variant
 from tests.support.networks import check_compiled
 

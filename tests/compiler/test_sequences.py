@@ -8,12 +8,9 @@ import onnx
 import pytest
 
 import daedal
+from bench.float_network import FloatNetwork
 from daedal.artifact.artifact import Artifact
-from tests.compiler.quantization.float_networks import (
-    FloatNetwork,
-    evaluate,
-    signal_to_noise_db,
-)
+from tests.compiler.quantization.float_networks import evaluate, signal_to_noise_db
 from tests.support.quantized_models import quantize_with_onnxruntime
 
 LENGTH = 48

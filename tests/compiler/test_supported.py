@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import helper
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.operators.table import OPERATORS
@@ -17,7 +18,7 @@ from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.supported import supported_operators
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import Array, QdqModel
+from tests.compiler.graph.qdq_models import Array
 
 VTA = load_variant("vta")
 Maker = Callable[[QdqModel, str], str]

@@ -6,15 +6,15 @@ import pytest
 
 import daedal
 from bench.activation_network import activation_network, samples_for
+from bench.float_network import FloatNetwork
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import compile_graph
 from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.table import AluOp, Opcode
 from daedal.isa.variant import Variant, load_variant
 from daedal.layer_check import check_layers
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.compiler.graph.test_function_rule import number, silu
-from tests.compiler.quantization.float_networks import FloatNetwork
 from tests.support.networks import check_compiled
 
 VTA = load_variant("vta")

@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.compiler import te
 from daedal.compiler.frontend import load_onnx
@@ -20,7 +21,6 @@ from daedal.compiler.pipeline import compile_graph, graph_passes
 from daedal.compiler.tir import interpreter
 from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.variant import Variant, load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
 
 Maker = Callable[[QdqModel, str], str]

@@ -12,6 +12,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run
 from daedal.compiler.graph.graph import AttrValue
@@ -21,7 +22,6 @@ from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.levels import Compiled
 from tests.support.networks import check_compiled
 from tests.support.pick import Pick

@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
@@ -17,7 +18,6 @@ from daedal.isa.instruction import Instruction
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
 from daedal.layer_check import check_layers
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
 
 OPSET = 21

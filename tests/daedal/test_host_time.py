@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.targets.crossings import HostRates
 from daedal.host_time import host_seconds, items_of
-from tests.compiler.graph.qdq_models import QdqModel
 
 
 def compiled(batch: int, *, on_host: bool = False) -> Artifact:

@@ -10,12 +10,12 @@ import pytest
 from rich.console import Console
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.inspection import HostReport, Inspection, LaunchReport, inspect
 from daedal.isa.table import BASES
 from daedal.reports.artifact import share_of_macs
 from daedal.reports.inspection import _names, inspection_json, print_inspection
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.small_networks import island
 
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"

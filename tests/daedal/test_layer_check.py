@@ -9,6 +9,7 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch, Move
 from daedal.common.errors import ArtifactError, ModelError
 from daedal.compiler.frontend import load_onnx
@@ -21,7 +22,6 @@ from daedal.layer_check import LayerCheck, check_layers
 from daedal.runtime.layers import layer_tags
 from daedal.sim.functional.device import FunctionalDevice
 from examples.digits.data import demo_images
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.small_networks import branches, island
 from tests.support.transformers import attention_block, token_feeds
 

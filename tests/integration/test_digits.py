@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.rtl_launches import rtl_device
 from daedal.api import SimulationResult
 from daedal.artifact.artifact import Artifact, HostPart, Launch
 from daedal.compiler.graph import run_all
@@ -16,7 +17,6 @@ from daedal.isa.variant import Variant
 from daedal.isa.verifier import verify
 from daedal.sim.rtl.device import RtlDevice
 from examples.digits.data import demo_images
-from tests.support.rtl import rtl_device
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
 

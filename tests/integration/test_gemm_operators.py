@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.rtl_launches import rtl_device
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.test_grouped_layout import grouped
 from tests.compiler.graph.test_rewrite_first_layer import first_layer
 from tests.compiler.ops.test_conv_transpose import transposed_model
 from tests.compiler.ops.test_matmul import product_model
 from tests.compiler.test_wide import stream_model
-from tests.support.rtl import rtl_device
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -7,11 +7,11 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, HostPart, Launch
 from daedal.compiler.targets.crossings import HostRates
 from daedal.reports.artifact import summary_lines
 from daedal.sim.gpu.emulator import EmulatedGpu
-from tests.compiler.graph.qdq_models import QdqModel
 
 SHAPE = (1, 8, 16, 16)
 CHANNELS = 64

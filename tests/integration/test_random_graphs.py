@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from bench.fuzz_models import How, differences, minimized, results_of
-from tests.support.random_graphs import RandomGraph, random_graph
+from bench.random_models.graphs import RandomGraph, random_graph
 
 pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")
 

@@ -7,11 +7,11 @@
 import numpy as np
 import pytest
 
+from bench.random_models.graphs import quantized_graph
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run, verify
 from daedal.compiler.pipeline import layout_passes, lowering_passes
 from daedal.isa.variant import load_variant
-from tests.support.random_graphs import quantized_graph
 
 TINY = load_variant("tiny")
 NODES = 24

@@ -10,12 +10,12 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS
 from daedal.common.errors import VariantError
 from daedal.isa.variant import Variant, load_variant
 from daedal.layer_check import check_layers
 from daedal.sim.functional.device import FunctionalDevice
-from tests.compiler.graph.qdq_models import QdqModel
 
 PARAMETERS = {
     **DEFAULT_PARAMETERS,

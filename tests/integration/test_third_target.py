@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, HostPart, Launch, TargetPart
 from daedal.common.errors import ArtifactError, ModelError
 from daedal.compiler.targets import target as targets
 from daedal.reports.inspection import inspection_json, print_inspection
 from daedal.runtime import target_parts
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.third_target import FUNCTIONS, NAME, NumpyPart, NumpyTarget, Own
 
 SHAPE = (1, 8, 6, 6)

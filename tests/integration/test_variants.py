@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.random_runs import every_variant
+from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.graph import run_all
 from daedal.compiler.ops.requantize import Bounds
@@ -21,8 +23,6 @@ from daedal.isa.verifier import verify
 from examples.digits.data import demo_images
 from tests.support.accelerator import Compiled, memory_of, run_blocked
 from tests.support.accelerator_operators import Case, conv_case
-from tests.support.random_runs import every_variant
-from tests.support.rtl import rtl_device
 
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
 OUTPUT = "fc0_q"

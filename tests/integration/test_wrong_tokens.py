@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.common.errors import VerificationError
 from daedal.compiler.model import compile_model
 from daedal.isa.program import Program
@@ -21,7 +22,6 @@ from daedal.isa.table import Unit
 from daedal.isa.tokens import with_tokens
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.accelerator import micro_variant
 from tests.support.token_harm import Bench, Tally, try_mutants
 from tests.support.token_mutants import TokenMutant, mutants

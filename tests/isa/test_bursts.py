@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.random_runs import every_variant
 from daedal.isa.bursts import program_bursts
 from daedal.isa.latencies import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.program import Program
@@ -10,7 +11,6 @@ from daedal.isa.random_programs import random_program
 from daedal.isa.table import Opcode
 from daedal.isa.transfer import transfer
 from daedal.isa.variant import load_variant
-from tests.support.random_runs import every_variant
 
 BASES = (0, 1 << 20, 1 << 21, 3 << 20)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from bench.random_runs import every_variant
 from daedal.common.errors import ProgramError
 from daedal.isa import loop_rows
 from daedal.isa.assembly import assemble
@@ -13,7 +14,6 @@ from daedal.isa.program import Program
 from daedal.isa.random_programs import random_program
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import load_variant
-from tests.support.random_runs import every_variant
 from tests.support.touched_places import Place, touched_places
 
 TINY = load_variant("tiny")

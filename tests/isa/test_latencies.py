@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.random_runs import every_variant
 from daedal.hw.alu import alu
 from daedal.hw.alu.alu_lanes import AluLanes
 from daedal.hw.alu.lane_reductions import LaneReductions
@@ -12,7 +13,6 @@ from daedal.hw.gemm.product import DotProducts
 from daedal.hw.parts import block_fifo
 from daedal.isa import latencies
 from daedal.isa.variant import MultiplierStyle, load_variant
-from tests.support.random_runs import every_variant
 
 
 def test_the_bus_words_of_a_read_pass_one_register_and_the_fifo() -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
+from bench.coverage import Coverage
+from bench.coverage_goals import goals
+from bench.random_runs import every_variant
 from daedal.isa.assembly import assemble
 from daedal.isa.program import Program
 from daedal.isa.random_programs import random_program
 from daedal.isa.variant import Variant, load_variant
-from tests.support.coverage import Coverage
-from tests.support.coverage_goals import goals
-from tests.support.random_runs import every_variant
 
 TINY = load_variant("tiny")
 TABLES = every_variant()["tables"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.random_runs import every_variant
 from daedal.common.errors import ProgramError, VerificationError
 from daedal.isa.assembly import assemble
 from daedal.isa.effects import effects
@@ -20,7 +21,6 @@ from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
 from daedal.isa.written_rows import WrittenRows
 from daedal.sim.functional.device import FunctionalDevice
-from tests.support.random_runs import every_variant
 
 TINY = load_variant("tiny")
 LOAD = "LOAD memory={} base=inputs row={} blocks=1 rows=1 cols={}\n"

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import onnx
 
-from tests.compiler.graph.qdq_models import QdqModel
+from bench.qdq_model import QdqModel
 
 __all__ = ["MODEL_NAMES", "small_model"]
 

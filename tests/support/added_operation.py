@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from amaranth.sim import Simulator
 
+from bench.rtl_launches import expected_memories, placed
 from daedal.hw.alu.alu_lanes import AluLanes
 from daedal.isa.assembly import assemble, disassemble
 from daedal.isa.docs import isa_page
@@ -21,7 +22,6 @@ from daedal.isa.semantics import State, execute
 from daedal.isa.table import AluOp, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.device import RtlDevice
-from tests.support.rtl import expected_memories, placed
 
 TINY = load_variant("tiny")
 LINE = "ALU operation=REDUCE destination=ACC uop_end=1 extent0=1 extent1=1 extent2=1"

@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from bench.rtl_launches import CACHE
 from daedal.common.errors import ToolError
 from daedal.isa.sdram_chip import SdramChip
 from daedal.isa.variant import Variant
@@ -11,7 +12,6 @@ from daedal.runtime.devices.register_device import RegisterDevice
 from daedal.runtime.devices.uart import UartPort, uart_device
 from daedal.sim.rtl.board import BoardSimulation, simulated_board
 from daedal.sim.rtl.toolchain import require_tools
-from tests.support.rtl import CACHE
 
 __all__ = ["ANSWER_SECONDS", "MEMORY_BYTES", "board_with", "simulated_port", "simulated_uart"]
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.variant import Variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 __all__ = ["conv_layer"]
 

@@ -2,9 +2,9 @@
 
 import re
 
+from bench.rtl_launches import CACHE
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.verilog import kept_verilog
-from tests.support.rtl import CACHE
 
 __all__ = ["TOP_PORTS", "emitted", "wide_tiny"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from tests.compiler.graph.qdq_models import QdqModel
+from bench.qdq_model import QdqModel
 
 __all__ = ["Heads", "attention_layer"]
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import onnx
 import pytest
 
-from tests.compiler.graph.qdq_models import QdqModel
+from bench.qdq_model import QdqModel
 
 __all__ = ["mixed_network", "quantize_with_onnxruntime", "random_feeds"]
 

@@ -4,7 +4,7 @@ that are joined."""
 import numpy as np
 import onnx
 
-from tests.compiler.graph.qdq_models import QdqModel
+from bench.qdq_model import QdqModel
 
 __all__ = ["branches", "island"]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 
-from tests.compiler.graph.qdq_models import QdqModel
+from bench.qdq_model import QdqModel
 
 __all__ = ["DEPTH", "attention_block", "token_feeds"]
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
@@ -9,7 +10,6 @@ from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.variant import Variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 __all__ = ["HARMFUL", "harmful", "small_layer", "space"]
 

@@ -5,10 +5,10 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.isa.variant import Variant, load_variant
 from daedal.reports.costs import cost_lines, costs_json, crossing_bytes
-from tests.compiler.graph.qdq_models import QdqModel
 
 SIZE = 12
 VTA = load_variant("vta")

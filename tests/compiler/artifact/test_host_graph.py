@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.compiler.artifact import build
 from daedal.compiler.cpu import graph as processor
@@ -16,7 +17,6 @@ from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph
 from daedal.onnxruntime_session import open_session
-from tests.compiler.graph.qdq_models import QdqModel
 
 Maker = Callable[[QdqModel, str], Sequence[str]]
 SHAPE = (1, 8, 4, 4)

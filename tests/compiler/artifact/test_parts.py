@@ -8,11 +8,11 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, HostPart, Launch
 from daedal.compiler.graph.ops import get_op, registry
 from daedal.compiler.targets import target as targets
 from daedal.compiler.targets.cpu import Cpu
-from tests.compiler.graph.qdq_models import QdqModel
 
 SHAPE = (1, 5, 6, 6)
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Placement
 from daedal.common.errors import ModelError
 from daedal.compiler.artifact import missing_parts
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 Maker = Callable[[QdqModel, str], str]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bench import conv_layers, depthwise_layers
+from bench.qdq_model import QdqModel
 from daedal.common.errors import ScheduleError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.layers.workload import layer_kinds
@@ -15,7 +16,6 @@ from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.layer_runner import LayerRunner, build, launch
 from daedal.tuning.runner import Result
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.conftest import SHARED
 
 

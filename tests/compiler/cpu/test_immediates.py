@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler import te
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.immediates import without_immediates
 from daedal.compiler.tir.expr import Expr, FloatImm
 from daedal.compiler.tir.visit import walk
 from daedal.runtime.host_code import HostProgram
-from tests.compiler.graph.qdq_models import QdqModel
 
 
 def quantized(x: te.Tensor, scale: float) -> Expr:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.cpu.build import build_host_code
 from daedal.native.levels import LEVELS, host_level, level_to_run
-from tests.compiler.graph.qdq_models import QdqModel
 
 MACHINES = {level: 0xB7 if level == "aarch64" else 0x3E for level in LEVELS}
 """``e_machine``. Source: System V ABI, ELF header; ELF for the Arm 64-bit Architecture."""

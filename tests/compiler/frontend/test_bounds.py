@@ -8,10 +8,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.qdq_model import QdqModel
 from daedal.common.errors import ModelError, first_line
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.bounds import MAX_NAME_LENGTH
-from tests.compiler.graph.qdq_models import QdqModel
 
 Change = Callable[[onnx.ModelProto], None]
 

@@ -6,11 +6,11 @@ import pytest
 from onnx import helper
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend.functions import MAX_CALL_DEPTH
 from daedal.compiler.frontend.reader import read_model
 from daedal.integer_reference import run_onnxruntime
-from tests.compiler.graph.qdq_models import QdqModel
 
 OPSETS = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]
 

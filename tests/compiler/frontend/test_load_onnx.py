@@ -9,12 +9,13 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from bench.qdq_model import QdqModel
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.attributes import default_attributes
 from daedal.compiler.graph import Graph, run, verify
 from daedal.integer_reference import run_onnxruntime
-from tests.compiler.graph.qdq_models import Array, QdqModel
+from tests.compiler.graph.qdq_models import Array
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"

@@ -9,12 +9,12 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.common.errors import ModelError
 from daedal.integer_reference import processor_graph
 from daedal.isa.variant import load_variant
 from daedal.layer_check import check_layers
 from daedal.sim.functional.device import FunctionalDevice
-from tests.compiler.graph.qdq_models import QdqModel
 
 TINY = load_variant("tiny")
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from bench.qdq_model import QdqModel
 from tests.compiler.frontend.test_load_onnx import (
     check_against_onnxruntime,
     refusal,
     single,
 )
-from tests.compiler.graph.qdq_models import Array, QdqModel
+from tests.compiler.graph.qdq_models import Array
 
 
 def with_constants(

@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.integer_reference import run_onnxruntime
-from tests.compiler.graph.qdq_models import QdqModel
 
 
 def whole(*values: int) -> np.ndarray:

@@ -8,10 +8,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.common.onnx_evaluator import evaluator_of
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
-from tests.compiler.graph.qdq_models import QdqModel
 
 SHAPE = (1, 16, 5, 5)
 

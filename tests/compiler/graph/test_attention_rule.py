@@ -7,13 +7,14 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.common.errors import UserError
 from daedal.compiler.graph import Graph, run_all
 from daedal.compiler.integer.attention import error_bound
 from daedal.isa.variant import load_variant
 from daedal.layer_check import check_layers
-from tests.compiler.graph.qdq_models import QdqModel, lower
+from tests.compiler.graph.qdq_models import lower
 
 VARIANT = load_variant("vta").replace("rows", tables=4, lane_reductions=True, wide_requantize=True)
 LAYERS = ["q_attention_weights", "q_weighted_mean"]

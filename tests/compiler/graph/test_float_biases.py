@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.common.errors import UnsupportedError
 from daedal.integer_reference import compare_operators, processor_graph
-from tests.compiler.graph.qdq_models import QdqModel
 
 VARIANT = daedal.load_variant("attention")
 INPUT, WEIGHT = 1.0, 1 / 64

@@ -6,9 +6,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.graph import run
 from daedal.integer_reference import run_onnxruntime
-from tests.compiler.graph.qdq_models import QdqModel, lower
+from tests.compiler.graph.qdq_models import lower
 
 Formula = Callable[[QdqModel, str], str]
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import get_op, run_all
 from daedal.compiler.graph.ops import OpClass
@@ -10,7 +11,6 @@ from daedal.compiler.graph.ops.fused import FUSED
 from daedal.compiler.graph.passes import fuse_operators
 from daedal.compiler.pipeline import compile_graph, graph_passes
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
 from tests.support.operator_graphs.layer_graph import inputs_of
 from tests.support.operator_graphs.operators import OPERATORS

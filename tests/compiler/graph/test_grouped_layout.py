@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.compiler.graph import run_all
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.integer_reference import compare_operators, processor_graph
-from tests.compiler.graph.qdq_models import QdqModel
 
 blocks = st.sampled_from([4, 8, 16])
 

@@ -4,12 +4,13 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import compile_graph
 from daedal.integer_reference import run_onnxruntime
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel, lower
+from tests.compiler.graph.qdq_models import lower
 from tests.support.networks import check_compiled
 
 

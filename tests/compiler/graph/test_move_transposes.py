@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.graph import Graph, run, verify
 from daedal.compiler.graph.passes import eliminate_dead_code, move_transposes
-from tests.compiler.graph.qdq_models import QdqModel, lower
+from tests.compiler.graph.qdq_models import lower
 
 SHAPE = (1, 4, 4, 4)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
@@ -16,7 +17,6 @@ from daedal.compiler.graph.passes import (
 from daedal.compiler.graph.printer import print_graph
 from daedal.compiler.pipeline import lowering_passes
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 TWICE = """
 graph twice {

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run, verify
 from daedal.compiler.graph.graph import Node
@@ -15,7 +16,6 @@ from daedal.compiler.graph.passes.partition import assign_targets
 from daedal.compiler.targets import target
 from daedal.compiler.targets.names import ACCELERATOR, CPU
 from daedal.compiler.targets.target import Target, add_target, get_target
-from tests.compiler.graph.qdq_models import QdqModel
 
 SECOND = "second"
 SHAPE = (1, 2, 3, 4)

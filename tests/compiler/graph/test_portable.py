@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run
@@ -14,7 +15,6 @@ from daedal.compiler.graph.passes import to_blocked
 from daedal.compiler.graph.portable import LAYOUTS, graph_from_json, graph_to_json
 from daedal.compiler.pipeline import graph_passes
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.operator_graphs.operators import OPERATORS
 from tests.support.pick import Pick
 

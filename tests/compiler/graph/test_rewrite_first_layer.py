@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run, run_all, verify
 from daedal.compiler.graph.passes import rewrite_first_layer
@@ -13,7 +14,6 @@ from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeight
 from daedal.compiler.pipeline import graph_passes
 from daedal.integer_reference import processor_graph
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 SCALE = 0.02
 

@@ -7,12 +7,13 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.compiler.graph import Graph, run
 from daedal.integer_reference import run_onnxruntime
 from daedal.isa.variant import Variant, load_variant
 from daedal.layer_check import check_layers
-from tests.compiler.graph.qdq_models import QdqModel, lower
+from tests.compiler.graph.qdq_models import lower
 
 Formula = Callable[[QdqModel, str, int, np.random.Generator], str]
 

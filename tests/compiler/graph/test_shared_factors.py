@@ -4,11 +4,12 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph import run_all
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.passes.lowering.requantization import shared_factors
-from tests.compiler.graph.qdq_models import QdqModel, lower
+from tests.compiler.graph.qdq_models import lower
 
 NODE = Node("add", ("a", "b"), "y")
 SHAPE = (1, 8, 4, 4)

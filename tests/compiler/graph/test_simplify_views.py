@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.graph import GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.passes import (
@@ -16,7 +17,7 @@ from daedal.compiler.graph.passes import (
 )
 from daedal.compiler.graph.selection import PIXELWISE
 from daedal.integer_reference import run_onnxruntime
-from tests.compiler.graph.qdq_models import QdqModel, lower
+from tests.compiler.graph.qdq_models import lower
 
 
 def builder_with(*shape: int) -> GraphBuilder:

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.compiler.graph import GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.passes import split_projections
 from daedal.compiler.graph.selection import PIXELWISE
-from tests.compiler.graph.qdq_models import QdqModel, lower
+from tests.compiler.graph.qdq_models import lower
 
 CHANNELS = 31
 

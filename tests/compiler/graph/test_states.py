@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import ModelError, UserError
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run
@@ -19,7 +20,6 @@ from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor
 from daedal.runtime.generation import generate
 from tests.support.decoders import SmallDecoder, feed_caches
-from tests.support.rtl import rtl_device
 
 STATES = {"k_cache_*": "k_new_*", "v_cache_*": "v_new_*"}
 VARIANT = load_variant("attention")

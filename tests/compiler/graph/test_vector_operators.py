@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.qdq_model import QdqModel
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph import Graph
 from daedal.compiler.graph.ops.integer_elementwise import Q_LEAKY_RELU, Q_MAX_REQUANTIZED
 from daedal.compiler.graph.types import TensorType
-from tests.compiler.graph.qdq_models import QdqModel, lower
+from tests.compiler.graph.qdq_models import lower
 from tests.compiler.graph.test_integer_operators import (
     activation,
     compare,

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.common.errors import TuningError, UserError
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.ops.space import Config
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 TINY = load_variant("tiny")
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.compiler.layers import layer_code
 from daedal.compiler.ops.space import Config
 from daedal.isa.variant import load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice
-from tests.compiler.graph.qdq_models import QdqModel
 
 VTA = load_variant("vta")
 

@@ -5,9 +5,9 @@ from unittest import mock
 import numpy as np
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.compiler.layers import layer_code
 from daedal.compiler.ops.accelerator.lowering import lower_node
-from tests.compiler.graph.qdq_models import QdqModel
 
 
 def test_launches_share_the_code_of_equal_layers(rng: np.random.Generator) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers import layer_code
@@ -13,7 +14,6 @@ from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.device import TimingDevice
-from tests.compiler.graph.qdq_models import QdqModel
 
 VTA = load_variant("vta")
 SIZE = 28

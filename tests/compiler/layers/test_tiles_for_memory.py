@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.layers import layer_code
 from daedal.compiler.layers.layer_code import LEAST_GAIN
@@ -12,7 +13,6 @@ from daedal.isa.variant import load_variant
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.device import TimingDevice
-from tests.compiler.graph.qdq_models import QdqModel
 
 ECP5 = load_variant("ecp5")
 BOARD = PRESETS["ulx3s"]

@@ -4,13 +4,13 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.codegen.instruction_count import count_instructions
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.layers.workload import layer_kinds
 from daedal.compiler.ops.accelerator.lowering import lower_node
 from daedal.compiler.pipeline import accelerator_graphs
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 VARIANT = load_variant("tiny")
 SHAPE = (1, 8, 4, 4)

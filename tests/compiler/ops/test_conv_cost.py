@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.ops.space import Config
@@ -12,7 +13,6 @@ from daedal.isa.registers import CycleClass
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.tuning.layer_runner import LayerRunner
-from tests.compiler.graph.qdq_models import QdqModel
 
 VTA = load_variant("vta")
 

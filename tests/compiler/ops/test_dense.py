@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.compiler.graph import run_all
 from daedal.integer_reference import processor_graph
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.depthwise_layers import LAYERS, DepthwiseLayer, depthwise_rows
+from bench.rtl_launches import rtl_device
 from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.accelerator import emit_segment
@@ -26,7 +27,6 @@ from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice, timing_with_values
 from tests.support.accelerator import micro_variant, run_blocked
 from tests.support.depthwise import DepthwiseCase, Window, depthwise_case
-from tests.support.rtl import rtl_device
 
 TINY = load_variant("tiny")
 VTA = load_variant("vta")

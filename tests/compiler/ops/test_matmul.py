@@ -7,6 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import daedal
+from bench.qdq_model import QdqModel
+from bench.rtl_launches import rtl_device
 from daedal.common.errors import ModelError, ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.accelerator import emit_segment
@@ -23,9 +25,8 @@ from daedal.integer_reference import compare_operators, processor_graph, run_onn
 from daedal.isa.numerics import requantize
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
-from tests.compiler.graph.qdq_models import QdqModel, passes
+from tests.compiler.graph.qdq_models import passes
 from tests.support.accelerator import BOUNDS, memory_of, micro_variant, run_blocked, spec_of
-from tests.support.rtl import rtl_device
 
 TINY = load_variant("tiny")
 MICRO = micro_variant()

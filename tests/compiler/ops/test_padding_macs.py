@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.ops.accelerator.padding_macs import taps_inside
-from tests.compiler.graph.qdq_models import QdqModel
 
 LAYERS = {
     "conv": ("Conv", (1, 8, 7, 6), (8, 8, 3, 3), {"pads": [1, 1, 1, 1]}),

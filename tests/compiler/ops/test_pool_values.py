@@ -2,11 +2,11 @@
 
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import compile_graph
 from daedal.isa.table import AluOp, Opcode
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.networks import check_compiled
 
 MOVED, REQUANTIZED = AluOp.MOV, AluOp.REQUANTIZE

@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 
-from tests.compiler.quantization.float_networks import FloatNetwork
+from bench.float_network import FloatNetwork
 
 __all__ = ["DEPTH", "HEADS", "TOKENS", "WIDTH", "FloatTransformer"]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.quantization.calibration.calibrate import calibrate
 from daedal.compiler.quantization.calibration.ranges import Method, Range
 from daedal.compiler.quantization.float_model import read_float_model
-from tests.compiler.graph.qdq_models import QdqModel
 
 OUTLIER = 64.0
 

@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.float_network import FloatNetwork
 from daedal.common.errors import ModelError
 from daedal.compiler.quantization import quantize_model
-from tests.compiler.quantization.float_networks import FloatNetwork
 from tests.compiler.quantization.test_quantizer import SHAPE, branches, foreign, plain, upsampling
 
 NUM_MODELS = 160

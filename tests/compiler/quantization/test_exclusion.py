@@ -6,9 +6,10 @@ import pytest
 from onnx import numpy_helper
 
 import daedal
+from bench.float_network import FloatNetwork
 from daedal.common.errors import ModelError
 from daedal.compiler.quantization.quantizer import quantize_model
-from tests.compiler.quantization.float_networks import FloatNetwork, evaluate, signal_to_noise_db
+from tests.compiler.quantization.float_networks import evaluate, signal_to_noise_db
 from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
 
 NODES = ("first", "second", "third")

@@ -5,9 +5,10 @@ import onnx
 import pytest
 from onnx import helper
 
+from bench.float_network import FloatNetwork
 from daedal.common.errors import ModelError
 from daedal.compiler.quantization import quantize_model
-from tests.compiler.quantization.float_networks import FloatNetwork, evaluate, simple_model
+from tests.compiler.quantization.float_networks import evaluate, simple_model
 
 SHAPE = (1, 3, 4, 5)
 

@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.quantization.calibration.float_runner import OpenModel, evaluate, make_runner
 from daedal.compiler.quantization.float_model import read_float_model
 from daedal.quantization import open_compiled
-from tests.compiler.graph.qdq_models import QdqModel
 
 
 @pytest.mark.parametrize("open_model", [evaluate, open_compiled])

@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from bench.float_network import FloatNetwork
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.layer_errors import LayerError
 from daedal.integer_reference import run_onnxruntime
-from tests.compiler.quantization.float_networks import FloatNetwork
 from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
 
 

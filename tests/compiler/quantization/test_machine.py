@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 import daedal
+from bench.float_network import FloatNetwork
 from daedal.compiler.graph import run_all
 from daedal.integer_reference import processor_graph
-from tests.compiler.quantization.float_networks import FloatNetwork
 
 VTA = daedal.load_variant("vta")
 SHAPE = (1, 3, 12, 10)

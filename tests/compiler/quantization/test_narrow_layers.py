@@ -8,6 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 import daedal
+from bench.float_network import FloatNetwork
 from daedal.common.errors import ModelError
 from daedal.compiler.quantization.input_moments import input_moments
 from daedal.compiler.quantization.narrow_layers import LayerWeights
@@ -17,7 +18,7 @@ from daedal.isa.variant import load_variant
 from daedal.layer_check import check_layers
 from daedal.onnxruntime_session import open_session
 from daedal.sim.functional.device import FunctionalDevice
-from tests.compiler.quantization.float_networks import FloatNetwork, simple_model
+from tests.compiler.quantization.float_networks import simple_model
 
 VARIANT = load_variant("tiny").replace("narrow", narrow_weights=True)
 

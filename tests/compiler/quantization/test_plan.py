@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from bench.float_network import FloatNetwork
 from daedal.common.errors import ModelError
 from daedal.compiler.quantization.plan import Plan, make_plan
-from tests.compiler.quantization.float_networks import FloatNetwork, simple_model
+from tests.compiler.quantization.float_networks import simple_model
 
 SHAPE = (1, 4, 8, 8)
 

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.float_network import FloatNetwork
 from daedal.common.errors import ModelError
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.parser import parse_graph
@@ -13,12 +14,7 @@ from daedal.compiler.quantization.rewrites.fold_affine import fold_affine
 from daedal.compiler.quantization.rewrites.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.rewrites.joined_slices import turn_joined_slices
 from daedal.compiler.quantization.rewrites.normalize import flatten_rows, normalize
-from tests.compiler.quantization.float_networks import (
-    FloatNetwork,
-    evaluate,
-    rewritten_model,
-    simple_model,
-)
+from tests.compiler.quantization.float_networks import evaluate, rewritten_model, simple_model
 
 SHAPE = (1, 4, 6, 5)
 

@@ -9,6 +9,7 @@ import pytest
 from onnx import numpy_helper
 
 import daedal
+from bench.float_network import FloatNetwork
 from daedal.common.errors import ModelError
 from daedal.compiler.graph.parser import parse_graph
 from daedal.compiler.quantization import quantize_model
@@ -16,7 +17,7 @@ from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.dead_tensors import fit_dead_tensors
 from daedal.compiler.quantization.plan import make_plan
 from daedal.compiler.quantization.rewrites.finite import LARGEST, bound_constants
-from tests.compiler.quantization.float_networks import FloatNetwork, simple_model
+from tests.compiler.quantization.float_networks import simple_model
 
 SHAPE = (1, 3, 8, 8)
 

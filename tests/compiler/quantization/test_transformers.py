@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from bench.float_network import FloatNetwork
 from daedal.compiler.frontend.host_model import HOST_OPSET
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.quantization import quantize_model
@@ -15,12 +16,7 @@ from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.normalize import flatten_rows
 from daedal.compiler.quantization.rewrites.tokens import pad_tokens
 from daedal.integer_reference import run_onnxruntime
-from tests.compiler.quantization.float_networks import (
-    FloatNetwork,
-    evaluate,
-    rewritten_model,
-    signal_to_noise_db,
-)
+from tests.compiler.quantization.float_networks import evaluate, rewritten_model, signal_to_noise_db
 from tests.compiler.quantization.float_transformers import (
     DEPTH,
     TOKENS,

@@ -7,6 +7,7 @@ import pytest
 from onnx import helper
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, HostPart, Launch
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
@@ -14,7 +15,6 @@ from daedal.compiler.graph import run
 from daedal.compiler.pipeline import graph_passes
 from daedal.integer_reference import processor_graph, run_onnxruntime
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.host_code import check_host_code
 
 Array = npt.NDArray[np.float32]

@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler import pipeline
 from daedal.compiler.frontend import load_onnx
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 LAYERS = 16
 VARIANTS = {

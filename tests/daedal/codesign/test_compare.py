@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.codesign.compare import compare
 from daedal.codesign.cycles.counting import Network, count_network, count_networks
 from daedal.codesign.cycles.energy import switched_energy
@@ -17,7 +18,6 @@ from daedal.host_rates import DEFAULT
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import load_variant
 from daedal.reports.comparison import comparison_lines
-from tests.compiler.graph.qdq_models import QdqModel
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 

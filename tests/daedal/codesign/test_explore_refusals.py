@@ -11,13 +11,13 @@ from unittest import mock
 
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.codesign import explore as explore_module
 from daedal.codesign.search.evaluation import Evaluation, Step
 from daedal.codesign.search.front_search import Goal
 from daedal.codesign.search.objectives import USABLE, Objective, parse_limits
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.command_line import Run, refuses
 from tests.support.exploring import COUNT, DIGITS, OPTIONS, Counting, contents, explored, lines
 

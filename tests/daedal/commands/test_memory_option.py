@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.profile_differences import differences
+from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.isa.memory_file import load_memory
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice
 from tests.daedal.conftest import Run
-from tests.support.rtl import rtl_device
-from tests.support.timing import differences
 
 PLAIN = """
 read_latency_cycles = 21

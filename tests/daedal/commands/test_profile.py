@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.rtl_launches import rtl_device
 from daedal.isa.table import Unit
 from daedal.runtime.layers import LAYER_UNITS
 from daedal.runtime.profiler.measure import measure
@@ -15,7 +16,6 @@ from daedal.runtime.profiler.reader import load_profile
 from examples.digits.data import demo_images
 from tests.support.command_line import Run, refuses
 from tests.support.profiles import random_launch
-from tests.support.rtl import rtl_device
 
 ROOT = Path(__file__).resolve().parents[3]
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"

@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import daedal
-from tests.compiler.quantization.float_networks import FloatNetwork
+from bench.float_network import FloatNetwork
 from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
 from tests.support.command_line import Run, refuses
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import UserError
 from daedal.compiler.tune.database import Database
 from daedal.reports.tuning import tuning_json
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.command_line import Run, refuses
 
 MAIN = """

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.inspection import inspect
 from daedal.reports import profile as profile_report
@@ -16,7 +17,6 @@ from daedal.reports import run as run_report
 from daedal.reports.inspection import inspection_json
 from daedal.runtime.profiler.network_profile import NetworkProfile
 from daedal.runtime.profiler.page import profile_page
-from tests.compiler.graph.qdq_models import QdqModel
 
 EVERY = 16 * 16 * (8 * 7) ** 2
 INSIDE = 16 * 16 * 44**2

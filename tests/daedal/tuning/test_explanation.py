@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.common.errors import TuningError
 from daedal.compiler.tune.database import Database
 from daedal.isa.registers import CycleClass
@@ -21,7 +22,6 @@ from daedal.tuning.network import tune_network
 from daedal.tuning.target import Setting
 from daedal.tuning.task import make_tasks
 from daedal.tuning.whole_network import WholeNetwork
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.tuning_spaces import Rugged
 
 TINY = load_variant("tiny")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.rtl_launches import rtl_device
 from daedal.common.errors import TuningError
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.ops.accelerator.lowering import space_of
@@ -14,7 +15,6 @@ from daedal.tuning.layer_runner import LayerRunner
 from daedal.tuning.layer_task import RTL, LayerTask
 from daedal.tuning.runner import Failure
 from tests.support.conv_nodes import conv_layer
-from tests.support.rtl import rtl_device
 
 TINY = load_variant("tiny")
 

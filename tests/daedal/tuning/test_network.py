@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.common.errors import TuningError
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.isa.variant import load_variant
 from daedal.tuning.accelerator import AcceleratorTuning, recorded_configs
 from daedal.tuning.network import NetworkTuning, tune_network
-from tests.compiler.graph.qdq_models import QdqModel
 
 TINY = load_variant("tiny")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.common.errors import TuningError
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.ops.accelerator.lowering import space_of
@@ -20,7 +21,6 @@ from daedal.tuning.accelerator import TARGET, recorded_configs, variant_place
 from daedal.tuning.selection import check_recorded, select
 from daedal.tuning.target import NetworkCycles, Setting
 from daedal.tuning.whole_network import WholeNetwork
-from tests.compiler.graph.qdq_models import QdqModel
 
 TINY = load_variant("tiny")
 BEST = {name: Config.of(tile=number) for number, name in enumerate("abc")}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import daedal
+from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import DeviceError, ToolError
 from daedal.isa.assembly import assemble
@@ -22,7 +23,6 @@ from daedal.sim.rtl.job import Job
 from daedal.sim.rtl.native import NativeSimulation, open_simulation
 from daedal.sim.rtl.toolchain import require_tools
 from examples.digits.data import demo_images
-from tests.support.rtl import rtl_device
 
 TINY = load_variant("tiny")
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench.rtl_launches import CACHE
 from daedal.common.errors import ToolError
 from daedal.sim.rtl.build import (
     COCOTB_SIMULATORS,
@@ -15,7 +16,6 @@ from daedal.sim.rtl.build import (
     build_simulator,
 )
 from daedal.sim.rtl.toolchain import find_compiler, find_icarus, find_make, find_verilator
-from tests.support.rtl import CACHE
 
 HERE = Path(__file__).resolve().parent
 WORDS = 1 << 16  # of 8 bytes

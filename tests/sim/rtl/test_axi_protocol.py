@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.rtl_launches import CACHE, expected_memories, placed
 from daedal.hw.emit import TOP_MODULE, emit_verilog
 from daedal.isa.random_programs import random_program
 from daedal.isa.registers import register
@@ -12,7 +13,6 @@ from daedal.isa.variant import load_variant
 from daedal.sim.rtl.build import build_cocotb
 from daedal.sim.rtl.launch import launch_job
 from daedal.sim.rtl.run import run_module
-from tests.support.rtl import CACHE, expected_memories, placed
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
 

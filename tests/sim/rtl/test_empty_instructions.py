@@ -2,6 +2,7 @@
 
 import pytest
 
+from bench.rtl_launches import rtl_device
 from daedal.isa.assembly import assemble
 from daedal.isa.memory_model import memory_model
 from daedal.isa.program import Program
@@ -11,7 +12,6 @@ from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.device import TimingDevice
-from tests.support.rtl import rtl_device
 
 TINY = load_variant("tiny")
 SIZES = (256, 256, 256, 256)

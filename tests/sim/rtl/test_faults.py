@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from bench.rtl_launches import expected_memories, placed, rtl_device
 from daedal.isa.instruction import Instruction, unit_mask
 from daedal.isa.memory_model import memory_model
 from daedal.isa.program import Program
@@ -22,7 +23,6 @@ from daedal.isa.variant import load_variant
 from daedal.sim.rtl.job import Faults, Job, RawResult
 from daedal.sim.rtl.launch import Launch, launch_job, launch_outcome
 from daedal.sim.rtl.run import run_jobs
-from tests.support.rtl import expected_memories, placed, rtl_device
 
 pytestmark = pytest.mark.rtl
 

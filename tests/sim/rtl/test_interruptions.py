@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.random_runs import EXTRA_VARIANTS
+from bench.rtl_launches import expected_memories, placed, rtl_device
 from daedal.common.errors import DeviceError
 from daedal.hw.control.control import WATCHDOG_DEFAULT_CYCLES
 from daedal.isa.known_scratchpads import known_scratchpads
@@ -27,8 +29,6 @@ from daedal.sim.rtl.launch import Launch, launch_job, launch_outcome
 from daedal.sim.rtl.netlist.device import netlist_device
 from daedal.sim.rtl.run import run_jobs
 from tests.sim.rtl.conftest import CACHE, available
-from tests.support.random_runs import EXTRA_VARIANTS
-from tests.support.rtl import expected_memories, placed, rtl_device
 
 pytestmark = pytest.mark.rtl
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.rtl_launches import placed, rtl_device
 from daedal.common.errors import DeviceError, ToolError
 from daedal.isa.memory_model import memory_model
 from daedal.isa.random_programs import random_program
@@ -27,7 +28,6 @@ from daedal.sim.rtl.native import NativeSimulation, open_simulation
 from daedal.sim.rtl.run import run_jobs
 from examples.digits.data import demo_images
 from tests.sim.rtl.conftest import CACHE, WORDS, available
-from tests.support.rtl import placed, rtl_device
 
 pytestmark = pytest.mark.rtl
 

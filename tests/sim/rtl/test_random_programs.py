@@ -2,17 +2,17 @@
 
 import pytest
 
-from daedal.hw.emit import emit_verilog
-from daedal.isa.variant import load_variant, shipped_variants
-from daedal.sim.rtl.device import RtlDevice
-from tests.support.poisoned_memory import poison_block_ram
-from tests.support.random_runs import (
+from bench.random_runs import (
     EXTRA_VARIANTS,
     RandomRun,
     every_variant,
     run_random_programs,
 )
-from tests.support.rtl import rtl_device
+from bench.rtl_launches import rtl_device
+from daedal.hw.emit import emit_verilog
+from daedal.isa.variant import load_variant, shipped_variants
+from daedal.sim.rtl.device import RtlDevice
+from tests.support.poisoned_memory import poison_block_ram
 
 pytestmark = pytest.mark.rtl
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.rtl_launches import rtl_device
 from daedal.isa.instruction import Instruction
 from daedal.isa.memory_model import memory_model
 from daedal.isa.program import Program
@@ -14,7 +15,6 @@ from daedal.isa.table import BASES, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.launch import Launch, Outcome
 from tests.support.region_cases import RegionCase, region_cases
-from tests.support.rtl import rtl_device
 
 pytestmark = pytest.mark.rtl
 

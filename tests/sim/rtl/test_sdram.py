@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.rtl_launches import CACHE
 from bench.sdram_bursts import play_and_check, random_bursts
 from daedal.common.errors import DeviceError
 from daedal.hw.boards.sdram.alone import emit_alone
@@ -15,7 +16,6 @@ from daedal.isa.sdram_slots import SlotTimes
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.sdram import Bursts, HostAccesses, SdramSimulation, open_sdram
 from tests.sim.rtl.sdram_reference import Burst, SdramReference
-from tests.support.rtl import CACHE
 
 pytestmark = pytest.mark.rtl
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.rtl_launches import rtl_device
 from daedal.isa.latencies import PAGE_BYTES
 from daedal.isa.registers import ErrorCode
 from daedal.isa.variant import load_variant
 from daedal.isa.vta.translate import Translation, translate
 from daedal.sim.rtl.launch import Launch
-from tests.support.rtl import rtl_device
 from tests.support.vta import case_names, load_case
 
 # Both build the RTL of `vta`.

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from bench.profile_differences import differences, model_profile
+from bench.rtl_launches import placed
 from daedal.common.errors import DeviceError, ProgramError
 from daedal.isa.assembly import assemble
 from daedal.isa.memory_model import memory_model
@@ -18,8 +20,6 @@ from daedal.runtime.driver import LoadedProgram
 from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.device import TimingDevice, timing_with_values
 from daedal.sim.timing.prepare import prepare
-from tests.support.rtl import placed
-from tests.support.timing import differences, model_profile
 
 TINY = load_variant("tiny")
 

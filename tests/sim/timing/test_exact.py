@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from bench.profile_differences import differences, marked, model_profile, rotating_seeds
+from bench.random_runs import EXTRA_VARIANTS
+from bench.rtl_launches import placed, rtl_device
 from daedal.isa.memory_model import MemoryModel, memory_model
 from daedal.isa.random_programs import random_program
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import load_variant, shipped_variants
 from daedal.sim.rtl.launch import Launch
-from tests.support.random_runs import EXTRA_VARIANTS
-from tests.support.rtl import placed, rtl_device
-from tests.support.timing import differences, marked, model_profile, rotating_seeds
 
 pytestmark = pytest.mark.rtl
 

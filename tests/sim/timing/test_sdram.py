@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from bench.profile_differences import differences, marked, model_profile, rotating_seeds
+from bench.rtl_launches import expected_memories, placed, rtl_device
 from daedal.common.errors import DeviceError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.random_programs import RandomProgram, random_program
@@ -12,8 +14,6 @@ from daedal.isa.sdram_memory import SdramMemory
 from daedal.isa.sdram_slots import SlotTimes
 from daedal.isa.variant import load_variant
 from daedal.sim.rtl.launch import Launch
-from tests.support.rtl import expected_memories, placed, rtl_device
-from tests.support.timing import differences, marked, model_profile, rotating_seeds
 
 pytestmark = pytest.mark.rtl
 

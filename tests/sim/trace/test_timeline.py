@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.rtl_launches import CACHE, placed
 from daedal.common.errors import ToolError
 from daedal.isa.instruction import units_of
 from daedal.isa.random_programs import random_program
@@ -18,7 +19,6 @@ from daedal.sim.rtl.toolchain import find_icarus
 from daedal.sim.trace.difference import Difference, Kind
 from daedal.sim.trace.timeline import Timeline
 from daedal.sim.trace.trace import trace_observation
-from tests.support.rtl import CACHE, placed
 
 # One worker builds the machines that these tests share.
 pytestmark = [pytest.mark.rtl, pytest.mark.slow, pytest.mark.xdist_group("trace-rtl")]

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.random_runs import every_variant
+from bench.rtl_launches import CACHE, expected_memories, placed
 from daedal.common.errors import DeviceError, ToolError
 from daedal.isa import numerics, semantics
 from daedal.isa.instruction import Instruction, units_of
@@ -27,8 +29,6 @@ from daedal.sim.rtl.toolchain import find_icarus, require_tools
 from daedal.sim.trace.difference import Kind
 from daedal.sim.trace.trace import Trace, trace_launch
 from tests.support.mutants import MUTANTS, mutant_verilog
-from tests.support.random_runs import every_variant
-from tests.support.rtl import CACHE, expected_memories, placed
 
 # One worker builds the machines that these tests share.
 pytestmark = [pytest.mark.rtl, pytest.mark.xdist_group("trace-rtl")]

@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.on_chip.kept_results import keep_results
@@ -21,7 +22,6 @@ from daedal.isa.table import GemmMode, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
 from daedal.layer_check import check_layers
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.compiler.quantization.float_transformers import FloatTransformer
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link import linker
@@ -28,7 +29,6 @@ from daedal.sim.functional.device import FunctionalDevice
 from daedal.sim.timing.device import timing_with_values
 from examples.digits.data import demo_images
 from tests.support.decoders import SmallDecoder
-from tests.support.rtl import rtl_device
 
 DIGITS = Path(__file__).resolve().parents[4] / "examples" / "digits" / "digits_qdq.onnx"
 STATES = {"k_cache_*": "k_new_*", "v_cache_*": "v_new_*"}

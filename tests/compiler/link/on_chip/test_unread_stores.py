@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Launch
 from daedal.compiler.link.on_chip.unread_stores import unread_stores
 from daedal.compiler.link.placement.memory_plan import WORKSPACE, Alias
@@ -15,7 +16,6 @@ from daedal.isa.table import BASES, Opcode
 from daedal.isa.verifier import verify
 from daedal.layer_check import check_layers
 from tests.compiler.link.on_chip.test_kept_results import chain
-from tests.support.rtl import rtl_device
 
 OUTPUTS = BASES.index("outputs")
 

@@ -7,6 +7,8 @@ import onnx
 import pytest
 
 import daedal
+from bench.qdq_model import QdqModel
+from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.compiler.codegen.segment import (
     Segment,
@@ -21,9 +23,7 @@ from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
 from daedal.layer_check import check_layers
 from daedal.runtime.layers import layer_tags
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
-from tests.support.rtl import rtl_device
 from tests.support.tile_segments import layer_of_tiles, loading
 
 TINY = load_variant("tiny")

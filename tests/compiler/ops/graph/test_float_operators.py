@@ -7,13 +7,13 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.common.onnx_evaluator import evaluator_of
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.graph_tensors import GraphTensors
 from daedal.compiler.ops.graph import convolution, elementwise, movement, pooling
 from daedal.compiler.ops.onnx.table import ELEMENTWISE
 from daedal.runtime.host_code import HostProgram
-from tests.compiler.graph.qdq_models import QdqModel
 
 Build = Callable[[QdqModel, np.random.Generator, str], str]
 SHAPE = (1, 20, 9, 7)

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.graph import processor_graph
 from daedal.compiler.frontend.host_model import modern_model
@@ -16,7 +17,6 @@ from daedal.compiler.ops.graph.factors import PAIRS, QUADS, SINGLES
 from daedal.compiler.ops.graph.table import LOWERINGS
 from daedal.native.levels import levels_to_run
 from daedal.runtime.host_code import HostProgram
-from tests.compiler.graph.qdq_models import QdqModel
 from tests.support.quantized_models import (
     mixed_network,
     quantize_with_onnxruntime,

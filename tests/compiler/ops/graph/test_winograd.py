@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.graph import processor_graph
 from daedal.compiler.graph.interpreter import run
 from daedal.compiler.ops.graph import convolution, integer_convolution, winograd
 from daedal.compiler.ops.graph.factors import PAIRS
 from daedal.runtime.host_code import HostProgram
-from tests.compiler.graph.qdq_models import QdqModel
 
 BOUND = 1e-5
 """The largest error relative to the largest result, as the module states."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.qdq_model import QdqModel
 from daedal import api
 from daedal.codesign.cycles.analytic import AnalyticCycles
 from daedal.codesign.cycles.counting import Network, count_networks
@@ -22,7 +23,6 @@ from daedal.hw.synth.families import RESOURCES, Family
 from daedal.isa.table import Opcode, instruction_bytes
 from daedal.isa.transfer import transfer
 from daedal.isa.variant import Variant, load_variant
-from tests.compiler.graph.qdq_models import QdqModel
 
 MODEL = (Path(__file__).parents[4] / "examples" / "digits" / "digits_qdq.onnx").read_bytes()
 NETWORKS = {"digits": Network(MODEL)}

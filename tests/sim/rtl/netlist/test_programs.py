@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.rtl_launches import expected_memories, placed, rtl_device
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache
@@ -26,7 +27,6 @@ from daedal.sim.rtl.run import run_jobs
 from examples.digits.data import demo_images
 from tests.sim.rtl.conftest import CACHE, WORDS, available
 from tests.support.boards import MEMORY_BYTES, simulated_uart
-from tests.support.rtl import expected_memories, placed, rtl_device
 
 pytestmark = [
     pytest.mark.rtl,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.random_net import Net, Value
+from bench.random_models.net import Net, Value
 
 __all__ = ["MOVES"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.random_moves import pad, reshape, slices, split
-from tests.support.random_net import Net, Value
+from bench.random_models.moves import pad, reshape, slices, split
+from bench.random_models.net import Net, Value
 
 __all__ = ["INTEGER_LAYERS", "QUANTIZED", "QUANTIZED_MOVES", "fake_quantized"]
 

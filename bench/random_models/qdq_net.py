@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from bench.random_models.net import Array, Net, Unsuitable, Value
 from daedal.compiler.graph.ops.foreign import evaluate_onnx
-from tests.support.random_net import Array, Net, Unsuitable, Value
 
 __all__ = ["OPSETS", "QdqNet", "Quantized"]
 

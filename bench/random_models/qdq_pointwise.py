@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.qdq_net import QdqNet
-from tests.support.random_net import Value
+from bench.random_models.net import Value
+from bench.random_models.qdq_net import QdqNet
 
 __all__ = ["POINTWISE"]
 

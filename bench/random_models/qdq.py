@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from tests.support.qdq_layers import LAYERS
-from tests.support.qdq_moves import MOVES
-from tests.support.qdq_net import OPSETS, QdqNet
-from tests.support.qdq_pointwise import POINTWISE
-from tests.support.random_net import Array, Unsuitable
+from bench.random_models.net import Array, Unsuitable
+from bench.random_models.qdq_layers import LAYERS
+from bench.random_models.qdq_moves import MOVES
+from bench.random_models.qdq_net import OPSETS, QdqNet
+from bench.random_models.qdq_pointwise import POINTWISE
 
 __all__ = ["QdqGraph", "qdq_graph"]
 

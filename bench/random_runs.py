@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from bench.coverage import Coverage
+from bench.rtl_launches import expected_memories, placed
 from daedal.isa.memory_model import memory_model
 from daedal.isa.profile import Profile
 from daedal.isa.random_programs import RandomProgram, random_program
@@ -15,8 +17,6 @@ from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import Variant, load_variant, shipped_variants
 from daedal.sim.rtl.device import RtlDevice
 from daedal.sim.rtl.launch import Launch, Outcome
-from tests.support.coverage import Coverage
-from tests.support.rtl import expected_memories, placed
 
 __all__ = [
     "EXTRA_VARIANTS",
@@ -27,7 +27,7 @@ __all__ = [
     "run_random_programs",
 ]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 CHUNK = 200
 """Programs of one simulator process."""
 

@@ -15,7 +15,7 @@ from daedal.sim.timing.count import count_cycles
 
 __all__ = ["differences", "marked", "model_profile", "rotating_seeds"]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def model_profile(launch: Launch, *, form: str = "machine") -> Profile:

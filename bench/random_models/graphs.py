@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
-from tests.support.random_layers import LAYERS
-from tests.support.random_moves import MOVES
-from tests.support.random_net import Array, Net, Unsuitable
-from tests.support.random_pointwise import POINTWISE
-from tests.support.random_quantized import (
+from bench.random_models.layers import LAYERS
+from bench.random_models.moves import MOVES
+from bench.random_models.net import Array, Net, Unsuitable
+from bench.random_models.pointwise import POINTWISE
+from bench.random_models.quantized import (
     INTEGER_LAYERS,
     QUANTIZED,
     QUANTIZED_MOVES,
@@ -38,7 +38,7 @@ class RandomGraph:
     Attributes
     ----------
     feeds : its inputs by name.
-    values : every tensor (`tests.support.random_net`).
+    values : every tensor (`bench.random_models.net`).
     units : quantized tensors that may differ by one unit.
     """
 

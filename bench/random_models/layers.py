@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tests.support.random_net import Net, Value
+from bench.random_models.net import Net, Value
 
 __all__ = ["LAYERS"]
 

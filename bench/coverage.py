@@ -11,19 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from daedal.isa.alu_operations import AluOp
-from daedal.isa.effects import Access, effects, external
-from daedal.isa.instruction import Instruction, reads_destination, units_of
-from daedal.isa.lane import AMOUNT_BITS
-from daedal.isa.latencies import MAX_BURST_BEATS, PAGE_BYTES
-from daedal.isa.microcode import expand
-from daedal.isa.numerics import wrap
-from daedal.isa.program import Program
-from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import BASES, LOOPS, GemmMode, LoadMemory, Opcode, OutMemory, Unit
-from daedal.isa.transfer import PADDABLE, transfer
-from daedal.isa.variant import Variant
-from tests.support.coverage_goals import (
+from bench.coverage_goals import (
     ALU_THEN_GEMM,
     ANOTHER_TABLE,
     DISTANCES,
@@ -36,6 +24,18 @@ from tests.support.coverage_goals import (
     advancing,
     goals,
 )
+from daedal.isa.alu_operations import AluOp
+from daedal.isa.effects import Access, effects, external
+from daedal.isa.instruction import Instruction, reads_destination, units_of
+from daedal.isa.lane import AMOUNT_BITS
+from daedal.isa.latencies import MAX_BURST_BEATS, PAGE_BYTES
+from daedal.isa.microcode import expand
+from daedal.isa.numerics import wrap
+from daedal.isa.program import Program
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.table import BASES, LOOPS, GemmMode, LoadMemory, Opcode, OutMemory, Unit
+from daedal.isa.transfer import PADDABLE, transfer
+from daedal.isa.variant import Variant
 
 __all__ = ["Coverage"]
 

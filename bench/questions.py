@@ -1,0 +1,106 @@
+"""The benches by question: what each answers, how to run it, how long that takes, where it goes.
+
+`python -m bench` prints the table. A test compares it with the modules that can be run and with the
+pages.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+__all__ = ["QUESTIONS", "Bench"]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One question.
+
+    Attributes
+    ----------
+    module : of `bench`, which answers it.
+    options : of the command.
+    takes : seconds, minutes or hours on two cores, where nothing is kept from an earlier run.
+    page : where the answer is told; empty for a check, whose exit status is the answer.
+    """
+
+    question: str
+    module: str
+    options: str = ""
+    takes: str = "minutes"
+    page: str = ""
+
+    @property
+    def command(self) -> str:
+        """What to type in the root of the clone."""
+        return f"python -m bench.{self.module} {self.options}".rstrip()
+
+
+QUESTIONS: Mapping[str, Sequence[Bench]] = {
+    "What did a change do?": (
+        Bench("Which tests can it break?", "changed_tests", "HEAD", "seconds"),
+        Bench("Which cycles moved?", "ledger", "--check"),
+        Bench("Would the tests notice a fault?", "mutants", takes="hours"),
+    ),
+    "Is it right?": (
+        Bench("Random programs on the RTL", "random_programs", takes="hours"),
+        Bench("Random programs on the netlist", "netlist", page="docs/hardware.md"),
+        Bench("Random models on processors", "fuzz_models"),
+        Bench("Random quantized models on the accelerator", "fuzz_quantized"),
+        Bench("Random models split over both", "fuzz_split", page="docs/architecture.md"),
+        Bench("Random schedules", "tuning_draws", page="docs/tuning.md"),
+        Bench("Every variant in numbers", "variants", takes="hours"),
+        Bench("The cycle model against the RTL", "timing_model", page="docs/timing-model.md"),
+        Bench("Tuning while workers are killed", "tuning_pool", page="docs/pool.md"),
+        Bench("Programs of VTA's own compiler", "vta_programs", "FOLDER"),
+    ),
+    "How fast are networks on the accelerator?": (
+        Bench("Whole networks", "networks", page="docs/architecture.md"),
+        Bench("Transformers and decoders", "transformers", page="docs/transformers.md"),
+        Bench("Models as PyTorch exports them", "exported_networks", page="docs/transformers.md"),
+        Bench("ResNet-18, layer by layer", "resnet18_layers"),
+        Bench("MobileNet's depthwise layers", "depthwise_layers"),
+        Bench("Layers that were once slow", "cliffs"),
+        Bench("Units alone", "units", page="docs/hardware.md"),
+        Bench("On a board", "board_rates", takes="seconds", page="docs/boards.md"),
+        Bench("With each memory", "memory_page", takes="seconds", page="docs/memory.md"),
+    ),
+    "How accurate are quantized networks?": (
+        Bench("Float against int8", "quantization", page="docs/quantization.md"),
+    ),
+    "How good is the tuner?": (
+        Bench("Networks before and after", "tuned_networks", takes="hours", page="docs/tuning.md"),
+        Bench("Against known optima", "tuner", takes="hours", page="docs/tuning.md"),
+        Bench("What are the optima?", "tuning_truth", takes="hours", page="docs/tuning.md"),
+        Bench("How sure are they?", "tuning_optima", takes="hours", page="docs/tuning.md"),
+        Bench("Do counters tell which knob to turn?", "tuning_moves", takes="hours",
+              page="docs/tuning.md"),
+    ),
+    "How good is the search for variants?": (
+        Bench("Against other searches", "codesign", takes="hours", page="docs/codesign.md"),
+        Bench("Are its estimates right?", "codesign_estimates", "--area 0 --clock 0", "seconds",
+              "docs/codesign.md"),
+        Bench("Pictures of a search", "codesign_pictures", "FOLDER", "seconds",
+              "docs/codesign.md"),
+        Bench("What do parts take of an FPGA?", "area_data", "--check"),
+        Bench("What clocks do variants reach?", "clock_data", "--check"),
+    ),
+    "What does hardware take?": (
+        Bench("Area and clock of every variant", "synth", takes="hours",
+              page="docs/hardware.md"),
+        Bench("Which records are of older Verilog?", "synth_stale", '"WHAT CHANGED"',
+              page="docs/hardware.md"),
+        Bench("The memory controller of boards", "board", takes="hours", page="docs/boards.md"),
+    ),
+    "How fast is other code?": (
+        Bench("Networks on processors", "cpu", page="docs/cpu.md"),
+        Bench("All networks of the zoo on processors", "cpu_networks"),
+        Bench("Operators on processors", "cpu_operators"),
+        Bench("How long does compiling for processors take?", "network_shapes"),
+        Bench("Operators on a GPU", "gpu"),
+    ),
+    "How fast is the kit itself?": (
+        Bench("Simulators", "sim_speed"),
+        Bench("The compiler", "compile_rate"),
+        Bench("The verifier", "verifier"),
+    ),
+}  # fmt: skip
+"""By subject."""
