@@ -18,10 +18,16 @@ SCOPES = frozenset({"global", "local"})
 """The memory scopes of a processor: memory, and the registers and stack of one thread."""
 
 
-def schedule_map(func: PrimFunc, block: str) -> PrimFunc:
-    """Elements without a reduction: the outer axes parallel, the innermost one in vectors."""
+def schedule_map(func: PrimFunc, block: str, part: int | None = None) -> PrimFunc:
+    """Elements without a reduction: the outer axes parallel, the innermost one in vectors.
+
+    `part` divides the only axis: so many elements are an iteration of the parallel loop.
+    """
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
     *outer, last = schedule.get_loops(schedule.get_block(block))
+    if part is not None:
+        one, last = schedule.split(last, [None, part])
+        outer = [one]
     if outer:
         _parallel(schedule, outer)
     schedule.vectorize(last)

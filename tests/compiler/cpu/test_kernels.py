@@ -222,3 +222,15 @@ def test_a_softmax_of_what_is_no_number(extent: int) -> None:
     x[1, 5] = np.nan
     y = HostProgram(build_host_code(made)).run({"x": x})["y"]
     assert np.isfinite(y[0]).all() and np.isnan(y[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("extents", "iterations"), [((64, 1024), 8), ((3, 5, 1009), 3), ((1, 1500), 1), ((4099,), 1)]
+)
+def test_threads_share_elements_that_lie_side_by_side(
+    extents: tuple[int, ...], iterations: int
+) -> None:
+    """All axes are one; its parts are at most 8,192 elements, and a prime number has none."""
+    code = check(model([helper.make_node("Sigmoid", ["x"], ["y"])], extents, {}))
+    (call,) = code.calls
+    assert call.iterations == iterations
