@@ -13,10 +13,11 @@ import numpy as np
 
 from daedal.api import code_trust
 from daedal.artifact.artifact import Artifact, HostPart, Launch, Layer, Placement, TargetPart
-from daedal.common.errors import DaedalError
+from daedal.common.errors import DaedalError, DeviceError
 from daedal.gpu_profiling import KernelProfile, gpu_kernels
-from daedal.isa.memory_file import memory_key
+from daedal.isa.memory_file import AnyMemory, load_memory, memory_key
 from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.profile import Profile
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.host import HostModel
 from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
@@ -32,6 +33,7 @@ __all__ = [
     "NodeReport",
     "TargetReport",
     "inspect",
+    "run_cycles",
 ]
 
 DEFAULT_MHZ = 100.0
@@ -160,10 +162,27 @@ def inspect(
     return replace(report, nodes=_nodes(report))
 
 
-def _launch_report(launch: Launch, memory: MemoryModel, mhz: float) -> LaunchReport:
+def run_cycles(artifact: Artifact, memory: AnyMemory = "ddr") -> int | None:
+    """Cycles of all launches of a run but the first, by the cycle model; None without launches, and
+    where the cycle model cannot run one."""
+    behind = load_memory(memory)
+    try:
+        counts = [_profile(launch, behind).cycles for launch in artifact.launches]
+    except DeviceError:
+        return None
+    return sum(count or 0 for count in counts) if counts else None
+
+
+def _profile(launch: Launch, memory: MemoryModel) -> Profile:
+    """Of the cycle model, without the program's setup."""
     program = launch.program.repeated
     loaded = LoadedProgram.place(program, TimingDevice(program.variant, timing=memory))
-    profile = loaded.device.launch(program, loaded.bases)
+    return loaded.device.launch(program, loaded.bases)
+
+
+def _launch_report(launch: Launch, memory: MemoryModel, mhz: float) -> LaunchReport:
+    program = launch.program.repeated
+    profile = _profile(launch, memory)
     assert profile.cycles is not None, "the cycle model counts cycles"
     profiles = {item.layer.tag: item for item in layer_profiles(launch, profile)}
     counts = Counter(layer_tags(program))

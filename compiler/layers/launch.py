@@ -154,7 +154,7 @@ def _segments(
     segments: list[Segment] = []
     failed: dict[str, UserError] = {}
     for number, node in enumerate(nodes):
-        say(f"layer {number + 1} of {len(nodes)}: {node.op} {node.output!r}")
+        say(f"compiling layers: {number + 1} of {len(nodes)}, {node.op} {node.output!r}")
         try:
             functions, segment = code.of(graph, node, segments)
         except ScheduleError as error:

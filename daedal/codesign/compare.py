@@ -75,7 +75,7 @@ class ComparedNetwork:
         return None if latency is None else 1e3 * self.items / latency
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ComparedVariant:
     """A variant with all networks.
 
@@ -91,6 +91,13 @@ class ComparedVariant:
     clock: Clock
     networks: Mapping[str, ComparedNetwork]
     implementation: Implementation | None = None
+
+    def __repr__(self) -> str:
+        networks = ", ".join(
+            f"{name} {'does not compile' if item.cycles is None else f'{item.cycles:,} cycles'}"
+            for name, item in self.networks.items()
+        )
+        return f"<ComparedVariant {self.variant.name}: {self.clock.mhz:.0f} MHz, {networks}>"
 
     @property
     def shares(self) -> dict[str, float]:
@@ -182,7 +189,7 @@ def _estimated(
         networks = {}
         parts = model_of_areas.by_part(variant)
         for name, model in models.items():
-            say(f"{variant.name}: {name}")
+            say(f"counting {name}: on {variant.name}")
             networks[name] = _network(model, variant, memory, parts, rates)
         found.append(ComparedVariant(variant, family, area, clock, networks))
     return found

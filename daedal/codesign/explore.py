@@ -65,7 +65,7 @@ _WORKERS = 2
 """Processes that count where there is no pool."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exploration:
     """What a search found; `interrupted` where it ended before its budget.
 
@@ -87,6 +87,13 @@ class Exploration:
     folder: Path
     goal: Goal
     board: Board | None = None
+
+    def __repr__(self) -> str:
+        ended = ", interrupted" if self.interrupted else ""
+        return (
+            f"<Exploration {str(self.folder)!r}: {len(self.front)} variants on the front, "
+            f"{self.counted} counted{ended}>"
+        )
 
     @property
     def points(self) -> tuple[PointFolder, ...]:

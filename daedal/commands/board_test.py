@@ -14,7 +14,7 @@ __all__ = ["board_test_command"]
 
 def board_test_command(
     variant: Annotated[str, typer.Argument(help="The variant of the bitstream on the board.")],
-    device: Annotated[str, typer.Option(help="uart or uio.")] = "uart",
+    device: Annotated[str, typer.Option(metavar="uart|uio", help="How it is connected.")] = "uart",
     option: Annotated[
         list[str] | None,
         typer.Option(help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0."),

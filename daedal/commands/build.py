@@ -34,7 +34,9 @@ _MHZ = 80.0
 def build_command(
     variant: Annotated[str, typer.Argument(help="A shipped variant's name, or a .toml file.")],
     board: BoardName,
-    out: Annotated[Path, typer.Option(help="Folder of bitstream and report.")] = Path(),
+    out: Annotated[
+        Path, typer.Option("--output", "-o", "--out", help="Folder of bitstream and report.")
+    ] = Path(),
     freq: Annotated[
         float | None,
         typer.Option(

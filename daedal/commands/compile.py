@@ -103,7 +103,13 @@ def compile_command(
     from daedal.api import gpu_of_target, target_variant
     from daedal.compiler.artifact.host_code import best_levels, saved_levels
     from daedal.host_rates import DEFAULT, load_host_rates
-    from daedal.reports.artifact import artifact_json, program_tables, summary_lines
+    from daedal.inspection import run_cycles
+    from daedal.reports.artifact import (
+        artifact_json,
+        cycles_line,
+        program_tables,
+        summary_lines,
+    )
     from daedal.reports.costs import cost_lines
     from daedal.reports.host_code import code_lines
 
@@ -147,12 +153,17 @@ def compile_command(
         )
     artifact.save(output)
     summary = artifact_json(artifact)
+    cycles = run_cycles(artifact, memory)
+    if cycles is not None:
+        summary["cycles"] = cycles
     if as_json:
         print_json(summary)
         return
     print_tables(_out, *program_tables(artifact))
     for line in (*summary_lines(artifact), *code_lines(artifact), *cost_lines(artifact)):
         _out.print(escape(line))
+    if cycles is not None:
+        _out.print(escape(cycles_line(artifact, cycles, memory)))
     if is_gpu and chosen is None and not artifact.has_gpu_code:
         for why in dict.fromkeys(item.why for item in artifact.placements if item.why):
             _out.print(escape(f"on the processor: {why}"))

@@ -31,7 +31,13 @@ def quantize_command(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The int8 model to write.")],
     method: Annotated[
-        str, typer.Option(help="How ranges follow from samples: mse, percentile or minmax.")
+        str,
+        typer.Option(
+            metavar="mse|percentile|minmax",
+            autocompletion=lambda: ["mse", "percentile", "minmax"],
+            help="How ranges follow from samples: the least squared error, all but the largest "
+            "0.01 %, or all.",
+        ),
     ] = "mse",
     fuse_attention: Annotated[
         bool,
@@ -45,7 +51,12 @@ def quantize_command(
         bool, typer.Option("--errors", help="Show how much quantization changes each tensor.")
     ] = False,
     weights: Annotated[
-        str, typer.Option(help="Bits of weights: int8, or int4 where that changes little.")
+        str,
+        typer.Option(
+            metavar="int8|int4",
+            autocompletion=lambda: ["int8", "int4"],
+            help="Bits of weights: 8, or 4 where that changes little.",
+        ),
     ] = "int8",
     weight_error: Annotated[
         float | None,

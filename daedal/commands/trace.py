@@ -22,7 +22,9 @@ def trace_command(
     ] = None,
     memory: MemoryName = "ddr",
     seed: Annotated[int, typer.Option(help="Seed of random tensors and of memory jitter.")] = 0,
-    simulator: Annotated[str, typer.Option(help="verilator or icarus.")] = "verilator",
+    simulator: Annotated[
+        str, typer.Option(metavar="verilator|icarus", help="What simulates.")
+    ] = "verilator",
     assertions: Assertions = False,
     as_json: Json = False,
 ) -> None:

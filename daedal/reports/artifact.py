@@ -15,6 +15,7 @@ from daedal.reports.tables import plain_table
 
 __all__ = [
     "artifact_json",
+    "cycles_line",
     "placement_json",
     "program_tables",
     "share_of_macs",
@@ -133,6 +134,15 @@ def summary_lines(artifact: Artifact) -> list[str]:
     for items in by_reason.values():
         lines.append(f"on the host: {_nodes(items)}: {items[0].why}")
     return lines
+
+
+def cycles_line(artifact: Artifact, cycles: int, memory: str) -> str:
+    """What the accelerator takes for a run."""
+    launches = len(artifact.launches)
+    return (
+        f"{'one launch takes' if launches == 1 else f'{launches} launches take'} {cycles:,} cycles "
+        f"of the cycle model with memory {memory}"
+    )
 
 
 def _nodes(items: Sequence[Placement]) -> str:

@@ -69,7 +69,7 @@ class TaskResult:
         return self.best_cycles / self.bound_cycles - 1 if self.bound_cycles else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NetworkTuning:
     """What tuning found; `selection` is None for a run that was interrupted.
 
@@ -84,6 +84,17 @@ class NetworkTuning:
     unit: Unit = CYCLES
     machine: str = ""
     other_machines: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        before, after = (
+            sum(item.count * getattr(item, f"{which}_cycles") for item in self.results)
+            for which in ("default", "best")
+        )
+        ended = ", interrupted" if self.selection is None else ""
+        return (
+            f"<NetworkTuning of {len(self.results)} kinds of layers: {before:,} to {after:,} "
+            f"{self.unit.name}, {self.trials} trials{ended}>"
+        )
 
 
 def tune_network(

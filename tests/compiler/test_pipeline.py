@@ -93,6 +93,12 @@ def test_dumps_and_reports_follow_the_steps(rng, tmp_path: Path):
     assert sum(name.endswith(".tir.txt") for name in names) == 6
     assert sum(name.endswith(".segment.txt") for name in names) == 6
     assert said[-1] == "linking"
+    # A file gets one line for what is before the colon.
+    assert {text.partition(":")[0] for text in said} == {
+        "graph passes",
+        "compiling layers",
+        "linking",
+    }
 
 
 def test_compiling_twice_gives_the_same_bytes(rng):

@@ -45,6 +45,33 @@ def test_help_shows_examples_and_no_type_of_a_flag(run: Run, name: str) -> None:
     assert "<bool>" not in out
 
 
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [
+        ("quantize", ("mse|percentile|minmax", "int8|int4")),
+        ("trace", ("verilator|icarus",)),
+        ("board-test", ("uart|uio",)),
+        ("run", ("native|verilator|icarus",)),
+        ("synth", ("xc7z020|xczu3eg|ecp5-85f", "dsp|packed|lut")),
+    ],
+)
+def test_help_lists_choices(name: str, choices: tuple[str, ...]) -> None:
+    assert isinstance(COMMANDS, TyperGroup)
+    command = COMMANDS.commands[name]
+    context = typer.Context(command, info_name=name)
+    shown = [param.get_help_record(context) for param in command.get_params(context)]
+    names = " ".join(record[0] for record in shown if record)
+    assert all(choice in names for choice in choices), names
+
+
+def test_a_folder_of_results_has_one_option(run: Run) -> None:
+    for name, command in COMMANDS.commands.items():  # type: ignore[union-attr]
+        for param in command.params:
+            if "--output" in param.opts and param.metavar != "NAME":  # of a tensor
+                assert "-o" in param.opts, name
+    assert "--output" in run("build", "--help")[1]
+
+
 def test_the_first_steps_come_first(run: Run) -> None:
     out = run("--help")[1]
     headings = re.findall(r"─ ([A-Z][a-z ]+) ─", out)

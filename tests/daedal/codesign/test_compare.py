@@ -50,6 +50,7 @@ def test_variants_and_models_by_name() -> None:
     (found,) = daedal.compare("tiny", DIGITS, host=DEFAULT)
     (expected,) = daedal.compare([tiny], {"digits_qdq": onnx.load(DIGITS)}, host=DEFAULT_HOST)
     assert found == expected
+    assert repr(found).startswith("<ComparedVariant tiny: ") and len(repr(found)) < 100
     with pytest.raises(UserError, match="a device must be one of xc7z020, xczu3eg, ecp5-85f"):
         daedal.compare("tiny", DIGITS, target="ecp5")
     with pytest.raises(ExploreError, match="give at least one"):

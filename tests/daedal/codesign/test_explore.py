@@ -111,6 +111,7 @@ def test_the_function_is_the_command(done: Path, counting: Counting) -> None:
     )
     assert not counting.counted and contents(done) == before
     assert [item.to_json() for item in found.front] == json.loads(before["front.json"])
+    assert f"{len(found.front)} variants on the front, {COUNT} counted>" in repr(found)
     for item, point in zip(found.front, found.points, strict=True):
         artifact = point.artifact("digits_qdq")
         assert artifact.variant.fingerprint == item.variant.fingerprint

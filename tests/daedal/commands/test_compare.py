@@ -15,7 +15,7 @@ from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed
-from daedal.isa.variant import Variant
+from daedal.isa.variant import Variant, load_variant
 from tests.support.command_line import Run, refuses
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
@@ -85,7 +85,20 @@ def test_estimates_side_by_side(run: Run) -> None:
     tiny, ecp5 = json.loads(out)
     assert (tiny["variant"], ecp5["variant"]) == ("tiny", "ecp5")
     assert tiny["routed"] is None
+    assert tiny["parameters"]["array"]["block_in"] == 8
     assert tiny["networks"]["digits_qdq"]["cycles"] > ecp5["networks"]["digits_qdq"]["cycles"]
+
+
+def test_every_parameter_that_differs(run: Run, tmp_path: Path) -> None:
+    mine = load_variant("tiny").replace("mine", read_bursts=4, counters=False)
+    path = tmp_path / "mine.toml"
+    path.write_text(mine.to_toml())
+    status, out, err = run("compare", "tiny", path, *MODEL)
+    assert status == 0, err
+    rows = [line.split() for line in out.splitlines()]
+    shown = {row[0]: row[1:] for row in rows if row and row[0].startswith(("bus.", "units."))}
+    assert shown == {"bus.read_bursts": ["8", "4"], "units.counters": ["yes", "no"]}
+    assert "Parameters that differ" not in run("compare", "tiny", *MODEL)[1]
 
 
 def test_routed_clocks_are_next_to_the_estimates(run: Run, router: Router) -> None:

@@ -87,6 +87,7 @@ def test_the_functions_are_the_commands(run: Run, model: Path) -> None:
     found = daedal.tune(model, here, "tiny", trials=3, report=said.append)
     assert found.trials == 3 and found.machine == "variant" and not found.other_machines
     assert said[0] == "compiling"
+    assert repr(found).endswith("cycles, 3 trials>") and len(repr(found)) < 100
     options = ("--trials", 3, "--json", "-r", there)
     status, out, err = run("tune", model, "-v", "tiny", *options)
     assert status == 0, err
