@@ -10,20 +10,18 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daedal.api import compile as compile_network
 from daedal.codesign.cycles.counting import Counter, Network, counters
+from daedal.codesign.exploration import Exploration
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.board import Board, board_named
 from daedal.codesign.hardware.clock import clock_model
 from daedal.codesign.networks import Models, named_models
-from daedal.codesign.results import verify as verification
 from daedal.codesign.results.directory import SearchDirectory
-from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.search.evaluation import Evaluation
 from daedal.codesign.search.evaluator import Evaluator
 from daedal.codesign.search.front_search import FrontSearch, Goal
@@ -57,76 +55,12 @@ from daedal.tuning.pool_access import joined_pool
 if TYPE_CHECKING:  # Dask loads slowly, and may be missing
     from daedal.tuning.pool import Pool
 
-__all__ = ["Exploration", "explore", "nothing_found", "searched_device"]
+__all__ = ["explore", "nothing_found", "searched_device"]
 
 _MINUTES = 10.0
 """Without a budget."""
 _WORKERS = 2
 """Processes that count where there is no pool."""
-
-
-@dataclass(frozen=True, repr=False)
-class Exploration:
-    """What a search found; `interrupted` where it ended before its budget.
-
-    Attributes
-    ----------
-    front, evaluations : counted variants: of the front, and all.
-    counted, refused : numbers of variants that compiled, and that did not.
-    seconds : of the search, earlier runs in this folder included.
-    folder, goal, board : what was searched, and where the results are; no board for a device.
-    """
-
-    front: tuple[Evaluation, ...]
-    evaluations: tuple[Evaluation, ...]
-    counted: int
-    refused: int
-    estimated: int
-    seconds: float
-    interrupted: bool
-    folder: Path
-    goal: Goal
-    board: Board | None = None
-
-    def __repr__(self) -> str:
-        ended = ", interrupted" if self.interrupted else ""
-        return (
-            f"<Exploration {str(self.folder)!r}: {len(self.front)} variants on the front, "
-            f"{self.counted} counted{ended}>"
-        )
-
-    @property
-    def points(self) -> tuple[PointFolder, ...]:
-        """The folders of the front's variants, in its order: their Verilog and their programs."""
-        directory = SearchDirectory(self.folder)
-        return tuple(directory.point(item) for item in self.front)
-
-    def verify(
-        self, count: int, *, report: Callable[[str], None] | None = None
-    ) -> Iterator[verification.Verified]:
-        """Simulate, synthesize and route at most `count` points, evenly spread over the front.
-
-        Yields each as soon as it is known, after many minutes the first time; what was measured is
-        kept in the folder.
-
-        Raises
-        ------
-        ToolError
-            A tool is missing, or failed.
-        DeviceError
-            The machine fails in the simulation.
-        """
-        if count:
-            verification.require_verification(self.front[0].family)
-        tools = verification.Tools()
-        if self.board is not None:
-            implement = partial(verification.implemented_on, self.board)
-            tools = verification.Tools(implement=implement)
-        yield from verification.verify(
-            verification.spread(self.points, count),
-            report=report or (lambda _sentence: None),
-            tools=tools,
-        )
 
 
 def explore(

@@ -21,7 +21,7 @@ from daedal.hw.synth.families import Target
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
 
 if TYPE_CHECKING:
-    from daedal.codesign.explore import Exploration
+    from daedal.codesign.exploration import Exploration
     from daedal.codesign.results.verify import Verified
 
 __all__ = ["explore_command"]

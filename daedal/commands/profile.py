@@ -104,7 +104,8 @@ def profile_command(
             print_wide(_out, units_table(f"Units in {item.layer.name}", item.units))
     for path in (output, html, trace):
         if path is not None:
-            _err.print(f"wrote {escape(str(path))}")
+            hint = "; `daedal diff` compares it with another one" if path is output else ""
+            _err.print(f"wrote {escape(str(path))}{hint}")
 
 
 def _profile_kernels(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from daedal.codesign.explore import Exploration
+from daedal.codesign.exploration import Exploration
 from daedal.codesign.search.evaluation import Evaluation
 from daedal.codesign.search.objectives import Objective
 from daedal.reports.tables import plain_table

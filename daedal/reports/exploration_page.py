@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from daedal.codesign.explore import Exploration
+from daedal.codesign.exploration import Exploration
 from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.results.prediction import ParameterStep, Prediction
 from daedal.codesign.results.verify import Verified

@@ -46,6 +46,7 @@ def test_profile_writes_everything(run: Run, artifact: Path, tmp_path: Path) -> 
     assert status == 0, err
     assert "conv3_linear" in out and "of roof" in out and "Units in add0_linear" in out
     assert [path.name for path in outputs if f"wrote {path}" in err] == [x.name for x in outputs]
+    assert "; `daedal diff` compares it with another one" in err
     profile = load_profile(outputs[0])
     assert f"{profile.cycles:,}" in out and profile.conditions.device == "timing"
     assert profile.timeline is not None and profile.timeline.cycles >= profile.cycles

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 import daedal
-from daedal.codesign.explore import Exploration
+from daedal.codesign.exploration import Exploration
 from daedal.codesign.hardware.clock import Clock
 from daedal.codesign.results.prediction import ParameterStep, Prediction
 from daedal.codesign.results.verify import Verified
