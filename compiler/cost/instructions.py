@@ -21,6 +21,11 @@ class InstructionCost:
     def __init__(self, variant: Variant, memory: MemoryModel = DDR) -> None:
         self._machine = machine_cost(variant, memory)
 
+    @property
+    def latency(self) -> int:
+        """Of a tile that goes through all units: LOAD, GEMM, ALU, STORE."""
+        return sum(self._machine.latency.values())
+
     def of(self, instruction: Instruction, steps: int) -> int:
         """Those of one; `steps` are the micro-ops that GEMM or the ALU executes."""
         if instruction.unit is Unit.GEMM:

@@ -18,6 +18,7 @@ from daedal.compiler.cost.memory import MemoryCost
 from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.narrow_weights import narrow_weights
+from daedal.compiler.layers.chained_tiles import ChainedTiles, chain_of, chained_tiles
 from daedal.compiler.layers.early_tiles import early_tile, leading_tile, work_in_front
 from daedal.compiler.layers.immediates import Patches, patched, with_placeholders
 from daedal.compiler.layers.interleaved_tiles import interleaved_tile
@@ -76,6 +77,7 @@ class LayerCode:
         self._early: dict[object, Config | None] = {}
         self._with_memory: dict[object, Config | None] = {}
         self._sharing: dict[object, SharingTiles | None] = {}
+        self._chained: dict[object, ChainedTiles | None] = {}
 
     def of(
         self, graph: Graph, node: Node, before: Sequence[Segment] = ()
@@ -138,13 +140,14 @@ class LayerCode:
         """The tile of `node` that goes with the layers `before`, or else with the memory; None: its
         usual one."""
         if not before:
-            return self._tile_with_memory(graph, node, kind)
+            return self._chained_tile(graph, node) or self._tile_with_memory(graph, node, kind)
         variant, memory = self._builder.variant, self._builder.memory
         return (
             matching_tile(graph, node, before[-1], variant)
             or leading_tile(graph, node, before[-1], variant, memory)
             or interleaved_tile(graph, node, before[-1], variant, memory)
             or self._early_tile(graph, node, kind, before)
+            or self._chained_tile(graph, node)
             or self._sharing_tile(graph, node)
             or self._tile_with_memory(graph, node, kind)
         )
@@ -191,6 +194,20 @@ class LayerCode:
                 graph, pair, self._builder.variant, self._builder.memory
             )
         tiles = self._sharing[key]
+        if tiles is None:
+            return None
+        return tiles.first if node.output == pair.first.output else tiles.second
+
+    def _chained_tile(self, graph: Graph, node: Node) -> Config | None:
+        """The tile of `node` from `chained_tiles`, as `_sharing_tile`."""
+        variant = self._builder.variant
+        pair = chain_of(graph, node, variant)
+        if pair is None or any(self._config(graph, layer) for layer in pair):
+            return None
+        key = tuple(_kind(graph, self._general(layer)[0], variant) for layer in pair)
+        if key not in self._chained:
+            self._chained[key] = chained_tiles(graph, pair, variant, self._builder.memory)
+        tiles = self._chained[key]
         if tiles is None:
             return None
         return tiles.first if node.output == pair.first.output else tiles.second

@@ -28,7 +28,7 @@ from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["Pair", "SharingTiles", "pair_of", "sharing_tiles"]
+__all__ = ["Pair", "SharingTiles", "is_depthwise", "pair_of", "sharing_tiles"]
 
 LEAST_GAIN = 0.02
 """Of the cycles of both layers with their usual tiles, together if that is possible."""
@@ -71,10 +71,10 @@ def pair_of(graph: Graph, node: Node) -> Pair | None:
     """The pair of which `node` is the first or the second layer. A layer that could be both is the
     first one. None if there is no such pair."""
     for first in (node, graph.producers.get(node.inputs[0])):
-        if first is None or first.op not in CONVOLUTIONS or _is_depthwise(graph, first):
+        if first is None or first.op not in CONVOLUTIONS or is_depthwise(graph, first):
             continue
         users = graph.users[first.output]
-        if len(users) != 1 or not _is_depthwise(graph, users[0]):
+        if len(users) != 1 or not is_depthwise(graph, users[0]):
             continue
         adjacent = graph.positions[users[0].output] == graph.positions[first.output] + 1
         if adjacent and users[0].inputs[0] == first.output:
@@ -82,7 +82,7 @@ def pair_of(graph: Graph, node: Node) -> Pair | None:
     return None
 
 
-def _is_depthwise(graph: Graph, node: Node) -> bool:
+def is_depthwise(graph: Graph, node: Node) -> bool:
     layout = graph.types[node.inputs[1]].layout if len(node.inputs) > 1 else None
     return node.op in CONVOLUTIONS and isinstance(layout, DepthwiseLayout)
 

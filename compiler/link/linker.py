@@ -21,7 +21,7 @@ from daedal.compiler.link.ordering.fill_gaps import fill_gaps
 from daedal.compiler.link.ordering.interleave import Stretch, stretches
 from daedal.compiler.link.ordering.prefetch import prefetch
 from daedal.compiler.link.placement.memory_plan import Alias, plan_memory
-from daedal.compiler.link.placement.place import Placement, table_name
+from daedal.compiler.link.placement.place import Misfit, Placement, table_name
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.compiler.link.placement.resolve import Resolver
 from daedal.compiler.link.placement.tokens import insert_tokens
@@ -166,25 +166,32 @@ def _placed(
     repeats: bool,
     memory: MemoryModel,
 ) -> _Placed:
-    """All instructions with their rows. Weights that stay on chip, layers that begin early, tensors
-    that stay on chip, and two layers at once may need more rows than there are; then they are left
-    out, in this order."""
+    """All instructions with their rows. Weights that stay on chip, a chain of layers, layers that
+    begin early, tensors that stay on chip, and two layers at once may need more rows than there
+    are; then they are left out, in this order."""
+    shares = (*KEPT_SHARES, 0.0) if repeats else (0.0,)
     for resident, results, early in product((True, False), repeat=3) if renaming else ():
-        parts = stretches(
-            segments,
-            constants,
-            variant,
-            aliases,
-            resident=resident,
-            results=results,
-            early=early,
-            memory=memory,
-        )
-        for share in (*KEPT_SHARES, 0.0) if repeats else (0.0,):
-            try:
-                return _with_weights(parts, segments, constants, variant, share, memory)
-            except ScheduleError:
-                continue
+        apart: set[int] = set()
+        misfit: Misfit | None = None
+        while misfit is None or misfit.stretch.is_chain:
+            if misfit is not None:
+                apart.add(misfit.stretch.layers[0])
+            parts = stretches(
+                segments,
+                constants,
+                variant,
+                aliases,
+                resident=resident,
+                results=results,
+                early=early,
+                apart=apart,
+                memory=memory,
+            )
+            for share in shares:
+                try:
+                    return _with_weights(parts, segments, constants, variant, share, memory)
+                except Misfit as error:
+                    misfit = error
     parts = stretches(segments, constants, variant, aliases, interleave=False)
     placement = Placement(variant, renaming, memory)
     return _Placed(placement, parts, (), placement.run(parts, segments))

@@ -24,25 +24,17 @@ Input and output: the instructions of all layers in program order.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
-from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
+from daedal.compiler.codegen.segment import Instance, SegmentInstruction
 from daedal.compiler.link.on_chip.moved_rows import moved_rows
-from daedal.compiler.link.on_chip.renumber import (
-    RowTable,
-    cut_at_padding,
-    moved_stores,
-    pads_alone,
-    renumbered,
-    row_table,
+from daedal.compiler.link.on_chip.multiplied_rows import (
+    loaded_words,
+    read_on_chip,
+    written_on_chip,
 )
+from daedal.compiler.link.on_chip.renumber import row_table
 from daedal.compiler.link.on_chip.result_tensors import ResultTensor, result_tensors
-from daedal.compiler.link.on_chip.row_parts import (
-    LoadedRows,
-    RowAddresses,
-    rows_accessed,
-    rows_of,
-)
+from daedal.compiler.link.on_chip.row_parts import LoadedRows, RowAddresses
 from daedal.compiler.link.placement.memory_plan import Alias
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode, Unit
@@ -58,10 +50,13 @@ def keep_results(
     variant: Variant,
     aliases: Mapping[str, Alias],
     moves: Collection[int] = (),
+    chained: Collection[int] = (),
 ) -> tuple[list[Items], frozenset[Instance]]:
     """The layers, and the instances that live across them. `moves` are the numbers of layers that
     store elements of their operand, and constants, as they are. They become STOREs alone. Where
-    products read what they store, they do so only if all products can have the operand's rows."""
+    products read what they store, they do so only if all products can have the operand's rows.
+    Nothing stays in OUT during the layers `chained`, whose tiles fill it
+    (`daedal.compiler.link.ordering.chain_tiles`)."""
     result = [list(items) for items in layers]
     if GemmMode.DENSE_OUT not in GemmMode.of(variant):
         return result, frozenset()
@@ -75,6 +70,8 @@ def keep_results(
             continue  # it has no tiles any more
         for choice in tensor.choices():
             across = range(choice.layer, choice.last + 1)
+            if not set(across).isdisjoint(chained):
+                continue
             busy = max(
                 live[layer] + _rows_of_tiles(result[layer], {*kept, *own})
                 for layer in across
@@ -144,7 +141,7 @@ def _kept(
     }
     written: Items = []
     for item in layers[tensor.layer]:
-        moved = _written(item, tiles, whole, addresses)
+        moved = written_on_chip(item, tiles, whole, addresses)
         if moved is None:
             return _Kept()
         written += moved
@@ -181,116 +178,10 @@ def _places(stores: Items, whole: Instance, addresses: RowAddresses) -> dict[int
     }
 
 
-def _written(
-    item: SegmentInstruction,
-    tiles: Mapping[Instance, RowTable],
-    whole: Instance,
-    addresses: RowAddresses,
-) -> Items | None:
-    """An instruction of the layer that computes the tensor, with the rows of `whole` for those of
-    its tiles; None if no instruction can have these."""
-    mine = [access for access in item.rows if access.instance in tiles]
-    if not mine:
-        return [item]
-    (access,) = mine
-    rows = tiles[access.instance]
-    if item.unit is Unit.STORE:
-        return moved_stores(item, rows, whole, addresses.row_beats)
-    # A field that also counts rows of the accumulators cannot move alone.
-    if sum(other.field == access.field for other in item.rows) > 1:
-        return None
-    moved = renumbered(item, access, rows, whole)
-    return None if moved is None else [moved]
-
-
-@dataclass
-class _Loaded:
-    """An instance of INP that is loaded with nothing but a tensor and padding around it.
-
-    Parameters
-    ----------
-    rows : by its rows, those of the instance that has the tensor in OUT.
-    pads : its other rows.
-    """
-
-    rows: dict[int, int] = field(default_factory=dict)
-    pads: set[int] = field(default_factory=set)
-
-    @cached_property
-    def table(self) -> RowTable:
-        """`rows`, when all are known."""
-        return row_table(self.rows)
-
-
 def _read(
     items: Items, group: str, places: Mapping[int, int], whole: Instance, addresses: RowAddresses
 ) -> tuple[Items, int]:
     """A layer that loads the tensor, multiplying rows of `whole` instead, and how many LOADs this
     saves."""
-    loaded = _loaded(items, group, places, addresses)
-    replaced: dict[int, Items] = {}
-    for number, item in enumerate(items):
-        for access in item.rows:
-            if access.instance not in loaded or item.unit is Unit.LOAD:
-                continue
-            products = _products(item, access, loaded[access.instance], whole)
-            if products is None:
-                del loaded[access.instance]
-            else:
-                replaced[number] = products
-    # Padding that is still multiplied is written as before; nothing is loaded for it.
-    padded = rows_accessed((x for products in replaced.values() for x in products), loaded)
-    result: Items = []
-    saved = 0
-    for number, item in enumerate(items):
-        if not any(access.instance in loaded for access in item.rows):
-            result.append(item)
-        elif item.unit is Unit.LOAD:
-            result += pads_alone(item, padded[item.rows[0].instance])
-            saved += 1
-        else:
-            result += replaced[number]
-    return result, saved
-
-
-def _products(
-    item: SegmentInstruction, access: RowAccess, loaded: _Loaded, whole: Instance
-) -> Items | None:
-    """Products of rows of `whole`, and of padding behind them; None if `item` cannot be that."""
-    if item.unit is not Unit.GEMM or item.template.values.get("mode", 0):
-        return None
-    moved = renumbered(item, access, loaded.table, whole)
-    padding: Items = []
-    if moved is None:
-        parts = cut_at_padding(item, loaded.rows.keys(), loaded.pads)
-        if parts is None:
-            return None
-        first, rest = parts
-        (access,) = (other for other in first.rows if other.field == access.field)
-        moved, padding = renumbered(first, access, loaded.table, whole), [rest]
-        if moved is None:
-            return None
-    template = moved.template.replace(mode=int(GemmMode.DENSE_OUT))
-    return [moved._replace(template=template), *padding]
-
-
-def _loaded(
-    items: Items, group: str, places: Mapping[int, int], addresses: RowAddresses
-) -> dict[Instance, _Loaded]:
-    """The instances of INP that are loaded with nothing but rows of the tensor and padding."""
-    found: dict[Instance, _Loaded] = {}
-    others: set[Instance] = set()
-    for item in items:
-        if item.unit is not Unit.LOAD:
-            continue
-        for access in item.rows:
-            words = addresses.of(item)[1] if addresses.group(item).group == group else []
-            known = found.setdefault(access.instance, _Loaded())
-            rows = LoadedRows.of(item).rows if words else []
-            again = rows_of(access) & (known.rows.keys() | known.pads)
-            if not words or any(word not in places for word in words) or again:
-                others.add(access.instance)
-                continue
-            known.rows |= {row: places[word] for row, word in zip(rows, words, strict=True)}
-            known.pads |= rows_of(access) - set(rows)
-    return {x: rows for x, rows in found.items() if x not in others and x.memory is Memory.INP}
+    loaded = loaded_words(items, group, places, addresses)
+    return read_on_chip(items, {x: found.at(places, whole) for x, found in loaded.items()})

@@ -22,6 +22,7 @@ from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.on_chip.kept_results import keep_results
 from daedal.compiler.link.on_chip.resident_rows import resident_rows
 from daedal.compiler.link.ordering.begin_early import Early, begin_early
+from daedal.compiler.link.ordering.chain_tiles import chain_layers, chain_tiles
 from daedal.compiler.link.ordering.follow_tiles import all_fit, follow_tiles
 from daedal.compiler.link.ordering.order import ordered
 from daedal.compiler.link.ordering.share_units import share_units, tiles_in_turns
@@ -56,12 +57,14 @@ class Stretch:
     halves : half of the accumulators of some instances, where more than one layer has products or
         begins early: GEMM and ALU, which work on different layers most of the time, then do not
         wait for each other. Other instances take turns.
+    is_chain : whether the second layer multiplies parts of the first one's results in OUT.
     """
 
     layers: tuple[int, ...]
     items: tuple[tuple[int, SegmentInstruction], ...]
     kept: frozenset[Instance] = frozenset()
     halves: Mapping[Instance, int] = field(default_factory=dict)
+    is_chain: bool = False
 
     @property
     def multiplies(self) -> bool:
@@ -85,6 +88,7 @@ def stretches(
     resident: bool = False,
     results: bool = False,
     early: bool = True,
+    apart: Collection[int] = (),
     memory: MemoryModel = DDR,
 ) -> list[Stretch]:
     """All instructions of `segments` in the order that the program has them.
@@ -92,7 +96,8 @@ def stretches(
     `constants` are the names of the tensors that nothing writes, `aliases` those that share bytes.
     Without `interleave`, every layer is a stretch of its own. With `resident`, small tensors of
     accumulators stay on chip (`resident_rows`), with `results` those that GEMM multiplies
-    (`keep_results`). With `early`, layers begin before those in front of
+    (`keep_results`, `chain_layers`), but no results of the layers `apart`
+    part by part. With `early`, layers begin before those in front of
     them have ended (`begin_early`), where these are interleaved. Whether layers run together is
     decided for `memory`.
     """
@@ -101,9 +106,12 @@ def stretches(
     kept: frozenset[Instance] = frozenset()
     if resident:
         layers, kept = resident_rows(layers, variant, words.aliases)
+    chains: Mapping[int, Sequence[Instance]] = {}
     if results:
+        layers, chains = chain_layers(layers, kept, words, variant, memory, apart)
         moves = {number for number, segment in enumerate(segments) if segment.is_move}
-        layers, more = keep_results(layers, variant, words.aliases, moves)
+        chained = {layer for number in chains for layer in (number, number + 1)}
+        layers, more = keep_results(layers, variant, words.aliases, moves, chained)
         kept |= more
     # The allocator places a layer's tiles in the two halves of the accumulators in turn.
     half_rows = scratchpad(variant, Memory.ACC).depth_rows // 2
@@ -111,6 +119,12 @@ def stretches(
     last: list[SegmentInstruction] = []
     for number, items in enumerate(layers):
         if found and number <= found[-1].layers[-1]:
+            continue
+        if number in chains:
+            mixed = chain_tiles(items, layers[number + 1], chains[number], variant)
+            assert mixed is not None, "the linker has chained these layers"
+            found.append(_chained(number, mixed, kept))
+            last = layers[number + 1]
             continue
         mixed = begun = None
         halves: Mapping[Instance, int] = {}
@@ -137,6 +151,14 @@ def stretches(
             found.append(Stretch((number,), tuple((number, item) for item in items), kept))
         last = layers[found[-1].layers[-1]]
     return found
+
+
+def _chained(
+    number: int, mixed: Sequence[tuple[int, SegmentInstruction]], kept: frozenset[Instance]
+) -> Stretch:
+    """The stretch of layer `number` and the next one, which multiplies its results in OUT."""
+    items = tuple((number + which, item) for which, item in mixed)
+    return Stretch((number, number + 1), items, kept, tiles_in_turns(mixed), is_chain=True)
 
 
 def _fit(

@@ -12,7 +12,7 @@ from daedal.compiler.link.ordering.tiles import Touched, Words
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.table import Unit
 
-__all__ = ["Behind", "Tile", "behind", "spread"]
+__all__ = ["Behind", "Tile", "behind", "independent", "spread"]
 
 Tile = Sequence[SegmentInstruction]
 
@@ -44,7 +44,7 @@ def behind(
     """Where the tiles `later` of a second layer can come."""
     touched = Touched(tiles, words, kept)
     found = [touched.by(tile) for tile in later]
-    if _independent(later):
+    if independent(later):
         # A pool may go through the channels first, the convolution before it through the rows.
         head, *rest = zip(found, later, strict=True)
         order = [head, *sorted(rest, key=lambda item: item[0])]
@@ -78,9 +78,10 @@ def spread(tiles: Sequence[Tile], second: Behind) -> Iterator[tuple[int, Segment
     yield from ((1, item) for tile in later[done:] for item in tile)
 
 
-def _independent(tiles: Sequence[Tile]) -> bool:
+def independent(tiles: Sequence[Tile], but: Collection[Instance] = ()) -> bool:
     """Whether the tiles after the first can have any order: they share only rows that the first
-    has written, or a layer before, and a layer stores each word once."""
+    has written, or a layer before, and a layer stores each word once. Instances `but` do not count.
+    """
     written: dict[Instance, set[int]] = {}
     used: dict[Instance, set[int]] = {}
     for number, tile in enumerate(tiles):
@@ -89,4 +90,8 @@ def _independent(tiles: Sequence[Tile]) -> bool:
                 used.setdefault(access.instance, set()).add(number)
                 if access.writes:
                     written.setdefault(access.instance, set()).add(number)
-    return all(len(users) == 1 or written.get(name, {0}) == {0} for name, users in used.items())
+    return all(
+        len(users) == 1 or written.get(name, {0}) == {0}
+        for name, users in used.items()
+        if name not in but
+    )

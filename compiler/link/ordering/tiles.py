@@ -30,6 +30,10 @@ class Words:
         self._bus_bytes = variant.bus_bytes
         self.aliases = aliases
 
+    def group(self, tensor: str) -> str:
+        """The name of the group that a tensor belongs to."""
+        return self.aliases.get(tensor, Alias(tensor, 0)).group
+
     def of(self, item: SegmentInstruction) -> tuple[str, BeatRange] | None:
         """(group, words) of a LOAD or STORE; None if it moves nothing between chip and memory."""
         words = None if item.tensor is None else self._transfers.of(item.template)

@@ -24,7 +24,7 @@ from daedal.isa.scratchpad import TABLE_ROWS, Memory, scratchpads
 from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["Placement", "table_name"]
+__all__ = ["Misfit", "Placement", "table_name"]
 
 _UOP_UNITS = (Unit.GEMM, Unit.ALU)
 _PLACED = (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.PAR, Memory.TAB)
@@ -32,6 +32,14 @@ _PLACED = (Memory.INP, Memory.WGT, Memory.ACC, Memory.OUT, Memory.PAR, Memory.TA
 _ROWS_COUNTED = {"table": TABLE_ROWS}
 """Rows that one of a field counts, where there are several. Tables are all of the same size, so
 that each begins at a multiple of it."""
+
+
+class Misfit(ScheduleError):
+    """A stretch that does not fit the scratchpads or the micro-op memories."""
+
+    def __init__(self, message: str, stretch: Stretch) -> None:
+        super().__init__(message)
+        self.stretch = stretch
 
 
 class Placement:
@@ -66,14 +74,19 @@ class Placement:
         return [self._relocate(item, layer, self._kept) for layer, item in loads]
 
     def run(self, parts: Sequence[Stretch], segments: Sequence[Segment]) -> list[PlacedInstruction]:
-        """All instructions with their rows; memory offsets are still relative to tensors."""
+        """All instructions with their rows; memory offsets are still relative to tensors.
+
+        Raises Misfit for the first stretch that does not fit."""
         result: list[PlacedInstruction] = []
         ends = _last_parts(parts)
         for number, part in enumerate(parts):
             name = " and ".join(segments[layer].name for layer in part.layers)
             lasting = {instance for instance, end in ends.items() if end > number}
             lasting.update(self._kept)
-            result += self._stretch(part, name, lasting)
+            try:
+                result += self._stretch(part, name, lasting)
+            except ScheduleError as error:
+                raise Misfit(str(error), part) from error
             for allocator in self.allocators.values():
                 allocator.end_layer()
         return result

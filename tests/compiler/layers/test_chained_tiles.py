@@ -1,0 +1,148 @@
+"""Depthwise convolutions whose results stay in OUT, part by part, for the pointwise convolutions
+behind them: tiles, cycles, results."""
+
+import numpy as np
+import pytest
+
+import daedal
+from bench.qdq_model import QdqModel
+from bench.rtl_launches import rtl_device
+from daedal.artifact.artifact import Artifact
+from daedal.compiler.layers import layer_code
+from daedal.compiler.link.ordering import interleave
+from daedal.isa.protocols import Device
+from daedal.isa.table import GemmMode, Opcode
+from daedal.isa.variant import Variant, load_variant
+from daedal.isa.verifier import verify
+from daedal.layer_check import check_layers
+from daedal.runtime.driver import LoadedProgram
+from daedal.sim.timing.device import TimingDevice
+from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
+
+PLAIN = load_variant("vta")
+DIRECT = PLAIN.replace("direct", gemm_reads_out=True)
+SIZE = 28
+
+
+def model(
+    rng: np.random.Generator,
+    *,
+    channels: int = 64,
+    stride: int = 1,
+    add: bool = False,
+    twice: bool = False,
+) -> bytes:
+    """A depthwise convolution and the pointwise one that reads its result; with `add`, the input is
+    added behind them; with `twice`, a pool reads the depthwise result, too."""
+    maker = QdqModel()
+
+    def conv(source: str, outputs: int, inputs: int, kernel: int, **attrs: object) -> str:
+        values = rng.integers(-127, 128, (outputs, inputs, kernel, kernel)).astype(np.int8)
+        y = maker.op("Conv", source, maker.weights(values, 0.002), **attrs)
+        return maker.requantized(y, 0.05, 0)
+
+    x = maker.requantized(maker.input("x", (1, channels, SIZE, SIZE)), 0.05, -3)
+    y = conv(x, channels, 1, 3, pads=[1] * 4, strides=[stride] * 2, group=channels)
+    z = conv(y, channels, channels, 1)
+    if add:
+        z = maker.requantized(maker.op("Add", z, x), 0.05, 0)
+    others = [maker.requantized(maker.op("GlobalAveragePool", y), 0.05, 0)] if twice else []
+    return maker.model(z, *others).SerializeToString()
+
+
+def compiled(data: bytes, variant: Variant = DIRECT) -> Artifact:
+    artifact = daedal.compile(data, variant, host=None, cache=False, cpu_levels=())
+    verify(artifact.program)
+    return artifact
+
+
+def cycles(artifact: Artifact, device: Device | None = None) -> int:
+    device = device or TimingDevice(artifact.variant)
+    loaded = LoadedProgram.place(artifact.program, device)
+    return device.launch(artifact.program, loaded.bases).cycles or 0
+
+
+def chains(artifact: Artifact) -> bool:
+    """Whether all dense products read OUT."""
+    modes = {x.mode for x in artifact.program.instructions if x.opcode is Opcode.GEMM}
+    return GemmMode.DENSE_OUT in modes and GemmMode.DENSE not in modes
+
+
+def words(artifact: Artifact, opcode: Opcode) -> int:
+    """Rows that LOADs or STOREs of a program move."""
+    found = (item for item in artifact.program.instructions if item.opcode is opcode)
+    return sum(item.blocks * item.rows * item.cols for item in found)
+
+
+@pytest.mark.heavy(3)
+@pytest.mark.parametrize(("stride", "add"), [(1, False), (2, False), (1, True)])
+def test_every_layer_equals_the_reference(rng, stride: int, add: bool) -> None:
+    data = model(rng, stride=stride, add=add)
+    artifact = compiled(data)
+    assert chains(artifact)
+    found = check_layers(artifact, data, {"x": rng.normal(0, 1, (1, 64, SIZE, SIZE))})
+    assert found.passed, found.first_difference
+    assert all(tensor.difference is not None for tensor in found.tensors)
+
+
+@pytest.mark.heavy(3)
+def test_the_result_between_the_layers_is_not_moved(rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = model(rng)
+    chained = compiled(data)
+    plain = compiled(data, PLAIN)
+    rows = 4 * SIZE * SIZE
+    assert words(chained, Opcode.STORE) == words(plain, Opcode.STORE) - rows
+    assert cycles(chained) < 0.85 * cycles(plain)
+    # The tiles make the difference: the usual ones leave the linker nothing to chain.
+    monkeypatch.setattr(layer_code, "chained_tiles", lambda *_: None)
+    assert not chains(compiled(data))
+
+
+@pytest.mark.heavy(2)
+def test_another_reader_has_the_result_in_memory(rng) -> None:
+    data = model(rng, twice=True)
+    artifact = compiled(data)
+    found = check_layers(artifact, data, {"x": rng.normal(0, 1, (1, 64, SIZE, SIZE))})
+    assert found.passed, found.first_difference
+
+
+@pytest.mark.heavy(3)
+def test_the_same_under_any_interleaving(rng) -> None:
+    program = compiled(model(rng)).program
+    (spec,) = program.inputs
+    data = rng.integers(-128, 128, spec.offset_bytes + spec.size_bytes).astype(np.int8).tobytes()
+    units, replay = Interleaver(program), Replay(program, {spec.base: data}, rng)
+    serial = replay(units.run(in_program_order()).order)
+    for _ in range(4):
+        run = units.run(wandering(rng))
+        assert not run.stuck and not run.left
+        assert replay(run.order) == serial
+
+
+@pytest.mark.heavy(2)
+def test_a_chain_that_does_not_fit_is_left_out(rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where rows are free, but not in one piece, the layers run one after the other."""
+    data = model(rng)
+    monkeypatch.setattr("daedal.compiler.link.ordering.chain_tiles.all_fit", lambda *_: True)
+    monkeypatch.setattr(interleave, "tiles_in_turns", lambda *_: {})
+    monkeypatch.setattr("daedal.compiler.link.ordering.chain_tiles.AHEAD", 50)
+    artifact = compiled(data)
+    assert not chains(artifact)
+    found = check_layers(artifact, data, {"x": rng.normal(0, 1, (1, 64, SIZE, SIZE))})
+    assert found.passed, found.first_difference
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+def test_the_rtl_takes_as_many_cycles(rng) -> None:
+    """The functional simulator's bytes, in the cycles that the model counts."""
+    variant = load_variant("tiny").replace("direct", gemm_reads_out=True)
+    artifact = compiled(model(rng, channels=16, stride=2), variant)
+    assert chains(artifact)
+    inputs = {"x": rng.normal(0, 1, (1, 16, SIZE, SIZE)).astype(np.float32)}
+    expected = daedal.simulate(artifact, inputs, device="timing")
+    found = daedal.simulate(artifact, inputs, device=rtl_device(variant))
+    (name,) = expected.tensors
+    np.testing.assert_array_equal(found.tensors[name], expected.tensors[name])
+    assert found.profiles[0].cycles == expected.profiles[0].cycles
+    assert len(np.unique(found.tensors[name])) > 30
