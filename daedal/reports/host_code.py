@@ -14,6 +14,9 @@ __all__ = ["code_json", "code_lines"]
 _NUM_NAMED = 3
 """Most kernels of equal structure that are listed by what they compute."""
 
+_NUM_PARTS = 6
+"""Most parts whose numbers a line lists."""
+
 
 def code_lines(artifact: Artifact) -> list[str]:
     """For each part that computes something: how many of its nodes are compiled and for which
@@ -37,9 +40,10 @@ def code_lines(artifact: Artifact) -> list[str]:
 
 def _whole_line(where: str, *targets: str, nodes: Mapping[int, int]) -> str:
     """The line of parts, each with its number of nodes, of which none is interpreted."""
-    first, *others = nodes
-    what = f"part {first}" if not others else f"{len(nodes)} parts, {first} to {others[-1]}"
-    return _compiled_line(f"{what}, on {where}", sum(nodes.values()), targets, 0)
+    what = f"part {min(nodes)}, on {where}" if len(nodes) == 1 else f"{len(nodes)} parts on {where}"
+    if 1 < len(nodes) <= _NUM_PARTS:
+        what += f" ({', '.join(map(str, nodes))})"
+    return _compiled_line(what, sum(nodes.values()), targets, 0)
 
 
 def code_json(part: HostPart) -> dict[str, Any]:

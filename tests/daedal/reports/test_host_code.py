@@ -28,9 +28,16 @@ def test_parts_that_are_compiled_whole_have_one_line() -> None:
     parts = (part(["Relu"]), part(["Exp", "Neg"]), part(["Relu", "Exp"], ["Exp"]), part(["Abs"]))
     value = (Value("x", (4,)),)
     assert code_lines(Artifact(parts, value, value)) == [
-        "3 parts, 0 to 3, on the host: 4 nodes compiled for x86-64, 0 interpreted",
+        "3 parts on the host (0, 1, 3): 4 nodes compiled for x86-64, 0 interpreted",
         "part 2, on the host: one node compiled for x86-64, 1 interpreted",
         "interpreted: Exp (one node): it has no kernel",
+    ]
+
+
+def test_many_parts_are_counted() -> None:
+    value = (Value("x", (4,)),)
+    assert code_lines(Artifact((part(["Relu"]),) * 7, value, value)) == [
+        "7 parts on the host: 7 nodes compiled for x86-64, 0 interpreted"
     ]
 
 
