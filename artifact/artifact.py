@@ -41,6 +41,8 @@ from daedal.artifact.states import State, check_states, state_from_json
 from daedal.common.errors import ArtifactError, ProgramError
 from daedal.common.files import write_atomically
 from daedal.common.inputs import read_input
+from daedal.isa.memory_file import AnyMemory, load_memory, memory_from_json, memory_to_json
+from daedal.isa.memory_model import PRESETS, MemoryModel, MemoryModelError
 from daedal.isa.program import MAX_FILE_BYTES, READ_FAILURES, Program, member_sizes
 from daedal.isa.variant import Variant
 
@@ -61,7 +63,7 @@ __all__ = [
     "Value",
 ]
 
-FORMAT = "daedal artifact 13"
+FORMAT = "daedal artifact 14"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
 
@@ -76,6 +78,7 @@ class Artifact:
     inputs, outputs : of the model, or of the part of it that was compiled.
     placements : where each node of the model runs.
     states : inputs of the model that stay in the device's memory; they are not among `inputs`.
+    memory : what its tiles are chosen for.
     """
 
     parts: tuple[Part, ...]
@@ -83,6 +86,7 @@ class Artifact:
     outputs: tuple[Value, ...]
     placements: tuple[Placement, ...] = ()
     states: tuple[State, ...] = ()
+    memory: MemoryModel = PRESETS["ddr"]
 
     def __post_init__(self) -> None:
         launches = self.launches
@@ -106,6 +110,12 @@ class Artifact:
             for group in (launch.inputs, launch.outputs)
         )
         return cls((launch,), inputs, outputs)
+
+    def memory_or(self, given: AnyMemory | None, seed: int = 0) -> MemoryModel:
+        """The memory `given`, or the artifact's own. Raises MemoryModelError, as `load_memory`."""
+        if given is None:
+            return dataclasses.replace(self.memory, seed=seed)
+        return load_memory(given, seed)
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -188,6 +198,7 @@ class Artifact:
             "outputs": [dataclasses.asdict(item) for item in self.outputs],
             "placements": [dataclasses.asdict(item) for item in self.placements],
             "states": [dataclasses.asdict(item) for item in self.states],
+            "memory": memory_to_json(self.memory),
         }
         manifest["sha256"] = _digest(manifest, contents.values())
         members = {_MANIFEST: json.dumps(manifest, indent=1).encode(), **contents}
@@ -223,8 +234,9 @@ class Artifact:
                     placement_from_json(item, targets) for item in manifest["placements"]
                 ),
                 states=tuple(state_from_json(item) for item in manifest["states"]),
+                memory=memory_from_json(manifest["memory"]),
             )
-        except (*READ_FAILURES, ProgramError) as error:
+        except (*READ_FAILURES, ProgramError, MemoryModelError) as error:
             raise ArtifactError(
                 f"{source} must be a file that `daedal compile` wrote; it is damaged or something "
                 f"else ({type(error).__name__}); compile the model"

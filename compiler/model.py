@@ -5,6 +5,7 @@ processors or GPUs alone, the whole model is one part of the host.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -111,9 +112,10 @@ def compile_model(
         check_configs(compiled, configs or {})
     if cpu_levels:
         say("compiling the host's parts")
-    return build_artifact(
+    built = build_artifact(
         checked, compiled, from_tensors, to_tensors, cpu_levels, report, objects, bound, gpus
     )
+    return replace(built, memory=replace(memory, seed=0))
 
 
 @without_collection

@@ -34,7 +34,7 @@ from daedal.compiler.model import (
 from daedal.compiler.ops.space import Config
 from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.targets.names import CPU, GPU
-from daedal.devices import find_gpu, open_device, open_gpu
+from daedal.devices import find_gpu, open_device, open_gpu, takes_option
 from daedal.isa.memory_file import AnyMemory, load_memory
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
@@ -283,7 +283,8 @@ def simulate(
     position after the other.
 
     `device` is a name (``functional``, the default, ``rtl``; `options` go to it) or an open device;
-    an artifact for processors alone takes none. For an artifact for GPUs it is one of these
+    an artifact for processors alone takes none. One by name has the memory that the artifact was
+    compiled for, unless the option `timing` is another. For an artifact for GPUs it is one of these
     (``cuda``, ``gpu-emulated``): by default a GPU of this machine, and where there is none its
     processor runs the model. An artifact for an accelerator and a GPU takes both, as in
     ``functional+gpu-emulated``, or an open one as `gpu`. `trust`, made by `code_trust`, says which
@@ -319,6 +320,8 @@ def _opened(
                 f"this artifact has nothing for a GPU to run; give the device {name!r} alone, or "
                 "compile it with --target VARIANT+gpu"
             )
+        if takes_option(name, "timing"):
+            options = {"timing": artifact.memory, **options}
         opened = open_device(name, artifact.variant, **options)
         if joined:
             return opened, open_gpu(other)

@@ -15,8 +15,8 @@ from daedal.api import code_trust
 from daedal.artifact.artifact import Artifact, HostPart, Launch, Layer, Placement, TargetPart
 from daedal.common.errors import DaedalError, DeviceError
 from daedal.gpu_profiling import KernelProfile, gpu_kernels
-from daedal.isa.memory_file import AnyMemory, load_memory, memory_key
-from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.memory_file import AnyMemory, memory_key
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.profile import Profile
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.host import HostModel
@@ -128,7 +128,7 @@ class Inspection:
 def inspect(
     artifact: Artifact,
     *,
-    memory: MemoryModel = PRESETS["ddr"],
+    memory: AnyMemory | None = None,
     mhz: float = DEFAULT_MHZ,
     time_host: bool = True,
     warn: Callable[[str], None] | None = None,
@@ -139,18 +139,18 @@ def inspect(
 
     Parameters
     ----------
-    memory : behind the accelerator's bus.
+    memory : behind the accelerator's bus; by default what the artifact was compiled for.
     mhz : clock of the accelerator, to compare its cycles with the host's seconds.
     time_host : run the host's parts, on zeros, to measure how long they take.
     warn : called with a sentence where machine code is compiled again, as in `daedal.simulate`.
 
     Raises DeviceError for a program that the cycle model cannot run.
     """
-    trust = code_trust(report=warn)
+    trust, behind = code_trust(report=warn), artifact.memory_or(memory)
     parts = list[LaunchReport | HostReport | TargetReport]()
     for number, part in enumerate(artifact.parts):
         if isinstance(part, Launch):
-            parts.append(_launch_report(part, memory, mhz))
+            parts.append(_launch_report(part, behind, mhz))
         elif isinstance(part, TargetPart):
             parts.append(TargetReport(part))
         else:
@@ -158,16 +158,15 @@ def inspect(
             seconds = _seconds(part, f"part {number}", trust) if is_timed else None
             parts.append(HostReport(part, seconds))
     kernels = gpu_kernels(artifact)
-    report = Inspection(artifact, memory_key(memory), mhz, tuple(parts), kernels=kernels)
+    report = Inspection(artifact, memory_key(behind), mhz, tuple(parts), kernels=kernels)
     return replace(report, nodes=_nodes(report))
 
 
-def run_cycles(artifact: Artifact, memory: AnyMemory = "ddr") -> int | None:
-    """Cycles of all launches of a run but the first, by the cycle model; None without launches, and
-    where the cycle model cannot run one."""
-    behind = load_memory(memory)
+def run_cycles(artifact: Artifact) -> int | None:
+    """Cycles of all launches of a run but the first, by the cycle model with the artifact's memory;
+    None without launches, and where the cycle model cannot run one."""
     try:
-        counts = [_profile(launch, behind).cycles for launch in artifact.launches]
+        counts = [_profile(launch, artifact.memory).cycles for launch in artifact.launches]
     except DeviceError:
         return None
     return sum(count or 0 for count in counts) if counts else None

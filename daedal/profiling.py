@@ -8,8 +8,7 @@ from typing import Any
 
 from daedal.artifact.artifact import Artifact
 from daedal.devices import open_device, takes_option
-from daedal.isa.memory_file import memory_key
-from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.memory_file import AnyMemory, memory_key
 from daedal.isa.protocols import Device
 from daedal.runtime.profiler.measure import measure
 from daedal.runtime.profiler.network_profile import NetworkProfile
@@ -24,15 +23,16 @@ def profile(
     artifact: Artifact,
     *,
     device: str | Device = "timing",
-    memory: MemoryModel = PRESETS["ddr"],
+    memory: AnyMemory | None = None,
     timeline: bool = False,
     name: str = "",
     **options: Any,
 ) -> NetworkProfile:
     """Run `artifact` once on a device that counts cycles; no inputs are needed.
 
-    `timeline` adds a second launch in which every instruction is marked. `options` go to a device
-    that is given by its name. `name` is for titles.
+    `memory` is behind the bus; by default what the artifact was compiled for. `timeline` adds a
+    second launch in which every instruction is marked. `options` go to a device that is given by
+    its name. `name` is for titles.
 
     Raises UserError for a device without cycles or a variant without counters, DeviceError where
     the machine fails.
@@ -41,7 +41,8 @@ def profile(
         return measure(artifact, device, memory=_OWN, name=name, with_timeline=timeline)
     # The functional device has no memory model, and a board has its own memory.
     has_memory = takes_option(device, "timing")
-    timing = {"timing": memory} if has_memory else {}
+    behind = artifact.memory_or(memory)
+    timing = {"timing": behind} if has_memory else {}
     opened = open_device(device, artifact.variant, **timing, **options)
-    kind = memory_key(memory) if has_memory else _OWN
+    kind = memory_key(behind) if has_memory else _OWN
     return measure(artifact, opened, memory=kind, name=name, with_timeline=timeline)

@@ -153,7 +153,7 @@ def compile_command(
         )
     artifact.save(output)
     summary = artifact_json(artifact)
-    cycles = run_cycles(artifact, memory)
+    cycles = run_cycles(artifact)
     if cycles is not None:
         summary["cycles"] = cycles
     if as_json:

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from daedal.artifact.artifact import Artifact
 from daedal.commands.npz import load_arrays
-from daedal.commands.options import ArtifactFile, Json, MemoryName, Simulator
+from daedal.commands.options import ArtifactFile, ArtifactMemory, Json, Simulator
 from daedal.common.errors import UserError
 from daedal.reports.console import make_console, print_json, show_progress
 
@@ -57,7 +57,7 @@ def generate_command(
         list[str] | None,
         typer.Option(help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0."),
     ] = None,
-    memory: MemoryName = "ddr",
+    memory: ArtifactMemory = None,
     simulator: Annotated[Simulator | None, typer.Option(help="rtl: the simulator.")] = None,
     mhz: Annotated[float, typer.Option(min=0.001, help="The clock for tokens per second.")] = 100.0,
     trust: Annotated[
@@ -69,14 +69,13 @@ def generate_command(
     """Let a decoder, compiled with --state, write text: one launch for each token."""
     from daedal.api import code_trust
     from daedal.devices import open_device, takes_option, text_options
-    from daedal.isa.memory_file import load_memory
     from daedal.runtime.decoder import Decoder
     from daedal.runtime.executor import Executor
     from daedal.runtime.generation import generate
     from daedal.runtime.unmarked import without_marks
 
-    timing = load_memory(memory)
     loaded = Artifact.load(artifact)
+    timing = loaded.memory_or(memory)
     described = Decoder.from_arrays(load_arrays(decoder))
     given = _prompt(described, prompt, ids)
     rng = np.random.default_rng(seed)

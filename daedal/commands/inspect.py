@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from daedal.artifact.artifact import Artifact
-from daedal.commands.options import ArtifactFile, Json, MemoryName
+from daedal.commands.options import ArtifactFile, ArtifactMemory, Json
 from daedal.reports.console import make_console, print_json
 
 __all__ = ["inspect_command"]
@@ -14,7 +14,7 @@ __all__ = ["inspect_command"]
 
 def inspect_command(
     artifact: ArtifactFile,
-    memory: MemoryName = "ddr",
+    memory: ArtifactMemory = None,
     mhz: Annotated[
         float, typer.Option(min=1e-3, help="Clock of the accelerator, for shares of time.")
     ] = 100.0,
@@ -25,13 +25,12 @@ def inspect_command(
 ) -> None:
     """Show the parts of ARTIFACT in order, its layers, and where each node of the model runs."""
     from daedal.inspection import inspect
-    from daedal.isa.memory_file import load_memory
     from daedal.reports.inspection import inspection_json, print_inspection
 
     err = make_console(stderr=True)
     report = inspect(
         Artifact.load(artifact),
-        memory=load_memory(memory),
+        memory=memory,
         mhz=mhz,
         time_host=time_host,
         warn=lambda sentence: err.print(escape(sentence)),

@@ -21,6 +21,7 @@ __all__ = [
     "VARIANTS",
     "VARIANT_OPTION",
     "ArtifactFile",
+    "ArtifactMemory",
     "Assertions",
     "BoardName",
     "HostRatesOf",
@@ -71,6 +72,16 @@ MEMORY = typer.Option(
     help=f"The memory behind the bus: {', '.join(PRESETS)}, or a .toml file (docs/memory.md).",
 )
 MemoryName = Annotated[str, MEMORY]
+ArtifactMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        autocompletion=lambda: list(PRESETS),
+        metavar="PRESET|FILE",
+        help=f"The memory behind the bus: {', '.join(PRESETS)}, or a .toml file (docs/memory.md); "
+        "by default what ARTIFACT was compiled for.",
+    ),
+]
 PoolAddress = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="Measure on the pool at this address (docs/pool.md)."),

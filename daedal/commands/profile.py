@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from daedal.artifact.artifact import Artifact
-from daedal.commands.options import ArtifactFile, Assertions, Json, MemoryName, check_outputs
+from daedal.commands.options import ArtifactFile, ArtifactMemory, Assertions, Json, check_outputs
 from daedal.common.errors import UserError
 from daedal.common.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_wide, show_progress
@@ -36,7 +36,7 @@ def profile_command(
         list[str] | None,
         typer.Option(help="Option of a board or a GPU, NAME=VALUE; may be repeated."),
     ] = None,
-    memory: MemoryName = "ddr",
+    memory: ArtifactMemory = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of memory model jitter.")] = 0,
     layer: Annotated[
         list[str] | None, typer.Option(help="Also show this layer's units; may be repeated.")
@@ -58,13 +58,12 @@ def profile_command(
     each kernel by its events.
     """
     from daedal.devices import gpu_names
-    from daedal.isa.memory_file import load_memory
     from daedal.profiling import profile
     from daedal.reports.profile import layers_table, units_table
 
     check_outputs(output, html, trace)
-    timing = load_memory(memory, seed)
     loaded = Artifact.load(artifact)
+    timing = loaded.memory_or(memory, seed)
     if device in gpu_names():
         if layer or html or trace:
             raise UserError("--layer, --html and --trace are of an accelerator; leave them out")

@@ -12,9 +12,9 @@ from daedal.artifact.artifact import Artifact
 from daedal.commands.npz import load_arrays, save_arrays
 from daedal.commands.options import (
     ArtifactFile,
+    ArtifactMemory,
     Assertions,
     Json,
-    MemoryName,
     Simulator,
     check_outputs,
 )
@@ -61,7 +61,7 @@ def run_command(
         Path | None,
         typer.Option(help="The compiled model: compare every layer with its integer reference."),
     ] = None,
-    memory: MemoryName = "ddr",
+    memory: ArtifactMemory = None,
     seed: Annotated[int, typer.Option(help="rtl: seed of memory model jitter.")] = 0,
     simulator: Annotated[
         Simulator | None,
@@ -88,16 +88,15 @@ def run_command(
     """
     from daedal.api import code_trust, simulate
     from daedal.devices import open_device, open_gpu, takes_option, text_options
-    from daedal.isa.memory_file import load_memory
     from daedal.layer_check import check_layers
     from daedal.sim.rtl.run import WAVE_FILE
 
     check_outputs(output)
-    timing = load_memory(memory, seed)
     window = None if wave is None else _window(wave)
     if window is not None:
         check_output_folder(wave_dir, [WAVE_FILE])
     loaded = Artifact.load(artifact)
+    timing = loaded.memory_or(memory, seed)
     arrays = load_arrays(inputs)
     opened: Device | None = None
     opened_gpu: GpuDevice | None = None

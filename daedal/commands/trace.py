@@ -7,8 +7,7 @@ import typer
 
 from daedal.artifact.artifact import Artifact
 from daedal.commands.npz import load_arrays
-from daedal.commands.options import ArtifactFile, Assertions, Json, MemoryName
-from daedal.isa.memory_file import load_memory
+from daedal.commands.options import ArtifactFile, ArtifactMemory, Assertions, Json
 from daedal.reports.console import make_console, print_json, show_progress
 
 __all__ = ["trace_command"]
@@ -20,7 +19,7 @@ def trace_command(
         Path | None,
         typer.Option("--input", "-i", help="A .npz of inputs by name; without it, random tensors."),
     ] = None,
-    memory: MemoryName = "ddr",
+    memory: ArtifactMemory = None,
     seed: Annotated[int, typer.Option(help="Seed of random tensors and of memory jitter.")] = 0,
     simulator: Annotated[
         str, typer.Option(metavar="verilator|icarus", help="What simulates.")
@@ -35,8 +34,8 @@ def trace_command(
     from daedal.reports.trace import print_trace, trace_json
     from daedal.tracing import trace
 
-    timing = load_memory(memory, seed)
     loaded = Artifact.load(artifact)
+    timing = loaded.memory_or(memory, seed)
     arrays = load_arrays(inputs) if inputs is not None else None
     with show_progress(make_console(stderr=True)) as report:
         found = trace(

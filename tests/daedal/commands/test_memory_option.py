@@ -3,15 +3,17 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.profile_differences import differences
 from bench.rtl_launches import rtl_device
+from daedal.api import simulate
 from daedal.artifact.artifact import Artifact
 from daedal.isa.memory_file import load_memory
 from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice
-from tests.daedal.conftest import Run
+from tests.daedal.conftest import DIGITS, Run
 
 PLAIN = """
 read_latency_cycles = 21
@@ -95,6 +97,36 @@ def test_inspect_counts_with_the_file(run: Run, built: Path, memory: Path) -> No
     status, out, err = run("inspect", built / "digits.daedal", *options)
     assert status == 0, err
     assert json.loads(out)["memory"].startswith("mine-")
+
+
+def test_an_artifact_is_counted_with_the_memory_that_it_was_compiled_for(
+    run: Run, built: Path, memory: Path, tmp_path: Path
+) -> None:
+    """The file may be gone; an option is another memory, and other devices have the same one."""
+    made = tmp_path / "made.daedal"
+    status, _, err = run("compile", DIGITS, "-v", "tiny", "--memory", memory, "-o", made)
+    assert status == 0, err
+    behind = load_memory(memory)
+    memory.unlink()
+    counted = {}
+    for name, given in (("own", ()), ("ddr", ("--memory", "ddr"))):
+        status, out, err = run("profile", made, *given, "--json")
+        assert status == 0, err
+        report = json.loads(out)
+        counted[name] = report["cycles"]
+        assert report["conditions"]["memory"].partition("-")[0] == {"own": "mine"}.get(name, name)
+        status, out, err = run("inspect", made, *given, "--json", "--no-time-host")
+        assert status == 0, err
+        assert json.loads(out)["memory"] == report["conditions"]["memory"]
+    assert counted["own"] > counted["ddr"]
+    artifact = Artifact.load(made)
+    assert artifact.memory == behind
+    assert (
+        artifact.memory_or(None, seed=3).seed == 3 and artifact.memory_or("ideal").name == "ideal"
+    )
+    images = dict(np.load(built / "images.npz"))
+    (first, _) = simulate(artifact, images, device="timing").profiles
+    assert first.cycles == counted["own"]
 
 
 @pytest.mark.parametrize(
