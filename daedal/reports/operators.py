@@ -34,7 +34,7 @@ nodes run on the host: those that are not quantized, and those beyond the limits
 Variants with tables (`memory.tables`) compute functions of one quantized tensor as well: any group
 of elementwise operators between DequantizeLinear and QuantizeLinear that depends on that tensor
 and on single numbers only, such as `x * Sigmoid(x)`. A function alone costs as much as a change of
-scale; behind a convolution, an addition or a product it costs nothing.
+scale; after a convolution, an addition or a product it costs nothing.
 
 *Processor* says what becomes of a node on the host, and of every node if `cpu` is the target. It
 is *compiled* to machine code; or *expanded* into the operators by which ONNX defines it, and these
