@@ -61,7 +61,7 @@ __all__ = [
 Report = Callable[[str], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SimulationResult:
     """Results of one or more runs.
 
@@ -74,6 +74,14 @@ class SimulationResult:
     tensors: dict[str, npt.NDArray[np.int64]]
     profiles: tuple[Profile, ...]
     layers: tuple[tuple[LayerProfile, ...], ...]
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(
+            f"{name} {array.dtype}[{','.join(map(str, array.shape))}]"
+            for name, array in self.outputs.items()
+        )
+        runs = f"; {len(self.profiles)} runs" if self.profiles else ""
+        return f"<SimulationResult: {outputs}{runs}>"
 
     @classmethod
     def of_runs(cls, artifact: Artifact, runs: Sequence[RunResult]) -> "SimulationResult":

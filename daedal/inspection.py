@@ -102,7 +102,7 @@ class NodeReport:
     share_of_time: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inspection:
     """What `inspect` found; `parts` in the order in which they run, `kernels` those of GPUs."""
 
@@ -112,6 +112,11 @@ class Inspection:
     parts: tuple[LaunchReport | HostReport | TargetReport, ...]
     nodes: tuple[NodeReport, ...] = ()
     kernels: tuple[KernelProfile, ...] = ()
+
+    def __repr__(self) -> str:
+        cycles = sum(launch.cycles for launch in self.launches)
+        taken = "of unknown time" if self.seconds is None else f"{1e3 * self.seconds:.3g} ms"
+        return f"<Inspection of {self.artifact!r}: {cycles:,} cycles, a run {taken}>"
 
     @property
     def launches(self) -> tuple[LaunchReport, ...]:

@@ -58,7 +58,7 @@ class CheckedTensor:
         return self.difference is not None and self.difference.largest > allowed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LayerCheck:
     """Result of `check_layers`.
 
@@ -73,6 +73,10 @@ class LayerCheck:
     result: SimulationResult
     tensors: tuple[CheckedTensor, ...]
     overwritten: tuple[tuple[str, TensorDifference], ...]
+
+    def __repr__(self) -> str:
+        verdict = "passed" if self.passed else "failed"
+        return f"<LayerCheck: {len(self.tensors)} tensors, {verdict}>"
 
     @property
     def first_difference(self) -> CheckedTensor | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from daedal.api import GPU, is_cpu, target_variant
 from daedal.common.errors import TuningError, UserError
+from daedal.compiler.frontend.reader import Source, source_of
 from daedal.compiler.tune.database import Database
 from daedal.compiler.version import cycles_version
 from daedal.isa.memory_file import AnyMemory
@@ -32,7 +33,7 @@ TRIALS = 256
 
 
 def tune(
-    model: str | Path | bytes,
+    model: Source,
     records: str | Path,
     variant: Variant | str | None = None,
     *,
@@ -87,7 +88,7 @@ def tune(
             "explanations, workers, a pool and its settings are for accelerators; leave them out "
             f"for target {target}"
         )
-    records = Path(records)
+    source, records = source_of(model), Path(records)
     with (
         joined_pool(
             pool,
@@ -97,7 +98,7 @@ def tune(
             report=report or (lambda _sentence: None),
         ) as joined,
         _opened(
-            model, chosen, target, memory, LayerRunner if joined is None else joined.runner
+            source, chosen, target, memory, LayerRunner if joined is None else joined.runner
         ) as network,
         # What is refused before anything is measured leaves no empty file.
         Database(records, kit=cycles_version(), when_written=True, adopts=True) as database,
@@ -127,7 +128,7 @@ def variant_to_tune(variant: Variant | str | None, target: str | None) -> Varian
 
 @contextmanager
 def _opened(
-    model: str | Path | bytes,
+    model: Path | bytes,
     variant: Variant | None,
     target: str | None,
     memory: AnyMemory,

@@ -47,7 +47,7 @@ class Conditions:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NetworkProfile:
     """The launches of a run, from the machine's own counters and marks.
 
@@ -70,6 +70,13 @@ class NetworkProfile:
     units: Mapping[Unit, UnitCounters]
     layers: tuple[LayerProfile, ...]
     timeline: Timeline | None = None
+
+    def __repr__(self) -> str:
+        where = self.conditions
+        return (
+            f"<NetworkProfile {self.name!r} on {where.variant}, {where.device} with memory "
+            f"{where.memory}: {len(self.layers)} layers, {self.cycles:,} cycles>"
+        )
 
     @property
     def tail_cycles(self) -> int:
