@@ -25,7 +25,7 @@ from daedal.compiler.layers.interleaved_tiles import interleaved_tile
 from daedal.compiler.layers.matching_tiles import matching_tile
 from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.layers.segment_store import SegmentStore
-from daedal.compiler.layers.sharing_tiles import SharingTiles, pair_of, sharing_tiles
+from daedal.compiler.layers.sharing_tiles import Pair, SharingTiles, pair_of, sharing_tiles
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.link import LinkedCode
 from daedal.compiler.link.ordering.order import by_need
@@ -183,34 +183,64 @@ class LayerCode:
         return self._early[key]
 
     def _sharing_tile(self, graph: Graph, node: Node) -> Config | None:
-        """The tile of `node` from `sharing_tiles`, which are found once for pairs of a kind. None
-        if a layer of the pair has a configuration of its own."""
+        """The tile of `node` from `sharing_tiles`."""
         pair = pair_of(graph, node)
-        if pair is None or any(self._config(graph, layer) for layer in pair):
+        tiles = None if pair is None else self._sharing_tiles(graph, pair)
+        if pair is None or tiles is None:
             return None
-        key = tuple(_kind(graph, self._general(layer)[0], self._builder.variant) for layer in pair)
+        return tiles.first if node.output == pair.first.output else tiles.second
+
+    def _sharing_tiles(self, graph: Graph, pair: Pair) -> SharingTiles | None:
+        """`sharing_tiles`, which are found once for pairs of a kind. None if a layer of the pair
+        has a configuration of its own."""
+        if any(self._config(graph, layer) for layer in pair):
+            return None
+        key = self._pair_kind(graph, pair)
         if key not in self._sharing:
             self._sharing[key] = sharing_tiles(
                 graph, pair, self._builder.variant, self._builder.memory
             )
-        tiles = self._sharing[key]
-        if tiles is None:
+        return self._sharing[key]
+
+    def _chained_tile(self, graph: Graph, node: Node) -> Config | None:
+        """The tile of `node` from `chained_tiles`, where both layers gain more by that than they
+        would by sharing units with the layers around them."""
+        pair = chain_of(graph, node, self._builder.variant)
+        tiles = None if pair is None else self._chained_tiles(graph, pair)
+        if pair is None or tiles is None or tiles.gain <= self._gain_of_sharing(graph, pair):
             return None
         return tiles.first if node.output == pair.first.output else tiles.second
 
-    def _chained_tile(self, graph: Graph, node: Node) -> Config | None:
-        """The tile of `node` from `chained_tiles`, as `_sharing_tile`."""
-        variant = self._builder.variant
-        pair = chain_of(graph, node, variant)
-        if pair is None or any(self._config(graph, layer) for layer in pair):
+    def _chained_tiles(self, graph: Graph, pair: Pair) -> ChainedTiles | None:
+        """`chained_tiles`, as `_sharing_tiles`."""
+        if any(self._config(graph, layer) for layer in pair):
             return None
-        key = tuple(_kind(graph, self._general(layer)[0], variant) for layer in pair)
+        key = self._pair_kind(graph, pair)
         if key not in self._chained:
-            self._chained[key] = chained_tiles(graph, pair, variant, self._builder.memory)
-        tiles = self._chained[key]
-        if tiles is None:
-            return None
-        return tiles.first if node.output == pair.first.output else tiles.second
+            self._chained[key] = chained_tiles(
+                graph, pair, self._builder.variant, self._builder.memory
+            )
+        return self._chained[key]
+
+    def _gain_of_sharing(self, graph: Graph, chain: Pair) -> float:
+        """Cycles that the layers of a chain would gain with the layers before and behind it, where
+        these are not in chains of their own."""
+        gain = 0.0
+        for node in chain:
+            pair = pair_of(graph, node)
+            if pair is None:
+                continue
+            (other,) = (layer for layer in pair if layer.output != node.output)
+            others = chain_of(graph, other, self._builder.variant)
+            if others is None or self._chained_tiles(graph, others) is None:
+                tiles = self._sharing_tiles(graph, pair)
+                gain += 0.0 if tiles is None else tiles.gain
+        return gain
+
+    def _pair_kind(self, graph: Graph, pair: Pair) -> object:
+        """A key that is equal for pairs with the same code."""
+        variant = self._builder.variant
+        return tuple(_kind(graph, self._general(layer)[0], variant) for layer in pair)
 
     def _code(self, graph: Graph, node: Node, kind: object, config: Config | None) -> _Code:
         builder = self._builder

@@ -8,8 +8,13 @@ import daedal
 from bench.qdq_model import QdqModel
 from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
+from daedal.compiler.graph.graph import Graph
 from daedal.compiler.layers import layer_code
+from daedal.compiler.layers.sharing_tiles import Pair, SharingTiles
 from daedal.compiler.link.ordering import interleave
+from daedal.compiler.ops.accelerator.lowering import any_space_of
+from daedal.isa.instruction import Instruction
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.protocols import Device
 from daedal.isa.table import GemmMode, Opcode
 from daedal.isa.variant import Variant, load_variant
@@ -31,9 +36,11 @@ def model(
     stride: int = 1,
     add: bool = False,
     twice: bool = False,
+    before: bool = False,
 ) -> bytes:
     """A depthwise convolution and the pointwise one that reads its result; with `add`, the input is
-    added behind them; with `twice`, a pool reads the depthwise result, too."""
+    added behind them; with `twice`, a pool reads the depthwise result, too; with `before`, another
+    pointwise convolution is in front of them."""
     maker = QdqModel()
 
     def conv(source: str, outputs: int, inputs: int, kernel: int, **attrs: object) -> str:
@@ -42,7 +49,8 @@ def model(
         return maker.requantized(y, 0.05, 0)
 
     x = maker.requantized(maker.input("x", (1, channels, SIZE, SIZE)), 0.05, -3)
-    y = conv(x, channels, 1, 3, pads=[1] * 4, strides=[stride] * 2, group=channels)
+    source = conv(x, channels, channels, 1) if before else x
+    y = conv(source, channels, 1, 3, pads=[1] * 4, strides=[stride] * 2, group=channels)
     z = conv(y, channels, channels, 1)
     if add:
         z = maker.requantized(maker.op("Add", z, x), 0.05, 0)
@@ -64,8 +72,12 @@ def cycles(artifact: Artifact, device: Device | None = None) -> int:
 
 def chains(artifact: Artifact) -> bool:
     """Whether all dense products read OUT."""
-    modes = {x.mode for x in artifact.program.instructions if x.opcode is Opcode.GEMM}
+    modes = {item.mode for item in products(artifact)}
     return GemmMode.DENSE_OUT in modes and GemmMode.DENSE not in modes
+
+
+def products(artifact: Artifact) -> list[Instruction]:
+    return [item for item in artifact.program.instructions if item.opcode is Opcode.GEMM]
 
 
 def words(artifact: Artifact, opcode: Opcode) -> int:
@@ -96,6 +108,22 @@ def test_the_result_between_the_layers_is_not_moved(rng, monkeypatch: pytest.Mon
     # The tiles make the difference: the usual ones leave the linker nothing to chain.
     monkeypatch.setattr(layer_code, "chained_tiles", lambda *_: None)
     assert not chains(compiled(data))
+
+
+@pytest.mark.heavy(3)
+@pytest.mark.parametrize("gain", [0.0, 1e9])
+def test_sharing_units_may_gain_more(rng, monkeypatch: pytest.MonkeyPatch, gain: float) -> None:
+    """The depthwise convolution can be in a pair with the layer before it or behind it."""
+
+    def sharing(
+        graph: Graph, pair: Pair, variant: Variant, memory: MemoryModel
+    ) -> SharingTiles | None:
+        first, second = (any_space_of(graph, node, variant).default for node in pair)
+        return SharingTiles(first, second, gain)
+
+    monkeypatch.setattr(layer_code, "sharing_tiles", sharing)
+    modes = {x.mode for x in products(compiled(model(rng, before=True)))}
+    assert (GemmMode.DENSE_OUT in modes) == (gain == 0)
 
 
 @pytest.mark.heavy(2)
