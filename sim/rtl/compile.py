@@ -162,7 +162,7 @@ def verilate_and_make(
         shared += [_Shared.header(scratch.parent, speed, about) for speed in _SPEEDS]
         level += _HEADER_VARIABLES
     missing = [item for item in shared if not item.take(made)]
-    report("compiling the simulator (C++): a minute or more, once for each machine")
+    report("compiling the simulator (C++): a minute or more, once for each variant")
     _run(
         [
             str(make),
