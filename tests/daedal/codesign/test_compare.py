@@ -44,6 +44,7 @@ def test_variants_side_by_side() -> None:
         assert network.energy == energy
 
 
+@pytest.mark.heavy(5)
 def test_variants_and_models_by_name() -> None:
     """What `daedal.compare` takes in other forms is the same; an unknown device is refused."""
     tiny = load_variant("tiny")
