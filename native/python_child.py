@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 
 from daedal.native.caches.place import temporary_caches, user_caches, user_home
 from daedal.native.caches.trust import distrust
@@ -23,6 +24,7 @@ __all__ = [
     "python_command",
     "python_environment",
     "tool_places",
+    "without_main",
 ]
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
@@ -61,6 +63,21 @@ def kept_variables(names: Iterable[str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def without_main() -> Iterator[None]:
+    """Within the block, a process that `multiprocessing` spawns does not import this one's main
+    module: a user's script would run again in it.
+
+    Source: CPython, Lib/multiprocessing/spawn.py, get_preparation_data.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def tool_places() -> dict[str, str]:

@@ -65,7 +65,8 @@ def tune(
     memory : behind the accelerator's bus.
     explain : names of layers whose best schedules are explained.
     seed : of the search.
-    workers : processes of this machine that measure; without any, this process.
+    workers : processes of this machine that measure; without any, this process. They import the
+        main module, so a script that gives some is guarded as in docs/pool.md.
     pool, tls : the address of a pool that measures, and the folder of its certificates
         (docs/pool.md).
     timeout_seconds : what a schedule may take on workers or a pool; 120 by default.

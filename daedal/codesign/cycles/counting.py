@@ -17,7 +17,7 @@ from daedal.isa.memory_file import AnyMemory, load_memory, memory_key
 from daedal.isa.profile import Profile
 from daedal.isa.program import variant_from_json
 from daedal.isa.variant import Variant
-from daedal.native.python_child import SAFE_PATH, changed_environment
+from daedal.native.python_child import SAFE_PATH, changed_environment, without_main
 from daedal.runtime.profiler.measure import measure
 from daedal.runtime.profiler.network_profile import NetworkProfile
 from daedal.shielding import shielded
@@ -146,7 +146,13 @@ def counters(
     def count(variants: Sequence[Variant]) -> Iterator[tuple[int, Counts | None]]:
         tasks: dict[Future[Counts | None], int] = {}
         for number, variant in enumerate(variants):
-            with _told_if_none_starts(), shielded(), changed_environment(SAFE_PATH):
+            # Here the executor spawns its processes.
+            with (
+                _told_if_none_starts(),
+                shielded(),
+                changed_environment(SAFE_PATH),
+                without_main(),
+            ):
                 tasks[pool.submit(_count, dataclasses.asdict(variant))] = number
         for task in as_completed(tasks):
             try:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,19 @@ import pytest
 from daedal.codesign.cycles import counting
 from daedal.common.errors import ToolError
 from daedal.isa.variant import load_variant
+
+DIGITS = Path(__file__).parents[4] / "examples" / "digits" / "digits_qdq.onnx"
+SCRIPT = f"""
+from pathlib import Path
+from daedal.codesign.cycles.counting import Network, counters
+from daedal.isa.variant import load_variant
+
+print("the script runs")
+networks = {{"digits": Network(Path({str(DIGITS)!r}).read_bytes())}}
+with counters(networks, "ddr", 1) as count:
+    ((number, counts),) = count([load_variant("tiny")])
+print(number, counts.cycles["digits"] > 1000)
+"""
 
 TERMINAL = {signal.SIGINT, signal.SIGHUP}
 
@@ -98,3 +112,14 @@ time.sleep(600)
 def test_a_worker_whose_parent_is_gone_ends() -> None:
     done = subprocess.run([sys.executable, "-c", ORPHAN], check=False, timeout=300)
     assert done.returncode == 3
+
+
+@pytest.mark.heavy(20)
+def test_a_script_needs_no_guard(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "the script runs\n0 True\n"
