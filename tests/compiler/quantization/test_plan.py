@@ -6,6 +6,7 @@ import pytest
 from bench.float_network import FloatNetwork
 from daedal.common.errors import ModelError
 from daedal.compiler.quantization.plan import Plan, make_plan
+from daedal.compiler.quantization.transformer import is_transformer
 from tests.compiler.quantization.float_networks import simple_model
 
 SHAPE = (1, 4, 8, 8)
@@ -185,3 +186,30 @@ def test_a_norm_has_constant_parameters_of_channels(kind: str, rng: np.random.Ge
     net.op("MatMul", "n", net.normal(8, 4), output="y")
     plan = make_plan(simple_model(net.model("y")).graph, wide=True)
     assert ("n" in plan.computed) is (kind == "vector")
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_product_that_only_the_caller_reads_has_16_bits(
+    read: bool, rng: np.random.Generator
+) -> None:
+    """One that another layer reads, too, has 8, as that multiplies it."""
+    net = FloatNetwork(rng)
+    net.op("MatMul", net.input("x", (1, 6, 8)), net.normal(8, 8), output="y")
+    outputs = ["y"]
+    if read:
+        net.op("MatMul", "y", net.normal(8, 8), output="z")
+        outputs.append("z")
+    plan = make_plan(simple_model(net.model(*outputs)).graph, wide=True)
+    assert (plan.groups["y"] in plan.wide) is not read
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_a_softmax_make_a_transformer(turned: bool, rng: np.random.Generator) -> None:
+    """Also where the weights are turned before they are multiplied."""
+    net = FloatNetwork(rng)
+    x = net.input("x", (1, 2, 8, 8))
+    weights = net.op("Softmax", x, axis=-1)
+    if turned:
+        weights = net.op("Transpose", weights, perm=[0, 1, 3, 2])
+    net.op("MatMul", weights, x, output="y")
+    assert is_transformer(simple_model(net.model("y")).graph)

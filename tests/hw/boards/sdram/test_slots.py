@@ -85,6 +85,15 @@ def test_a_chip_that_cannot_be_is_refused(changes: dict, message: str) -> None:
         replace(ULX3S, **changes)
 
 
+def test_a_refresh_that_leaves_time_for_just_a_row_and_a_quarter() -> None:
+    """512 columns of 20 ns and a quarter; a nanosecond less is too little."""
+    SlotTimes.of(replace(ULX3S, refresh_interval_ns=12_800.0), 50e6)
+    with pytest.raises(
+        UserError, match="a row and a quarter, 12800 ns, not 12799"
+    ):
+        SlotTimes.of(replace(ULX3S, refresh_interval_ns=12_799.0), 50e6)
+
+
 def test_a_bus_of_another_width_is_refused() -> None:
     wide = load_variant("vta").replace("wide", data_bits=128)
     with pytest.raises(UserError, match="data_bits must be 64 with this SDRAM, 4 columns of 16 b"):
