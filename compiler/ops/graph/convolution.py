@@ -11,7 +11,7 @@ from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.windows import padded_map, places
-from daedal.compiler.ops.graph.winograd import REALS, suits_winograd, winograd_sums
+from daedal.compiler.ops.graph.winograd import real_transform, winograd_sums
 from daedal.compiler.ops.onnx.windows import taps_of
 from daedal.compiler.tir.expr import Expr
 
@@ -22,8 +22,9 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     weights, groups = operation.constant(1), operation.whole("groups")
     if groups > 1 and weights.shape[1] == 1 and weights.shape[0] == groups:
         return _depthwise(operation)
-    if suits_winograd(operation):
-        return _with_bias(operation, winograd_sums(operation, REALS))
+    transform = real_transform(operation)
+    if transform is not None:
+        return _with_bias(operation, winograd_sums(operation, transform))
     outs, ins, *kernel = weights.shape
     source = _channels(operation)
     packed = operation.tensors.table(_packed(weights))

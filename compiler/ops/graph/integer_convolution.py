@@ -17,11 +17,7 @@ from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.requantize import Requantization, by_channel, in_order
 from daedal.compiler.ops.graph.windows import padded_map, places
-from daedal.compiler.ops.graph.winograd import (
-    INTEGERS,
-    suits_integer_winograd,
-    winograd_sums,
-)
+from daedal.compiler.ops.graph.winograd import integer_transform, winograd_sums
 from daedal.compiler.ops.onnx.windows import taps_of
 from daedal.compiler.tir.expr import Axis, Expr
 
@@ -41,8 +37,9 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
         return _depthwise(operation) if is_depthwise else _grouped(operation)
     if not operation.reads_map(0) and kernel[1] > 1 and operation.ints("dilations")[1] == 1:
         return _conv2d_in_order(operation)
-    if suits_integer_winograd(operation):
-        return _requantized(operation, winograd_sums(operation, INTEGERS), operation.constant(2))
+    transform = integer_transform(operation)
+    if transform is not None:
+        return _requantized(operation, winograd_sums(operation, transform), operation.constant(2))
     factors = operation.tensors.factors
     source = _groups_of_channels(operation, factors)
     packed = operation.tensors.table(_packed(weights, factors.group))

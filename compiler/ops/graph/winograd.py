@@ -1,19 +1,24 @@
-"""3x3 convolutions by Winograd's minimal filtering, F(4x4, 3x3).
+"""3x3 convolutions by Winograd's minimal filtering, F(4x4, 3x3) and F(2x2, 3x3).
 
 Tiles of 4 x 4 results are computed from 6 x 6 elements: 36 products for each pair of channels
-instead of 144. Elements, weights and results are transformed by small matrices, rows first, then
-columns; between them lie 36 matrix products over the tiles.
-Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, section 4.2.
+instead of 144. Of maps with few such tiles, those of 2 x 2 results take 16 products instead of 36,
+and weights take 16 / 9 of their size instead of 4 times. Elements, weights and results are
+transformed by small matrices, rows first, then columns; between them lie matrix products over the
+tiles.
+Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, sections 4.1
+and 4.2.
 
 Of floats, rounding moves a result by at most 1e-5 of the largest one (sums of products alone:
 1e-6).
 
-Of 8-bit integers, every bit is right. The rows of the weights' matrix are multiplied by 4, 6, 6,
-24, 24 and 1, so that all matrices are whole: transformed elements and weights are int16, and the
-results come out 24 * 24 = 576 times too large, modulo 2^32. As 9 has an inverse modulo 2^32, what
-is left is a factor of 64, which a shift takes away: sums below 2^25 are exact.
+Of 8-bit integers, every bit is right. The rows of the weights' matrix are multiplied by their
+divisors, so that all matrices are whole: transformed elements and weights are int16, and the
+results come out too large by the square of the divisors' common multiple, 24 or 2, modulo 2^32. The
+odd factor of 24 has an inverse modulo 2^32; what is left is a power of 2, which a shift takes away:
+sums below 2^25 or 2^29 are exact.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,59 +33,47 @@ from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
 from daedal.compiler.ops.graph.operation import GraphOperation
 from daedal.compiler.tir.expr import Axis, Expr
 
-__all__ = ["INTEGERS", "REALS", "suits_integer_winograd", "suits_winograd", "winograd_sums"]
+__all__ = ["Transform", "integer_transform", "real_transform", "winograd_sums"]
 
-OUT, KERNEL = 4, 3
-IN = OUT + KERNEL - 1
-
-_ELEMENTS = np.array(
-    [
-        [4, 0, -5, 0, 1, 0],
-        [0, -4, -4, 1, 1, 0],
-        [0, 4, -4, -1, 1, 0],
-        [0, -2, -1, 2, 1, 0],
-        [0, 2, -1, -2, 1, 0],
-        [0, 4, 0, -5, 0, 1],
-    ]
-)
-_WHOLE_WEIGHTS = np.array(
-    [[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]],
-)
-_DIVISORS = np.array([4, 6, 6, 24, 24, 1])
-"""Of the rows of `_WHOLE_WEIGHTS`."""
-_RESULTS = np.array(
-    [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
-)
-
-_MULTIPLE = 24
-"""Of all divisors: by its square whole results are too large."""
-_INVERSE = pow(_MULTIPLE // 8, -1, 1 << 32)
-"""Of its odd factor, modulo 2^32: it is part of the results' matrix, once for each dimension."""
-_SHIFT = 6
-"""Takes away the even factor, 8, of both dimensions."""
-SUM_BITS = 32 - _SHIFT - 1
-"""Magnitude bits of exact sums of integers."""
+KERNEL = 3
+LEAST_TILES = 12
+"""Fewer tiles do not make up for weights that take more bytes."""
+LEAST_CHANNELS = 32
+"""With fewer, the transforms take longer than the products that they save."""
 
 
 @dataclass(frozen=True)
 class Transform:
-    """The matrices for one kind of numbers.
+    """The matrices of one size of tiles, for one kind of numbers.
 
     Attributes
     ----------
     dtype : of transformed elements and weights.
     sums : of products and results.
-    weights, results : the matrices; `_ELEMENTS` is whole.
+    elements, weights, results : the matrices; `elements` is whole.
+    shift : by how many bits results come out too large.
     """
 
     dtype: str
     sums: str
+    elements: npt.NDArray[Any]
     weights: npt.NDArray[Any]
     results: npt.NDArray[Any]
+    shift: int = 0
+
+    @property
+    def tile(self) -> int:
+        """Rows and columns of results."""
+        return len(self.results)
+
+    @property
+    def window(self) -> int:
+        """Rows and columns of elements that a tile needs."""
+        return len(self.elements)
 
     @property
     def is_whole(self) -> bool:
-        """Whether they are integers."""
+        """Whether the numbers are integers."""
         return self.sums == "int32"
 
     @property
@@ -100,47 +93,90 @@ class Transform:
         return te.sum(element(0) * weight(0), axis)
 
 
-REALS = Transform("float32", "float32", _WHOLE_WEIGHTS / _DIVISORS[:, None], _RESULTS)
-INTEGERS = Transform(
-    "int16",
-    "int32",
-    _WHOLE_WEIGHTS,
-    (_RESULTS * (_MULTIPLE // _DIVISORS) * _INVERSE).astype(np.uint32).astype(np.int32),
+def _transforms(
+    elements: list[list[int]],
+    weights: list[list[int]],
+    divisors: list[int],
+    results: list[list[int]],
+) -> tuple[Transform, Transform]:
+    """For floats and for integers. The weights' matrix is ``weights / divisors``, row by row."""
+    whole, parts = np.array(weights), np.array(divisors)
+    real = Transform(
+        "float32", "float32", np.array(elements), whole / parts[:, None], np.array(results)
+    )
+    multiple = math.lcm(*divisors)  # by its square whole results are too large
+    twos = (multiple & -multiple).bit_length() - 1
+    inverse = pow(multiple >> twos, -1, 1 << 32)  # once for each dimension
+    scaled = np.array(results) * (multiple // parts) * inverse
+    back = scaled.astype(np.uint32).astype(np.int32)
+    return real, Transform("int16", "int32", np.array(elements), whole, back, 2 * twos)
+
+
+_LARGE = _transforms(
+    [
+        [4, 0, -5, 0, 1, 0],
+        [0, -4, -4, 1, 1, 0],
+        [0, 4, -4, -1, 1, 0],
+        [0, -2, -1, 2, 1, 0],
+        [0, 2, -1, -2, 1, 0],
+        [0, 4, 0, -5, 0, 1],
+    ],
+    [[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]],
+    [4, 6, 6, 24, 24, 1],
+    [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]],
 )
+_SMALL = _transforms(
+    [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]],
+    [[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]],
+    [1, 2, 2, 1],
+    [[1, 1, 1, 0], [0, 1, -1, -1]],
+)
+TRANSFORMS = (_LARGE, _SMALL)
+"""For floats and for integers, those that save most first."""
 
-LEAST_TILES = 12
-"""Fewer tiles do not make up for weights that take four times as many bytes."""
-LEAST_CHANNELS = 32
-"""With fewer, the transforms take longer than the products that they save."""
+
+def real_transform(operation: GraphOperation) -> Transform | None:
+    """That of a convolution of floats; None where it is computed directly."""
+    found = _suited(operation)
+    return None if found is None else found[0]
 
 
-def suits_winograd(operation: GraphOperation) -> bool:
-    """Whether a convolution with constant weights is computed so."""
+def integer_transform(operation: GraphOperation) -> Transform | None:
+    """That of a convolution of integers, each of whose sums is exact; None where it is computed
+    directly."""
+    found = _suited(operation) if operation.tensors.factors == PAIRS else None
+    if found is None:
+        return None
+    sums = np.abs(operation.constant(1).astype(np.int64)).sum(axis=(1, 2, 3))
+    magnitude_bits = 32 - found[1].shift - 1
+    return found[1] if int(sums.max()) << 7 < 1 << magnitude_bits else None
+
+
+def _suited(operation: GraphOperation) -> tuple[Transform, Transform] | None:
     outs, ins, *kernel = operation.type(1).shape
     images, _, height, width = operation.kind.shape
-    return (
-        operation.reads_map(0)
-        and operation.whole("groups") == 1
-        and kernel == [KERNEL, KERNEL]
-        and operation.ints("strides") == operation.ints("dilations") == (1, 1)
-        and min(outs, ins) >= LEAST_CHANNELS
-        and images * -(-height // OUT) * -(-width // OUT) >= LEAST_TILES
-    )
-
-
-def suits_integer_winograd(operation: GraphOperation) -> bool:
-    """Whether a convolution of integers is computed so: each of its sums must be exact."""
-    if operation.tensors.factors != PAIRS or not suits_winograd(operation):
-        return False
-    sums = np.abs(operation.constant(1).astype(np.int64)).sum(axis=(1, 2, 3))
-    return int(sums.max()) << 7 < 1 << SUM_BITS
+    if (
+        not operation.reads_map(0)
+        or operation.whole("groups") != 1
+        or kernel != [KERNEL, KERNEL]
+        or operation.ints("strides") != (1, 1)
+        or operation.ints("dilations") != (1, 1)
+        or min(outs, ins) < LEAST_CHANNELS
+    ):
+        return None
+    for pair in TRANSFORMS:
+        tile = pair[0].tile
+        if images * -(-height // tile) * -(-width // tile) >= LEAST_TILES:
+            return pair
+    return None
 
 
 def winograd_sums(operation: GraphOperation, transform: Transform) -> te.Tensor:
     """The sums of products, a map."""
     weights, kind = operation.constant(1), operation.kind
     images, outs, height, width = kind.shape
-    tiles = (images, -(-height // OUT), -(-width // OUT))
+    tile, window = transform.tile, transform.window
+    tiles = (images, -(-height // tile), -(-width // tile))
     moved = _transformed(operation, tiles, transform)
     ins, group = moved.shape[-2], transform.group
     flat = operation.tensors.viewed(moved, (*moved.shape[:-2], ins * LANES))
@@ -154,46 +190,48 @@ def winograd_sums(operation: GraphOperation, transform: Transform) -> te.Tensor:
             groups,
         )
 
-    products = operation.compute((IN, IN, *tiles, blocks(outs), LANES), product)
+    products = operation.compute((window, window, *tiles, blocks(outs), LANES), product)
     back = operation.tensors.table(transform.results.astype(transform.sums))
-    row, column = (te.reduce_axis(IN, name) for name in ("r", "s"))
+    row, column = (te.reduce_axis(window, name) for name in ("r", "s"))
     rows = operation.compute(
-        (*tiles, OUT, IN, blocks(outs), LANES),
+        (*tiles, tile, window, blocks(outs), LANES),
         lambda n, i, j, a, v, b, o: te.sum(back[a, row] * products[row, v, n, i, j, b, o], row),
     )
 
     def result(n: Expr, h: Expr, w: Expr, b: Expr, o: Expr) -> Expr:
-        read = rows[n, h // OUT, w // OUT, h % OUT, column, b, o]
-        return te.sum(back[w % OUT, column] * read, column)
+        read = rows[n, h // tile, w // tile, h % tile, column, b, o]
+        return te.sum(back[w % tile, column] * read, column)
 
     total = operation.compute(map_shape(kind.shape), result)
-    if not transform.is_whole:
+    if not transform.shift:
         return total
-    return operation.compute(total.shape, lambda *index: total[index] >> _SHIFT)
+    return operation.compute(total.shape, lambda *index: total[index] >> transform.shift)
 
 
 def _transformed(
     operation: GraphOperation, tiles: tuple[int, int, int], transform: Transform
 ) -> te.Tensor:
-    """The elements of all tiles, (6, 6, images, tiles of rows, tiles of columns, blocks, lanes)."""
+    """The elements of all tiles, (window, window, images, tiles of rows, tiles of columns, blocks,
+    lanes)."""
     x, (top, left, _, _) = operation.map(0).tensor, operation.ints("pads")
     images, rows, columns = tiles
+    tile, window = transform.tile, transform.window
     count = x.shape[-2]
     read = x.padded(operation.whole("pad_value") if transform.is_whole else 0.0)
     padded = operation.compute(
-        (images, rows * OUT + KERNEL - 1, columns * OUT + KERNEL - 1, count, LANES),
+        (images, (rows - 1) * tile + window, (columns - 1) * tile + window, count, LANES),
         lambda n, h, w, b, c: read[n, h - top, w - left, b, c].astype(transform.dtype),
     )
-    matrix = operation.tensors.table(_ELEMENTS.astype(transform.dtype))
-    row, column = (te.reduce_axis(IN, name) for name in ("r", "s"))
+    matrix = operation.tensors.table(transform.elements.astype(transform.dtype))
+    row, column = (te.reduce_axis(window, name) for name in ("r", "s"))
     by_rows = operation.compute(
-        (*tiles, IN, IN, count, LANES),
+        (*tiles, window, window, count, LANES),
         lambda n, i, j, u, s, b, c: te.sum(
-            matrix[u, row] * padded[n, i * OUT + row, j * OUT + s, b, c], row
+            matrix[u, row] * padded[n, i * tile + row, j * tile + s, b, c], row
         ),
     )
     return operation.compute(
-        (IN, IN, *tiles, count, LANES),
+        (window, window, *tiles, count, LANES),
         lambda u, v, n, i, j, b, c: te.sum(
             matrix[v, column] * by_rows[n, i, j, u, column, b, c], column
         ),
@@ -201,13 +239,14 @@ def _transformed(
 
 
 def _packed(weights: Array, transform: Transform) -> Array:
-    """Transformed weights (O, I, 3, 3) as (6, 6, blocks of O, groups of I, lanes, group)."""
-    matrix, group = transform.weights, transform.group
+    """Transformed weights (O, I, 3, 3) as (window, window, blocks of O, groups of I, lanes,
+    group)."""
+    matrix, group, window = transform.weights, transform.group, transform.window
     moved = matrix @ weights.astype(matrix.dtype) @ matrix.T
     turned = np.moveaxis(moved, (2, 3), (0, 1))
     outs, ins = weights.shape[:2]
     groups = -(-ins // group)
-    full = np.zeros((IN, IN, blocks(outs) * LANES, groups * group), transform.dtype)
+    full = np.zeros((window, window, blocks(outs) * LANES, groups * group), transform.dtype)
     full[:, :, :outs, :ins] = turned
-    split = full.reshape(IN, IN, -1, LANES, groups, group)
+    split = full.reshape(window, window, -1, LANES, groups, group)
     return np.ascontiguousarray(np.moveaxis(split, 3, 4))
