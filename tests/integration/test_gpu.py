@@ -157,7 +157,8 @@ def test_shared_networks(shared: Path, model: SharedModel) -> None:
 
 
 def test_an_accelerator_beside_a_gpu() -> None:
-    """The host's parts run on the GPU, and the results are those of the processor's code."""
+    """The host's parts run on the GPU, and the results are those of the processor's code, but for
+    the order of the sum of softmax: four units in the last place."""
     digits = ROOT / "examples" / "digits" / "digits_qdq.onnx"
     images = {"input": demo_images(2)[0]}
     joined = daedal.compile(digits, target="vta+gpu:emulated")
@@ -170,8 +171,8 @@ def test_an_accelerator_beside_a_gpu() -> None:
     wanted = daedal.simulate(alone, images)
     named = daedal.simulate(joined, images, device="functional+gpu-emulated")
     for name, array in wanted.outputs.items():
-        np.testing.assert_array_equal(found.outputs[name], array)
-        np.testing.assert_array_equal(named.outputs[name], array)
+        np.testing.assert_allclose(found.outputs[name], array, rtol=5e-7, atol=0)
+        np.testing.assert_array_equal(named.outputs[name], found.outputs[name])
 
 
 def test_a_gpu_needs_something_to_run() -> None:

@@ -1,5 +1,7 @@
 """Tiles that are chosen for the memory behind the machine."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,7 +75,8 @@ def test_memories_of_full_rate_change_nothing(rng: np.random.Generator) -> None:
     data = model(rng)
     usual = daedal.compile(data, ECP5, host=None, cache=False, cpu_levels=())
     for memory in ("ddr", "ideal"):
-        assert compiled(data, memory).to_bytes() == usual.to_bytes()
+        made = replace(compiled(data, memory), memory=usual.memory)  # which it is told by
+        assert made.to_bytes() == usual.to_bytes()
 
 
 def test_a_little_gain_leaves_the_usual_tile(
@@ -84,4 +87,6 @@ def test_a_little_gain_leaves_the_usual_tile(
     data = model(rng)
     monkeypatch.setattr(layer_code, "LEAST_GAIN", 1.0)
     monkeypatch.setattr(layer_code, "LEAST_WORDS", 1.0)
-    assert compiled(data, "ulx3s").to_bytes() == compiled(data).to_bytes()
+    usual = compiled(data)
+    made = replace(compiled(data, "ulx3s"), memory=usual.memory)
+    assert made.to_bytes() == usual.to_bytes()
