@@ -88,9 +88,7 @@ def test_a_chip_that_cannot_be_is_refused(changes: dict, message: str) -> None:
 def test_a_refresh_that_leaves_time_for_just_a_row_and_a_quarter() -> None:
     """512 columns of 20 ns and a quarter; a nanosecond less is too little."""
     SlotTimes.of(replace(ULX3S, refresh_interval_ns=12_800.0), 50e6)
-    with pytest.raises(
-        UserError, match="a row and a quarter, 12800 ns, not 12799"
-    ):
+    with pytest.raises(UserError, match="a row and a quarter, 12800 ns, not 12799"):
         SlotTimes.of(replace(ULX3S, refresh_interval_ns=12_799.0), 50e6)
 
 
