@@ -72,6 +72,8 @@ def _place(name: str) -> Path:
 def _fill(folder: Path, at: Path, files: Mapping[Path, str]) -> None:
     (folder / at).mkdir(parents=True)
     inside = {path.relative_to(at).parts[0] for path in files if path.is_relative_to(at)}
+    if at == Path():
+        inside.add("daedal")  # a folder of its own, so that Python keeps compiled files in it
     for name, source in _sources(at):
         if name not in inside:
             (folder / at / name).symlink_to(source)
@@ -86,7 +88,6 @@ def _sources(at: Path) -> Iterator[tuple[str, Path]]:
     """Names and sources of a folder of the tree."""
     if at == Path():
         yield from ((name, ROOT / name) for name in _OWN)
-        yield "daedal", ROOT / "typings" / "daedal"
         return
     packages = at.parts[0] == "daedal"
     for path in (ROOT / ("typings" if packages else "") / at).iterdir():
