@@ -42,8 +42,8 @@ from daedal.compiler.tir.visit import loads, rewrite, substitute
 __all__ = ["Kernel", "Moved", "ScheduledKernel", "kernel_function", "kernel_space"]
 
 LEAST_PART, MOST_PART = 1024, 8192
-"""Elements of an only axis that are one iteration: calling it, or a vector that is not full at its
-end, costs less than 1 %, and several threads have about equal shares."""
+"""Elements of an only axis that are one iteration: many to a call, and enough iterations for
+several threads to have about equal shares."""
 
 Array = npt.NDArray[Any]
 Item = TypeVar("Item")
@@ -233,7 +233,10 @@ def _map_function(inputs: tuple[te.Tensor, ...], result: te.Tensor) -> PrimFunc:
 
 
 def _thread_part(extent: int) -> int | None:
-    """The divisor of the only axis that is one iteration of threads; None where it has none."""
+    """The divisor of the only axis that is one iteration of threads; None where it has none.
+
+    The largest one that is full vectors, whatever the bytes of an element, if there is one.
+    """
     sizes = range(min(MOST_PART, extent // 2), LEAST_PART - 1, -1)
     whole = (size for size in sizes if extent % size == 0)
     return min(whole, key=lambda size: size % WIDEST.vector_bytes != 0, default=None)

@@ -96,8 +96,8 @@ def number(element: Expr) -> Expr:
 
 
 def softmax(operation: Operation, x: Operand, axes: Sequence[int], dtype: str) -> Operand:
-    """``exp(x - max) / sum(exp(x - max))`` over `axes`, as `dtype`: maximum, exponents, sum,
-    quotient."""
+    """``exp(x - max) / sum(exp(x - max))`` over `axes`, as `dtype`: maximum, exponents, the inverse
+    of their sum, products."""
     own = wide(x.dtype)
     highest = over_axes(operation, x, axes, te.max, lambda i: number(x[i]), name="max")
     powers = operation.compute(
