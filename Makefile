@@ -69,21 +69,21 @@ durations: $(STAMP) ## measure the tests that are not slow, and write tests/dura
 
 BASE ?= HEAD
 test-changed: $(STAMP) ## run the tests that a change since BASE (a commit) can break
-	@files=$$($(BIN)/python -m bench.changed_tests $(BASE)) || exit; \
+	@files=$$($(BIN)/python -m bench.changes.changed_tests $(BASE)) || exit; \
 	if test -z "$$files"; then echo "no test reads what changed since $(BASE)"; \
 	else $(PYTEST) -m "not slow" $$files; fi
 
 # ONLY="resnet18.* C2.vta" counts these entries alone.
 ledger: $(STAMP) ## count the cycles of the bench again, rewrite their table, print what moved
-	$(BIN)/python bench/ledger.py $(foreach pattern,$(ONLY),'$(pattern)')
+	$(BIN)/python bench/changes/ledger.py $(foreach pattern,$(ONLY),'$(pattern)')
 
 demo: $(STAMP) ## compile the digits network for variant vta and simulate it on the RTL
 	$(BIN)/python examples/digits/demo.py
 
 docs: $(STAMP) ## regenerate the documents derived from the code
 	$(BIN)/python -m daedal.isa.docs
-	$(BIN)/python -m bench.memory_page
-	$(BIN)/python -m bench.board_rates
+	$(BIN)/python -m bench.networks.memory_page
+	$(BIN)/python -m bench.networks.board_rates
 	$(BIN)/python -m daedal.hw.synth_pages.page
 	$(BIN)/python -m daedal.reports.operators
 	$(BIN)/python -m daedal.reports.profiling_page
@@ -95,14 +95,14 @@ site: $(STAMP) ## build the documentation site, build/site/index.html
 # Hours: make N=100. An interrupted run goes on; `daedal/codesign/hardware/data` changes.
 N ?= 20
 area-data: $(STAMP) ## synthesize N more parts, N/4 machines, and route N/8: tables of the estimates
-	$(BIN)/python bench/area_data.py --best $(N)
-	$(BIN)/python bench/area_data.py --whole --best $$(( $(N) / 4 ))
-	$(BIN)/python bench/clock_data.py --count $$(( $(N) / 8 ))
+	$(BIN)/python bench/codesign/area_data.py --best $(N)
+	$(BIN)/python bench/codesign/area_data.py --whole --best $$(( $(N) / 4 ))
+	$(BIN)/python bench/codesign/clock_data.py --count $$(( $(N) / 8 ))
 
 area-check: $(STAMP) ## mark rows of these tables that a change of hw/ made stale
-	$(BIN)/python bench/area_data.py --check; parts=$$?; \
-	$(BIN)/python bench/area_data.py --whole --check; wholes=$$?; \
-	$(BIN)/python bench/clock_data.py --check && test $$parts$$wholes = 00
+	$(BIN)/python bench/codesign/area_data.py --check; parts=$$?; \
+	$(BIN)/python bench/codesign/area_data.py --whole --check; wholes=$$?; \
+	$(BIN)/python bench/codesign/clock_data.py --check && test $$parts$$wholes = 00
 
 clean: ## remove build products
 	rm -rf build dist *.egg-info sim_build .daedal .hypothesis .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

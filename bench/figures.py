@@ -27,12 +27,12 @@ class Figures:
     ----------
     bytes_moved : over the bus, in whole words, with instructions, micro-ops and constants.
     starved : cycles in which units wait for instructions, all units together, where it is asked for
-        (`bench.starvation`).
+        (`bench.networks.starvation`).
     memory_bytes : of whole networks: what the memory plan takes for tensors that neither enter nor
         leave a launch.
     macs, computed_macs, exposed : of transformers: the model's multiply-accumulates in the
         launches, those that are computed, and cycles of norms and attention without products
-        (`bench.transformer_cycles`).
+        (`bench.networks.transformer_cycles`).
     products, vectors : on boards: cycles in which GEMM starts a product, and in which the ALU is
         busy.
     """

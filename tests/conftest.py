@@ -130,7 +130,7 @@ def vta_rtl() -> "RtlDevice":
     Emitting and building it takes a minute: tests that use this belong to the xdist group
     ``vta-rtl``, so that one worker does it once.
     """
-    from bench.rtl_launches import rtl_device
+    from bench.correctness.rtl_launches import rtl_device
     from daedal.common.errors import ToolError
     from daedal.isa.variant import load_variant
     from daedal.sim.rtl.toolchain import require_tools

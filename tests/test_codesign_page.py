@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 import typer.main
 
-from bench.codesign_pictures import NAMES, pictures
+from bench.codesign.pictures import NAMES, pictures
 from daedal.cli import app
 from daedal.codesign.search.objectives import Objective
 from tests.support.pages import blocks, commands, make_checkout, run_line

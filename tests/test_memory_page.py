@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.memory_page import with_memory_section
+from bench.networks.memory_page import with_memory_section
 from daedal.isa.memory_file import load_memory
 from daedal.isa.memory_model import PRESETS
 from tests.support.pages import blocks, commands, make_checkout, run_line

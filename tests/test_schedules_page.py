@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.isa.variant import load_variant
 from tests.support.pages import printed_again
 

@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 import daedal
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.compiler.graph import run
 from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.assembly import disassemble

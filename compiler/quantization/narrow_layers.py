@@ -25,7 +25,7 @@ __all__ = ["WEIGHT_ERROR", "LayerWeights", "narrow_layers"]
 WEIGHT_ERROR = 0.06
 """The default limit of what weights of 4 bits change of a model's outputs. Of stories260k, it lets
 64 % of the weights have 4 bits, and the perplexity is 1.074 times the float model's; 0.07: 72 % and
-1.087; no limit: 1.110; weights of 8 bits: 1.016 (bench/transformers.py --step decode)."""
+1.087; no limit: 1.110; weights of 8 bits: 1.016 (bench/networks/transformers.py --step decode)."""
 
 _MOST_INPUTS = 4608
 """Of an output: layers with more keep 8 bits. Time grows with the cube of this number."""

@@ -1,6 +1,6 @@
 """The generated tables of docs/hardware.md: ``python -m daedal.hw.synth_pages.page`` writes them.
 
-Input: docs/synthesis.json, written by `bench/synth.py`, the ledger of cycles, and
+Input: docs/synthesis.json, written by `bench/synthesis/synth.py`, the ledger of cycles, and
 docs/published.json, the published figures of others. Output: the generated part of the page. The
 bench measures, because the tools take long; this module only formats.
 """
@@ -93,8 +93,8 @@ def _options(measured: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"`{first['variant']}` on an {_device(first['target'])}, without one of the options for "
         "modern networks at a time. The last columns are an image transformer "
-        f"({OPTIONS_NETWORK} of bench/transformers.py): what a machine cannot do is the host's, "
-        "and ends a launch.\n",
+        f"({OPTIONS_NETWORK} of bench/networks/transformers.py): what a machine cannot do is the "
+        "host's, and ends a launch.\n",
         markdown_table(*options_table(measured, OPTIONS_NETWORK)),
     ]
 

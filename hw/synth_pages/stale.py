@@ -1,8 +1,9 @@
 """Marks figures of a Verilog that is no longer today's.
 
 Input: the records of docs/synthesis.json. `verilog` is the digest of the text that was measured.
-Where today's differs, `bench/synth_stale.py` adds its digest as `verilog_now`, and a sentence that
-says what changed, bound to all these digests: after another change it must be written anew.
+Where today's differs, `bench/synthesis/synth_stale.py` adds its digest as `verilog_now`, and a
+sentence that says what changed, bound to all these digests: after another change it must be written
+anew.
 """
 
 import hashlib
@@ -73,6 +74,6 @@ def explanation(measured: Record) -> Iterator[str]:
     if change.get("digest") != stale_digest(measured):
         raise ToolError(
             "records of synthesis that are older than the Verilog need a sentence that says what "
-            'changed; give one: python bench/synth_stale.py "WHAT CHANGED"'
+            'changed; give one: python bench/synthesis/synth_stale.py "WHAT CHANGED"'
         )
     yield f"{MARK} Measured before a change of the Verilog: {change['what']}."

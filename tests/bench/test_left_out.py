@@ -6,18 +6,12 @@ from typing import Any
 
 import pytest
 
-from bench import (
-    area_alternatives,
-    rtl_speed,
-    sim_speed,
-    starvation,
-    synth,
-    timing_cases,
-    timing_model,
-    units,
-    vta_programs,
-)
+from bench.codesign import area_alternatives
+from bench.correctness import timing_cases, timing_model, vta_programs
+from bench.kit_speed import rtl_speed, sim_speed
 from bench.left_out import LeftOut
+from bench.networks import starvation, units
+from bench.synthesis import synth
 from daedal.isa.variant import load_variant
 from daedal.sim.functional.device import FunctionalDevice
 

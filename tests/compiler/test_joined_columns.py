@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
-from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import compile_graph

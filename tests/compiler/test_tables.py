@@ -5,8 +5,8 @@ import onnx
 import pytest
 
 import daedal
-from bench.activation_network import activation_network, samples_for
 from bench.float_network import FloatNetwork
+from bench.networks.activation_network import activation_network, samples_for
 from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import compile_graph

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.api import SimulationResult
 from daedal.artifact.artifact import Artifact, HostPart, Launch
 from daedal.compiler.graph import run_all

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.test_grouped_layout import grouped
 from tests.compiler.graph.test_rewrite_first_layer import first_layer

@@ -1,14 +1,15 @@
-"""Random models on compiled code agree with onnxruntime: `bench/fuzz_models.py` has thousands.
+"""Random models on compiled code agree with onnxruntime: `bench/correctness/fuzz_models.py` has
+thousands.
 
-A seed that fails: ``python bench/fuzz_models.py --seed S --count 1``.
+A seed that fails: ``python bench/correctness/fuzz_models.py --seed S --count 1``.
 """
 
 import numpy as np
 import onnx
 import pytest
 
-from bench.fuzz_models import How, differences, minimized, results_of
-from bench.random_models.graphs import RandomGraph, random_graph
+from bench.correctness.fuzz_models import How, differences, minimized, results_of
+from bench.correctness.random_models.graphs import RandomGraph, random_graph
 
 pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")
 
@@ -59,7 +60,7 @@ def test_a_wrong_result_is_found_and_minimized(monkeypatch: pytest.MonkeyPatch) 
         relu = {node.output[0] for node in model.graph.node if node.op_type == "Relu"}
         return {name: array + (name in relu) for name, array in found.items()}, code
 
-    monkeypatch.setattr("bench.fuzz_models.results_of", broken)
+    monkeypatch.setattr("bench.correctness.fuzz_models.results_of", broken)
     assert [node.op_type for node in minimized(graph).graph.node] == ["Relu"]
 
 

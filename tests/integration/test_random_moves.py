@@ -1,13 +1,13 @@
 """Random quantized models that mostly move elements: every pass ends and keeps every value.
 
-`bench/fuzz_split.py --quantized` has thousands, and runs them. A seed that fails:
-``python bench/fuzz_split.py --quantized --seed S --count 1``.
+`bench/correctness/fuzz_split.py --quantized` has thousands, and runs them. A seed that fails:
+``python bench/correctness/fuzz_split.py --quantized --seed S --count 1``.
 """
 
 import numpy as np
 import pytest
 
-from bench.random_models.graphs import quantized_graph
+from bench.correctness.random_models.graphs import quantized_graph
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run, verify
 from daedal.compiler.pipeline import layout_passes, lowering_passes

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.random_runs import every_variant
-from bench.rtl_launches import rtl_device
+from bench.correctness.random_runs import every_variant
+from bench.correctness.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.graph import run_all
 from daedal.compiler.ops.requantize import Bounds

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.random_runs import every_variant
+from bench.correctness.random_runs import every_variant
 from daedal.isa.bursts import program_bursts
 from daedal.isa.latencies import MAX_BURST_BEATS, PAGE_BYTES
 from daedal.isa.program import Program

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from bench.random_runs import every_variant
+from bench.correctness.random_runs import every_variant
 from daedal.common.errors import ProgramError
 from daedal.isa import loop_rows
 from daedal.isa.assembly import assemble

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.random_runs import every_variant
+from bench.correctness.random_runs import every_variant
 from daedal.hw.alu import alu
 from daedal.hw.alu.alu_lanes import AluLanes
 from daedal.hw.alu.lane_reductions import LaneReductions

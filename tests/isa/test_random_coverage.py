@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.coverage import Coverage
-from bench.coverage_goals import goals
-from bench.random_runs import every_variant
+from bench.correctness.coverage import Coverage
+from bench.correctness.coverage_goals import goals
+from bench.correctness.random_runs import every_variant
 from daedal.isa.assembly import assemble
 from daedal.isa.program import Program
 from daedal.isa.random_programs import random_program

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.random_runs import every_variant
+from bench.correctness.random_runs import every_variant
 from daedal.common.errors import ProgramError, VerificationError
 from daedal.isa.assembly import assemble
 from daedal.isa.effects import effects

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from amaranth.sim import Simulator
 
-from bench.rtl_launches import expected_memories, placed
+from bench.correctness.rtl_launches import expected_memories, placed
 from daedal.hw.alu.alu_lanes import AluLanes
 from daedal.isa.assembly import assemble, disassemble
 from daedal.isa.docs import isa_page

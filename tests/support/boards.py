@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from bench.rtl_launches import CACHE
+from bench.correctness.rtl_launches import CACHE
 from daedal.common.errors import ToolError
 from daedal.isa.sdram_chip import SdramChip
 from daedal.isa.variant import Variant

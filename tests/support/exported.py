@@ -2,7 +2,7 @@
 
 import re
 
-from bench.rtl_launches import CACHE
+from bench.correctness.rtl_launches import CACHE
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.rtl.verilog import kept_verilog
 

@@ -13,7 +13,7 @@ _CHILD = """
 import os, sys
 sys.path.insert(0, {root!r})
 from daedal.tuning import child, layer_runner
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 
 open_device = layer_runner.open_device
 

@@ -21,8 +21,8 @@ from daedal.compiler.quantization.operators import NORMS, channel_axis, product_
 __all__ = ["balance_norms"]
 
 _SHARE = 0.75
-"""Of a channel's magnitude, as exponent, that goes to the weights. Measured: bench/transformers.py
---step accuracy."""
+"""Of a channel's magnitude, as exponent, that goes to the weights.
+Measured: bench/networks/transformers.py --step accuracy."""
 
 _SAMPLES = 32
 """That are enough for magnitudes of channels."""
@@ -40,7 +40,8 @@ def balance_norms(
     In a network with norms behind its sums, the result of a norm is the residual stream, whose
     largest channels are 20 times the others. The stream keeps 16 bits; the products read 8 bits
     that are balanced. An RMS norm has no offset. Norms that only products read stay as they are:
-    measured, vit_mnist and stories260k gain nothing (bench/transformers.py --step accuracy).
+    measured, vit_mnist and stories260k gain nothing (bench/networks/transformers.py --step
+    accuracy).
 
     Before::
 

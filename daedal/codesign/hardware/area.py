@@ -2,8 +2,8 @@
 
 A machine is the sum of its parts (`hw.machine.machine_parts`), and each part is a sum of known
 sizes (`parts.sizes_of`). `data/parts_<family>.json` has parts of drawn variants, each synthesized
-alone (`bench/area_data.py`), from which a `NonnegativeFit` for each part learns the cells that each
-size takes. Synthesis of a whole machine removes what the parts do not use of each other:
+alone (`bench/codesign/area_data.py`), from which a `NonnegativeFit` for each part learns the cells
+that each size takes. Synthesis of a whole machine removes what the parts do not use of each other:
 `data/wholes_<family>.json` has some, and ratios of groups of parts, learned from their totals,
 correct the sums.
 """
@@ -274,8 +274,8 @@ def read_rows(kind: str, family: Family) -> list[Row]:
 
     A whole machine is the part `TOP_MODULE`; the others are what it takes of each.
 
-    Those that ``bench/area_data.py --check`` marked as stale are left out, as long as enough of the
-    same part remain.
+    Those that ``bench/codesign/area_data.py --check`` marked as stale are left out, as long as
+    enough of the same part remain.
     """
     path = package_data.files("daedal.codesign.hardware") / "data" / f"{kind}_{family.value}.json"
     if not path.is_file():

@@ -2,7 +2,7 @@
 
 A board's file says what is on it (`hw.boards.board_file`). The other logic is the same on all of
 them: `data/board_logic.json` has what Yosys counts of a whole board less its machine
-(``python -m bench.board --step whole --write``).
+(``python -m bench.synthesis.board --step whole --write``).
 """
 
 import json

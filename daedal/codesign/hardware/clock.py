@@ -1,7 +1,7 @@
 """`ClockModel`: the clock that place and route may reach, with its spread, without routing.
 
-Learned from `data/routes_<family>.json` (`bench/clock_data.py`): variants routed out of context.
-The seeds of one design alone spread by 30 %, so that an interval belongs to every number.
+Learned from `data/routes_<family>.json` (`bench/codesign/clock_data.py`): variants routed out of
+context. The seeds of one design alone spread by 30 %, so that an interval belongs to every number.
 """
 
 import json
@@ -178,8 +178,8 @@ def clock_model(family: Family) -> ClockModel:
 def read_routes(family: Family) -> list[Route]:
     """The routed variants of a family.
 
-    Those that ``bench/clock_data.py --check`` marked as stale are left out, as long as enough
-    others remain.
+    Those that ``bench/codesign/clock_data.py --check`` marked as stale are left out, as long as
+    enough others remain.
     """
     path = package_data.files("daedal.codesign.hardware") / "data" / f"routes_{family.value}.json"
     if not path.is_file():

@@ -3,7 +3,7 @@
 import onnx
 import pytest
 
-from bench.network_shapes import measure
+from bench.processors.network_shapes import measure
 from bench.zoo.shapes import SHAPES, NetworkShape
 
 pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from bench import conv_layers, depthwise_layers
+from bench.networks import conv_layers, depthwise_layers
 from bench.qdq_model import QdqModel
 from daedal.common.errors import ScheduleError
 from daedal.compiler.frontend import load_onnx

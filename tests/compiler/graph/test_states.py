@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import ModelError, UserError
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run

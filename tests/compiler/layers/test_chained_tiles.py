@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import daedal
+from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
-from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.layers import layer_code

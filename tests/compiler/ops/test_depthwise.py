@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.depthwise_layers import LAYERS, DepthwiseLayer, depthwise_rows
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
+from bench.networks.depthwise_layers import LAYERS, DepthwiseLayer, depthwise_rows
 from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.accelerator import emit_segment
@@ -155,7 +155,7 @@ def test_on_rtl(rng):
 
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.name)
 def test_layers_of_mobilenet(layer):
-    """The timing device counts what the RTL does; `bench/depthwise_layers.py` runs that.
+    """The timing device counts what the RTL does; `bench/networks/depthwise_layers.py` runs that.
 
     With three taps a cycle, products and transfers take about as long as each other."""
     (one,) = depthwise_rows(timing_with_values(VTA_ONE_TAP), [layer])

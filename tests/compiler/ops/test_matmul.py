@@ -7,8 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import daedal
+from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
-from bench.rtl_launches import rtl_device
 from daedal.common.errors import ModelError, ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.accelerator import emit_segment

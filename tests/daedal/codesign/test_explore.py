@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import daedal
-from bench.codesign_pictures import NAMES, pictures
+from bench.codesign.pictures import NAMES, pictures
 from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.counting import count_network, count_networks
 from daedal.codesign.cycles.work import Counts

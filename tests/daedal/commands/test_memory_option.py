@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.profile_differences import differences
-from bench.rtl_launches import rtl_device
+from bench.correctness.profile_differences import differences
+from bench.correctness.rtl_launches import rtl_device
 from daedal.api import simulate
 from daedal.artifact.artifact import Artifact
 from daedal.isa.memory_file import load_memory

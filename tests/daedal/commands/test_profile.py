@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.isa.table import Unit
 from daedal.runtime.layers import LAYER_UNITS
 from daedal.runtime.profiler.measure import measure

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.common.errors import TuningError
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.ops.accelerator.lowering import space_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bench.synth_record import text_digest
-from bench.synth_stale import verilog_of
+from bench.synthesis.synth_record import text_digest
+from bench.synthesis.synth_stale import verilog_of
 from daedal import synthesis
 from daedal.hw.synth.families import Family, Target
 from daedal.hw.synth_pages.ledger_cycles import with_ledger
@@ -42,7 +42,8 @@ def test_page_is_up_to_date() -> None:
 
 
 def test_what_was_measured_is_what_ships() -> None:
-    """A variant that was changed needs `python bench/synth.py --update docs/synthesis.json`."""
+    """A variant that was changed needs `python bench/synthesis/synth.py --update
+    docs/synthesis.json`."""
     for record in RECORDS:
         assert record["fingerprint"] == form_of(record).fingerprint, record["variant"]
 
@@ -67,9 +68,12 @@ def test_one_row_is_compared_each_time() -> None:
 def test_what_was_measured_is_the_verilog_of_today_or_marked(
     row: dict[str, Any], tmp_path: Path
 ) -> None:
-    """A change of hw/ needs `bench/synth_stale.py`, which marks rows, or `bench/synth.py`, too."""
+    """A change of hw/ needs `bench/synthesis/synth_stale.py`, which marks rows, or
+    `bench/synthesis/synth.py`, too."""
     digest = text_digest(verilog_of(row, tmp_path))
-    assert digest == row.get("verilog_now", row["verilog"]), 'run bench/synth_stale.py "WHAT"'
+    assert digest == row.get("verilog_now", row["verilog"]), (
+        'run bench/synthesis/synth_stale.py "WHAT"'
+    )
 
 
 def test_stale_rows_are_marked_and_explained_once() -> None:

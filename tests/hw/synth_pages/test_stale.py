@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from bench.synth import merged
-from bench.synth_record import text_digest
-from bench.synth_stale import marked_records
+from bench.synthesis.synth import merged
+from bench.synthesis.synth_record import text_digest
+from bench.synthesis.synth_stale import marked_records
 from daedal.common.errors import ToolError
 from daedal.hw.synth_pages.stale import MARK, all_records, explanation, is_stale, marked
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import daedal
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import DeviceError, ToolError
 from daedal.isa.assembly import assemble

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.rtl_launches import CACHE
+from bench.correctness.rtl_launches import CACHE
 from daedal.common.errors import ToolError
 from daedal.sim.rtl.build import (
     COCOTB_SIMULATORS,

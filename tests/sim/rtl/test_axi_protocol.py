@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.rtl_launches import CACHE, expected_memories, placed
+from bench.correctness.rtl_launches import CACHE, expected_memories, placed
 from daedal.hw.emit import TOP_MODULE, emit_verilog
 from daedal.isa.random_programs import random_program
 from daedal.isa.registers import register

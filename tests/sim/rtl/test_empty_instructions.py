@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.isa.assembly import assemble
 from daedal.isa.memory_model import memory_model
 from daedal.isa.program import Program

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from bench.rtl_launches import expected_memories, placed, rtl_device
+from bench.correctness.rtl_launches import expected_memories, placed, rtl_device
 from daedal.isa.instruction import Instruction, unit_mask
 from daedal.isa.memory_model import memory_model
 from daedal.isa.program import Program

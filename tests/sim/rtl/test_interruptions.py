@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.random_runs import EXTRA_VARIANTS
-from bench.rtl_launches import expected_memories, placed, rtl_device
+from bench.correctness.random_runs import EXTRA_VARIANTS
+from bench.correctness.rtl_launches import expected_memories, placed, rtl_device
 from daedal.common.errors import DeviceError
 from daedal.hw.control.control import WATCHDOG_DEFAULT_CYCLES
 from daedal.isa.known_scratchpads import known_scratchpads

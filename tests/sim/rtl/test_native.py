@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.rtl_launches import placed, rtl_device
+from bench.correctness.rtl_launches import placed, rtl_device
 from daedal.common.errors import DeviceError, ToolError
 from daedal.isa.memory_model import memory_model
 from daedal.isa.random_programs import random_program

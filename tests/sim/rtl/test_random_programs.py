@@ -2,13 +2,13 @@
 
 import pytest
 
-from bench.random_runs import (
+from bench.correctness.random_runs import (
     EXTRA_VARIANTS,
     RandomRun,
     every_variant,
     run_random_programs,
 )
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.hw.emit import emit_verilog
 from daedal.isa.variant import load_variant, shipped_variants
 from daedal.sim.rtl.device import RtlDevice
@@ -98,7 +98,7 @@ def test_a_mismatch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", shipped_variants())
 def test_shipped_variants(name: str) -> None:
-    """The beginning of what `bench/random_programs.py` runs."""
+    """The beginning of what `bench/correctness/random_programs.py` runs."""
     run_random_programs(rtl_device(load_variant(name)), range(200)).check()
 
 

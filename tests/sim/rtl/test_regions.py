@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.isa.instruction import Instruction
 from daedal.isa.memory_model import memory_model
 from daedal.isa.program import Program

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench.rtl_launches import CACHE
-from bench.sdram_bursts import play_and_check, random_bursts
+from bench.correctness.rtl_launches import CACHE
+from bench.synthesis.sdram_bursts import play_and_check, random_bursts
 from daedal.common.errors import DeviceError
 from daedal.hw.boards.sdram.alone import emit_alone
 from daedal.isa.sdram_chip import CHIPS, SdramChip

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.isa.latencies import PAGE_BYTES
 from daedal.isa.registers import ErrorCode
 from daedal.isa.variant import load_variant

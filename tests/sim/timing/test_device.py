@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bench.profile_differences import differences, model_profile
-from bench.rtl_launches import placed
+from bench.correctness.profile_differences import differences, model_profile
+from bench.correctness.rtl_launches import placed
 from daedal.common.errors import DeviceError, ProgramError
 from daedal.isa.assembly import assemble
 from daedal.isa.memory_model import memory_model

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bench.profile_differences import differences, marked, model_profile, rotating_seeds
-from bench.random_runs import EXTRA_VARIANTS
-from bench.rtl_launches import placed, rtl_device
+from bench.correctness.profile_differences import differences, marked, model_profile, rotating_seeds
+from bench.correctness.random_runs import EXTRA_VARIANTS
+from bench.correctness.rtl_launches import placed, rtl_device
 from daedal.isa.memory_model import MemoryModel, memory_model
 from daedal.isa.random_programs import random_program
 from daedal.isa.table import LoadMemory, Opcode

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from bench.profile_differences import differences, marked, model_profile, rotating_seeds
-from bench.rtl_launches import expected_memories, placed, rtl_device
+from bench.correctness.profile_differences import differences, marked, model_profile, rotating_seeds
+from bench.correctness.rtl_launches import expected_memories, placed, rtl_device
 from daedal.common.errors import DeviceError
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.random_programs import RandomProgram, random_program

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench.rtl_launches import CACHE, placed
+from bench.correctness.rtl_launches import CACHE, placed
 from daedal.common.errors import ToolError
 from daedal.isa.instruction import units_of
 from daedal.isa.random_programs import random_program

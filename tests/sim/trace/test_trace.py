@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.random_runs import every_variant
-from bench.rtl_launches import CACHE, expected_memories, placed
+from bench.correctness.random_runs import every_variant
+from bench.correctness.rtl_launches import CACHE, expected_memories, placed
 from daedal.common.errors import DeviceError, ToolError
 from daedal.isa import numerics, semantics
 from daedal.isa.instruction import Instruction, units_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link import linker

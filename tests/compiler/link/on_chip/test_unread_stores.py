@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.rtl_launches import rtl_device
+from bench.correctness.rtl_launches import rtl_device
 from daedal.artifact.artifact import Launch
 from daedal.compiler.link.on_chip.unread_stores import unread_stores
 from daedal.compiler.link.placement.memory_plan import WORKSPACE, Alias

@@ -7,8 +7,8 @@ import onnx
 import pytest
 
 import daedal
+from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
-from bench.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.compiler.codegen.segment import (
     Segment,

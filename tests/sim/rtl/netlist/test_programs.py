@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.rtl_launches import expected_memories, placed, rtl_device
+from bench.correctness.rtl_launches import expected_memories, placed, rtl_device
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.family import Family
 from daedal.hw.synth.cache import AreaCache

@@ -1,0 +1,82 @@
+"""Machines of the ledger by name: shipped variants, and those with some parameters changed.
+
+Documents compare these with the shipped ones: multipliers of another kind, one parameter changed at
+a time, options left out.
+"""
+
+from collections.abc import Mapping
+
+from bench.codesign.area_alternatives import ALTERNATIVES
+from bench.synthesis.option_costs import ESTIMATED, OPTIONS, without
+from daedal.hw.synth_pages.ledger_cycles import machine_name
+from daedal.isa.variant import Variant, load_variant
+
+__all__ = [
+    "ALTERNATIVES_OF_VTA",
+    "BUFFERS_ON_BOARD",
+    "OPTIONS_OF_ATTENTION",
+    "OTHER_MULTIPLIERS",
+    "READING_OUT",
+    "TRANSFORMERS_ON_BOARD",
+    "WIDER_ATTENTION",
+    "WIDER_VTA",
+    "machine",
+]
+
+Changes = Mapping[str, int | bool | str]
+
+
+def _named(variant: str, *changes: Changes) -> dict[str, tuple[str, Changes]]:
+    return {machine_name(variant, some): (variant, some) for some in changes}
+
+
+OTHER_MULTIPLIERS = {
+    **_named("batch4", {"multiplier_style": "packed"}),
+    **_named("smallest", {"multiplier_style": "packed"}),
+    **_named("tiny", {"multiplier_style": "packed"}),
+    **_named("wide", {"multiplier_style": "packed"}),
+}
+"""Those of docs/hardware.md that devices ask for."""
+
+ALTERNATIVES_OF_VTA = _named("vta", *(item.changes for item in ALTERNATIVES))
+
+OPTIONS_OF_ATTENTION = _named(
+    ESTIMATED[0], {}, *(without(option) for option in OPTIONS), without(*OPTIONS)
+)
+
+_LANES: Changes = {"requantize_lanes": 16}
+_BUS: Changes = {"data_bits": 128}
+WIDER_ATTENTION = _named("attention", _LANES, _BUS, {**_LANES, **_BUS})
+"""Those of docs/transformers.md."""
+
+WIDER_VTA = _named("vta", _BUS)
+"""A wider bus must not cost cycles."""
+
+READING_OUT = _named("vta", {"gemm_reads_out": True})
+"""Chains of depthwise and pointwise convolutions (docs/adr/0035-chains-of-layers.md)."""
+
+TRANSFORMERS_ON_BOARD = "ecp5_transformers"
+"""`ecp5` with all options of transformers, which its device has resources for."""
+
+BUFFERS_ON_BOARD = _named("ecp5", {"inp_bytes": 65_536, "wgt_bytes": 131_072})
+"""The buffers that gain most with the board's SDRAM (docs/codesign.md)."""
+
+_CHANGED = {
+    **BUFFERS_ON_BOARD,
+    TRANSFORMERS_ON_BOARD: (
+        "ecp5",
+        {key: value for changes in OPTIONS.values() for key, value in changes.items()},
+    ),
+    **OTHER_MULTIPLIERS,
+    **ALTERNATIVES_OF_VTA,
+    **OPTIONS_OF_ATTENTION,
+    **WIDER_ATTENTION,
+    **WIDER_VTA,
+    **READING_OUT,
+}
+
+
+def machine(name: str) -> Variant:
+    """The machine with this name; the changed ones keep their variant's name."""
+    variant, changes = _CHANGED.get(name, (name, {}))
+    return load_variant(variant).replace(None, **changes)

@@ -1,0 +1,275 @@
+"""Speed of our processor code against onnxruntime and OpenVINO.
+
+    python bench/processors/cpu.py [--only NAME ...] [--threads N ...] [--models FOLDER] [--json F]
+
+Every network of the zoo as floats and quantized by `daedal.quantize`, matrix products, and with
+`--models` the ``.onnx`` files below a folder: ours, onnxruntime with all its optimizations, and
+OpenVINO where it is installed, in one process, in turn, each with as many threads. A row has the
+fastest run of each and the median; `ratio` is the faster library's fastest run over ours. Where a
+network is there as floats and as int8, our runs of both are compared, too. The
+largest difference of an output from onnxruntime's is shown relative to the largest output: of
+quantized models it says little, as both round (`bench/processors/cpu_networks.py` compares each of
+their tensors).
+
+Exit status 1 where a float model differs by more than 1e-4.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import daedal
+from bench.processors.cpu_networks import MOST_DIFFERENT, is_quantized, model_feeds
+from bench.zoo.networks import NETWORKS
+from bench.zoo.quantized import quantized
+from daedal.artifact.artifact import HostPart
+from daedal.onnxruntime_session import open_for_speed
+from daedal.runtime.host_code import HostProgram
+
+RUNS, MIN_SECONDS = 10, 0.3
+"""Of each side, and until when all together are repeated if they are short."""
+
+PRODUCTS = (
+    *((size, size, size) for size in (512, 1024, 509)),
+    (197, 768, 768),
+    (197, 768, 3072),
+    (1, 4096, 4096),
+)
+"""Rows, depth and columns."""
+
+Feeds = Mapping[str, np.ndarray]
+Runner = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model; seconds by who ran it, the fastest and the median."""
+
+    name: str
+    quantized: bool
+    threads: int
+    compile_seconds: float
+    calls: int
+    interpreted: list[str]
+    difference: float
+    fastest: dict[str, float]
+    median: dict[str, float]
+
+    @property
+    def ratio(self) -> float:
+        """The faster library's time over ours."""
+        return (
+            min(value for who, value in self.fastest.items() if who != "daedal")
+            / (self.fastest["daedal"])
+        )
+
+    @property
+    def wrong(self) -> bool:
+        """Whether a float model differs too much."""
+        return not self.quantized and self.difference > MOST_DIFFERENT
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print the table, and judge."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="*", metavar="NAME")
+    parser.add_argument("--threads", nargs="*", type=int, default=[1])
+    parser.add_argument("--models", type=Path)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    console = Console()
+    rows: list[Row] = []
+    for name, model in _models(options.models, options.only):
+        for threads in options.threads:
+            console.log(f"{name}, {threads} threads")
+            rows.append(measure(name, model, threads))
+    console.print(_table(rows))
+    for kind in (False, True):
+        ratios = [row.ratio for row in rows if row.quantized == kind]
+        if ratios:
+            mean = float(np.exp(np.mean(np.log(ratios))))
+            console.print(f"{'quantized' if kind else 'float'}: geometric mean {mean:.2f}")
+    for name, ratio in over_floats(rows).items():
+        console.print(f"{name}: int8 is {ratio:.2f} times as fast as float")
+    if options.json is not None:
+        text = json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1)
+        options.json.write_text(text + "\n", encoding="utf-8")
+    wrong = [row.name for row in rows if row.wrong]
+    for name in wrong:
+        console.print(f"wrong: {name}")
+    return 1 if wrong else 0
+
+
+def over_floats(rows: Sequence[Row]) -> dict[str, float]:
+    """Our fastest run of a float network over that of its int8 form, by name and threads: networks
+    of the zoo, and files whose names end in ``_qdq``."""
+    ours = {(row.name, row.threads): row.fastest["daedal"] for row in rows}
+    found = {}
+    for (name, threads), seconds in ours.items():
+        for form in (name.replace(".onnx", "_qdq.onnx"), f"{name}, int8"):
+            quantized_seconds = ours.get((form, threads))
+            if form != name and quantized_seconds is not None:
+                found[f"{name}, {threads} threads"] = seconds / quantized_seconds
+    return found
+
+
+def measure(name: str, model: bytes, threads: int) -> Row:
+    """Compile one model, and run it and the libraries in turn."""
+    began = time.perf_counter()
+    artifact = daedal.compile(model, target="cpu")
+    seconds = time.perf_counter() - began
+    (part,) = artifact.parts
+    assert isinstance(part, HostPart) and part.code is not None
+    proto = onnx.ModelProto.FromString(model)
+    feeds = model_feeds(proto)
+    program = HostProgram(part.code, threads)
+    runners: dict[str, Runner] = {"daedal": lambda: program.run(feeds)}
+    runners |= {
+        who: made
+        for who, made in (
+            ("onnxruntime", _onnxruntime(model, feeds, threads)),
+            ("openvino", _openvino(model, feeds, threads)),
+        )
+        if made is not None
+    }
+    names = [item.name for item in proto.graph.output]
+    wanted = dict(zip(names, runners["onnxruntime"](), strict=True))
+    found = program.run(feeds)
+    fastest, median = _timed(runners)
+    return Row(
+        name,
+        is_quantized(proto),
+        threads,
+        seconds,
+        len(part.code.calls),
+        [f"{step.op}: {step.reason}" for step in part.code.interpreted],
+        max(_difference(found[item], wanted[item]) for item in names),
+        fastest,
+        median,
+    )
+
+
+def _models(folder: Path | None, only: Sequence[str] | None) -> Iterator[tuple[str, bytes]]:
+    """Names and models, those in `only` or all."""
+    for rows, depth, columns in PRODUCTS:
+        name = f"{rows}x{depth}x{columns}"
+        if not only or name in only:
+            yield name, _product(rows, depth, columns)
+    for network in NETWORKS.values():
+        if not only or network.name in only:
+            yield network.name, network.build().SerializeToString()
+            yield f"{network.name}, int8", _bytes(quantized(network))
+    if folder is not None:
+        for path in sorted(folder.rglob("*.onnx")):
+            yield str(path.relative_to(folder)), path.read_bytes()
+
+
+def _bytes(model: bytes | onnx.ModelProto) -> bytes:
+    return model if isinstance(model, bytes) else model.SerializeToString()
+
+
+def _product(rows: int, depth: int, columns: int) -> bytes:
+    """A matrix times constant weights, and a bias."""
+    rng = np.random.default_rng(rows)
+    weights = rng.normal(size=(depth, columns)).astype(np.float32)
+    bias = rng.normal(size=columns).astype(np.float32)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["t"]),
+        helper.make_node("Add", ["t", "b"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "product",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [rows, depth])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [rows, columns])],
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(bias, "b")],
+    )
+    opset = helper.make_opsetid("", 21)
+    return bytes(helper.make_model(graph, opset_imports=[opset], ir_version=10).SerializeToString())
+
+
+def _onnxruntime(model: bytes, feeds: Feeds, threads: int) -> Runner:
+    run = open_for_speed(model, threads)
+    return lambda: run(feeds)
+
+
+def _openvino(model: bytes, feeds: Feeds, threads: int) -> Runner | None:
+    """None where it is not installed, or cannot run the model."""
+    try:
+        import openvino
+    except ImportError:
+        return None
+    core = openvino.Core()
+    try:
+        read = core.read_model(model=model)
+        read.reshape({name: list(array.shape) for name, array in feeds.items()})
+        compiled = core.compile_model(
+            read, "CPU", {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"}
+        )
+        request = compiled.create_infer_request()
+        request.infer(dict(feeds))
+    except RuntimeError:
+        return None
+    return lambda: request.infer(dict(feeds))
+
+
+def _timed(runners: Mapping[str, Runner]) -> tuple[dict[str, float], dict[str, float]]:
+    """The fastest run and the median of each, in turn; each runs once before it is timed."""
+    seconds: dict[str, list[float]] = {who: [] for who in runners}
+    began = time.perf_counter()
+    while len(seconds["daedal"]) < RUNS or time.perf_counter() - began < MIN_SECONDS:
+        for who, run in runners.items():
+            run()
+            start = time.perf_counter()
+            run()
+            seconds[who].append(time.perf_counter() - start)
+    return (
+        {who: min(values) for who, values in seconds.items()},
+        {who: float(np.median(values)) for who, values in seconds.items()},
+    )
+
+
+def _difference(found: np.ndarray, wanted: np.ndarray) -> float:
+    worst = np.abs(np.asarray(found, np.float64) - np.asarray(wanted, np.float64)).max()
+    return float(worst / max(float(np.abs(wanted).max()), 1e-9))
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    table = Table(title="milliseconds: the fastest run (the median)")
+    everyone = list(dict.fromkeys(who for row in rows for who in row.fastest))
+    for title in ("model", "threads", *everyone, "ratio", "compile s", "calls", "difference"):
+        table.add_column(title, justify="left" if title == "model" else "right")
+    for row in rows:
+        times = (
+            f"{row.fastest[who] * 1e3:.2f} ({row.median[who] * 1e3:.2f})"
+            if who in row.fastest
+            else "-"
+            for who in everyone
+        )
+        table.add_row(
+            row.name,
+            str(row.threads),
+            *times,
+            f"{row.ratio:.2f}",
+            f"{row.compile_seconds:.1f}",
+            f"{row.calls}" + (f", {len(row.interpreted)} interpreted" if row.interpreted else ""),
+            f"{row.difference:.1e}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,256 @@
+"""Speed of single operators on our processor code, against what one core can do and the libraries.
+
+    python bench/processors/cpu_operators.py [--only NAME ...] [--json F]
+
+Each operator is a model of floats: the convolutions of ResNet-18 (C) and the depthwise ones of
+MobileNet (D), whose maps have their channels first at both ends, matrix products, and what moves
+memory. One thread. Operators that multiply are shown as billions of operations a second and as a
+share of a loop of multiply-adds alone, the others as billions of bytes that they must move, and as
+a share of a copy by numpy. `ratio` is the faster library's fastest run over ours
+(`bench/processors/cpu.py`).
+"""
+
+import argparse
+import ctypes
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from bench.networks import conv_layers, depthwise_layers
+from bench.processors.cpu import Row, measure
+from daedal.native.codegen import compile_text, load_object
+from daedal.native.levels import host_level
+
+__all__ = ["Operator", "copied_bytes_per_second", "main", "operations_per_second", "operators"]
+
+PRODUCTS = ((512, 512, 512), (1024, 1024, 1024), (509, 509, 509), (197, 768, 768), (1, 4096, 4096))
+"""Rows, depth and columns of matrix products."""
+LOOPS, SUMS = 1 << 20, 10
+"""Iterations of the loop that is the peak, and its independent sums."""
+COPIED_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A model of one operator; what it must compute, or else move."""
+
+    name: str
+    model: bytes
+    operations: int = 0
+    bytes: int = 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print the table; exit status 1 where an operator differs from onnxruntime."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="*", metavar="NAME")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    console = Console()
+    peak, bandwidth = operations_per_second(), copied_bytes_per_second()
+    console.print(f"peak {peak / 1e9:.0f} GFLOP/s, copy {bandwidth / 1e9:.1f} GB/s")
+    rows: list[tuple[Operator, Row]] = []
+    for item in operators():
+        if not options.only or item.name in options.only:
+            console.log(item.name)
+            rows.append((item, measure(item.name, item.model, 1)))
+    console.print(_table(rows, peak, bandwidth))
+    if options.json is not None:
+        found = [
+            {**asdict(row), "ratio": row.ratio, "share": _share(item, row, peak, bandwidth)}
+            for item, row in rows
+        ]
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    wrong = [row.name for _, row in rows if row.wrong]
+    for name in wrong:
+        console.print(f"wrong: {name}")
+    return 1 if wrong else 0
+
+
+def operators() -> Iterator[Operator]:
+    """All of them."""
+    yield _convolution("C1", 7, 224, (3, 64), 2)
+    for layer in conv_layers.LAYERS:
+        yield _convolution(layer.name, layer.kernel, layer.size, layer.channels, layer.stride)
+    for depthwise in depthwise_layers.LAYERS:
+        channels = (depthwise.channels, depthwise.channels)
+        yield _convolution(
+            depthwise.name, 3, depthwise.size, channels, depthwise.stride, groups=depthwise.channels
+        )
+    for rows, depth, columns in PRODUCTS:
+        name = f"{rows}x{depth}x{columns}"
+        model = _model("MatMul", (rows, depth), {"w": _floats(depth, columns)})
+        if rows == 1:
+            yield Operator(name, model, bytes=4 * depth * columns)
+        else:
+            yield Operator(name, model, operations=2 * rows * depth * columns)
+    for name, model in _moving().items():
+        yield Operator(name, model, bytes=_bytes_moved(model))
+
+
+def _convolution(
+    name: str, kernel: int, size: int, channels: tuple[int, int], stride: int, groups: int = 1
+) -> Operator:
+    inner, outer = channels
+    weights = _floats(outer, inner // groups, kernel, kernel)
+    pads = [kernel // 2] * 4
+    results = -(-size // stride)
+    model = _model(
+        "Conv", (1, inner, size, size), {"w": weights}, pads=pads, strides=[stride] * 2,
+        group=groups,
+    )  # fmt: skip
+    return Operator(name, model, operations=2 * weights.size * results**2)
+
+
+def _moving() -> dict[str, bytes]:
+    """Operators that memory bounds, by name."""
+    maps, rows = (1, 64, 56, 56), (1024, 1024)
+    scales = np.array([1, 1, 2, 2], np.float32)
+    return {
+        "add": _model("Add", rows, {"w": _floats(*rows)}),
+        "relu": _model("Relu", rows),
+        "sigmoid": _model("Sigmoid", rows),
+        "tanh": _model("Tanh", rows),
+        "gelu": _model("Gelu", rows),
+        "softmax": _model("Softmax", rows),
+        "layer norm": _model("LayerNormalization", rows, {"s": _floats(1024)}),
+        "mean of rows": _model("ReduceMean", rows, {"a": np.array([1])}),
+        "mean of columns": _model("ReduceMean", rows, {"a": np.array([0])}),
+        "transpose": _model("Transpose", rows, perm=[1, 0]),
+        "channels last": _model("Transpose", maps, perm=[0, 2, 3, 1]),
+        "heads": _model("Transpose", (1, 128, 12, 64), perm=[0, 2, 1, 3]),
+        "max pool": _model("MaxPool", maps, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
+        "global pool": _model("GlobalAveragePool", maps),
+        "concat": _model("Concat", maps, {"w": _floats(*maps)}, axis=1),
+        "enlarge": _model("Resize", maps, {"": None, "s": scales}, mode="nearest"),
+    }
+
+
+def _floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
+
+
+def _model(
+    op_type: str,
+    shape: Sequence[int],
+    constants: dict[str, Any] | None = None,
+    **attrs: Any,
+) -> bytes:
+    """An operator that reads `x` and the constants."""
+    given = constants or {}
+    nodes = [helper.make_node(op_type, ["x", *given], ["y"], **attrs)]
+    graph = helper.make_graph(
+        nodes,
+        "operator",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, list(shape))],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in given.items() if name],
+    )
+    opset = helper.make_opsetid("", 21)
+    model = helper.make_model(graph, opset_imports=[opset], ir_version=10)
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    model.graph.output[0].CopyFrom(inferred.graph.output[0])
+    return bytes(model.SerializeToString())
+
+
+def _bytes_moved(model: bytes) -> int:
+    """Of all inputs and outputs, once, and of constants."""
+    graph = onnx.ModelProto.FromString(model).graph
+    shapes = [
+        [dim.dim_value for dim in item.type.tensor_type.shape.dim]
+        for item in (*graph.input, *graph.output)
+    ]
+    constants = sum(numpy_helper.to_array(item).nbytes for item in graph.initializer)
+    return constants + 4 * sum(int(np.prod(shape)) for shape in shapes)
+
+
+def operations_per_second() -> float:
+    """Floating-point operations a second of multiply-adds in registers, by one core."""
+    lanes = 16 if host_level().startswith("x86-64-v4") else 8
+    kind = f"<{lanes} x float>"
+    numbers = range(SUMS)
+    phis = "".join(
+        f"  %s{n} = phi {kind} [ splat (float 1.0), %entry ], [ %t{n}, %loop ]\n" for n in numbers
+    )
+    fma = f"@llvm.fma.v{lanes}f32"
+    sums = "".join(
+        f"  %t{n} = call {kind} {fma}({kind} %s{n}, {kind} %a, {kind} %b)\n" for n in numbers
+    )
+    stores = "".join(f"  store volatile {kind} %t{n}, ptr %to, align 4\n" for n in numbers)
+    text = f"""declare {kind} {fma}({kind}, {kind}, {kind})
+
+define i64 @peak(ptr %from, ptr %to, i64 %count) {{
+entry:
+  %a = load {kind}, ptr %from, align 4
+  %b = load {kind}, ptr %to, align 4
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %n, %loop ]
+{phis}{sums}  %n = add i64 %i, 1
+  %more = icmp ult i64 %n, %count
+  br i1 %more, label %loop, label %done
+done:
+{stores}  ret i64 0
+}}
+"""
+    code = load_object(compile_text(text), "peak")
+    kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(code.address)
+    near_one, small = np.full(lanes, 1 - 2**-20, np.float32), np.zeros(lanes, np.float32)
+    pointers = near_one.ctypes.data, small.ctypes.data
+    return 2.0 * lanes * SUMS * LOOPS / _fastest(lambda: function(*pointers, LOOPS))
+
+
+def copied_bytes_per_second() -> float:
+    """Bytes read and written a second by a copy of what no cache holds, by one core."""
+    source = np.ones(COPIED_BYTES, np.uint8)
+    target = np.zeros_like(source)
+    return 2 * COPIED_BYTES / _fastest(lambda: np.copyto(target, source))
+
+
+def _fastest(run: Callable[[], Any], times: int = 20) -> float:
+    seconds = []
+    for _ in range(times):
+        began = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+def _share(item: Operator, row: Row, peak: float, bandwidth: float) -> float:
+    seconds = row.fastest["daedal"]
+    return item.operations / seconds / peak if item.operations else item.bytes / seconds / bandwidth
+
+
+def _table(rows: Sequence[tuple[Operator, Row]], peak: float, bandwidth: float) -> Table:
+    table = Table(title="one thread, the fastest run")
+    for title in ("operator", "us", "GFLOP/s", "GB/s", "share", "ratio", "difference"):
+        table.add_column(title, justify="left" if title == "operator" else "right")
+    for item, row in rows:
+        seconds = row.fastest["daedal"]
+        table.add_row(
+            item.name,
+            f"{seconds * 1e6:.0f}",
+            f"{item.operations / seconds / 1e9:.1f}" if item.operations else "",
+            "" if item.operations else f"{item.bytes / seconds / 1e9:.1f}",
+            f"{_share(item, row, peak, bandwidth):.0%}",
+            f"{row.ratio:.2f}",
+            f"{row.difference:.1e}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())
