@@ -41,7 +41,7 @@ __all__ = ["main"]
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / ".daedal" / "mutants"
-KEPT = ROOT / "bench" / "mutation" / "verdicts.json"
+KEPT = Path(__file__).parent / "mutation" / "verdicts.json"
 
 Work = tuple[Fault, Area]
 

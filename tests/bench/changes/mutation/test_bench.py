@@ -151,6 +151,10 @@ def test_every_reviewed_equivalent_is_still_there() -> None:
         assert {key for key, entry in table.items() if entry["file"] == path} <= keys, path
 
 
+def test_a_new_clone_has_verdicts(tmp_path: Path) -> None:
+    assert len(Results(tmp_path / "own.json", mutants.KEPT).verdicts) > 400
+
+
 def test_verdicts_that_are_kept_are_known_in_a_new_clone(tmp_path: Path) -> None:
     """A later verdict on the same fault counts, and the kept file has a line for each."""
     first = Verdict("a", "title", "isa", "number", "survived", "", 3, 1.0, "s", {})
