@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv lint format test quick test-full test-changed test-shard-of-the-day durations ledger demo docs site area-data area-check clean distclean
+.PHONY: help venv lint format test quick test-full test-changed test-shard-of-the-day durations ledger demo docs site dist area-data area-check clean distclean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -91,6 +91,16 @@ docs: $(STAMP) ## regenerate the documents derived from the code
 # A link that leads nowhere, and whatever else Sphinx complains of, is an error.
 site: $(STAMP) ## build the documentation site, build/site/index.html
 	$(BIN)/python -m sphinx -b html -W --keep-going -q docs build/site
+
+# The list of components (SBOM) is that of an environment with the wheel alone, without extras.
+dist: $(STAMP) ## build sdist, wheel and the list of components in dist/
+	$(BIN)/python -m pip install --quiet --only-binary :all: --editable '.[release]'
+	rm -rf dist build/core
+	$(BIN)/python -m build --outdir dist
+	$(PYTHON) -m venv build/core
+	build/core/bin/python -m pip install --quiet --only-binary :all: dist/*.whl
+	rm build/core/lib/python3*/site-packages/daedal-*/direct_url.json # names a path of this machine
+	$(BIN)/cyclonedx-py environment --output-reproducible --output-file dist/components.cdx.json build/core/bin/python
 
 # Hours: make N=100. An interrupted run goes on; `daedal/codesign/hardware/data` changes.
 N ?= 20
