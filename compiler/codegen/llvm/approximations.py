@@ -1,9 +1,10 @@
-"""exp, log, tanh and erf of float32 as polynomials: LLVM would call the C library for each lane.
+"""exp, log, tanh, erf and sigmoid of float32 as polynomials: LLVM would call the C library for each
+lane.
 
-Errors, measured over all magnitudes: at most 2 units in the last place for exp and log, and 4e-7 of
-the result for tanh and erf, which are quotients of two polynomials. Coefficients of log: Moshier,
-Cephes Mathematical Library 2.8 (`logf`). Those of the others make the largest relative error small:
-3e-9 for exp, 2e-8 for tanh and erf, before rounding.
+Errors, measured over all magnitudes: at most 2 units in the last place for exp and log, 4e-7 of the
+result for sigmoid, and for tanh and erf, which are quotients of two polynomials. Coefficients of
+log: Moshier, Cephes Mathematical Library 2.8 (`logf`). Those of the others make the largest
+relative error small: 2e-8 before rounding.
 """
 
 import math
@@ -26,8 +27,18 @@ __all__ = ["APPROXIMATIONS", "Floats", "exp"]
 
 _WHOLE = 1.5 * 2.0**23
 """Around it, neighbouring floats are 1 apart."""
-_EXP = (1.381460e-3, 8.3687152e-3, 4.1668388e-2, 1.66665206e-1, 4.99999934e-1)
-"""``(e^r - 1 - r) / r^2`` for r within log(2) / 2 of 0, the highest power first."""
+_BIAS = 127
+"""Of the exponents of floats."""
+_WHOLE_BIASED = _WHOLE + _BIAS
+"""Its lowest 9 bits are the exponent of 1, without a sign."""
+_EXP = (
+    *(1.961159882e-4, 1.410446982e-3, 8.336103168e-3, 4.166126843e-2),
+    *(0.1666661415, 0.5000003464, 1.0, 1.0),
+)
+"""e^r for r within log(2) of 0, the highest power first."""
+_EXP_EVEN = (9.989792958e-2, 1.0)
+_EXP_ODD = (8.283302675e-3, 0.49999993981)
+"""The same as a quotient: of r^2, the second of them times r."""
 _TANH = (
     (1.338216252e-8, 2.063422608e-5, 3.497358503e-3, 0.1338260321, 1.0),
     (7.789359578e-7, 3.288356580e-4, 2.588398184e-2, 0.4671592444, 1.0),
@@ -72,6 +83,16 @@ class Floats:
             result = self.multiply_add(result, x, item)
         return result
 
+    def polynomial_by_pairs(self, x: Value, coefficients: Sequence[float]) -> Value:
+        """By Estrin's scheme, for a power of two of coefficients, the highest power first: more
+        products than by Horner's rule, in a shorter chain."""
+        parts: list[Value] = [self.number(item) for item in coefficients]
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self.multiply_add(x, high, low) for high, low in pairs]
+            x = self.apply("*", x, x) if len(parts) > 1 else x
+        return parts[0]
+
     def unary(self, name: str, x: Value) -> Value:
         """One of LLVM's functions of one number."""
         result = self.text.value(f"call {x.type} @llvm.{name}{suffix('float32', self.lanes)}({x})")
@@ -95,34 +116,58 @@ class Floats:
         base = splat(constant(first, "int32"), self.lanes).text
         return Value(self.text.value(f"sub {kind} {bits}, {base}"), "int32", self.lanes)
 
-    def power_of_two(self, exponent: Value) -> Value:
-        """2 to an int32 from -126 to 127, by its bits."""
-        kind = exponent.type
-        bias = splat(constant(127, "int32"), self.lanes).text
+    def with_exponent(self, x: Value) -> Value:
+        """The float whose sign and exponent are the lowest 9 bits of `x`, and which has no more."""
+        kind = llvm_type("int32", self.lanes)
         places = splat(constant(23, "int32"), self.lanes).text
-        biased = self.text.value(f"add {kind} {exponent.text}, {bias}")
-        bits = self.text.value(f"shl {kind} {biased}, {places}")
-        target = llvm_type("float32", self.lanes)
+        bits = self.text.value(f"bitcast {x} to {kind}")
+        return self._of_bits(self.text.value(f"shl {kind} {bits}, {places}"))
+
+    def inverse_power(self, x: Value) -> Value:
+        """``1 / x`` of a power of two, by its bits."""
+        kind = llvm_type("int32", self.lanes)
+        both = splat(constant(2 * _BIAS << 23, "int32"), self.lanes).text
+        bits = self.text.value(f"bitcast {x} to {kind}")
+        return self._of_bits(self.text.value(f"sub {kind} {both}, {bits}"))
+
+    def _of_bits(self, bits: str) -> Value:
+        kind, target = (llvm_type(item, self.lanes) for item in ("int32", "float32"))
         return Value(self.text.value(f"bitcast {kind} {bits} to {target}"), "float32", self.lanes)
 
 
 def exp(text: FunctionText, x: Value) -> Value:
-    """e to the power of `x`: ``2^n * p(r)`` where ``x = n * log(2) + r``."""
+    """``4^n * p(r)``: in two steps, as 4^n itself may be no float where the result is."""
     f = Floats(text, x.lanes)
-    inside = f.apply("max", f.apply("min", x, 89.0), -104.0)
+    root, r = _reduced(f, x)
+    return f.apply("*", f.apply("*", f.polynomial_by_pairs(r, _EXP), root), root)
+
+
+def _reduced(f: Floats, x: Value) -> tuple[Value, Value]:
+    """``2^n`` and ``r`` where ``x = n * log(4) + r``, with n from -75 to 75, as far as it matters
+    for e to the power of `x`."""
+    inside = f.apply("max", f.apply("min", x, 104.0), -104.0)
     # Floats of this size are integers: the sum is rounded to one, and its low bits are n.
-    shifted = f.multiply_add(inside, 1.44269504088896341, _WHOLE)
-    n = f.apply("-", shifted, _WHOLE)
-    r = f.multiply_add(n, -0.693359375, inside)
-    r = f.multiply_add(n, 2.12194440e-4, r)
-    p = f.multiply_add(f.polynomial(r, _EXP), f.apply("*", r, r), r)
-    p = f.apply("+", p, 1.0)
-    whole = f.bits_above(shifted, _WHOLE)
-    one = splat(constant(1, "int32"), x.lanes).text
-    # In two steps, as 2^n itself may be no float where the result is.
-    half = Value(text.value(f"ashr {whole}, {one}"), "int32", x.lanes)
-    rest = Value(text.value(f"sub {whole}, {half.text}"), "int32", x.lanes)
-    return f.apply("*", f.apply("*", p, f.power_of_two(half)), f.power_of_two(rest))
+    shifted = f.multiply_add(inside, 0.72134752044448170, _WHOLE_BIASED)
+    n = f.apply("-", shifted, _WHOLE_BIASED)
+    r = f.multiply_add(n, -1.38671875, inside)
+    r = f.multiply_add(n, 4.24388880e-4, r)
+    return f.with_exponent(shifted), r
+
+
+def _sigmoid(text: FunctionText, x: Value) -> Value:
+    """``1 / (1 + e^-x)``; both are multiplied by 2^n, so that neither overflows.
+
+    e^r is ``(a + b) / (a - b)``, with `a` even and `b` odd, so the quotient costs no division of
+    its own.
+    """
+    f = Floats(text, x.lanes)
+    root, r = _reduced(f, x)
+    square = f.apply("*", r, r)
+    even = f.polynomial(square, _EXP_EVEN)
+    odd = f.apply("*", r, f.polynomial(square, _EXP_ODD))
+    above = f.apply("*", f.apply("+", even, odd), root)
+    below = f.multiply_add(f.apply("-", even, odd), f.inverse_power(root), above)
+    return f.apply("/", above, below)
 
 
 def _log(text: FunctionText, x: Value) -> Value:
@@ -179,6 +224,7 @@ APPROXIMATIONS: dict[str, Callable[[FunctionText, Value], Value]] = {
     "erf": _odd_quotient(4.0, *_ERF),
     "exp": exp,
     "log": _log,
+    "sigmoid": _sigmoid,
     "tanh": _odd_quotient(9.0, *_TANH),
 }
 """By intrinsic, of float32."""

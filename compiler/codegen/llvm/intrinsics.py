@@ -184,6 +184,8 @@ def _rsqrt(text: FunctionText, arguments: list[Value], _library: Library) -> Val
 def _sigmoid(text: FunctionText, arguments: list[Value], library: Library) -> Value:
     """``1 / (1 + exp(-|x|))``, or ``exp(-|x|)`` times that: nothing overflows on either side."""
     value = arguments[0]
+    if value.dtype == "float32":
+        return APPROXIMATIONS["sigmoid"](text, value)
     if value.dtype == "float16":
         wide = _sigmoid(text, [converted(text, value, "float32")], library)
         return converted(text, wide, "float16")
