@@ -86,12 +86,14 @@ class FunctionText:
         """Go to a block."""
         self._end(f"br label %{label}", label)
 
-    def branch(self, condition: str, yes: str, no: str) -> None:
-        """Go to `yes` where the i1 is set, else to `no`; a literal condition takes one way."""
+    def branch(self, condition: str, yes: str, no: str, notes: str = "") -> None:
+        """Go to `yes` where the i1 is set, else to `no`; a literal condition takes one way.
+
+        `notes` are LLVM's metadata of the branch."""
         if condition in ("true", "false"):
             self.jump(yes if condition == "true" else no)
         else:
-            self._end(f"br i1 {condition}, label %{yes}, label %{no}", yes, no)
+            self._end(f"br i1 {condition}, label %{yes}, label %{no}{notes}", yes, no)
 
     def leave(self, text: str) -> None:
         """Return."""

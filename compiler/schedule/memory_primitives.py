@@ -222,6 +222,41 @@ class MemoryPrimitives(ScheduleBase):
         buffer = self._allocated(bare, block, write, "double_buffer")
         self._update(bare.body, {buffer: {**self._notes(buffer), "double_buffer": 2}})
 
+    @primitive
+    def stage(self, block: BlockRef, write: int | str, stages: int) -> None:
+        """Keep several instances of a written buffer, and begin to fill one some iterations ahead.
+
+        With 3 stages, the loop around the buffer begins the copies of two iterations later, while
+        those of the next one are under way. Copies are asynchronous: `daedal.compiler.tir.lower`
+        places them, the waits and the barriers, in kernels of GPUs alone.
+
+        >>> sch = chain()
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8]
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        >>> sch.stage(sch.get_block("b"), 0, 3)
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8] {stages: 3}
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        """
+        if stages < 2:
+            raise ScheduleError(f"stage needs at least 2 stages, not {stages}; leave it out")
+        bare = self.bare
+        buffer = self._allocated(bare, block, write, "stage")
+        self._update(bare.body, {buffer: {**self._notes(buffer), "stages": stages}})
+
     def _allocated(self, bare: PrimFunc, block: BlockRef, write: int | str, what: str) -> Buffer:
         """A buffer that a block writes and the function allocates."""
         site = find_site(bare, block.name)

@@ -23,11 +23,13 @@ from daedal.compiler.tir.stmt import (
     Barrier,
     BlockRealize,
     BufferStore,
+    CommitCopies,
     For,
     If,
     PrimFunc,
     Seq,
     Stmt,
+    WaitForCopies,
 )
 from daedal.compiler.tir.visit import loads
 from daedal.compiler.tir.writes import Write, in_order, update_of
@@ -96,7 +98,7 @@ class _Machine:
             case If(condition, body):
                 if self._value(condition, env):
                     self.execute(body, env)
-            case Barrier():
+            case Barrier() | CommitCopies() | WaitForCopies():
                 pass  # statements are executed in order
             case _:
                 raise AssertionError(f"cannot execute {stmt!r}")

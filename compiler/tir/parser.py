@@ -27,6 +27,7 @@ from daedal.compiler.tir.stmt import (
     Block,
     BlockRealize,
     BufferStore,
+    CommitCopies,
     For,
     If,
     PrimFunc,
@@ -34,12 +35,13 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
     Value,
+    WaitForCopies,
 )
 from daedal.compiler.tir.tokens import Line, split_lines
 
 __all__ = ["parse_func"]
 
-_STATEMENTS = "a store, for, if, alloc, block or barrier"
+_STATEMENTS = "a store, for, if, alloc, block, barrier, commit or wait"
 
 
 def parse_func(text: str) -> PrimFunc:
@@ -148,6 +150,11 @@ class _Parser:
         if line.take("barrier"):
             line.finish("'barrier'")
             return Barrier()
+        if line.take("commit"):
+            line.finish("'commit'")
+            return CommitCopies()
+        if line.take("wait"):
+            return _wait(line, scope)
         if line.take("if"):
             condition = parse_expr(line, scope, "bool", "a condition")
             _end_head(line, "a condition")
@@ -245,6 +252,16 @@ def _store(line: Line, scope: Scope) -> Stmt:
     value = parse_expr(line, scope, buffer.dtype, f"what {buffer.name!r} holds")
     line.finish("a store")
     return BufferStore(buffer, indices, value)
+
+
+def _wait(line: Line, scope: Scope) -> Stmt:
+    newest = line.integer("the number of groups that need not have landed")
+    line.expect("for", "a wait")
+    landed: list[Region] = []
+    while not landed or line.take(","):
+        landed.append(parse_region(line, scope))
+    line.finish("a wait")
+    return WaitForCopies(newest, tuple(landed))
 
 
 def _allocation(line: Line, scope: Scope) -> tuple[Scope, Allocation]:

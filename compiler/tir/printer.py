@@ -41,6 +41,7 @@ from daedal.compiler.tir.stmt import (
     Block,
     BlockRealize,
     BufferStore,
+    CommitCopies,
     For,
     If,
     PrimFunc,
@@ -49,6 +50,7 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
     Value,
+    WaitForCopies,
 )
 
 __all__ = ["expr_text", "func_text", "region_text", "stmt_text"]
@@ -145,6 +147,10 @@ def _stmt(stmt: Stmt, names: _Names, last: bool = True) -> list[str]:
             return _loops(stmt, names)
         case Barrier():
             return ["barrier"]
+        case CommitCopies():
+            return ["commit"]
+        case WaitForCopies(newest, landed):
+            return [f"wait {newest} for {', '.join(_region(part, names) for part in landed)}"]
         case If(condition, body):
             return [f"if {_expr(condition, names, 'bool')}:", *_indent(_stmt(body, names))]
         case Allocate():

@@ -26,6 +26,7 @@ __all__ = [
     "Block",
     "BlockRealize",
     "BufferStore",
+    "CommitCopies",
     "For",
     "If",
     "PrimFunc",
@@ -34,6 +35,7 @@ __all__ = [
     "Seq",
     "Stmt",
     "Value",
+    "WaitForCopies",
 ]
 
 SCOPES = frozenset({"global", "inp", "wgt", "acc", "par", "tab", "out"})
@@ -182,6 +184,25 @@ class If(Stmt):
 @dataclass(frozen=True)
 class Barrier(Stmt):
     """All threads of a GPU's block wait for each other; only in lowered functions."""
+
+
+@dataclass(frozen=True)
+class CommitCopies(Stmt):
+    """The asynchronous copies that a thread has begun since the last commit become one group; only
+    in lowered functions."""
+
+
+@dataclass(frozen=True)
+class WaitForCopies(Stmt):
+    """A thread waits until all groups of its copies have landed, except for the `newest`; only in
+    lowered functions.
+
+    `landed` are the regions that the oldest of these groups wrote, in all threads together. A
+    thread sees what others have copied there after a barrier.
+    """
+
+    newest: int
+    landed: tuple[Region, ...]
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,9 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
             ("low product", product, (9, 70, 40)),
             ("narrow product", product, (70, 8, 33)),
             ("small product", product, (10, 8, 17)),
+            ("deep product", product, (40, 24, 168)),
             ("batched", batched, (2, 20, 19, 34)),
+            ("deep batched", batched, (2, 18, 20, 148)),
             ("convolution", convolution, (18, 9, 10)),
         )
     },

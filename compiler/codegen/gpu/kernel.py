@@ -16,8 +16,20 @@ from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.codegen.llvm.statements import Statements
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.lower import lower_kernel
+from daedal.compiler.tir.lower.chunks import ASYNCHRONOUS, chunk_of
 from daedal.compiler.tir.lower.threads import THREAD_AXES, has_threads
-from daedal.compiler.tir.stmt import GPU_AXES, Allocate, Barrier, For, If, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.stmt import (
+    GPU_AXES,
+    Allocate,
+    Barrier,
+    CommitCopies,
+    For,
+    If,
+    PrimFunc,
+    Seq,
+    Stmt,
+    WaitForCopies,
+)
 from daedal.compiler.tir.warp_products import WARP_THREADS, WarpProduct, product_at
 
 __all__ = ["MAX_LOCAL_BYTES", "kernel_text"]
@@ -48,7 +60,7 @@ def kernel_text(func: PrimFunc, symbol: str, *, checked: bool = False) -> Kernel
     )
     text = (
         f"define internal void @body(ptr %gpu{parameters}) #0 {{\n{body}\n}}\n\n"
-        "attributes #0 = { alwaysinline nounwind }\n"
+        f"attributes #0 = {{ alwaysinline nounwind }}\n{writer.metadata}"
     )
     extents = _extents(lowered)
     x, y, z = (extents.get(axis, 1) for axis in BLOCK_AXES)
@@ -113,6 +125,7 @@ class _Kernel(Statements):
             }
         self._bound: set[str] = set()
         self._lane: Var | None = None
+        self._metadata: list[int] = []
         self.local_bytes = 0
         self.shared_bytes = 0
 
@@ -127,14 +140,36 @@ class _Kernel(Statements):
         match stmt:
             case Barrier():
                 self._operations.barrier()
+            case CommitCopies():
+                self._operations.commit()
+            case WaitForCopies(newest):
+                self._operations.wait(newest)
             case For() if stmt.kind in GPU_AXES:
                 self._bind(stmt)
             case _ if not has_threads(stmt) and (missing := self._missing()):
                 self._first_alone(stmt, missing)
+            case For() if ASYNCHRONOUS in stmt.annotations:
+                self._copy(stmt)
             case For() if (product := product_at(stmt)) is not None:
                 self._product(product, stmt)
             case _:
                 super().write(stmt)
+
+    def loop_notes(self, loop: For) -> str:
+        """See `Statements.loop_notes`; a loop with waits stays one: nothing is gained by more code,
+        as its copies run ahead already."""
+        if not _waits(loop.body):
+            return ""
+        self._metadata.append(len(self._metadata) * 2)
+        return f", !llvm.loop !{self._metadata[-1]}"
+
+    @property
+    def metadata(self) -> str:
+        """What the notes refer to."""
+        return "".join(
+            f'!{n} = distinct !{{!{n}, !{n + 1}}}\n!{n + 1} = !{{!"llvm.loop.unroll.disable"}}\n'
+            for n in self._metadata
+        )
 
     def _bind(self, loop: For) -> None:
         """The iteration that the thread or its block runs."""
@@ -153,6 +188,18 @@ class _Kernel(Statements):
         lane = self._lane
         assert lane is not None and self.at.extents[lane] == WARP_THREADS, nest
         write_product(self.at, product, nest, lane)
+
+    def _copy(self, loop: For) -> None:
+        """One asynchronous copy."""
+        at, chunk = self.at, chunk_of(loop)
+        assert chunk is not None, loop
+        valid = str(chunk.size)
+        if chunk.condition is not None:
+            inside = at.scalar(chunk.condition)
+            valid = self.text.value(f"select {inside}, i32 {chunk.size}, i32 0")
+        places = ((chunk.buffer, chunk.indices), (chunk.source.buffer, chunk.source.indices))
+        to, source = (at.address(buffer, at.place(buffer, indices)) for buffer, indices in places)
+        self._operations.copy(to, source, chunk.size, valid)
 
     def _missing(self) -> list[str]:
         """Thread axes of the kernel that no loop around is bound to."""
@@ -193,6 +240,18 @@ class _Kernel(Statements):
         self.shared_bytes = first + buffer_bytes(buffer)
         with self.text.at(self.at.places[0]):
             self.at.pointers[buffer] = self._operations.shared(first)
+
+
+def _waits(stmt: Stmt) -> bool:
+    """Whether threads wait for asynchronous copies in a statement."""
+    match stmt:
+        case WaitForCopies():
+            return True
+        case Seq(body):
+            return any(map(_waits, body))
+        case For(_, _, body) | Allocate(_, body) | If(_, body):
+            return _waits(body)
+    return False
 
 
 def buffer_bytes(buffer: Buffer) -> int:

@@ -1,6 +1,6 @@
 """`Operations`: calls of ``@gpu.*``, which every target gives a body.
 
-Source of their meaning: NVIDIA, PTX ISA 8.0, "Special Registers", "bar.sync".
+Source of their meaning: NVIDIA, PTX ISA 8.0, "Special Registers", "bar.sync", "cp.async".
 """
 
 from daedal.compiler.codegen.llvm.intrinsics import by_lanes
@@ -31,6 +31,20 @@ class Operations:
         kind = "ptr addrspace(3)"
         base = self._text.value(f"call {kind} @gpu.shared(ptr %gpu)")
         return f"{kind} {self._text.value(f'getelementptr i8, {kind} {base}, i64 {first}')}"
+
+    def copy(self, to: str, source: str, size: int, valid: str) -> None:
+        """Begin a copy of `size` bytes to shared memory, of which `valid` are read and the others
+        are zeros; addresses have their types."""
+        given = f"ptr %gpu, {to}, {source}, i32 {size}, i32 {valid}"
+        self._text.line(f"call void @gpu.copy({given})")
+
+    def commit(self) -> None:
+        """The copies that were begun since the last commit become a group."""
+        self._text.line("call void @gpu.commit(ptr %gpu)")
+
+    def wait(self, newest: int) -> None:
+        """All groups of this thread land, but for the newest ones."""
+        self._text.line(f"call void @gpu.wait(ptr %gpu, i32 {newest})")
 
     def announce(self, buffer: Buffer, address: str, size: int, is_store: bool) -> None:
         """Tell the race detector of an access of `size` bytes; `address` has its type."""

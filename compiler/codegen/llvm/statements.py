@@ -98,9 +98,13 @@ class Statements:
         going_on = text.value(f"icmp ult i64 {following}, {end}")
         latch = text.block
         text.fill(slot, f"{var} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]")
-        text.branch(going_on, head, after)
+        text.branch(going_on, head, after, self.loop_notes(loop))
         text.start(after)
         del self.at.values[loop.var], self.at.levels[loop.var]
+
+    def loop_notes(self, _loop: For) -> str:
+        """LLVM's metadata of a loop; kernels of GPUs have some."""
+        return ""
 
     def _unrolled(self, loop: For) -> None:
         self.at.extents[loop.var] = loop.extent

@@ -83,13 +83,13 @@ def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFu
         return schedule_reduction(func, kernel.reduction.name, kernel.result.name)
     shape = result.shape
     result, reduction = padded(result, reduction, tiles)
-    operands = factors(formula.value)
-    assert operands is not None
     func = te.create_prim_func(kernel.inputs, [result], "kernel")
-    names = [operand.buffer.name for operand in operands]
     if cores is not None:
-        func = schedule_cores(func, reduction.name, result.name, names, cores)
+        func = schedule_cores(func, reduction, result.name, cores)
     else:
+        operands = factors(formula.value)
+        assert operands is not None
+        names = [operand.buffer.name for operand in operands]
         func = schedule_tiles(func, reduction.name, result.name, names, tiles)
     return stored(func, shape)
 

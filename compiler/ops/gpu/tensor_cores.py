@@ -2,17 +2,20 @@
 
 A block of threads computes a tile of the result, each warp a part of it in tiles of the
 instruction, whose sums are in the registers of its threads. Operands are copied to shared memory,
-some of the reduction at a time.
+some of the reduction at a time: by asynchronous copies some steps ahead, where their rows are whole
+words in memory.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from daedal.compiler import te
+from daedal.compiler.ops.gpu.copies import chunk_dimension, chunk_elements
 from daedal.compiler.ops.gpu.schedule import SCOPES
-from daedal.compiler.ops.gpu.tiles import GpuTiles, factors
+from daedal.compiler.ops.gpu.tiles import SHARED_BYTES, GpuTiles, factors, shared_bytes
 from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
-from daedal.compiler.tir.expr import Axis, Cast, Expr, Load
+from daedal.compiler.tir.expr import Axis, Cast, Expr, Load, Reduce, Var
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.compiler.tir.visit import free_vars, walk
 from daedal.compiler.tir.warp_products import WARP_PRODUCTS, WARP_THREADS, WarpProduct
@@ -25,11 +28,14 @@ WARPS = 4
 """Of a block, at most."""
 DEPTH = 32
 """Elements of the longest axis of a reduction that are in shared memory at a time."""
+STAGES = 3
+"""Steps of the reduction whose operands are in shared memory, at most: one is multiplied while two
+are copied."""
 FEWEST = 8
 """Rows and columns that are worth an instruction for sixteen and eight."""
 FEWEST_TERMS = 16
 """Of the longest axis."""
-STEPS = (2, 4)
+ELEMENTS = (2, 4)
 """Rows and columns of an instruction's result that one thread has: see `lane_loops`."""
 
 
@@ -42,6 +48,7 @@ class CoreTiles:
     product : the instruction.
     tiles : its `threads` are warps, its `elements` those of a warp.
     row, column, term : axes of the result and of the reduction that the instruction is along.
+    stages : steps of the reduction whose operands are in shared memory at a time.
     """
 
     product: WarpProduct
@@ -49,6 +56,7 @@ class CoreTiles:
     row: int
     column: int
     term: int
+    stages: int = 1
 
     @property
     def warps(self) -> int:
@@ -57,9 +65,10 @@ class CoreTiles:
 
 
 def choose_core_tiles(
-    value: Expr, axes: Sequence[Axis], reduced: Sequence[Axis]
+    value: Expr, axes: Sequence[Axis], reduced: Sequence[Axis], stages: int = STAGES
 ) -> CoreTiles | None:
-    """The tiles of a sum of `value` over `reduced`; None where no instruction computes it."""
+    """The tiles of a sum of `value` over `reduced`, with `stages` at most; None where there is no
+    instruction for it."""
     operands = factors(value)
     product = _product(value, operands)
     if operands is None or product is None:
@@ -82,16 +91,18 @@ def choose_core_tiles(
         threads[position], elements[position] = count, size // count
     depth[term] = DEPTH
     tiles = GpuTiles(tuple(threads), tuple(elements), tuple(depth))
-    return CoreTiles(product, tiles, row, column, term)
+    steps = math.prod(
+        -(-axis.extent // size) for axis, size in zip(reduced, tiles.depth, strict=True)
+    )
+    room = SHARED_BYTES // shared_bytes(operands, axes, reduced, tiles)
+    return CoreTiles(product, tiles, row, column, term, max(1, min(stages, steps, room)))
 
 
-def schedule_cores(
-    func: PrimFunc, reduction: str, result: str, operands: Sequence[str], cores: CoreTiles
-) -> PrimFunc:
+def schedule_cores(func: PrimFunc, reduction: te.Tensor, result: str, cores: CoreTiles) -> PrimFunc:
     """A reduction by products of matrices, and what follows it."""
     intrinsics = {cores.product.name: cores.product}
     schedule = Schedule(func, intrinsics, scopes=SCOPES, trusted=True)
-    source, target = schedule.get_block(reduction), schedule.get_block(result)
+    source, target = schedule.get_block(reduction.name), schedule.get_block(result)
     loops = schedule.get_loops(target)
     pairs = _pairs(schedule, loops, cores.tiles.block)
     warps, own, inside = _tiled(schedule, [inner for _, inner in pairs], cores)
@@ -103,13 +114,11 @@ def schedule_cores(
     _bind_lanes(schedule, own, inside)
     schedule.set_scope(source, 0, "fragment")
     schedule.compute_at(source, block)
-    _products(schedule, source, operands, cores)
+    _products(schedule, source, reduction, cores)
     return schedule.func
 
 
-def _products(
-    schedule: Schedule, source: BlockRef, operands: Sequence[str], cores: CoreTiles
-) -> None:
+def _products(schedule: Schedule, source: BlockRef, reduction: te.Tensor, cores: CoreTiles) -> None:
     """The reduction inside the loop of blocks, and the copies of its operands."""
     tiles, rank = cores.tiles, len(cores.tiles.threads)
     loops = schedule.get_loops(source)[1:]
@@ -122,7 +131,11 @@ def _products(
     schedule.reorder(*steps, *warps, *chunks, *own, *inside, terms)
     step = _fused(schedule, steps)
     _bind_warps(schedule, _fused(schedule, warps), cores)
-    copies = [schedule.cache_read(source, operand, "shared") for operand in operands]
+    formula = reduction.value
+    assert isinstance(formula, Reduce)
+    operands = factors(formula.value)
+    assert operands is not None
+    copies = [schedule.cache_read(source, item.buffer.name, "shared") for item in operands]
     for copy in copies:
         schedule.compute_at(copy, step)
     init = schedule.decompose_reduction(source, step)
@@ -132,11 +145,27 @@ def _products(
     first = schedule.get_loops(init)[1:]
     _bind_warps(schedule, first[0], cores)
     _bind_lanes(schedule, first[1 if cores.warps > 1 else 0 : -2], first[-2:])
-    for copy in copies:
-        fused = _fused(schedule, schedule.get_loops(copy)[2:])
-        _, warp, lane = schedule.split(fused, [None, cores.warps, WARP_THREADS])
-        _bind_warps(schedule, warp, cores)
-        schedule.bind(lane, "thread.x")
+    sizes = (*tiles.block, *tiles.depth)
+    tile: dict[Var, int] = dict(zip((*reduction.axes, *formula.axes), sizes, strict=True))
+    for operand, copy in zip(operands, copies, strict=True):
+        _copied(schedule, operand, copy, tile, cores)
+
+
+def _copied(
+    schedule: Schedule, operand: Load, copy: BlockRef, tile: Mapping[Var, int], cores: CoreTiles
+) -> None:
+    """The copy of an operand to shared memory by all threads: asynchronously, if its rows allow."""
+    loops = schedule.get_loops(copy)[2:]
+    count = chunk_elements(operand, tile) if cores.stages > 1 else 0
+    if count:
+        along = chunk_dimension(operand)
+        loops[along], chunk = schedule.split(loops[along], [None, count])
+        schedule.reorder(*loops, chunk)
+        schedule.stage(copy, 0, cores.stages)
+    fused = _fused(schedule, loops)
+    _, warp, lane = schedule.split(fused, [None, cores.warps, WARP_THREADS])
+    _bind_warps(schedule, warp, cores)
+    schedule.bind(lane, "thread.x")
 
 
 def _tiled(
@@ -161,8 +190,8 @@ def _bind_warps(schedule: Schedule, loop: LoopRef, cores: CoreTiles) -> None:
 def _bind_lanes(schedule: Schedule, own: Sequence[LoopRef], inside: Sequence[LoopRef]) -> None:
     """The elements of a tile by the threads that have them after a product: see `lane_loops`."""
     rows, columns = inside
-    upper, row = schedule.split(rows, [STEPS[0], None])
-    column, pair = schedule.split(columns, [STEPS[1], None])
+    upper, row = schedule.split(rows, [ELEMENTS[0], None])
+    column, pair = schedule.split(columns, [ELEMENTS[1], None])
     schedule.reorder(*own, row, column, upper, pair)
     schedule.bind(schedule.fuse(row, column), "thread.x")
     for loop in (*own, upper, pair):

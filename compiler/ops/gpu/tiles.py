@@ -14,7 +14,17 @@ from daedal.compiler.tir.expr import Axis, Binary, Cast, Expr, Load, Var
 from daedal.compiler.tir.linear import bounds
 from daedal.compiler.tir.visit import free_vars
 
-__all__ = ["BLOCK", "DEPTHS", "ELEMENTS", "GpuTiles", "choose_tiles", "factors", "sized_tiles"]
+__all__ = [
+    "BLOCK",
+    "DEPTHS",
+    "ELEMENTS",
+    "SHARED_BYTES",
+    "GpuTiles",
+    "choose_tiles",
+    "factors",
+    "shared_bytes",
+    "sized_tiles",
+]
 
 SHARED_BYTES = 48 << 10
 """Of a block, which every GPU has. Source: CUDA C++ Programming Guide, compute capabilities."""
@@ -103,7 +113,7 @@ def sized_tiles(
             threads[position] = size // elements[position]
             block, left = block // size, left // elements[position]
     tiles = GpuTiles(tuple(threads), tuple(elements), _depths(reduced, depth))
-    return tiles if _shared_bytes(operands, axes, reduced, tiles) <= SHARED_BYTES else None
+    return tiles if shared_bytes(operands, axes, reduced, tiles) <= SHARED_BYTES else None
 
 
 def _depths(reduced: Sequence[Axis], depth: int) -> tuple[int, ...]:
@@ -116,7 +126,7 @@ def _depths(reduced: Sequence[Axis], depth: int) -> tuple[int, ...]:
     )
 
 
-def _shared_bytes(
+def shared_bytes(
     operands: Sequence[Load], axes: Sequence[Axis], reduced: Sequence[Axis], tiles: GpuTiles
 ) -> int:
     """Of the parts of both operands that a block needs at a time."""

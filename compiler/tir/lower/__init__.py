@@ -4,14 +4,15 @@ Every step takes and gives a `PrimFunc` that the interpreter can run, and change
 `blocks` replaces blocks by their bodies and predicates by conditions, `windows` makes buffers as
 large as their windows, and `padding` writes out reads that may reach outside. `lower` runs them
 all. The lowered function is what code generators read; the rules for blocks no longer hold.
-`lower_kernel` does the same for a kernel of a GPU: `fragments` become registers of the threads, and
-`barriers` are placed where threads would race.
+`lower_kernel` does the same for a kernel of a GPU: `fragments` become registers of the threads,
+copies of buffers with `stages` are begun ahead, and `barriers` are placed where threads would race.
 """
 
 from daedal.compiler.tir.lower.barriers import lower_barriers
 from daedal.compiler.tir.lower.blocks import lower_blocks
 from daedal.compiler.tir.lower.fragments import lower_fragments
 from daedal.compiler.tir.lower.padding import lower_padding
+from daedal.compiler.tir.lower.stages import lower_stages
 from daedal.compiler.tir.lower.windows import lower_windows
 from daedal.compiler.tir.stmt import PrimFunc
 
@@ -26,7 +27,7 @@ def lower(func: PrimFunc) -> PrimFunc:
 def lower_kernel(func: PrimFunc) -> PrimFunc:
     """A function whose loops are bound to the axes of a GPU, as plain loops with barriers.
 
-    Raises UnsupportedError for a fragment whose elements have no owner, and for races that no
-    barrier prevents.
+    Raises UnsupportedError for a fragment whose elements have no owner, for a buffer with stages
+    that is not filled by asynchronous copies, and for races that no barrier prevents.
     """
-    return lower_barriers(lower_fragments(lower(func)))
+    return lower_barriers(lower_stages(lower_fragments(lower(func))))

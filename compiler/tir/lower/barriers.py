@@ -23,7 +23,8 @@ from functools import reduce
 import numpy as np
 
 from daedal.common.errors import UnsupportedError
-from daedal.compiler.tir.expr import Buffer, Var
+from daedal.compiler.tir.expr import Binary, Buffer, Expr, IntImm, Var
+from daedal.compiler.tir.linear import linear
 from daedal.compiler.tir.lower.rebuild import flat_seq
 from daedal.compiler.tir.lower.threads import (
     Access,
@@ -33,7 +34,16 @@ from daedal.compiler.tir.lower.threads import (
     has_threads,
     is_thread,
 )
-from daedal.compiler.tir.stmt import Allocate, Barrier, For, If, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.stmt import (
+    Allocate,
+    Barrier,
+    For,
+    If,
+    PrimFunc,
+    Seq,
+    Stmt,
+    WaitForCopies,
+)
 from daedal.compiler.tir.visit import free_vars
 
 __all__ = ["lower_barriers"]
@@ -87,6 +97,7 @@ class _Barriers:
         match stmt:
             case Seq(body):
                 parts = [self.placed(part, extents) for part in body]
+                parts = [self._landed(n, parts, extents) for n in range(len(parts))]
                 return reduce(lambda a, b: self._joined(a, b, extents), parts)
             case For():
                 return self._loop(stmt, extents)
@@ -99,6 +110,18 @@ class _Barriers:
                     "inside them"
                 )
         raise AssertionError(f"not a lowered statement: {stmt!r}")
+
+    def _landed(self, number: int, parts: Sequence[_Placed], extents: Mapping[Var, int]) -> _Placed:
+        """A part of a sequence; a wait with the barrier behind it, if what follows reads copies.
+
+        There it also orders these reads before the copies of the next stage, which are begun first.
+        """
+        part = parts[number]
+        if not isinstance(part.stmt, WaitForCopies):
+            return part
+        if not any(self._races(part.last, after.first, extents) for after in parts[number + 1 :]):
+            return part
+        return _Placed(flat_seq([part.stmt, Barrier()]), part.first, (), has_barrier=True)
 
     def _nest(self, stmt: Stmt, extents: Mapping[Var, int]) -> _Placed:
         own = tuple(item for item in accesses(stmt) if item.buffer in self._written)
@@ -142,7 +165,13 @@ class _Barriers:
         """Whether different threads touch one element, `a` first."""
         if a.buffer is not b.buffer or not (a.is_write or b.is_write):
             return False
+        if a.is_copy and b.is_landing:  # of the same copy, or of one before it
+            return False
         carried, zero = dict(a.carried), dict.fromkeys(a.outer | b.outer, 0)
+        extents = {
+            **extents,
+            **{var: min(extents[var], 2 * (_period(a, b, var) or extents[var])) for var in zero},
+        }
         # What is 0 in every iteration is known, and so are the elements that exist.
         alike = frozenset(var for var in zero if extents[var] > 1 and _cancels(a, b, var))
         varied = [var for var in zero if var in carried or var not in alike]
@@ -210,6 +239,25 @@ def _pairs(
         return [(0, later) for later in range(1, count if carried[var] else 2)]
     later = itertools.combinations if carried[var] else lambda x, _: itertools.pairwise(x)
     return list(itertools.islice(later(range(count), 2), MAX_PAIRS + 1))
+
+
+def _period(a: Access, b: Access, var: Var) -> int | None:
+    """After how many iterations of a loop all elements are those of the first one again: where its
+    variable is only in terms such as ``(k + 2) % 3``; None elsewhere."""
+    period = 1
+    for index in (*a.indices, *b.indices):
+        for term, _ in index.terms:
+            if var in free_vars(term):
+                match term:
+                    case Binary("%", inner, IntImm(count)) if _is_affine_in(inner, var):
+                        period = math.lcm(period, count)
+                    case _:
+                        return None
+    return period
+
+
+def _is_affine_in(expr: Expr, var: Var) -> bool:
+    return all(term is var or var not in free_vars(term) for term, _ in linear(expr).terms)
 
 
 def _cancels(a: Access, b: Access, var: Var) -> bool:

@@ -4,7 +4,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from daedal.compiler.tir.expr import Expr
-from daedal.compiler.tir.stmt import Allocate, Barrier, BufferStore, For, If, Seq, Stmt
+from daedal.compiler.tir.stmt import (
+    Allocate,
+    Barrier,
+    BufferStore,
+    CommitCopies,
+    For,
+    If,
+    Range,
+    Region,
+    Seq,
+    Stmt,
+    WaitForCopies,
+)
 
 __all__ = ["flat_seq", "rebuilt"]
 
@@ -18,8 +30,10 @@ def rebuilt(
             return flat_seq([statement(part) for part in body])
         case For(_, _, body) | Allocate(_, body):
             return replace(stmt, body=statement(body))
-        case Barrier():
+        case Barrier() | CommitCopies():
             return stmt
+        case WaitForCopies(newest, landed):
+            return WaitForCopies(newest, tuple(_region(part, expression) for part in landed))
         case If(condition, body):
             return If(expression(condition), statement(body))
         case BufferStore(buffer, indices, value):
@@ -27,6 +41,11 @@ def rebuilt(
                 buffer, tuple(expression(index) for index in indices), expression(value)
             )
     raise AssertionError(f"not a lowered statement: {stmt!r}")
+
+
+def _region(region: Region, expression: Callable[[Expr], Expr]) -> Region:
+    ranges = tuple(Range(expression(part.min), part.extent) for part in region.ranges)
+    return replace(region, ranges=ranges)
 
 
 def flat_seq(parts: list[Stmt]) -> Stmt:

@@ -18,7 +18,19 @@ import numpy.typing as npt
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
 from daedal.compiler.tir.linear import Linear, linear
-from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, PrimFunc, Seq, Stmt
+from daedal.compiler.tir.lower.chunks import ASYNCHRONOUS
+from daedal.compiler.tir.stmt import (
+    Allocate,
+    BufferStore,
+    CommitCopies,
+    For,
+    If,
+    PrimFunc,
+    Region,
+    Seq,
+    Stmt,
+    WaitForCopies,
+)
 from daedal.compiler.tir.visit import free_vars, loads, walk
 
 __all__ = [
@@ -109,6 +121,8 @@ class Access:
     indices : of the element. A condition keeps those out that lie outside the buffer.
     loops : those around it whose iterations are looked at together, thread loops among them.
     carried : loops whose earlier iteration it is of; True: of any, False: of the one before.
+    is_copy : whether it writes by an asynchronous copy, which lands at a wait.
+    is_landing : whether it is such a wait: any thread may have copied the element.
     """
 
     buffer: Buffer
@@ -116,6 +130,8 @@ class Access:
     is_write: bool
     loops: tuple[For, ...]
     carried: tuple[tuple[Var, bool], ...] = ()
+    is_copy: bool = False
+    is_landing: bool = False
 
     @property
     def variables(self) -> frozenset[Var]:
@@ -145,13 +161,15 @@ class Access:
         bound = {loop.kind: loop for loop in self.loops if loop.kind in THREAD_AXES}
         used = self.variables
         others = [x for x in self.loops if x.kind not in THREAD_AXES and x.var in used]
-        if threads.count * math.prod(loop.extent for loop in others) > MAX_POINTS:
+        count = 1 if self.is_landing else threads.count
+        if count * math.prod(loop.extent for loop in others) > MAX_POINTS:
             return None
         runs = np.ones(threads.count, bool)
         for axis in THREAD_AXES:
             if axis not in bound:
                 runs &= threads.coordinate(axis) == 0
-        numbers = threads.numbers[runs]
+        # What has landed is of other threads than any that reads it.
+        numbers = np.array([threads.count]) if self.is_landing else threads.numbers[runs]
         env: dict[Var, Any] = dict(values)
         rank = len(others) + 1
         for axis, loop in bound.items():
@@ -196,10 +214,21 @@ def _accesses(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[Access]:
         case If(condition, body):
             yield from _reads(condition, loops)
             yield from _accesses(body, loops)
+        case WaitForCopies(_, landed):
+            for region in landed:
+                yield _landing(region, loops)
         case BufferStore(buffer, indices, value):
             for expr in (*indices, value):
                 yield from _reads(expr, loops)
-            yield Access(buffer, tuple(map(linear, indices)), True, loops)
+            is_copy = any(ASYNCHRONOUS in loop.annotations for loop in loops)
+            yield Access(buffer, tuple(map(linear, indices)), True, loops, is_copy=is_copy)
+
+
+def _landing(region: Region, loops: tuple[For, ...]) -> Access:
+    """All elements of a region, by loops of their own."""
+    inner = [For(Var("i"), part.extent, CommitCopies()) for part in region.ranges]
+    indices = (linear(part.min + loop.var) for part, loop in zip(region.ranges, inner, strict=True))
+    return Access(region.buffer, tuple(indices), True, (*loops, *inner), is_landing=True)
 
 
 def _reads(expr: Expr, loops: tuple[For, ...]) -> Iterator[Access]:

@@ -200,6 +200,14 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
         "storage_align needs a dimension from 0 to 1 of 'c', not 2",
     ),
     (
+        lambda s: s.stage(block(s, "d"), 0, 3),
+        "stage needs a buffer that the function allocates; 'd' is a parameter; use cache_write",
+    ),
+    (
+        lambda s: s.stage(block(s, "c"), 0, 1),
+        "stage needs at least 2 stages, not 1; leave it out",
+    ),
+    (
         lambda s: s.storage_align(block(s, "c"), 0, 0, 4, 4),
         "storage_align needs a positive factor and an offset below it, not 4 and 4",
     ),

@@ -1,6 +1,7 @@
 """Schedules for GPUs on the emulator compute what the kernel's formulas say, and race nowhere."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.support.tensor_programs import inputs_of
 
 pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
 
+STAGED_PRODUCTS = ("product", "low product", "narrow product", "deep product", "deep batched")
 IN_SHARED_MEMORY = {
     "product",
     "odd product",
@@ -29,6 +31,11 @@ IN_SHARED_MEMORY = {
     "maxima of maps",
     *(name for name in KERNELS if "tensor cores" in name),
 }
+STAGED = {
+    *(f"{name} of {bits} bits in tensor cores" for bits in (8, 16) for name in STAGED_PRODUCTS),
+    *(f"{name} of 16 bits in tensor cores" for name in ("odd product", "batched")),
+}
+"""Rows of at least one operand are whole words, and there is more than one step."""
 SEEDS = (None, 0, 1, 2, 3)
 
 
@@ -53,13 +60,16 @@ def test_tiles_are_in_shared_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(IN_SHARED_MEMORY))
-def test_no_barrier_is_superfluous(name: str) -> None:
-    """Without any one of them, the emulator sees a race."""
+def test_nothing_that_orders_accesses_is_superfluous(name: str) -> None:
+    """Without any one barrier, wait or commit, the emulator sees a race."""
     inputs = inputs_of((list(KERNELS[name]().inputs), []), np.random.default_rng(3))
     func, text = function_of(name), text_of(name, checked=True)
-    barriers = re.findall(r"^ *call void @gpu\.barrier.*\n", text.text, re.MULTILINE)
-    assert barriers
-    for barrier in barriers:
-        fewer = type(text)(**{**vars(text), "text": text.text.replace(barrier, "")})
+    calls = re.compile(r"^ *call void @gpu\.(barrier|wait|commit)\(.*\n", re.MULTILINE)
+    found = list(calls.finditer(text.text))
+    assert {call[1] for call in found} == (
+        {"barrier", "wait", "commit"} if name in STAGED else {"barrier"}
+    )
+    for call in found:
+        less = text.text[: call.start()] + text.text[call.end() :]
         with pytest.raises(DeviceError, match="must be ordered by barriers"):
-            launched(fewer, func, inputs, 0)
+            launched(replace(text, text=less), func, inputs, 0)

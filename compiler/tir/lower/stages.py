@@ -1,0 +1,253 @@
+"""Stages: copies to shared memory are begun some iterations before their elements are read.
+
+    for k in 8:
+        alloc s: float16[64] in shared {stages: 3}
+        for t in 8 thread.x, v in 8:
+            s[t * 8 + v] = x[k, t * 8 + v]
+        for t in 8 thread.x:
+            ... s[i] ...
+
+    alloc s: float16[3, 64] in shared
+    for stage in 2:
+        for t in 8 thread.x, v in 8 {asynchronous: True}:
+            s[stage, t * 8 + v] = x[stage, t * 8 + v]
+        commit
+    for k in 8:
+        wait 1 for s[k % 3, 0:+64]
+        for t in 8 thread.x:
+            if k + 2 < 8:
+                for v in 8 {asynchronous: True}:
+                    s[(k + 2) % 3, t * 8 + v] = x[k + 2, t * 8 + v]
+        commit
+        for t in 8 thread.x:
+            ... s[k % 3, i] ...
+
+Each iteration commits one group, also where there is nothing left to copy, so that all waits count
+alike. What is not staged stays in its place. The barriers follow from the accesses: one behind the
+wait, which also orders the reads of a stage before the copies to it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from daedal.common.errors import UnsupportedError
+from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
+from daedal.compiler.tir.linear import simplify
+from daedal.compiler.tir.lower.chunks import ASYNCHRONOUS, chunk_of
+from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
+from daedal.compiler.tir.lower.threads import accesses, has_threads, is_thread
+from daedal.compiler.tir.region import whole_window
+from daedal.compiler.tir.stmt import (
+    Allocate,
+    Allocation,
+    BufferStore,
+    CommitCopies,
+    For,
+    If,
+    PrimFunc,
+    Region,
+    Seq,
+    Stmt,
+    WaitForCopies,
+)
+from daedal.compiler.tir.visit import free_vars, rewrite, substitute
+
+__all__ = ["STAGES", "lower_stages"]
+
+STAGES = "stages"
+"""The annotation of an allocation: how many iterations have their own elements."""
+
+
+def lower_stages(func: PrimFunc) -> PrimFunc:
+    """A lowered function of one kernel, whose staged buffers are filled by asynchronous copies.
+
+    Raises UnsupportedError where a buffer with stages is not filled by such copies, in a loop
+    directly around it.
+    """
+    return replace(func, body=_lowered(func.body, func, {}))
+
+
+def _lowered(stmt: Stmt, func: PrimFunc, extents: Mapping[Var, int]) -> Stmt:
+    match stmt:
+        case For(var, extent, body):
+            inner = {**extents, var: extent}
+            if isinstance(body, Allocate) and any(map(_is_staged, body.allocations)):
+                return _pipeline(stmt, body, func, inner)
+            return replace(stmt, body=_lowered(body, func, inner))
+        case Allocate(allocations) if staged := next(filter(_is_staged, allocations), None):
+            raise _refused(staged.buffer, "it must be allocated directly inside of a loop")
+    return rebuilt(stmt, lambda expr: expr, lambda part: _lowered(part, func, extents))
+
+
+def _is_staged(item: Allocation) -> bool:
+    return STAGES in item.annotations
+
+
+def _refused(buffer: Buffer, reason: str) -> UnsupportedError:
+    return UnsupportedError(
+        "code for GPUs must fill buffers with stages by asynchronous copies of whole rows, and "
+        f"{buffer.name!r} has stages: {reason}; leave the stages out"
+    )
+
+
+@dataclass(frozen=True)
+class _Ring:
+    """Buffers with an additional dimension, the first one, for their stages."""
+
+    buffers: Mapping[Buffer, Buffer]
+    count: int
+
+    def at(self, stmt: Stmt, stage: Expr) -> Stmt:
+        """A statement with the elements of one stage."""
+
+        def element(node: Expr) -> Expr | None:
+            if isinstance(node, Load) and node.buffer in self.buffers:
+                return Load(self.buffers[node.buffer], (stage, *node.indices))
+            return None
+
+        def expression(expr: Expr) -> Expr:
+            return rewrite(expr, element)
+
+        def statement(part: Stmt) -> Stmt:
+            part = rebuilt(part, expression, statement)
+            if isinstance(part, BufferStore) and part.buffer in self.buffers:
+                return replace(
+                    part, buffer=self.buffers[part.buffer], indices=(stage, *part.indices)
+                )
+            return part
+
+        return statement(stmt)
+
+
+def _pipeline(loop: For, body: Allocate, func: PrimFunc, extents: Mapping[Var, int]) -> Stmt:
+    """A loop whose copies run ahead, and those before it."""
+    staged = [item for item in body.allocations if _is_staged(item)]
+    others = tuple(item for item in body.allocations if not _is_staged(item))
+    count = min(loop.extent, *(int(item.annotations[STAGES]) for item in staged))
+    rest = {item.buffer: _without_stages(item) for item in staged}
+    if loop.kind not in ("serial", "unroll"):
+        raise _refused(staged[0].buffer, "the loop around it must be executed in order")
+    if count < 2:
+        plain = Allocate((*rest.values(), *others), body.body)
+        return replace(loop, body=_lowered(plain, func, extents))
+    ring = _Ring(
+        {
+            old: Buffer(old.name, (count, *item.shape), old.dtype, old.scope)
+            for old, item in rest.items()
+        },
+        count,
+    )
+    parts = body.body.body if isinstance(body.body, Seq) else (body.body,)
+    writes = [_written(part) & rest.keys() for part in parts]
+    copies = [part for part, written in zip(parts, writes, strict=True) if written]
+    used = [part for part, written in zip(parts, writes, strict=True) if not written]
+    for buffer in rest:
+        if not any(buffer in written for written in writes):
+            raise _refused(buffer, "nothing in the loop around it writes it")
+    if not used:
+        raise _refused(staged[0].buffer, "nothing in the loop around it reads it")
+    ahead = count - 1
+    begin = Var("stage")
+    first = [_begun(part, ring, loop, begin, None, func) for part in copies]
+    later = loop.var + ahead
+    next_ones = [
+        _begun(part, ring, loop, later, later < loop.extent, func, extents) for part in copies
+    ]
+    own = loop.var % count
+    landed = tuple(
+        Region(new, (replace(window[0], min=own, extent=1), *window[1:]))
+        for new in ring.buffers.values()
+        for window in [whole_window(new)]
+    )
+    inner: Stmt = flat_seq(
+        [
+            WaitForCopies(ahead - 1, landed),
+            *next_ones,
+            CommitCopies(),
+            *(_lowered(ring.at(part, own), func, extents) for part in used),
+        ]
+    )
+    if others:
+        inner = Allocate(others, inner)
+    filled = For(begin, ahead, flat_seq([*first, CommitCopies()]))
+    allocations = tuple(
+        replace(rest[old], buffer=new, window=whole_window(new))
+        for old, new in ring.buffers.items()
+    )
+    return Allocate(allocations, flat_seq([filled, replace(loop, body=inner)]))
+
+
+def _without_stages(item: Allocation) -> Allocation:
+    kept = {key: value for key, value in item.annotations.items() if key != STAGES}
+    return replace(item, annotations=kept)
+
+
+def _written(stmt: Stmt) -> set[Buffer]:
+    return {item.buffer for item in accesses(stmt) if item.is_write}
+
+
+def _begun(
+    copy: Stmt,
+    ring: _Ring,
+    loop: For,
+    number: Expr,
+    condition: Expr | None,
+    func: PrimFunc,
+    extents: Mapping[Var, int] | None = None,
+) -> Stmt:
+    """The asynchronous copies of the iteration `number`, under a condition."""
+    stage = number if isinstance(number, Var) else number % ring.count
+    limits = {**(extents or {}), loop.var: loop.extent}
+    if isinstance(number, Var):
+        limits[number] = ring.count - 1
+    values: dict[Var, Expr] = {loop.var: number}
+
+    def expression(expr: Expr) -> Expr:
+        return simplify(substitute(expr, values), limits)
+
+    def moved(stmt: Stmt) -> Stmt:
+        return rebuilt(stmt, expression, moved)
+
+    marked = _marked(copy, func)
+    renamed = _fresh(marked, values)
+    return _guarded(ring.at(moved(renamed), stage), condition)
+
+
+def _fresh(stmt: Stmt, values: dict[Var, Expr]) -> Stmt:
+    """A copy of a statement with loop variables of its own; `values` gets them."""
+    if isinstance(stmt, For):
+        var = Var(stmt.var.name)
+        values[stmt.var] = var
+        return replace(stmt, var=var, body=_fresh(stmt.body, values))
+    return rebuilt(stmt, lambda expr: expr, lambda part: _fresh(part, values))
+
+
+def _marked(stmt: Stmt, func: PrimFunc) -> Stmt:
+    """The loops of a copy, the innermost of each nest marked as one asynchronous copy."""
+    if isinstance(stmt, For) and isinstance(stmt.body, If):
+        condition, body = stmt.body.condition, stmt.body.body
+        if isinstance(body, BufferStore) and stmt.var not in free_vars(condition):
+            return If(condition, _marked(replace(stmt, body=body), func))
+    if isinstance(stmt, For) and isinstance(stmt.body, BufferStore):
+        chunk = chunk_of(stmt)
+        if chunk is None:
+            raise _refused(
+                stmt.body.buffer,
+                f"the {stmt.extent} elements of its innermost loop are not 4, 8 or 16 bytes that "
+                "follow each other in both buffers",
+            )
+        if chunk.source.buffer not in func.inputs:
+            raise _refused(chunk.buffer, "its elements must come from an input of the kernel")
+        return replace(stmt, annotations={**stmt.annotations, ASYNCHRONOUS: True})
+    if isinstance(stmt, BufferStore):
+        raise _refused(stmt.buffer, "its innermost loop does more than to copy")
+    return rebuilt(stmt, lambda expr: expr, lambda part: _marked(part, func))
+
+
+def _guarded(stmt: Stmt, condition: Expr | None) -> Stmt:
+    """A condition inside of the innermost loop along a thread axis."""
+    if condition is None:
+        return stmt
+    if is_thread(stmt) and isinstance(stmt, For) and not has_threads(stmt.body):
+        return replace(stmt, body=If(condition, stmt.body))
+    return rebuilt(stmt, lambda expr: expr, lambda part: _guarded(part, condition))
