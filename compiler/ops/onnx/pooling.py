@@ -59,7 +59,7 @@ def _max_pool(operation: Operation) -> list[te.Tensor]:
     value = number if is_float(x.dtype) else _as_is
     y = _over_windows(operation, padded, window, lambda e, place: value(e), te.max, "maximum")
     if is_float(x.dtype):
-        y = _with_nan(operation, window, y)
+        y = _with_nan(operation, padded, window, y)
     if len(operation.results) < 2 or operation.results[1] is None:
         return [y]
     return [y, _indices(operation, padded, window, y, column_major)]
@@ -69,9 +69,13 @@ def _as_is(element: Expr) -> Expr:
     return element
 
 
-def _with_nan(operation: Operation, window: Window, y: te.Tensor) -> te.Tensor:
-    """`y`, or NaN for windows of nothing else: so is the first element in the map."""
+def _with_nan(operation: Operation, padded: Operand, window: Window, y: te.Tensor) -> te.Tensor:
+    """`y`, or NaN for windows of nothing else: so is any element of the map in them.
+
+    A tap that lies in the map at every position is read by vectors; without one, the first element.
+    """
     x = operation.operand(0)
+    inner = window.tap_inside()
 
     def first(dim: int, position: Expr) -> Expr:
         step, start = window.dilations[dim], position * window.strides[dim] - window.before[dim]
@@ -79,7 +83,10 @@ def _with_nan(operation: Operation, window: Window, y: te.Tensor) -> te.Tensor:
         return te.clip(start + tap * step, 0, window.extents[dim] - 1)
 
     def formula(*i: Expr) -> Expr:
-        element = x[(*i[:2], *(first(dim, position) for dim, position in enumerate(i[2:])))]
+        if inner is not None:
+            element = padded[(*i[:2], *window.places(i[2:], [IntImm(tap) for tap in inner]))]
+        else:
+            element = x[(*i[:2], *(first(dim, position) for dim, position in enumerate(i[2:])))]
         lowest = te.eq(y[i], FloatImm(-math.inf, y.dtype))
         return te.select(lowest & te.ne(element, element), element, y[i])
 

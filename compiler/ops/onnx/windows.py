@@ -65,6 +65,18 @@ class Window:
             )
         )
 
+    def tap_inside(self) -> tuple[int, ...] | None:
+        """A tap that lies in the map at every position of the window; None where there is none."""
+        found = []
+        for dim, extent in enumerate(self.extents):
+            step, low = self.dilations[dim], self.before[dim]
+            last = (self.out[dim] - 1) * self.strides[dim] - low
+            tap = -(-low // step)
+            if tap >= self.kernel[dim] or last + tap * step >= extent:
+                return None
+            found.append(tap)
+        return tuple(found)
+
 
 def per_dimension(node: OnnxNode, name: str, count: int, default: int) -> tuple[int, ...]:
     """An attribute with `count` numbers. Raises ModelError for another count."""
