@@ -257,6 +257,43 @@ class MemoryPrimitives(ScheduleBase):
         buffer = self._allocated(bare, block, write, "stage")
         self._update(bare.body, {buffer: {**self._notes(buffer), "stages": stages}})
 
+    @primitive
+    def swizzle(self, block: BlockRef, write: int | str, every: int = 128) -> None:
+        """Permute a written buffer in a GPU's shared memory, against bank conflicts.
+
+        The numbers of the chunks of 16 bytes in a line of 128 bytes are xored with that of the
+        line; with a larger `every`, so many bytes have the same permutation: those of a row, if it
+        is longer than a line. Rows of 16 bytes below each other are then in different banks.
+
+        >>> sch = chain()
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8]
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        >>> sch.swizzle(sch.get_block("b"), 0)
+        >>> print(sch, end="")
+        func chain(a: int32[8], out c: int32[8]):
+            alloc b: int32[8] {swizzle: 128}
+            for i in 8:
+                block b(vi:8 = i):
+                    b[vi] = a[vi] + 1
+            for i in 8:
+                block c(vi:8 = i):
+                    c[vi] = b[vi] * 2
+        """
+        if every < 128 or every & (every - 1):
+            raise ScheduleError(
+                f"swizzle needs a power of two from 128 bytes on, not {every}; leave it out"
+            )
+        bare = self.bare
+        buffer = self._allocated(bare, block, write, "swizzle")
+        self._update(bare.body, {buffer: {**self._notes(buffer), "swizzle": every}})
+
     def _allocated(self, bare: PrimFunc, block: BlockRef, write: int | str, what: str) -> Buffer:
         """A buffer that a block writes and the function allocates."""
         site = find_site(bare, block.name)

@@ -7,6 +7,8 @@ from daedal.artifact.gpu_code import Extents
 from daedal.common.errors import DeviceError
 from daedal.native.record import record_type
 from daedal.native.types import ArrayType
+from daedal.sim.gpu.accesses import NOTED
+from daedal.sim.gpu.banks import Place, bank_conflicts
 from daedal.sim.gpu.copies import COPY_SLOTS, MAX_COPIES
 from daedal.sim.gpu.device_memory import DeviceMemory
 from daedal.sim.gpu.failure_text import failure_sentence
@@ -46,6 +48,7 @@ class Block:
         races: bool,
         random: np.random.Generator | None,
         max_passes: int,
+        num_noted: int = 0,
     ) -> None:
         self._memory = memory
         self._random = random
@@ -109,6 +112,8 @@ class Block:
             size=0,
             num_races=0,
             found=np.zeros(KEPT * len(Column), np.int64),
+            num_noted=0,
+            noted=np.zeros(num_noted * NOTED, np.int64),
             copies=np.zeros(MAX_THREADS * MAX_COPIES * COPY_SLOTS, np.int64),
             halves=np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32),
             factors=np.zeros((M + N) * WARP, np.float64),
@@ -124,7 +129,7 @@ class Block:
         launch.block_x, launch.block_y, launch.block_z = block
         launch.num_threads = block[0] * block[1] * block[2]
         launch.begins, launch.ends, launch.shadows = table.begins, table.ends, table.shadows
-        launch.failure = launch.num_races = launch.region = 0
+        launch.failure = launch.num_races = launch.num_noted = launch.region = 0
         launch.orders = self._orders_of(launch.num_threads)
         needed = launch.num_threads * launch.stack_stride + _ALIGN + STACK_BYTES
         if self._stacks.size < needed:
@@ -153,6 +158,18 @@ class Block:
         launch = self.launch
         rows = launch.found.reshape(KEPT, -1)[: launch.num_races]
         return tuple(Race.of(row) for row in rows)
+
+    def conflicts(self) -> dict[Place, int]:
+        """Ways of the bank conflicts of the last launch. Raises DeviceError where it had more
+        accesses than are kept."""
+        launch = self.launch
+        rows = launch.noted.reshape(-1, NOTED)
+        if launch.num_noted > len(rows):
+            raise DeviceError(
+                f"bank conflicts are counted for at most {len(rows)} accesses of shared memory, "
+                f"not {launch.num_noted}; launch fewer blocks"
+            )
+        return bank_conflicts(rows[: launch.num_noted])
 
     def _orders_of(self, count: int) -> npt.NDArray[np.int32]:
         """Permutations of the threads: several of them if there is a seed."""

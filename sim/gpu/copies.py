@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
+from daedal.sim.gpu.accesses import note
 from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.races import (
     SHADOW_BYTES,
@@ -53,6 +54,8 @@ def begin_copy(launch: Launch, thread: i64, to: i64, source: i64, size: i64, val
     if row < 0 or not launch.shared <= to < launch.shared + launch.shared_bytes:
         fail(launch, Failure.OUTSIDE, thread, Site.COPY, to, size)
         return False
+    if len(launch.noted) > 0:
+        note(launch, thread, to, size, Site.COPY, True)
     if valid > 0 and not access(launch, thread, source, valid, Site.COPY, False):
         return False
     slots = ROW * thread

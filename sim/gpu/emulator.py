@@ -11,6 +11,7 @@ from daedal.common.errors import DeviceError, first_line
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import levels_to_run
 from daedal.runtime.gpu_device import Bytes
+from daedal.sim.gpu.banks import Place
 from daedal.sim.gpu.block import MAX_SHARED_BYTES, MAX_THREADS, Block
 from daedal.sim.gpu.device_memory import DeviceMemory
 from daedal.sim.gpu.library import ENTRY, emulator_object
@@ -34,6 +35,8 @@ class EmulatedGpu:
         outside of what is allocated, with or without this.
     seed : of the order of the threads between two barriers, and of what undefined memory holds;
         without, threads run by number.
+    num_noted : accesses of shared memory in a launch for which bank conflicts are counted, if
+        kernels announce them.
     max_passes : passes over the threads of a block after which a launch counts as endless.
 
     Attributes
@@ -45,12 +48,17 @@ class EmulatedGpu:
     name = "emulated GPU"
 
     def __init__(
-        self, *, races: bool = False, seed: int | None = None, max_passes: int = 1 << 24
+        self,
+        *,
+        races: bool = False,
+        seed: int | None = None,
+        num_noted: int = 0,
+        max_passes: int = 1 << 24,
     ) -> None:
         random = None if seed is None else np.random.default_rng(seed)
         poison = _POISONS[0] if random is None else int(random.choice(_POISONS))
         self._memory = DeviceMemory(poison, races)
-        self._block = Block(self._memory, poison, races, random, max_passes)
+        self._block = Block(self._memory, poison, races, random, max_passes, num_noted)
 
     @property
     def architectures(self) -> tuple[str, ...]:
@@ -66,6 +74,12 @@ class EmulatedGpu:
     def num_races(self) -> int:
         """See the class."""
         return self._block.launch.num_races
+
+    def conflicts(self) -> dict[Place, int]:
+        """Ways of the bank conflicts of the last launch by places in the kernel; see `banks`.
+
+        Raises DeviceError where it had more than `num_noted` accesses."""
+        return self._block.conflicts()
 
     def load(self, images: Sequence[bytes], symbols: Sequence[str]) -> LoadedLibrary:
         """Link kernels with their operations. Raises DeviceError where they do not fit."""

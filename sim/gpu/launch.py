@@ -29,6 +29,7 @@ class Launch:
     passes_left : passes over the current block's threads before it counts as endless.
     failure : a `reports.Failure`, which ends the launch; the fields after it describe it.
     num_races, found : races so far, and the first ones as rows of `reports.Column`.
+    num_noted, noted : accesses of shared memory, and the first ones as rows of `banks.Column`.
     copies : for each thread, asynchronous copies that have not landed.
     halves : the value of each float16 by its bits.
     factors : the operands of a product of matrices.
@@ -77,6 +78,8 @@ class Launch:
     size: i64
     num_races: i64
     found: Array[i64]
+    num_noted: i64
+    noted: Array[i64]
     copies: Array[i64]
     halves: Array[f32]
     factors: Array[f64]

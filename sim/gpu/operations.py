@@ -115,6 +115,7 @@ def _copies() -> str:
 
 
 _FOUR_I32 = "{i32, i32, i32, i32}"
+_TWO_I32 = "{i32, i32}"
 _FOUR_FLOATS = "{float, float, float, float}"
 _FACTORS = "i32 " * 6
 
@@ -122,6 +123,8 @@ _OF_WARPS = {
     Waiting.SHUFFLE_XOR: ("shuffle.xor.f32", "float i32", "float"),
     Waiting.LDMATRIX: ("ldmatrix.x4", "shared", _FOUR_I32),
     Waiting.LDMATRIX_TRANS: ("ldmatrix.x4.trans", "shared", _FOUR_I32),
+    Waiting.LDMATRIX2: ("ldmatrix.x2", "shared", _TWO_I32),
+    Waiting.LDMATRIX2_TRANS: ("ldmatrix.x2.trans", "shared", _TWO_I32),
     Waiting.MMA_F16: ("mma.m16n8k16.f16", _FACTORS + "float " * 4, _FOUR_FLOATS),
     Waiting.MMA_BF16: ("mma.m16n8k16.bf16", _FACTORS + "float " * 4, _FOUR_FLOATS),
     Waiting.MMA_S8: ("mma.m16n8k32.s8", _FACTORS + "i32 " * 4, _FOUR_I32),

@@ -10,6 +10,7 @@ from enum import IntEnum
 
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
+from daedal.sim.gpu.accesses import note
 from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.raw_memory import load_i32, store_i32
 from daedal.sim.gpu.reports import KEPT, Column, Failure, Kind
@@ -208,6 +209,8 @@ def access(launch: Launch, thread: i64, address: i64, size: i64, site: i64, is_w
     if row < 0:
         fail(launch, Failure.OUTSIDE, thread, site, address, size)
         return False
+    if len(launch.noted) > 0:
+        note(launch, thread, address, size, site, is_write)
     if row > 0:
         is_shared = launch.shared <= address < launch.shared + launch.shared_bytes
         for number in range(size):

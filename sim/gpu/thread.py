@@ -74,3 +74,5 @@ class Waiting(IntEnum):
     MMA_F16 = 3
     MMA_BF16 = 4
     MMA_S8 = 5
+    LDMATRIX2 = 6
+    LDMATRIX2_TRANS = 7

@@ -33,10 +33,10 @@ def shuffle_xor(launch: Launch, first: i64, last: i64) -> None:
 
 
 @kernel
-def load_matrices(launch: Launch, first: i64, transposed: bool) -> None:
-    """Four matrices of 8 x 8 elements of two bytes; thread 8 * m + r has the address of row r of
-    matrix m, and gets two elements of each."""
-    for thread in range(first, first + WARP):
+def load_matrices(launch: Launch, first: i64, count: i64, transposed: bool) -> None:
+    """Two or four matrices of 8 x 8 elements of two bytes; thread 8 * m + r has the address of row
+    r of matrix m, and gets two elements of each."""
+    for thread in range(first, first + 8 * count):
         address = launch.threads[ROW * thread + Slot.EXCHANGE]
         end = launch.shared + launch.shared_bytes
         if address % 16 != 0 or not launch.shared <= address < end:
@@ -45,7 +45,7 @@ def load_matrices(launch: Launch, first: i64, transposed: bool) -> None:
         if not access(launch, thread, address, 16, Site.LDMATRIX, False):
             return
     for lane in range(WARP):
-        for matrix in range(4):
+        for matrix in range(count):
             rows = first + 8 * matrix
             result = WORDS * (first + lane) + RESULT_WORD + matrix
             if transposed:
@@ -144,7 +144,9 @@ def serve_warps(launch: Launch) -> bool:
             if operation == Waiting.SHUFFLE_XOR:
                 shuffle_xor(launch, first, last)
             elif operation == Waiting.LDMATRIX or operation == Waiting.LDMATRIX_TRANS:
-                load_matrices(launch, first, operation == Waiting.LDMATRIX_TRANS)
+                load_matrices(launch, first, 4, operation == Waiting.LDMATRIX_TRANS)
+            elif operation == Waiting.LDMATRIX2 or operation == Waiting.LDMATRIX2_TRANS:
+                load_matrices(launch, first, 2, operation == Waiting.LDMATRIX2_TRANS)
             else:
                 multiply(launch, first, operation)
             for thread in range(first, last):

@@ -13,11 +13,14 @@ from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text
+from daedal.sim.gpu.banks import Place
 from daedal.sim.gpu.emulator import EmulatedGpu
 
-__all__ = ["emulated", "launched"]
+__all__ = ["bank_conflicts_of", "emulated", "launched"]
 
 SYMBOL = "kernel"
+MOST_ACCESSES = 1 << 21
+"""Of shared memory, in a launch."""
 
 
 @lru_cache(maxsize=8)
@@ -30,12 +33,7 @@ def launched(
 ) -> dict[str, npt.NDArray[Any]]:
     """The outputs of `func`, whose checked kernel is `text`, from undefined memory."""
     device = EmulatedGpu(races=True, seed=seed)
-    addresses = []
-    for buffer in func.params:
-        size = int(np.prod(buffer.shape)) * np.dtype(buffer.dtype).itemsize
-        addresses.append(device.allocate(size))
-        if buffer.name in inputs:
-            device.write(addresses[-1], np.ascontiguousarray(inputs[buffer.name]).tobytes())
+    addresses = _allocated(device, func, inputs)
     loaded = device.load([_object(emulated_text(text))], [text.symbol])
     device.launch(loaded, text.symbol, text.grid, text.block, text.shared_bytes, addresses)
     found = {}
@@ -45,6 +43,29 @@ def launched(
             data = device.read(address, count * np.dtype(buffer.dtype).itemsize)
             found[buffer.name] = np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
     return found
+
+
+def bank_conflicts_of(func: PrimFunc, text: KernelText) -> dict[Place, int]:
+    """Ways of the bank conflicts of a checked kernel, in one block of zeros."""
+    device = EmulatedGpu(races=True, num_noted=MOST_ACCESSES)
+    inputs = {item.name: np.zeros(item.shape, item.dtype) for item in func.inputs}
+    addresses = _allocated(device, func, inputs)
+    loaded = device.load([_object(emulated_text(text))], [text.symbol])
+    device.launch(loaded, text.symbol, (1, 1, 1), text.block, text.shared_bytes, addresses)
+    return device.conflicts()
+
+
+def _allocated(
+    device: EmulatedGpu, func: PrimFunc, inputs: Mapping[str, npt.NDArray[Any]]
+) -> list[int]:
+    """The addresses of all parameters, with the inputs."""
+    addresses = []
+    for buffer in func.params:
+        size = int(np.prod(buffer.shape)) * np.dtype(buffer.dtype).itemsize
+        addresses.append(device.allocate(size))
+        if buffer.name in inputs:
+            device.write(addresses[-1], np.ascontiguousarray(inputs[buffer.name]).tobytes())
+    return addresses
 
 
 def emulated(

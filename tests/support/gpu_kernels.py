@@ -33,6 +33,8 @@ declare void @gpu.copy(ptr, ptr addrspace(3), ptr, i32, i32)
 declare void @gpu.commit(ptr)
 declare void @gpu.wait(ptr, i32)
 declare float @gpu.shuffle.xor.f32(ptr, float, i32)
+declare {i32, i32} @gpu.ldmatrix.x2(ptr, ptr addrspace(3))
+declare {i32, i32} @gpu.ldmatrix.x2.trans(ptr, ptr addrspace(3))
 declare {i32, i32, i32, i32} @gpu.ldmatrix.x4(ptr, ptr addrspace(3))
 declare {i32, i32, i32, i32} @gpu.ldmatrix.x4.trans(ptr, ptr addrspace(3))
 declare {float, float, float, float} @gpu.mma.m16n8k16.f16(

@@ -20,29 +20,30 @@ def _load(kind: str, count: int, name: str, source: str) -> str:
     )
 
 
-def _store(kind: str) -> str:
-    """Of the four results ``%r``."""
+def _store(kind: str, count: int = 4) -> str:
+    """Of the results ``%r``."""
     return "".join(
-        f"  %e{number} = extractvalue {_four(kind)} %r, {number}\n"
+        f"  %e{number} = extractvalue {_struct(kind, count)} %r, {number}\n"
         f"  %q{number} = getelementptr {kind}, ptr %a0, i64 {number}\n"
         f"  store {kind} %e{number}, ptr %q{number}\n"
-        for number in range(4)
+        for number in range(count)
     )
 
 
-def _four(kind: str) -> str:
-    return "{" + ", ".join([kind] * 4) + "}"
+def _struct(kind: str, count: int = 4) -> str:
+    return "{" + ", ".join([kind] * count) + "}"
 
 
 def _product(name: str, kind: str) -> Kernel:
     given = [f"i32 %x{number}" for number in range(6)] + [f"{kind} %c{n}" for n in range(4)]
-    call = f"  %r = call {_four(kind)} @gpu.mma.{name}(ptr %gpu, {', '.join(given)})\n"
+    call = f"  %r = call {_struct(kind)} @gpu.mma.{name}(ptr %gpu, {', '.join(given)})\n"
     return Kernel(_load("i32", 6, "x", "%a1") + _load(kind, 4, "c", "%a0") + call + _store(kind), 2)
 
 
-def _matrix_load(trans: str) -> Kernel:
-    call = f"  %r = call {_four('i32')} @gpu.ldmatrix.x4{trans}(ptr %gpu, ptr addrspace(3) %s)\n"
-    return Kernel(_SHARED + call + _store("i32"), 1, shared_bytes=512)
+def _matrix_load(count: int, trans: str = "") -> Kernel:
+    name = f"@gpu.ldmatrix.x{count}{trans}"
+    call = f"  %r = call {_struct('i32', count)} {name}(ptr %gpu, ptr addrspace(3) %s)\n"
+    return Kernel(_SHARED + call + _store("i32", count), 1, shared_bytes=512)
 
 
 def _copy(size: int) -> Kernel:
@@ -73,8 +74,10 @@ _SHUFFLE = Kernel(
 OPERATION_KERNELS: dict[str, Kernel] = {
     **{f"copy {size}": _copy(size) for size in (4, 8, 16)},
     "shuffle": _SHUFFLE,
-    "ldmatrix": _matrix_load(""),
-    "ldmatrix trans": _matrix_load(".trans"),
+    "ldmatrix": _matrix_load(4),
+    "ldmatrix trans": _matrix_load(4, ".trans"),
+    "ldmatrix of two": _matrix_load(2),
+    "ldmatrix trans of two": _matrix_load(2, ".trans"),
     "f16": _product("m16n8k16.f16", "float"),
     "bf16": _product("m16n8k16.bf16", "float"),
     "s8": _product("m16n8k32.s8", "i32"),

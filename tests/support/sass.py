@@ -10,7 +10,16 @@ from collections import Counter
 
 __all__ = ["operations"]
 
-_NUMBERS = {0x223: "FFMA", 0x237: "IMMA", 0x23C: "HMMA", 0x83B: "LDSM", 0xB1D: "BAR"}
+_NUMBERS = {
+    0x223: "FFMA",
+    0x237: "IMMA",
+    0x23C: "HMMA",
+    0x83B: "LDSM",
+    0xB1D: "BAR",
+    0x9AF: "LDGDEPBAR",
+    0x91A: "DEPBAR",
+    0xFAE: "LDGSTS",
+}
 _INSTRUCTION_BYTES = 16
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 

@@ -34,6 +34,8 @@ from daedal.compiler.tir.warp_products import WARP_THREADS, WarpProduct, product
 
 __all__ = ["MAX_LOCAL_BYTES", "kernel_text"]
 
+SWIZZLE = "swizzle"
+"""The annotation of an allocation in shared memory: see `Schedule.swizzle`."""
 BLOCK_AXES = ("block.x", "block.y", "block.z")
 SHARED_ALIGN = 128
 """Bytes: a row of the memory's banks."""
@@ -138,6 +140,11 @@ class _Kernel(Statements):
     def write(self, stmt: Stmt) -> None:
         """See `Statements.write`."""
         match stmt:
+            case Allocate(allocations):
+                for item in allocations:
+                    if SWIZZLE in item.annotations:
+                        self.at.swizzles[item.buffer] = int(item.annotations[SWIZZLE])
+                super().write(stmt)
             case Barrier():
                 self._operations.barrier()
             case CommitCopies():
@@ -156,9 +163,9 @@ class _Kernel(Statements):
                 super().write(stmt)
 
     def loop_notes(self, loop: For) -> str:
-        """See `Statements.loop_notes`; a loop with waits stays one: nothing is gained by more code,
-        as its copies run ahead already."""
-        if not _waits(loop.body):
+        """See `Statements.loop_notes`; loops with asynchronous copies stay loops: nothing is gained
+        by more code, as copies run ahead already."""
+        if not _commits(loop.body):
             return ""
         self._metadata.append(len(self._metadata) * 2)
         return f", !llvm.loop !{self._metadata[-1]}"
@@ -237,20 +244,23 @@ class _Kernel(Statements):
 
     def _share(self, buffer: Buffer) -> None:
         first = -(-self.shared_bytes // SHARED_ALIGN) * SHARED_ALIGN
-        self.shared_bytes = first + buffer_bytes(buffer)
+        size = buffer_bytes(buffer)
+        if buffer in self.at.swizzles:  # which permutes whole lines
+            size = -(-size // SHARED_ALIGN) * SHARED_ALIGN
+        self.shared_bytes = first + size
         with self.text.at(self.at.places[0]):
             self.at.pointers[buffer] = self._operations.shared(first)
 
 
-def _waits(stmt: Stmt) -> bool:
-    """Whether threads wait for asynchronous copies in a statement."""
+def _commits(stmt: Stmt) -> bool:
+    """Whether groups of asynchronous copies end in a statement."""
     match stmt:
-        case WaitForCopies():
+        case CommitCopies():
             return True
         case Seq(body):
-            return any(map(_waits, body))
+            return any(map(_commits, body))
         case For(_, _, body) | Allocate(_, body) | If(_, body):
-            return _waits(body)
+            return _commits(body)
     return False
 
 

@@ -10,6 +10,7 @@ __all__ = ["OPERATIONS"]
 
 _SHARED = "ptr addrspace(3)"
 _WORDS = "{i32, i32, i32, i32}"
+_PAIR = "{i32, i32}"
 _FLOATS = "{float, float, float, float}"
 _MAX_GROUPS = 8
 """Groups of copies that may be under way while a thread waits; for more, it waits for all."""
@@ -66,9 +67,9 @@ def _warp(name: str, result: str, parameters: Sequence[str], intrinsic: str) -> 
     return _body(name, result, parameters, (call, f"ret {result} %result"), "convergent ")
 
 
-def _matrix_load(trans: str) -> str:
-    intrinsic = f"ldmatrix.sync.aligned.m8n8.x4{trans}.b16.p3({_SHARED} %at)"
-    return _warp(f"ldmatrix.x4{trans}", _WORDS, (f"{_SHARED} %at",), intrinsic)
+def _matrix_load(count: str, result: str) -> str:
+    intrinsic = f"ldmatrix.sync.aligned.m8n8.{count}.b16.p3({_SHARED} %at)"
+    return _warp(f"ldmatrix.{count}", result, (f"{_SHARED} %at",), intrinsic)
 
 
 def _product(kind: str, intrinsic: str, result: str, element: str) -> str:
@@ -120,8 +121,11 @@ OPERATIONS: dict[str, str] = {
         ("float %value", "i32 %mask"),
         "shfl.sync.bfly.f32(i32 -1, float %value, i32 %mask, i32 31)",
     ),
-    "gpu.ldmatrix.x4": _matrix_load(""),
-    "gpu.ldmatrix.x4.trans": _matrix_load(".trans"),
+    **{
+        f"gpu.ldmatrix.{count}{trans}": _matrix_load(f"{count}{trans}", result)
+        for count, result in (("x2", _PAIR), ("x4", _WORDS))
+        for trans in ("", ".trans")
+    },
     "gpu.mma.m16n8k16.f16": _half_product(),
     "gpu.mma.m16n8k16.bf16": _product("m16n8k16.bf16", "m16n8k16.row.col.bf16", _FLOATS, "float"),
     "gpu.mma.m16n8k32.s8": _product("m16n8k32.s8", "m16n8k32.row.col.s8", _WORDS, "i32"),

@@ -5,11 +5,12 @@ of 32 bits, and keeps sums. Source: NVIDIA, PTX ISA 8.0, "Matrix Fragments for m
 floating point type", "Matrix Fragments for mma.m16n8k32".
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from daedal.compiler.codegen.llvm.expressions import Expressions, Lane
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES, Value, llvm_type
-from daedal.compiler.tir.expr import Load, Var
+from daedal.compiler.tir.expr import Expr, Load, Var
 from daedal.compiler.tir.linear import element_number
 from daedal.compiler.tir.stmt import BufferStore, For
 from daedal.compiler.tir.visit import free_vars, substitute
@@ -40,9 +41,7 @@ def write_product(at: Expressions, product: WarpProduct, nest: For, lane: Var) -
     loops = _Loops(nest.var, nest.body.var, terms.var, lane)
     is_first = any(loops.rows in free_vars(index) for index in one.indices)
     a, b = (one, other) if is_first else (other, one)
-    is_in_rows = _is_aligned(a, loops.terms, ROW_BYTES // ELEMENT_BYTES[product.dtype])
-    a_words = _a_matrices(at, a, loops) if is_in_rows else _a_words(at, a, loops)
-    words = [*a_words, *_b_words(at, b, loops)]
+    words = [*_operand(at, a, _a_access(loops), loops), *_operand(at, b, _b_access(loops), loops)]
     sums = _sums(at, total, loops)
     result = _called(at, product, words, sums)
     for number, (i, j) in enumerate(_ELEMENTS):
@@ -85,6 +84,107 @@ def _called(at: Expressions, product: WarpProduct, words: list[str], sums: list[
     return f"{result} {at.text.value(f'call {result} @gpu.{product.name}({given})')}"
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Addresses of the rows of 16 bytes that a warp loads at once, for each thread one.
+
+    Attributes
+    ----------
+    along : the terms of an index that follow each other in a row, with their factors.
+    values : of variables in the thread that has the address.
+    """
+
+    along: Mapping[Expr, int]
+    values: Mapping[Var, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Access:
+    """How a warp loads an operand.
+
+    Attributes
+    ----------
+    count : matrices of eight rows.
+    plain : where the terms of a sum follow each other.
+    transposed : where rows or columns of the result do.
+    words : loads them one by one.
+    """
+
+    count: int
+    plain: _Rows
+    transposed: _Rows
+    words: Callable[[Expressions, Load, "_Loops"], list[str]]
+
+
+def _a_access(loops: _Loops) -> _Access:
+    """The first operand: the upper and the lower rows of the first half of terms, then of the
+    second. The row ``i * 8 + t // 4`` of the result is ``lane % 16`` for ``i = lane // 8 % 2`` and
+    ``t = lane % 8 * 4``."""
+    upper = ("lshr i64 {lane}, 3", "and i64 {0}, 1")
+    own = ("and i64 {lane}, 7", "shl i64 {0}, 2")
+    half = ("lshr i64 {lane}, 4", "mul i64 {0}, {count}")
+    plain = {loops.rows: upper, loops.lane: own, loops.terms: half}
+    row = ("and i64 {lane}, 7", "lshr i64 {lane}, 4", "mul i64 {1}, 8", "add i64 {0}, {2}")
+    transposed = {loops.rows: upper, loops.lane: ("add i64 0, 0",), loops.terms: row}
+    return _Access(
+        4,
+        _Rows({loops.terms: 1}, plain),
+        _Rows({loops.lane // LANES_ALONG: 1}, transposed),
+        _a_words,
+    )
+
+
+def _b_access(loops: _Loops) -> _Access:
+    """The second operand: the first half of terms, then the second. The column ``t % 4 * 2 + j`` of
+    the result is ``lane % 8`` for ``t = lane % 8 // 2`` and ``j = lane % 2``."""
+    own = ("and i64 {lane}, 7", "lshr i64 {0}, 1")
+    half = ("lshr i64 {lane}, 3", "and i64 {0}, 1", "mul i64 {1}, {count}")
+    plain = {loops.columns: ("and i64 {lane}, 1",), loops.lane: own, loops.terms: half}
+    zero = ("add i64 0, 0",)
+    transposed = {loops.columns: zero, loops.lane: zero, loops.terms: ("and i64 {lane}, 15",)}
+    return _Access(
+        2,
+        _Rows({loops.terms: 1}, plain),
+        _Rows({loops.lane % LANES_ALONG: 2, loops.columns: 1}, transposed),
+        _b_words,
+    )
+
+
+def _operand(at: Expressions, load: Load, access: _Access, loops: _Loops) -> list[str]:
+    """The words of an operand: by one instruction, where rows of 16 bytes are in shared memory."""
+    size = ELEMENT_BYTES[load.buffer.dtype]
+    count = ROW_BYTES // size
+    if _follows(at, load, access.plain.along, count):
+        return _matrices(at, load, access, access.plain, "", loops)
+    if size == 2 and _follows(at, load, access.transposed.along, count):
+        return _matrices(at, load, access, access.transposed, ".trans", loops)
+    return access.words(at, load, loops)
+
+
+def _matrices(
+    at: Expressions, load: Load, access: _Access, rows: _Rows, trans: str, loops: _Loops
+) -> list[str]:
+    """Source: NVIDIA, PTX ISA 8.0, "ldmatrix"."""
+    text, lane, buffer = at.text, at.values[loops.lane], load.buffer
+    count = ROW_BYTES // ELEMENT_BYTES[buffer.dtype]
+    found: dict[Var, str] = {}
+    with text.at(at.places[0]):
+        for var, lines in rows.values.items():
+            names: list[str] = []
+            for line in lines:
+                names.append(text.value(line.format(*names, lane=lane, count=count)))
+            found[var] = names[-1]
+    at.values.update(found)
+    address = at.address(buffer, at.place(buffer, load.indices))
+    for var in found:
+        del at.values[var]
+    at.values[loops.lane] = lane
+    result = "{" + ", ".join(["i32"] * access.count) + "}"
+    name = f"@gpu.ldmatrix.x{access.count}{trans}"
+    words = text.value(f"call {result} {name}(ptr %gpu, {address})")
+    return [text.value(f"extractvalue {result} {words}, {n}") for n in range(access.count)]
+
+
 def _a_words(at: Expressions, load: Load, loops: _Loops) -> list[str]:
     """The first operand's: both rows of the first half of terms, then of the second."""
     words = []
@@ -92,31 +192,8 @@ def _a_words(at: Expressions, load: Load, loops: _Loops) -> list[str]:
         for row in range(2):
             at.values[loops.rows] = row
             words.append(_word(at, load, loops, half))
+    del at.values[loops.rows]
     return words
-
-
-def _a_matrices(at: Expressions, load: Load, loops: _Loops) -> list[str]:
-    """The same by one instruction: each thread has the address of a row of 16 bytes.
-
-    They are four matrices of eight rows: the upper and the lower rows of the first half of terms,
-    then of the second. The row ``i * 8 + t // 4`` is ``lane % 16`` for ``i = lane // 8 % 2`` and
-    ``t = lane % 8 * 4``. Source: NVIDIA, PTX ISA 8.0, "ldmatrix".
-    """
-    text, lane, buffer = at.text, at.values[loops.lane], load.buffer
-    with text.at(at.places[0]):
-        upper = text.value(f"lshr i64 {lane}, 3")
-        at.values[loops.rows] = text.value(f"and i64 {upper}, 1")
-        row = text.value(f"and i64 {lane}, 7")
-        at.values[loops.lane] = text.value(f"shl i64 {row}, 2")
-        half = text.value(f"lshr i64 {lane}, 4")
-        count = ROW_BYTES // ELEMENT_BYTES[buffer.dtype]
-        at.values[loops.terms] = text.value(f"mul i64 {half}, {count}")
-    address = at.address(buffer, at.place(buffer, load.indices))
-    at.values[loops.lane] = lane
-    del at.values[loops.terms]
-    four = "{i32, i32, i32, i32}"
-    found = text.value(f"call {four} @gpu.ldmatrix.x4(ptr %gpu, {address})")
-    return [text.value(f"extractvalue {four} {found}, {number}") for number in range(4)]
 
 
 def _b_words(at: Expressions, load: Load, loops: _Loops) -> list[str]:
@@ -133,6 +210,7 @@ def _b_words(at: Expressions, load: Load, loops: _Loops) -> list[str]:
     at.values[own.lane] = lane
     words = [_word(at, load, own, half) for half in range(2)]
     at.values[loops.lane] = lane
+    del at.values[loops.columns]
     return words
 
 
@@ -156,7 +234,7 @@ def _word(at: Expressions, load: Load, loops: _Loops, half: int) -> str:
 
 def _joined(at: Expressions, load: Load, count: int) -> str:
     assert at.lane is not None
-    if _is_aligned(load, at.lane.var, count):
+    if _follows(at, load, {at.lane.var: 1}, count):
         buffer = load.buffer
         address = at.address(buffer, at.place(buffer, load.indices))
         if at.announce is not None:
@@ -165,10 +243,17 @@ def _joined(at: Expressions, load: Load, count: int) -> str:
     return at.text.value(f"bitcast {at.value(load)} to i32")
 
 
-def _is_aligned(load: Load, terms: Var, count: int) -> bool:
-    """Whether `count` elements along `terms` follow each other, and begin at a multiple of it."""
+def _follows(at: Expressions, load: Load, along: Mapping[Expr, int], count: int) -> bool:
+    """Whether `count` elements along some terms follow each other, from a multiple of it on."""
     form = element_number(load.indices, load.buffer.shape)
-    others = [factor for term, factor in form.terms if term is not terms]
-    mixed = any(term is not terms and terms in free_vars(term) for term, _ in form.terms)
-    follows = form.coefficient(terms) == 1 and not mixed
-    return follows and not any(number % count for number in (form.constant, *others))
+    others = [
+        (term, factor)
+        for term, factor in form.terms
+        if term not in along and not (isinstance(term, Var) and at.extents.get(term) == 1)
+    ]
+    own = {var for term in along for var in free_vars(term)}
+    mixed = any(own.intersection(free_vars(term)) for term, _ in others)
+    follows = all(form.coefficient(term) == factor for term, factor in along.items()) and not mixed
+    return follows and not any(
+        number % count for number in (form.constant, *(f for _, f in others))
+    )

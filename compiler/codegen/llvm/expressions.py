@@ -49,6 +49,9 @@ from daedal.native.function_text import FunctionText
 __all__ = ["Expressions", "Lane", "Place"]
 
 
+LINE_BYTES, CHUNK_BYTES = 128, 16
+"""Of a row of the banks of a GPU's shared memory, and of the widest access of one thread."""
+
 Announce = Callable[[Buffer, str, int, bool], None]
 
 
@@ -109,6 +112,7 @@ class Expressions:
     places : where values are computed once for the whole function, for an iteration of the
         outermost loop, of the one in it, and so on.
     library : writes functions of floats.
+    swizzles : of buffers whose chunks are permuted: after how many bytes the permutation changes.
     announce : is told of every access of memory, with its address, bytes, and whether it is a
         store.
     """
@@ -124,6 +128,7 @@ class Expressions:
     levels: dict[Var, int] = field(default_factory=dict)
     places: list[Any] = field(default_factory=list)
     library: Library = c_library
+    swizzles: dict[Buffer, int] = field(default_factory=dict)
     announce: Announce | None = None
 
     def scalar(self, expr: Expr) -> Value:
@@ -261,11 +266,24 @@ class Expressions:
         if place.step is None and self.lane is not None:
             vector = f"<{self.lane.count} x i64> {offset}"
             offset = self.text.value(f"extractelement {vector}, i64 {lane}")
+        if buffer in self.swizzles:
+            return self._swizzled(buffer, offset, number)
         if offset != "0":
             pointer = self._behind(pointer, kind, offset)
         if number:
             pointer = self._behind(pointer, kind, str(number))
         return pointer
+
+    def _swizzled(self, buffer: Buffer, offset: str, number: int) -> str:
+        """The address of an element whose chunk of 16 bytes is exchanged with others of its line of
+        128 bytes: their numbers are xored with that of the line."""
+        text, size, every = self.text, ELEMENT_BYTES[buffer.dtype], self.swizzles[buffer]
+        scaled = text.value(f"mul i64 {offset}, {size}")
+        place = text.value(f"add i64 {scaled}, {number * size}")
+        line = text.value(f"lshr i64 {place}, {(every // CHUNK_BYTES).bit_length() - 1}")
+        mask = LINE_BYTES - CHUNK_BYTES
+        chosen = text.value(f"xor i64 {place}, {text.value(f'and i64 {line}, {mask}')}")
+        return self._behind(self.pointers[buffer], "i8", chosen)
 
     def _behind(self, pointer: str, kind: str, number: str) -> str:
         """The address of the element of type `kind` that lies `number` elements further."""
@@ -347,9 +365,10 @@ class Expressions:
             return self._read(buffer, self.address(buffer, place))
         assert self.lane is not None
         count = self.lane.count
-        if place.step == 1:
+        is_plain = buffer not in self.swizzles
+        if place.step == 1 and is_plain:
             return self._read(buffer, self.address(buffer, place), count)
-        if place.step == 2 and buffer.dtype != "bool":
+        if place.step == 2 and is_plain and buffer.dtype != "bool":
             return self._every_second(buffer, place, count)
         kind, result = llvm_type(buffer.dtype, count), "poison"
         for lane in range(count):

@@ -221,7 +221,7 @@ class Statements:
             self._put(buffer, at.address(buffer, place), value)
             return
         wide = broadcast(self.text, value, lane.count)
-        if place.step == 1:
+        if place.step == 1 and buffer not in at.swizzles:
             self._put(buffer, at.address(buffer, place), wide)
             return
         for number in range(lane.count):

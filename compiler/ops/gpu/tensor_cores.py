@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from daedal.compiler import te
 from daedal.compiler.ops.gpu.copies import chunk_dimension, chunk_elements
 from daedal.compiler.ops.gpu.schedule import SCOPES
-from daedal.compiler.ops.gpu.tiles import SHARED_BYTES, GpuTiles, factors, shared_bytes
+from daedal.compiler.ops.gpu.tiles import SHARED_BYTES, GpuTiles, factors, shared_bytes, window
 from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
 from daedal.compiler.tir.expr import Axis, Cast, Expr, Load, Reduce, Var
 from daedal.compiler.tir.stmt import PrimFunc
@@ -28,6 +28,9 @@ WARPS = 4
 """Of a block, at most."""
 DEPTH = 32
 """Elements of the longest axis of a reduction that are in shared memory at a time."""
+APART = (32, 8)
+"""Elements from one term to the next, modulo the first: groups of as many terms as a word of 4
+bytes has begin 32 bytes apart, modulo the 128 bytes of all banks."""
 STAGES = 3
 """Steps of the reduction whose operands are in shared memory, at most: one is multiplied while two
 are copied."""
@@ -147,7 +150,9 @@ def _products(schedule: Schedule, source: BlockRef, reduction: te.Tensor, cores:
     _bind_lanes(schedule, first[1 if cores.warps > 1 else 0 : -2], first[-2:])
     sizes = (*tiles.block, *tiles.depth)
     tile: dict[Var, int] = dict(zip((*reduction.axes, *formula.axes), sizes, strict=True))
+    term = formula.axes[cores.term]
     for operand, copy in zip(operands, copies, strict=True):
+        _keep_apart(schedule, operand, copy, tile, term)
         _copied(schedule, operand, copy, tile, cores)
 
 
@@ -166,6 +171,22 @@ def _copied(
     _, warp, lane = schedule.split(fused, [None, cores.warps, WARP_THREADS])
     _bind_warps(schedule, warp, cores)
     schedule.bind(lane, "thread.x")
+
+
+def _keep_apart(
+    schedule: Schedule, operand: Load, copy: BlockRef, tile: Mapping[Var, int], term: Axis
+) -> None:
+    """Lay an operand out so that the threads of a warp need different banks.
+
+    They read rows of 16 bytes, or elements of four groups of terms and eight rows or columns of the
+    result. A swizzle does for both, unless groups are no power of two apart.
+    """
+    along = max(n for n, index in enumerate(operand.indices) if term in free_vars(index))
+    apart = math.prod(window(operand, tile)[along + 1 :])
+    if apart & (apart - 1) == 0:
+        schedule.swizzle(copy, 0)
+    else:
+        schedule.storage_align(copy, 0, along, *APART)
 
 
 def _tiled(

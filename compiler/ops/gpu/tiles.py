@@ -6,7 +6,7 @@ memory, some of the reduction at a time, and each thread a tile of sums in regis
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
@@ -24,6 +24,7 @@ __all__ = [
     "factors",
     "shared_bytes",
     "sized_tiles",
+    "window",
 ]
 
 SHARED_BYTES = 48 << 10
@@ -134,9 +135,14 @@ def shared_bytes(
     extents: dict[Var, int] = dict(zip((*axes, *reduced), sizes, strict=True))
     total = 0
     for operand in operands:
-        size = ELEMENT_BYTES[operand.buffer.dtype]
-        for index, extent in zip(operand.indices, operand.buffer.shape, strict=True):
-            limits = bounds(index, extents)
-            size *= extent if limits is None else limits[1] - limits[0] + 1
-        total += size
+        total += ELEMENT_BYTES[operand.buffer.dtype] * math.prod(window(operand, extents))
     return total
+
+
+def window(operand: Load, extents: Mapping[Var, int]) -> tuple[int, ...]:
+    """Elements of an operand along each dimension, for a tile of `extents` along the axes."""
+    found = []
+    for index, extent in zip(operand.indices, operand.buffer.shape, strict=True):
+        limits = bounds(index, extents)
+        found.append(extent if limits is None else limits[1] - limits[0] + 1)
+    return tuple(found)

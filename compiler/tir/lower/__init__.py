@@ -4,10 +4,12 @@ Every step takes and gives a `PrimFunc` that the interpreter can run, and change
 `blocks` replaces blocks by their bodies and predicates by conditions, `windows` makes buffers as
 large as their windows, and `padding` writes out reads that may reach outside. `lower` runs them
 all. The lowered function is what code generators read; the rules for blocks no longer hold.
-`lower_kernel` does the same for a kernel of a GPU: `fragments` become registers of the threads,
+`lower_kernel` does the same for a kernel of a GPU: rows lie apart as `alignment` asks for,
+`fragments` become registers of the threads,
 copies of buffers with `stages` are begun ahead, and `barriers` are placed where threads would race.
 """
 
+from daedal.compiler.tir.lower.alignment import lower_alignment
 from daedal.compiler.tir.lower.barriers import lower_barriers
 from daedal.compiler.tir.lower.blocks import lower_blocks
 from daedal.compiler.tir.lower.fragments import lower_fragments
@@ -30,4 +32,4 @@ def lower_kernel(func: PrimFunc) -> PrimFunc:
     Raises UnsupportedError for a fragment whose elements have no owner, for a buffer with stages
     that is not filled by asynchronous copies, and for races that no barrier prevents.
     """
-    return lower_barriers(lower_stages(lower_fragments(lower(func))))
+    return lower_barriers(lower_stages(lower_fragments(lower_alignment(lower(func)))))

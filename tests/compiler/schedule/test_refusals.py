@@ -208,6 +208,14 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
         "stage needs at least 2 stages, not 1; leave it out",
     ),
     (
+        lambda s: s.swizzle(block(s, "d"), 0),
+        "swizzle needs a buffer that the function allocates; 'd' is a parameter; use cache_write",
+    ),
+    (
+        lambda s: s.swizzle(block(s, "c"), 0, 96),
+        "swizzle needs a power of two from 128 bytes on, not 96; leave it out",
+    ),
+    (
         lambda s: s.storage_align(block(s, "c"), 0, 0, 4, 4),
         "storage_align needs a positive factor and an offset below it, not 4 and 4",
     ),

@@ -17,6 +17,9 @@ from tests.support.gpu_kernels import Array
 FORMS = ("machine", "checked", "plain")
 
 
+MATRICES = {item for item in Waiting if item.name.startswith("LDMATRIX")}
+
+
 def prepared(races: bool = True) -> Block:
     """A block of one warp with 512 bytes of shared memory, in its first epoch."""
     block = Block(DeviceMemory(0, races), 0x7FC00000, races, None, 1)
@@ -39,14 +42,14 @@ def served(operation: Waiting, form: str) -> Array:
     rows[:, Slot.EXCHANGE + 3 : Slot.EXCHANGE + 5] = (
         rng.standard_normal((32, 4)).astype(np.float32).view(np.int64)
     )
-    if operation in (Waiting.LDMATRIX, Waiting.LDMATRIX_TRANS):
+    if operation in MATRICES:
         rows[:, Slot.EXCHANGE] = launch.shared + 16 * np.arange(32)
     rows[:, Slot.STATE], rows[:, Slot.WAITING] = State.WARP, operation
     call = {"machine": serve_warps, "checked": serve_warps.checked, "plain": serve_warps.plain}
     assert call[form](launch)
     assert launch.failure == Failure.NONE
     assert (rows[:, Slot.STATE] == State.READY).all()
-    if operation in (Waiting.LDMATRIX, Waiting.LDMATRIX_TRANS):
+    if operation in MATRICES:
         rows[:, Slot.EXCHANGE] -= launch.shared
     return rows.copy()
 

@@ -23,6 +23,8 @@ EXPECTED = {
     "shuffle": ("shfl.sync.bfly.b32", ", 4, 31, -1;"),
     "ldmatrix": ("ldmatrix.sync.aligned.m8n8.x4.shared.b16",),
     "ldmatrix trans": ("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16",),
+    "ldmatrix of two": ("ldmatrix.sync.aligned.m8n8.x2.shared.b16",),
+    "ldmatrix trans of two": ("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16",),
     "f16": ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",),
     "bf16": ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",),
     "s8": ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",),

@@ -1,6 +1,9 @@
 """Products of float16 and int8 by instructions of warps: when, how exact, and in registers."""
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,10 +11,14 @@ import pytest
 from daedal.compiler.codegen.gpu.kernel import kernel_text
 from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES, ptx_text
 from daedal.compiler.codegen.gpu.ptxas import assembled, find_ptxas
+from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
-from tests.support.emulated import launched
-from tests.support.gpu_formulas import KERNELS, product
-from tests.support.gpu_texts import text_of
+from daedal.compiler.tir.parser import parse_func
+from daedal.compiler.tir.printer import func_text
+from daedal.sim.gpu.reports import Site
+from tests.support.emulated import bank_conflicts_of, launched
+from tests.support.gpu_formulas import KERNELS, batched, convolution, product
+from tests.support.gpu_texts import function_of, text_of
 from tests.support.sass import operations
 
 pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
@@ -58,25 +65,66 @@ def test_sums_of_int8_are_exact_at_their_ends() -> None:
     np.testing.assert_array_equal(found, np.full((16, 8), 1024 * 128 * 128 + 7))
 
 
-def test_elements_that_follow_each_other_are_loaded_together() -> None:
-    """Rows of the first operand follow the terms of the sums; of the second, only if transposed.
+@pytest.mark.parametrize(
+    ("name", "a", "b"),
+    [
+        ("product of 16 bits", "x4", "x2.trans"),
+        ("product of 8 bits", "x4", ""),
+        ("batched of 16 bits", "x4", "x2"),
+        ("batched of 8 bits", "x4", "x2"),
+        ("convolution of 16 bits", "x4.trans", "x2"),
+        ("convolution of 8 bits", "", "x2"),
+    ],
+)
+def test_rows_of_16_bytes_are_loaded_together(name: str, a: str, b: str) -> None:
+    """Where the terms of a sum follow each other in memory; elements of 16 bits also where rows or
+    columns of the result do: those of a matrix, or pixels. Terms of a convolution are channels."""
+    text = text_of(f"{name} in tensor cores").text
+    product = INSTRUCTIONS["int8" if "8 bits" in name else "float16"]
+    products = text.count(f"@gpu.{product}(ptr %gpu")
+    loads = Counter(re.findall(r"@gpu\.ldmatrix\.([\w.]+)\(ptr %gpu", text))
+    assert loads == {key: products for key in (a, b) if key}
 
-    What a convolution reads does not: terms are channels.
-    """
-    plain, transposed, strided = (
-        text_of(f"{name} of 16 bits in tensor cores").text
-        for name in ("product", "batched", "convolution")
-    )
-    words = [text.count("load i32, ptr addrspace(3)") for text in (plain, transposed, strided)]
-    pairs = [text.count("bitcast <2 x half>") for text in (plain, transposed, strided)]
-    rows = [
-        text.count("call {i32, i32, i32, i32} @gpu.ldmatrix.x4") for text in (plain, transposed)
-    ]
-    products = [text.count("@gpu.mma.m16n8k16.f16(ptr %gpu") for text in (plain, transposed)]
-    assert rows == products
-    assert words[0] == 0 and pairs[0] > 0
-    assert words[1] > 0 and pairs[1] == 0
-    assert "@gpu.ldmatrix" not in strided and pairs[2] > 0
+
+def test_every_second_pixel_is_loaded_by_itself() -> None:
+    kernel = convolution(32, 18, 32, stride=2, dtype="float16")
+    text = kernel_text(gpu_kernel_function(kernel), "k").text
+    assert "@gpu.ldmatrix.x4" not in text and "@gpu.ldmatrix.x2(ptr %gpu" in text
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if "tensor cores" in name])
+def test_no_access_of_shared_memory_has_bank_conflicts(name: str) -> None:
+    found = bank_conflicts_of(function_of(name), text_of(name, checked=True))
+    assert {is_write for _, is_write in found} == {False, True}
+    assert set(found.values()) == {1}, found
+
+
+@pytest.mark.heavy(10)
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        partial(product, 128, 128, 128),
+        partial(batched, 1, 64, 64, 128),
+        partial(convolution, 64, 14, 64),
+        partial(convolution, 32, 18, 32, stride=2),
+        partial(convolution, 64, 14, 64, kernel=1),
+        partial(convolution, 16, 20, 32, kernel=7, stride=2),
+    ],
+)
+def test_large_tiles_have_no_bank_conflicts(kernel: Callable[..., Kernel], dtype: str) -> None:
+    func = gpu_kernel_function(kernel(dtype=dtype))
+    found = bank_conflicts_of(func, kernel_text(func, "k", checked=True))
+    assert set(found.values()) == {1}, found
+
+
+def test_bank_conflicts_without_a_swizzle() -> None:
+    """Rows of the second operand are 128 bytes apart: all eight of a matrix in the same banks."""
+    func = gpu_kernel_function(product(64, 64, 64, "float16"))
+    plain = parse_func(func_text(func).replace(", swizzle: 128", ""))
+    assert "swizzle" in func_text(func) and "swizzle" not in func_text(plain)
+    found = bank_conflicts_of(plain, kernel_text(plain, "k", checked=True))
+    assert found[Site.LDMATRIX, False] == 8 and found[Site.COPY, True] == 1
 
 
 needs_ptxas = pytest.mark.skipif(
@@ -107,16 +155,17 @@ def test_sums_stay_in_registers(name: str, architecture: str) -> None:
 @pytest.mark.parametrize(
     ("dtype", "expected"),
     [
-        ("float16", {"HMMA": 16, "LDSM": 4, "IMMA": 0, "FFMA": 0}),
-        ("int8", {"IMMA": 8, "LDSM": 2, "HMMA": 0, "FFMA": 0}),
-        ("float32", {"FFMA": 256, "HMMA": 0, "IMMA": 0, "LDSM": 0}),
+        ("float16", {"HMMA": 16, "LDSM": 4 + 8, "LDGSTS": 2 * (2 + 2), "IMMA": 0, "FFMA": 0}),
+        ("int8", {"IMMA": 8, "LDSM": 2, "LDGSTS": 2 * (1 + 1), "HMMA": 0, "FFMA": 0}),
+        ("float32", {"FFMA": 256, "HMMA": 0, "IMMA": 0, "LDSM": 0, "LDGSTS": 0}),
     ],
 )
 def test_machine_code_has_each_product_once(
     dtype: str, expected: dict[str, int], architecture: str
 ) -> None:
-    """Of a warp and 32 terms: two by four tiles, of 16 or 32 terms each, and rows of the first
-    operand once for both; without tensor cores, 4x4 sums of a thread and 16 terms."""
+    """Of a warp and 32 terms: two by four tiles, of 16 or 32 terms each, and the rows of each
+    operand once; without tensor cores, 4x4 sums of a thread and 16 terms. A thread copies 16 bytes
+    at a time, in the loop and before it."""
     text = kernel_text(gpu_kernel_function(product(64, 64, 512, dtype)), "product")
     found = operations(assembled(ptx_text(text, architecture), architecture).data)
     assert {key: found[key] for key in expected} == expected
@@ -125,4 +174,5 @@ def test_machine_code_has_each_product_once(
 def test_matrices_are_loaded_once_for_several_products() -> None:
     """A warp has two by four tiles, and two steps of sixteen terms."""
     ptx = ptx_text(text_of("product of 16 bits in tensor cores"), "sm_80")
-    assert (ptx.count("ldmatrix.sync"), ptx.count("mma.sync")) == (2 * 2, 2 * 4 * 2)
+    loads = [ptx.count(f"ldmatrix.sync.aligned.m8n8.{count}.") for count in ("x4", "x2")]
+    assert (loads, ptx.count("mma.sync")) == ([2 * 2, 2 * 4], 2 * 4 * 2)
