@@ -9,7 +9,7 @@ from tests.support.pages import printed_again
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "gpu.md"
 
 
-@pytest.mark.heavy(5)
+@pytest.mark.heavy(10)
 def test_the_page_says_what_happens(request: pytest.FixtureRequest) -> None:
     page = PAGE.read_text("utf-8")
     now = printed_again(page, PAGE.name)
