@@ -125,6 +125,8 @@ def level_registers(level: str) -> Registers:
 
 def _nanoseconds(kernel: Kernel, *, tiled: bool) -> int:
     elements = math.prod(kernel.result.shape)
+    if kernel.stages:
+        return elements * (1 + len(kernel.stages)) // 4
     if kernel.reduction is None:
         return elements // 2
     formula = kernel.reduction.value

@@ -2,7 +2,8 @@
 
 A tensor without a reduction is written into the formula of its reader where that computes nothing
 twice: it has one reader, or only moves or converts elements. A reduction and the one tensor that
-reads it element by element become one kernel. Everything else is in memory between two kernels.
+reads it element by element become one kernel, and so do tensors of rows, as those of a softmax
+(`rows`). Everything else is in memory between two kernels.
 What is read with pads around it is stored inside these pads (`frame`), and operands of reductions
 are copied where vectors need another layout (`operands`).
 Source: the fusion rules of Chen et al., "TVM", OSDI 2018, section 3.
@@ -18,6 +19,7 @@ from daedal.compiler.cpu.immediates import without_immediates
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.cpu.narrowing import without_narrow_casts
 from daedal.compiler.cpu.operands import laid_out
+from daedal.compiler.cpu.rows import row_groups
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import (
     Binary,
@@ -188,12 +190,31 @@ class _Fusion:
             ]
             if found:
                 epilogues[root] = max(found, key=lambda item: _terms(self._formulas[item]))
-        absorbed = set(epilogues.values())
+        groups = self._groups(roots, readers, epilogues)
+        stages = {item for group in groups.values() for item in group}
+        absorbed = stages | {
+            source for root, source in epilogues.items() if root not in stages | groups.keys()
+        }
         kernels = {}
         for root in roots:
-            if root not in absorbed:
+            if root in groups:
+                kernels[root] = self._row_kernel(root, groups[root])
+            elif root not in absorbed:
                 kernels[root] = self._kernel(root, epilogues.get(root))
         return kernels
+
+    def _groups(
+        self,
+        roots: Sequence[te.Tensor],
+        readers: Mapping[Buffer, Sequence[te.Tensor]],
+        epilogues: Mapping[te.Tensor, te.Tensor],
+    ) -> dict[te.Tensor, tuple[te.Tensor, ...]]:
+        """The stages of kernels that compute rows: not with reductions of other kinds."""
+        if not self._copies:
+            return {}
+        apart = {root for root, source in epilogues.items() if source.shape[-1] > 1}
+        formulas = {root: self._formulas[root] for root in roots if root not in apart}
+        return row_groups(formulas, readers, {*self._needed, *self._padded})
 
     def _is_epilogue(self, tensor: te.Tensor, source: te.Tensor) -> bool:
         """Whether `tensor` reads the reduction `source` element by element."""
@@ -242,6 +263,24 @@ class _Fusion:
         inputs = tuple(tensor for tensor in known.values() if tensor is not reduction)
         sources = tuple(buffer for buffer, tensor in known.items() if tensor is not reduction)
         return Kernel(inputs, result, reduction, sources)
+
+    def _row_kernel(self, root: te.Tensor, stages: Sequence[te.Tensor]) -> Kernel:
+        """The kernel of a root and what is computed before each of its rows."""
+        folded = [self._constants.folded(self._formulas[item]) for item in (*stages, root)]
+        formulas, added = without_immediates(folded)
+        self._constants.added.update(added)
+        known: dict[Buffer, te.Tensor] = {}
+        made = list[te.Tensor]()
+        for number, (tensor, formula) in enumerate(zip((*stages, root), formulas, strict=True)):
+            value, known = self._outside(formula, known)
+            name = "y" if tensor is root else f"r{number}"
+            made.append(te.Tensor(name, tensor.shape, tensor.dtype, "global", tensor.axes, value))
+            known[tensor] = made[-1]
+        *own, result = made
+        pairs = [(buffer, item) for buffer, item in known.items() if item not in made]
+        sources = tuple(buffer for buffer, _ in pairs)
+        inputs = tuple(item for _, item in pairs)
+        return Kernel(inputs, result, None, sources, stages=tuple(own))
 
     def _outside(
         self, formula: Expr, known: dict[Buffer, te.Tensor]

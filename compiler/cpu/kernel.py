@@ -1,10 +1,11 @@
 """`Kernel`: tensors that one function computes; its loop IR and machine code.
 
 A kernel is a tensor without a reduction, or a reduction and the tensor of its epilogue, which reads
-it element by element. Kernels of equal structure have equal texts, so they are compiled once.
+it element by element, or rows that are computed one after the other (`rows`). Kernels of equal
+structure have equal texts, so they are compiled once.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.cpu.frame import Frame
+from daedal.compiler.cpu.lanes import reading, row_lanes, sums_in_lanes, vectors_of
 from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.cpu.overlap import Overlap
 from daedal.compiler.ops.cpu.reuse import (
@@ -30,14 +32,14 @@ from daedal.compiler.ops.cpu.schedule import (
     schedule_map,
     schedule_partial_sums,
     schedule_reduction,
+    schedule_rows,
     schedule_turned,
 )
 from daedal.compiler.ops.cpu.space import TileSpace, tile_space
 from daedal.compiler.ops.space import Config
-from daedal.compiler.te.reduction import combine
-from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, IntImm, Load, Reduce
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.tir.visit import loads, rewrite, substitute
+from daedal.compiler.tir.visit import loads, rewrite
 
 __all__ = ["Kernel", "Moved", "ScheduledKernel", "kernel_function", "kernel_space"]
 
@@ -61,6 +63,8 @@ class Kernel:
     sources : what the inputs stand for, in their order.
     frame : where the elements of `result` lie in what is written; None: they are all of it.
     name : of a tensor of the model that it computes, for reports.
+    stages : what is computed before a row of `result`, in this order: rows of its own that other
+        stages and `result` read, and reductions of such rows. Then `reduction` is None.
     """
 
     inputs: tuple[te.Tensor, ...]
@@ -69,12 +73,14 @@ class Kernel:
     sources: tuple[Buffer, ...] = ()
     frame: Frame | None = None
     name: str = ""
+    stages: tuple[te.Tensor, ...] = ()
 
     @property
     def key(self) -> str:
         """Equal for kernels with one function."""
         types = ", ".join(str(item) for item in self.inputs)
-        return f"{types}; {self.reduction}; {self.result}; {self.frame}"
+        stages = "".join(f"; {item}" for item in self.stages)
+        return f"{types}; {self.reduction}; {self.result}; {self.frame}{stages}"
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,8 @@ def _scheduled(
     config: Config | None,
 ) -> ScheduledKernel:
     """The function that stores the result by itself."""
+    if kernel.stages:
+        return ScheduledKernel(_rows_function(kernel))
     if like is not None and not like.moved:
         constants = ()
     kernel = _merged(kernel)
@@ -180,7 +188,7 @@ def _scheduled(
     if tiles is None:
         lanes = choose_lanes(formula.value, formula.axes, bytes_each)
         if lanes > 1:
-            return _partial_sums(kernel, reduction, formula, lanes)
+            return _partial_sums(kernel, reduction, lanes)
     moved: tuple[tuple[te.Tensor, Moved], ...] = ()
     inputs = kernel.inputs
     if tiles is not None:
@@ -205,6 +213,8 @@ def kernel_space(
     kernel: Kernel, constants: Collection[Buffer], registers: Registers
 ) -> TileSpace | None:
     """The schedules of a kernel; None where there is one only."""
+    if kernel.stages:
+        return None
     kernel = _merged(kernel)
     if kernel.reduction is None:
         return None
@@ -274,71 +284,35 @@ def _tiled(
     return ScheduledKernel(placed, moved, overlap.given)
 
 
-def _partial_sums(
-    kernel: Kernel, reduction: te.Tensor, formula: Reduce, lanes: int
-) -> ScheduledKernel:
+def _partial_sums(kernel: Kernel, reduction: te.Tensor, lanes: int) -> ScheduledKernel:
     """The last axis of the reduction in lanes, each of which sums a part."""
-    *others, last = formula.axes
-    lane = Axis("lane", extent=lanes)
-    blocks = Axis(last.name, extent=last.extent // lanes, kind="reduce")
-    value = substitute(formula.value, {last: blocks * lanes + lane})
-    partial = te.Tensor(
-        "p",
-        (*reduction.shape, lanes),
-        reduction.dtype,
-        "global",
-        (*reduction.axes, lane),
-        Reduce(formula.op, value, (*others, blocks)),
-    )
-    *halves, total = _folded(partial, reduction, formula)
-
-    def visit(node: Expr) -> Expr | None:
-        if isinstance(node, Load) and node.buffer is reduction:
-            return Load(total, node.indices)
-        return None
-
+    sums = sums_in_lanes(reduction, lanes)
     assert kernel.result.value is not None
-    result = te.Tensor(
-        kernel.result.name,
-        kernel.result.shape,
-        kernel.result.dtype,
-        "global",
-        kernel.result.axes,
-        rewrite(kernel.result.value, visit),
-    )
+    result = replace(kernel.result, value=reading(kernel.result.value, {reduction: sums[-1]}))
     func = te.create_prim_func(kernel.inputs, [result], "kernel")
-    names = [tensor.name for tensor in (partial, *halves, total)]
-    one = WIDEST.vector_bytes // ELEMENT_BYTES[reduction.dtype]
-    vectors = [max(1, tensor.shape[-1] // one) for tensor in (partial, *halves)]
-    return ScheduledKernel(schedule_partial_sums(func, names, result.name, vectors))
+    names = [tensor.name for tensor in sums]
+    return ScheduledKernel(
+        schedule_partial_sums(func, names, result.name, [vectors_of(item) for item in sums[:-1]])
+    )
 
 
-def _folded(partial: te.Tensor, reduction: te.Tensor, formula: Reduce) -> Iterator[te.Tensor]:
-    """The lanes of `partial` combined: one half with the other, as often as they are even in
-    number; what is left one by one. The last tensor has the place of `reduction`."""
-    lanes = partial.shape[-1]
-    while lanes > 1:
-        half = lanes // 2 if lanes % 2 == 0 else 1
-        axes = tuple(Axis(axis.name, extent=axis.extent) for axis in reduction.axes)
-        if half > 1:
-            name, shape = f"{partial.name}{half}", (*reduction.shape, half)
-            axes = (*axes, Axis("lane", extent=half))
-        else:
-            name, shape = reduction.name, reduction.shape
-        index: tuple[Expr, ...] = axes if half > 1 else (*axes, IntImm(0))
-        if lanes % 2 == 0:
-            others = (*index[:-1], index[-1] + half)
-            other: Expr = Load(partial, others)
-            match formula.value:  # what is no number was left out, which machine code may know
-                case Call("number_or", (_, least)):
-                    other = te.number_or(other, least)
-            value = combine(formula.op, Load(partial, index), other)
-        else:
-            rest = Axis("lane", extent=lanes, kind="reduce")
-            value = Reduce(formula.op, Load(partial, (*axes, rest)), (rest,))
-        partial = te.Tensor(name, shape, reduction.dtype, "global", axes, value)
-        lanes = half
-        yield partial
+def _rows_function(kernel: Kernel) -> PrimFunc:
+    """The function of a kernel with stages."""
+    made: dict[Buffer, te.Tensor] = {}
+    names, lanes = list[str](), dict[str, int]()
+    for stage in kernel.stages:
+        assert stage.value is not None
+        read = replace(stage, value=reading(stage.value, made))
+        own = [read]
+        if isinstance(read.value, Reduce):
+            own = sums_in_lanes(read, row_lanes(read))
+            lanes |= {item.name: vectors_of(item) for item in own[:-1]}
+        names += [item.name for item in own]
+        made[stage] = own[-1]
+    assert kernel.result.value is not None
+    result = replace(kernel.result, value=reading(kernel.result.value, made))
+    func = te.create_prim_func(kernel.inputs, [result], "kernel")
+    return schedule_rows(func, names, result.name, lanes)
 
 
 def _dimension(value: Expr, tensor: te.Tensor, axis: Axis) -> int:

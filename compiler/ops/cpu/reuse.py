@@ -209,7 +209,8 @@ def _candidate(
 def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> int:
     """How many lanes may each sum a part along the last axis of a reduction; 1 where none.
 
-    Every operand must stay in place or move by one element along it.
+    Every operand must stay in place or move by one element along it. The number divides the extent,
+    or it is a power of two and there is no other axis.
     """
     axis = reduced[-1]
     moves = False
@@ -221,8 +222,14 @@ def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> in
         moves = moves or form.coefficient(axis) == 1
     one = WIDEST.vector_bytes // element_bytes
     # Sums of several vectors do not wait for each other.
-    several = [count * one for count in VECTORS if axis.extent % (count * one) == 0]
-    lanes = several[-1] if several else _divisors(axis.extent, one)[-1]
+    several = [count * one for count in VECTORS if count * one <= axis.extent]
+    whole = [lanes for lanes in several if axis.extent % lanes == 0]
+    if whole:
+        lanes = whole[-1]
+    elif len(reduced) > 1:
+        lanes = _divisors(axis.extent, one)[-1]
+    else:  # what is left is added to the lanes' sums
+        lanes = several[-1] if several else 1 << axis.extent.bit_length() - 1
     return lanes if moves and lanes >= MIN_LANES else 1
 
 

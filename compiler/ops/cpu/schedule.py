@@ -1,6 +1,6 @@
 """The rules: for formulas without reductions, and for a reduction and what follows it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from daedal.compiler.ops.cpu.reuse import Tiles
 from daedal.compiler.schedule import LoopRef, Schedule
@@ -11,6 +11,7 @@ __all__ = [
     "schedule_map",
     "schedule_partial_sums",
     "schedule_reduction",
+    "schedule_rows",
     "schedule_turned",
 ]
 
@@ -88,26 +89,62 @@ def schedule_partial_sums(
     the lanes of each are, the last one left out.
     """
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
-    blocks = [schedule.get_block(name) for name in sums]
     outer = schedule.get_loops(schedule.get_block(result))
-    rank = len(outer)
-    for block in blocks:
-        schedule.set_scope(block, 0, "local")
-    for block in reversed(blocks):
-        schedule.compute_at(block, outer[-1])
-    lanes, *halves, last = blocks
-    below = schedule.get_loops(lanes)[rank:]
-    lane, reduced = below[rank], below[rank + 1 :]
-    schedule.reorder(*reduced, lane)
-    init = schedule.decompose_reduction(lanes, reduced[0])
-    for block, count in zip((init, lanes, *halves), (vectors[0], *vectors), strict=True):
-        several, own = schedule.split(schedule.get_loops(block)[-1], [count, None])
-        schedule.unroll(several)
-        schedule.vectorize(own)
-    for loop in schedule.get_loops(last)[2 * rank :]:
+    _computed_at(schedule, sums, outer[-1])
+    *halves, last = sums
+    for name, count in zip(halves, vectors, strict=True):
+        _in_lanes(schedule, name, len(outer), len(outer) + 1, count)
+    for loop in schedule.get_loops(schedule.get_block(last))[2 * len(outer) :]:
         schedule.unroll(loop)
     _parallel(schedule, outer)
     return schedule.func
+
+
+def schedule_rows(
+    func: PrimFunc, stages: Sequence[str], result: str, lanes: Mapping[str, int]
+) -> PrimFunc:
+    """Rows of `result`, each after the same row of all blocks in `stages`, which stays in the
+    cache.
+
+    `lanes`: those that are parts of a reduction, with one more axis than `result`, and of how many
+    vectors this axis is.
+    """
+    schedule = Schedule(func, scopes=SCOPES, trusted=True)
+    *outer, last = schedule.get_loops(schedule.get_block(result))
+    _computed_at(schedule, stages, outer[-1])
+    for name in stages:
+        if name in lanes:
+            _in_lanes(schedule, name, len(outer), len(outer) + 2, lanes[name])
+        else:
+            schedule.vectorize(schedule.get_loops(schedule.get_block(name))[-1])
+    schedule.vectorize(last)
+    _parallel(schedule, outer)
+    return schedule.func
+
+
+def _in_lanes(schedule: Schedule, name: str, outer: int, axes: int, vectors: int) -> None:
+    """The last of a block's axes in vectors; a reduction over others goes around it.
+
+    `outer`: how many loops there are around the block's own; `axes`: how many it has.
+    """
+    block = schedule.get_block(name)
+    own = schedule.get_loops(block)[outer:]
+    blocks = [block]
+    if reduced := own[axes:]:
+        schedule.reorder(*reduced, own[axes - 1])
+        blocks.append(schedule.decompose_reduction(block, reduced[0]))
+    for item in blocks:
+        several, lane = schedule.split(schedule.get_loops(item)[-1], [vectors, None])
+        schedule.unroll(several)
+        schedule.vectorize(lane)
+
+
+def _computed_at(schedule: Schedule, names: Sequence[str], loop: LoopRef) -> None:
+    """Blocks that read each other, computed in this order for each iteration of `loop`."""
+    for name in names:
+        schedule.set_scope(schedule.get_block(name), 0, "local")
+    for name in reversed(names):
+        schedule.compute_at(schedule.get_block(name), loop)
 
 
 def _tiled(schedule: Schedule, loops: list[LoopRef], tiles: Tiles) -> list[LoopRef]:
