@@ -15,8 +15,7 @@ from daedal.compiler.gpu.build import build_gpu_code
 from daedal.compiler.gpu.functions import GpuFunctions
 from daedal.compiler.gpu.images import gpu_images
 from daedal.compiler.gpu.support import check_gpu_code
-from daedal.compiler.ops.gpu.kernel import gpu_kernel_space
-from daedal.compiler.ops.gpu.space import GpuTileSpace
+from daedal.compiler.ops.gpu.kernel import GpuSpace, gpu_kernel_space
 from daedal.compiler.ops.graph.factors import SINGLES
 from daedal.compiler.ops.space import Config
 from daedal.compiler.targets.names import GPU
@@ -77,7 +76,7 @@ class GpuTuning(KernelTuning):
         program_code(import_model(self.model, factors=SINGLES, check=check_gpu_code), functions)
         return list(functions.uses.values())
 
-    def space(self, use: KernelUse) -> GpuTileSpace | None:
+    def space(self, use: KernelUse) -> GpuSpace | None:
         """See `KernelTuning`."""
         return gpu_kernel_space(use.kernel)
 

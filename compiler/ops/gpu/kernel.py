@@ -12,14 +12,17 @@ from daedal.compiler.ops.gpu.schedule import (
     schedule_tiles,
 )
 from daedal.compiler.ops.gpu.shared_sums import SharedSums, shared_sums
-from daedal.compiler.ops.gpu.space import GpuTileSpace, gpu_tile_space
-from daedal.compiler.ops.gpu.tensor_cores import choose_core_tiles, schedule_cores
+from daedal.compiler.ops.gpu.space import GpuCoreSpace, GpuTileSpace, gpu_core_space, gpu_tile_space
+from daedal.compiler.ops.gpu.tensor_cores import CoreTiles, choose_core_tiles, schedule_cores
 from daedal.compiler.ops.gpu.tiles import GpuTiles, choose_tiles, factors
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Reduce
 from daedal.compiler.tir.stmt import PrimFunc
 
-__all__ = ["gpu_kernel_function", "gpu_kernel_space"]
+__all__ = ["GpuSpace", "gpu_kernel_function", "gpu_kernel_space"]
+
+GpuSpace = GpuTileSpace | GpuCoreSpace
+"""Of a kernel whose sums of products have tiles."""
 
 
 def gpu_kernel_function(
@@ -43,24 +46,23 @@ def gpu_kernel_function(
     return func if kernel.frame is None else kernel.frame.placed(func)
 
 
-def gpu_kernel_space(kernel: Kernel, *, has_warps: bool = True) -> GpuTileSpace | None:
-    """The schedules of a kernel; None where there is one only, as with tensor cores."""
+def gpu_kernel_space(kernel: Kernel, *, has_warps: bool = True) -> GpuSpace | None:
+    """The schedules of a kernel; None where there is one only."""
     if kernel.reduction is None:
         return None
     _, reduction = merged(kernel.result, kernel.reduction)
     assert reduction is not None
     formula = reduction.value
     assert isinstance(formula, Reduce)
-    if formula.op != "sum" or (
-        has_warps and choose_core_tiles(formula.value, reduction.axes, formula.axes)
-    ):
+    if formula.op != "sum":
         return None
-    space = gpu_tile_space(reduction)
+    space: GpuSpace | None = gpu_core_space(reduction) if has_warps else None
+    space = space or gpu_tile_space(reduction)
     return None if space is None or len(space) < 2 else space
 
 
 def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFunc:
-    tiles = None if config is None else _configured(kernel, has_warps, config)
+    chosen = None if config is None else _configured(kernel, has_warps, config)
     if kernel.reduction is None:
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
         return schedule_map(func, kernel.result.name)
@@ -68,33 +70,30 @@ def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFu
     assert reduction is not None
     formula = reduction.value
     assert isinstance(formula, Reduce)
-    cores = None
-    if tiles is None and formula.op == "sum" and has_warps:
-        cores = choose_core_tiles(formula.value, reduction.axes, formula.axes)
-    if cores is not None:
-        tiles = cores.tiles
-    elif tiles is None and formula.op == "sum":
-        tiles = choose_tiles(formula.value, reduction.axes, formula.axes)
-    if tiles is None:
+    if chosen is None and formula.op == "sum":
+        given = formula.value, reduction.axes, formula.axes
+        chosen = (choose_core_tiles(*given) if has_warps else None) or choose_tiles(*given)
+    if chosen is None:
         shared = shared_sums(result, reduction)
         if shared is not None:
             return _shared(kernel, shared)
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
         return schedule_reduction(func, kernel.reduction.name, kernel.result.name)
     shape = result.shape
+    tiles = chosen.tiles if isinstance(chosen, CoreTiles) else chosen
     result, reduction = padded(result, reduction, tiles)
     func = te.create_prim_func(kernel.inputs, [result], "kernel")
-    if cores is not None:
-        func = schedule_cores(func, reduction, result.name, cores)
+    if isinstance(chosen, CoreTiles):
+        func = schedule_cores(func, reduction, result.name, chosen)
     else:
         operands = factors(formula.value)
         assert operands is not None
         names = [operand.buffer.name for operand in operands]
-        func = schedule_tiles(func, reduction.name, result.name, names, tiles)
+        func = schedule_tiles(func, reduction.name, result.name, names, chosen)
     return stored(func, shape)
 
 
-def _configured(kernel: Kernel, has_warps: bool, config: Config) -> GpuTiles:
+def _configured(kernel: Kernel, has_warps: bool, config: Config) -> GpuTiles | CoreTiles:
     """The tiles of a configuration."""
     space = gpu_kernel_space(kernel, has_warps=has_warps)
     if space is None:

@@ -1,4 +1,5 @@
-"""`GpuTileSpace`: tiles of a product for blocks of threads, and for threads.
+"""`GpuTileSpace` and `GpuCoreSpace`: tiles of a product for blocks of threads, and for threads or
+warps.
 
 The rule's tile is the default. The estimate orders the others roughly; nothing is known of how far
 it is off, since no GPU was at hand.
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler import te
+from daedal.compiler.ops.gpu.tensor_cores import CoreTiles, choose_core_tiles
 from daedal.compiler.ops.gpu.tiles import (
     BLOCK,
     DEPTHS,
@@ -23,8 +25,9 @@ from daedal.compiler.ops.gpu.tiles import (
 from daedal.compiler.ops.listed_space import ListedSpace, Row
 from daedal.compiler.ops.space import Config, Table
 from daedal.compiler.tir.expr import Reduce
+from daedal.compiler.tir.warp_products import WARP_THREADS
 
-__all__ = ["GpuTileSpace", "gpu_tile_space"]
+__all__ = ["GpuCoreSpace", "GpuTileSpace", "gpu_core_space", "gpu_tile_space"]
 
 Reals = npt.NDArray[np.float64]
 
@@ -35,6 +38,13 @@ LEAST_THREADS, MOST_THREADS = 32, 1024
 """Of a block. Source: CUDA C++ Programming Guide, compute capabilities."""
 BARRIER = 30.0
 """Cycles of a thread for each step of the reduction besides its loads and products, assumed."""
+
+_CORE_KNOBS = ("rows", "columns", "depth", "stages")
+_CORE_BLOCKS = (64, 16, 32, 128)
+_CORE_DEPTHS = (32, 16, 64)
+_CORE_STAGES = (3, 1, 2, 4)
+COPY = 400.0
+"""Cycles until what a step copies is there, if no other step runs in the meantime, assumed."""
 
 
 class GpuTileSpace(ListedSpace[GpuTiles]):
@@ -71,24 +81,18 @@ class GpuTileSpace(ListedSpace[GpuTiles]):
             **{knob: table[knob].astype(np.float64) for knob in _KNOBS},
             "threads": np.array([float(math.prod(item.threads)) for item in found]),
             "sums": np.array([float(math.prod(item.elements)) for item in found]),
-            "blocks": np.array([float(self._blocks(item)) for item in found]),
+            "blocks": np.array([float(_tiles(self._extents, item.block)) for item in found]),
         }
-
-    def _blocks(self, tiles: GpuTiles) -> int:
-        pairs = zip(self._extents, tiles.block, strict=True)
-        return math.prod(-(-extent // size) for extent, size in pairs)
 
     def _cycles(self, tiles: GpuTiles) -> float:
         """Loads of shared memory for each product, products, and barriers."""
         depth = math.prod(tiles.depth)
-        steps = math.prod(
-            -(-extent // size) for extent, size in zip(self._reduced, tiles.depth, strict=True)
-        )
+        steps = _tiles(self._reduced, tiles.depth)
         sums = math.prod(tiles.elements)
         loads = sum(tiles.elements)
         copied = depth * sum(tiles.block) / math.prod(tiles.threads)
         own = steps * (depth * (sums + loads) + copied + BARRIER)
-        return float(self._blocks(tiles) * math.prod(tiles.threads) * own)
+        return float(_tiles(self._extents, tiles.block) * math.prod(tiles.threads) * own)
 
 
 def gpu_tile_space(reduction: te.Tensor) -> GpuTileSpace | None:
@@ -111,3 +115,76 @@ def gpu_tile_space(reduction: te.Tensor) -> GpuTileSpace | None:
     found |= {row: tiles for tiles, row in listed.items()}
     extents, reduced = ([axis.extent for axis in axes] for axes in given[1:])
     return GpuTileSpace(found, extents, reduced)
+
+
+class GpuCoreSpace(ListedSpace[CoreTiles]):
+    """Tiles of a sum of products on tensor cores: rows and columns of a block, terms of a step, and
+    steps whose operands are in shared memory at a time.
+
+    Parameters
+    ----------
+    found : the tiles; the rule's is the first.
+    extents, reduced : of the axes of the result and of the reduction.
+    """
+
+    def __init__(
+        self, found: dict[Row, CoreTiles], extents: Sequence[int], reduced: Sequence[int]
+    ) -> None:
+        super().__init__(_CORE_KNOBS, found)
+        self._extents = tuple(extents)
+        self._reduced = tuple(reduced)
+
+    @property
+    def default(self) -> Config:
+        """The rule's tile."""
+        first = next(iter(self._found))
+        return Config(tuple(zip(_CORE_KNOBS, first, strict=True)))
+
+    def cycles(self, table: Table) -> Reals:
+        """See `Space`: of all warps, one after the other."""
+        return np.array([self._cycles(item) for item in self.items(table)])
+
+    def features(self, table: Table) -> dict[str, Reals]:
+        """See `Space`."""
+        found = self.items(table)
+        return {
+            **{knob: table[knob].astype(np.float64) for knob in _CORE_KNOBS},
+            "warps": np.array([float(item.warps) for item in found]),
+            "blocks": np.array([float(_tiles(self._extents, item.tiles.block)) for item in found]),
+        }
+
+    def _cycles(self, cores: CoreTiles) -> float:
+        """Products, loads of matrices, copies and waits of each step."""
+        tiles, product = cores.tiles, cores.product
+        rows = tiles.elements[cores.row] / product.rows
+        columns = tiles.elements[cores.column] / product.columns
+        chunks = math.prod(tiles.depth) / product.depth
+        copied = sum(tiles.block) * math.prod(tiles.depth) / cores.warps / WARP_THREADS
+        own = chunks * (rows * columns + rows + columns) + copied + BARRIER + COPY / cores.stages
+        steps = _tiles(self._reduced, tiles.depth)
+        return float(_tiles(self._extents, tiles.block) * cores.warps * steps * own)
+
+
+def gpu_core_space(reduction: te.Tensor) -> GpuCoreSpace | None:
+    """The tiles of a sum of products on tensor cores; None where no instruction computes it."""
+    formula = reduction.value
+    assert isinstance(formula, Reduce)
+    given = formula.value, reduction.axes, formula.axes
+    rule = choose_core_tiles(*given)
+    if rule is None:
+        return None
+    listed: dict[CoreTiles, Row] = {}
+    for row in itertools.product(_CORE_BLOCKS, _CORE_BLOCKS, _CORE_DEPTHS, _CORE_STAGES):
+        rows, columns, depth, stages = row
+        cores = choose_core_tiles(*given, (rows, columns), depth, stages)
+        if cores is not None:
+            listed.setdefault(cores, row)
+    found = {listed.pop(rule): rule}
+    found |= {row: cores for cores, row in listed.items()}
+    extents, reduced = ([axis.extent for axis in axes] for axes in given[1:])
+    return GpuCoreSpace(found, extents, reduced)
+
+
+def _tiles(extents: Sequence[int], sizes: Sequence[int]) -> int:
+    """How many tiles of some sizes cover all axes."""
+    return math.prod(-(-extent // size) for extent, size in zip(extents, sizes, strict=True))

@@ -68,13 +68,25 @@ class CoreTiles:
 
 
 def choose_core_tiles(
-    value: Expr, axes: Sequence[Axis], reduced: Sequence[Axis], stages: int = STAGES
+    value: Expr,
+    axes: Sequence[Axis],
+    reduced: Sequence[Axis],
+    most: tuple[int, int] = (BLOCK, BLOCK),
+    deep: int = DEPTH,
+    stages: int = STAGES,
 ) -> CoreTiles | None:
-    """The tiles of a sum of `value` over `reduced`, with `stages` at most; None where there is no
-    instruction for it."""
+    """The tiles of a sum of `value` over `reduced`; None where there is no instruction for it, or
+    not enough shared memory.
+
+    Parameters
+    ----------
+    most : rows and columns of a block.
+    deep : terms of a step.
+    stages : at most; fewer where there are fewer steps, or memory has no room.
+    """
     operands = factors(value)
     product = _product(value, operands)
-    if operands is None or product is None:
+    if operands is None or product is None or deep % product.depth:
         return None
     used = [{var for index in operand.indices for var in free_vars(index)} for operand in operands]
     rows = [n for n, axis in enumerate(axes) if axis in used[0] and axis not in used[1]]
@@ -88,17 +100,22 @@ def choose_core_tiles(
     if any(reduced[term] not in group for group in used):
         return None
     threads, elements, depth = [1] * len(axes), [1] * len(axes), [1] * len(reduced)
-    sizes = _size(axes[row].extent, product.rows), _size(axes[column].extent, product.columns)
+    sizes = (
+        _size(axes[row].extent, product.rows, most[0]),
+        _size(axes[column].extent, product.columns, most[1]),
+    )
     warps = _warps(sizes[0] // product.rows, sizes[1] // product.columns)
     for position, size, count in zip((row, column), sizes, warps, strict=True):
         threads[position], elements[position] = count, size // count
-    depth[term] = DEPTH
+    depth[term] = deep
     tiles = GpuTiles(tuple(threads), tuple(elements), tuple(depth))
     steps = math.prod(
         -(-axis.extent // size) for axis, size in zip(reduced, tiles.depth, strict=True)
     )
     room = SHARED_BYTES // shared_bytes(operands, axes, reduced, tiles)
-    return CoreTiles(product, tiles, row, column, term, max(1, min(stages, steps, room)))
+    if not room:
+        return None
+    return CoreTiles(product, tiles, row, column, term, min(stages, steps, room))
 
 
 def schedule_cores(func: PrimFunc, reduction: te.Tensor, result: str, cores: CoreTiles) -> PrimFunc:
@@ -247,9 +264,9 @@ def _product(value: Expr, operands: tuple[Load, Load] | None) -> WarpProduct | N
     return None
 
 
-def _size(extent: int, least: int) -> int:
+def _size(extent: int, least: int, most: int) -> int:
     """Of a block's tile along an axis: a power of two."""
-    return max(least, min(BLOCK, 1 << (extent - 1).bit_length()))
+    return max(least, min(most, 1 << (extent - 1).bit_length()))
 
 
 def _warps(rows: int, columns: int) -> tuple[int, int]:
