@@ -42,6 +42,7 @@ def test_the_default_is_the_tile_of_the_rule(name: str) -> None:
     assert all(np.isfinite(column).all() for column in space.features(space.all()).values())
 
 
+@pytest.mark.heavy(3)
 def test_stages_are_a_knob() -> None:
     """As many steps have their operands in shared memory, if there are so many."""
     kernel = KERNELS["product"]()
