@@ -5,8 +5,10 @@ element padded to a power-of-two number of bits; every row is a whole number of 
 """
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 
 from daedal.common.errors import VariantError
 from daedal.isa.variant import Variant
@@ -113,7 +115,8 @@ def parameter_bits(variant: Variant) -> int:
     return 1 << (used - 1).bit_length()
 
 
-def scratchpads(variant: Variant) -> dict[Memory, Scratchpad]:
+@lru_cache(maxsize=256)
+def scratchpads(variant: Variant) -> Mapping[Memory, Scratchpad]:
     """All scratchpads of `variant`; `Memory.TAB` is there only if it has tables."""
     array, memory = variant.array, variant.memory
     acc_memory_bits = 1 << (array.accumulator_bits - 1).bit_length()
@@ -148,10 +151,9 @@ def scratchpads(variant: Variant) -> dict[Memory, Scratchpad]:
         row = Scratchpad(name, shape, bits, memory_bits, 1)
         depth = capacity // row.row_bytes if row.row_bytes else 0
         result[name] = Scratchpad(name, shape, bits, memory_bits, depth)
-    return result
+    return MappingProxyType(result)
 
 
-@lru_cache(maxsize=256)
 def scratchpad(variant: Variant, memory: Memory) -> Scratchpad:
     """One scratchpad of `variant`."""
     return scratchpads(variant)[memory]

@@ -164,3 +164,7 @@ class Graph:
         from daedal.compiler.graph.printer import print_graph
 
         return print_graph(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """What notebooks show: the text."""
+        printer.text(str(self))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,10 @@ class ScheduleBase:
 
     def __str__(self) -> str:
         return func_text(self.func)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """What notebooks show: the text."""
+        printer.text(str(self))
 
     @property
     def func(self) -> PrimFunc:

@@ -13,6 +13,7 @@ ignores.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Var
 
@@ -223,3 +224,12 @@ class PrimFunc:
     def outputs(self) -> tuple[Buffer, ...]:
         """The parameters that are written, last in `params`."""
         return self.params[len(self.params) - self.num_outputs :]
+
+    def __str__(self) -> str:
+        from daedal.compiler.tir.printer import func_text
+
+        return func_text(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """What notebooks show: the text."""
+        printer.text(str(self))

@@ -11,6 +11,7 @@ from daedal.codesign.results.directory import SearchDirectory
 from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.search.evaluation import Evaluation
 from daedal.codesign.search.front_search import Goal
+from daedal.common.markdown import markdown_table
 
 __all__ = ["Exploration"]
 
@@ -45,9 +46,24 @@ class Exploration:
             f"{self.counted} counted{ended}>"
         )
 
+    def _repr_markdown_(self) -> str:
+        """What notebooks show: a row for each variant of the front."""
+        known = list(self.front[0].known) if self.front else []
+        rows = [
+            (
+                item.variant.name,
+                *(f"{item.known[objective]:.4g}" for objective in known),
+                f"{item.mhz:.0f}",
+                *(f"{share:.0%}" for share in item.shares.values()),
+            )
+            for item in self.front
+        ]
+        shares = list(self.front[0].shares) if self.front else []
+        return f"`{self!r}`\n\n{markdown_table(['variant', *known, 'MHz', *shares], rows)}"
+
     @property
     def points(self) -> tuple[PointFolder, ...]:
-        """The folders of the front's variants, in its order: their Verilog and their programs."""
+        """The folders of the front's variants, in its order; `verilog()` is emitted when asked."""
         directory = SearchDirectory(self.folder)
         return tuple(directory.point(item) for item in self.front)
 

@@ -87,8 +87,8 @@ def explore(
 
     Every counted variant is kept in `folder` at once; the same call continues there, and finds what
     it had found without an interruption (KeyboardInterrupt). Minutes are those of all runs
-    together. After an interruption, points of the front lack Verilog and programs, which the same
-    call adds. `docs/codesign.md` has the files.
+    together. After an interruption, points of the front lack programs, which the same call adds.
+    `docs/codesign.md` has the files.
 
     Parameters
     ----------

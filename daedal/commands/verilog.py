@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from daedal.commands.options import VariantArgument, check_outputs
 from daedal.common.files import write_atomically
+from daedal.hw.family import Family
 from daedal.isa.docs import registers_header
 from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console, show_progress
@@ -23,6 +24,9 @@ def verilog_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write here, not to standard output.")
     ] = None,
+    family: Annotated[
+        Family | None, typer.Option(help="With the hard blocks of this family; without: portable.")
+    ] = None,
     header: Annotated[
         Path | None, typer.Option(help="Also write the register map as a C header.")
     ] = None,
@@ -34,7 +38,7 @@ def verilog_command(
     chosen = load_variant(variant)
     with show_progress(_err) as report:
         report(f"emitting the Verilog of variant {chosen.name} ({chosen.fingerprint})")
-        text = emit_verilog(chosen)
+        text = emit_verilog(chosen, family)
     if output is None:
         sys.stdout.write(text)
     else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from daedal.common.errors import TuningError
+from daedal.common.markdown import markdown_table
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.workload import Workload
@@ -95,6 +96,21 @@ class NetworkTuning:
             f"<NetworkTuning of {len(self.results)} kinds of layers: {before:,} to {after:,} "
             f"{self.unit.name}, {self.trials} trials{ended}>"
         )
+
+    def _repr_markdown_(self) -> str:
+        """What notebooks show: a row for each kind of layer."""
+        head = ["layers", self.unit.name, "tuned", "bound", "what changed"]
+        rows = [
+            (
+                ", ".join(item.layers),
+                f"{item.default_cycles:,}",
+                f"{item.best_cycles:,}",
+                "" if item.bound_cycles is None else f"{item.bound_cycles:,}",
+                ", ".join(f"{knob} {old} to {new}" for knob, (old, new) in item.changes.items()),
+            )
+            for item in self.results
+        ]
+        return f"`{self!r}`\n\n{markdown_table(head, rows)}"
 
 
 def tune_network(

@@ -11,6 +11,7 @@ from typing import Any
 
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import UserError
+from daedal.common.markdown import markdown_table
 from daedal.isa.profile import Profile, UnitCounters
 from daedal.isa.registers import COUNTER_BITS
 from daedal.isa.table import Unit
@@ -77,6 +78,23 @@ class NetworkProfile:
             f"<NetworkProfile {self.name!r} on {where.variant}, {where.device} with memory "
             f"{where.memory}: {len(self.layers)} layers, {self.cycles:,} cycles>"
         )
+
+    def _repr_markdown_(self) -> str:
+        """What notebooks show: a row for each layer."""
+        head = ["layer", "operator", "bound by", "cycles", "roofline", "of roof", "MACs per byte"]
+        rows = [
+            (
+                item.layer.name,
+                item.layer.op,
+                item.bound.value,
+                f"{item.cycles:,}",
+                f"{item.roofline_cycles:,.0f}",
+                f"{item.roofline_share:.1%}",
+                f"{item.reuse:.1f}",
+            )
+            for item in self.layers
+        ]
+        return f"`{self!r}`\n\n{markdown_table(head, rows)}"
 
     @property
     def tail_cycles(self) -> int:

@@ -1,9 +1,10 @@
 """`PointFolder`: one point of the front on disk: all that is needed to build and to run it.
 
-``variant.toml``, ``daedal_top.v`` for the family of the target, ``NETWORK.daedal`` for each network
-as `daedal compile` writes it with ``NETWORK.profile.json`` of the cycle model as `daedal profile`
-does, and ``predicted.json``. A network is written once its results are checked. What takes long is
-made once: files are written atomically, so that one that exists is whole.
+``variant.toml``, ``NETWORK.daedal`` for each network as `daedal compile` writes it with
+``NETWORK.profile.json`` of the cycle model as `daedal profile` does, and ``predicted.json``; once
+asked for, ``daedal_top.v`` for the family of the target. A network is written once its results are
+checked. What takes long is made once: files are written atomically, so that one that exists is
+whole.
 """
 
 import json
@@ -62,13 +63,11 @@ class PointFolder:
     ) -> None:
         """Write what is missing. `models` are the serialized networks by name.
 
-        Verilog of older gateware is written again, and a prediction of older estimates; all else
-        belongs to the settings of the search.
+        A prediction of older estimates is written again; all else belongs to the settings of the
+        search.
         """
         self.write_variant()
         item, name = self.evaluation, self.evaluation.variant.name
-        text = verilog.kept_verilog(item.variant, default_cache_dir(), report, family=item.family)
-        _write(self.folder / _VERILOG, text)
         for network, model in models.items():
             if not self._artifact(network).is_file():
                 report(f"compiling {network} for {name}")
@@ -100,10 +99,12 @@ class PointFolder:
         """A compiled network. Raises ArtifactError where it cannot be read."""
         return Artifact.load(self._artifact(network))
 
-    def verilog(self) -> str:
-        """The Verilog for the family. Raises ExploreError where it cannot be read."""
-        data = read_input(self.folder / _VERILOG, "Verilog", _MAX_BYTES, ExploreError)
-        return data.decode("utf-8", errors="replace")
+    def verilog(self, report: Report = lambda _said: None) -> str:
+        """The Verilog for the family, of today's gateware. It is also written into the folder."""
+        item = self.evaluation
+        text = verilog.kept_verilog(item.variant, default_cache_dir(), report, family=item.family)
+        _write(self.folder / _VERILOG, text)
+        return text
 
     def profile(self, network: str) -> NetworkProfile:
         """Layers of a network on the cycle model. Raises ArtifactError where it cannot be read."""

@@ -199,7 +199,7 @@ def verify(
 
 
 def _verify(point: PointFolder, tools: Tools, report: Report) -> Verified:
-    verilog, item = point.verilog(), point.evaluation
+    verilog, item = point.verilog(report), point.evaluation
     kept = _kept(point, verilog)
     for network in item.cycles:
         if network not in kept["cycles"]:

@@ -17,6 +17,21 @@ def test_verilog_and_header(run: Run, tmp_path: Path) -> None:
     assert "#define" in header.read_text()
 
 
+@pytest.mark.slow
+def test_hard_blocks_of_a_family(run: Run, tmp_path: Path) -> None:
+    status, _, err = run("verilog", "smallest", "-o", tmp_path / "ecp5.v", "--family", "ecp5")
+    assert status == 0, err
+    assert (
+        "DP16KD" in (tmp_path / "ecp5.v").read_text()
+        or "MULT18X18D" in (tmp_path / "ecp5.v").read_text()
+    )
+
+
+def test_a_family_that_is_none(run: Run) -> None:
+    status, out, err = run("verilog", "smallest", "--family", "max10")
+    assert status == 2 and out == "" and "'max10' is not one of" in err
+
+
 @pytest.mark.parametrize(
     ("text", "part"),
     [("[array", "TOML"), ('name = "x"\ncolour = 3\n', "colour"), ("", "must give")],
