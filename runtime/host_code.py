@@ -29,7 +29,8 @@ Array = npt.NDArray[Any]
 
 PARALLEL_WORK = 400_000
 """Nanoseconds of work, of calls that can be split, from which on threads run a program together:
-starting them takes about 50 microseconds (Python's ThreadPoolExecutor on a server core)."""
+starting them takes about 50 microseconds (Python's ThreadPoolExecutor on a server core), and two
+hardware threads of one core are at best 1.2 times as fast as one."""
 MOST_THREADS = 16
 """Of one program: with more, waiting for each other takes longer than small calls."""
 SPLIT_WORK = 10_000

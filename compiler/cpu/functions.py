@@ -10,10 +10,11 @@ from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.kernel import Kernel, kernel_function
 from daedal.compiler.cpu.steps import Function
+from daedal.compiler.cpu.work import kernel_nanoseconds
 from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
 from daedal.compiler.ops.space import Config
-from daedal.compiler.tir.expr import Buffer, Reduce
+from daedal.compiler.tir.expr import Buffer
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text, compile_vectors
 from daedal.native.levels import level_cpu
@@ -114,22 +115,10 @@ class Functions:
             for registers, text in texts.items()
         }
         moved = tuple((kernel.inputs.index(tensor), how) for tensor, how in scheduled.moved)
-        time = _nanoseconds(kernel, tiled=scheduled.tiled)
+        time = kernel_nanoseconds(kernel, tiled=scheduled.tiled)
         return Function(symbol, moved, iterations, time)
 
 
 def level_registers(level: str) -> Registers:
     """The vector registers that code of a level uses."""
     return WIDEST if level.startswith("x86-64-v4") else NARROW
-
-
-def _nanoseconds(kernel: Kernel, *, tiled: bool) -> int:
-    elements = math.prod(kernel.result.shape)
-    if kernel.stages:
-        return elements * (1 + len(kernel.stages)) // 4
-    if kernel.reduction is None:
-        return elements // 2
-    formula = kernel.reduction.value
-    assert isinstance(formula, Reduce)
-    terms = elements * math.prod(axis.extent for axis in formula.axes)
-    return terms // 30 + elements // 2 if tiled else terms

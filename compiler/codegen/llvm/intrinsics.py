@@ -23,7 +23,7 @@ from daedal.compiler.tir.dtype import is_float
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.native.function_text import FunctionText
 
-__all__ = ["Library", "by_lanes", "c_library", "called", "is_lowered"]
+__all__ = ["Library", "by_lanes", "c_library", "called", "is_lowered", "is_per_lane"]
 
 _SAME_NAME = frozenset(
     [
@@ -57,6 +57,12 @@ def is_lowered(name: str) -> bool:
     """Whether this back end has the intrinsic."""
     known = _SAME_NAME | _LIBRARY | _BITS.keys() | _OWN.keys() | DOT_PRODUCTS.keys()
     return name in known
+
+
+def is_per_lane(name: str, dtype: str) -> bool:
+    """Whether a processor calls the C library for each lane of this function."""
+    approximated = name in APPROXIMATIONS and dtype in ("float16", "float32")
+    return name in (_SAME_NAME | _LIBRARY) - _SELECTED and not approximated
 
 
 Library = Callable[[FunctionText, str, list[Value]], Value]
