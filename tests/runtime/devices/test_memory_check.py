@@ -20,11 +20,13 @@ class FaultyMemory:
     cells: bytearray = field(default_factory=lambda: bytearray(SIZE))
 
     def read_memory(self, address: int, size_bytes: int) -> bytes:
+        assert address % 8 == size_bytes % 8 == 0, "whole words"
         offsets = range(address - BASE, address - BASE + size_bytes)
         assert offsets.start >= 0 and offsets.stop <= SIZE
         return bytes(self.seen(at, self.cells[self.place(at)]) for at in offsets)
 
     def write_memory(self, address: int, data: bytes) -> None:
+        assert address % 8 == len(data) % 8 == 0, "whole words"
         assert 0 <= address - BASE <= address - BASE + len(data) <= SIZE
         for at, byte in enumerate(data, address - BASE):
             self.cells[self.place(at)] = byte

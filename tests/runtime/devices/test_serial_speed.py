@@ -1,5 +1,6 @@
 """What a serial line carries in simulated time, and what is not sent again."""
 
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from daedal.common.bridge import ANSWER_HEADER_BYTES, CRC_BYTES, Op
 from daedal.common.errors import DeviceError
 from daedal.isa.variant import load_variant
 from daedal.runtime.devices import serial_line, upload
@@ -194,3 +196,17 @@ def test_long_uploads_say_how_far_they_are(
     assert 8 <= len(said) <= 12
     assert said[1] == "sending to the board: 0.02 of 0.20 MB, 98 kB/s, 2 s left"
     assert said[-1] == "sending to the board: 0.18 of 0.20 MB, 99 kB/s, 0 s left"
+
+
+def test_time_for_answers_counts_all_bytes_on_the_line() -> None:
+    """Ten bits a byte: what is in flight, headers and checksums of answers, and what they bring."""
+    requests = [
+        serial_line.Request(Op.READ_MEMORY, 64, count=256),
+        serial_line.Request(Op.WRITE_MEMORY, 0, payload=bytes(48)),
+        serial_line.Request(Op.READ_MEMORY, 0, count=32),
+    ]
+    exchange = serial_line._Exchange(requests, deque(), in_flight={5: 0, 6: 1})
+    sent = sum(len(requests[index].frame(tag)) for tag, index in exchange.in_flight.items())
+    line = SimpleNamespace(baud=1000)
+    seconds = serial_line.SerialLine._line_seconds(line, exchange)
+    assert seconds == 10 * (sent + 2 * (ANSWER_HEADER_BYTES + CRC_BYTES) + 256) / 1000

@@ -181,10 +181,15 @@ def test_a_memory_test_that_does_not_end_ends_in_a_sentence(machine: RegisterMac
         UartPort(board.path, answer_seconds=0.2)
 
 
-def test_memory_that_failed_its_test_is_not_used(machine: RegisterMachine) -> None:
+def test_memory_that_failed_its_test_is_not_used(
+    machine: RegisterMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed, close = [], UartPort.close
+    monkeypatch.setattr(UartPort, "close", lambda port: (closed.append(port), close(port)))
     with serial_board(machine, memory_test=[1, 3], failing_address=1 << 20) as board:
         with pytest.raises(DeviceError, match=r"start-up, first at 0x100000: run daedal board-te"):
             uart_device(TINY, port=board.path)
+        assert len(closed) == 1
         device = uart_device(TINY, port=board.path, accepts_faults=True)
         assert device.memory_fault is not None and "0x100000" in device.memory_fault
         device.close()
