@@ -8,7 +8,8 @@ floating point type", "Matrix Fragments for mma.m16n8k32".
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from daedal.compiler.codegen.llvm.expressions import Expressions, Lane
+from daedal.compiler.codegen.llvm.expressions import Expressions
+from daedal.compiler.codegen.llvm.places import Lane
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES, Value, llvm_type
 from daedal.compiler.tir.expr import Expr, Load, Var
 from daedal.compiler.tir.linear import element_number

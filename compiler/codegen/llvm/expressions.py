@@ -12,6 +12,7 @@ from functools import partial, reduce
 from typing import Any
 
 from daedal.compiler.codegen.llvm.intrinsics import Library, c_library, called
+from daedal.compiler.codegen.llvm.places import REPEATED, Lane, Place
 from daedal.compiler.codegen.llvm.scalars import (
     ELEMENT_BYTES,
     Value,
@@ -46,7 +47,7 @@ from daedal.compiler.tir.linear import bounds, element_number
 from daedal.compiler.tir.visit import free_vars, walk
 from daedal.native.function_text import FunctionText
 
-__all__ = ["Expressions", "Lane", "Place"]
+__all__ = ["Expressions"]
 
 
 LINE_BYTES, CHUNK_BYTES = 128, 16
@@ -73,27 +74,6 @@ def _follows(first: Load, second: Load) -> bool:
         return False
     places = [element_number(load.indices, load.buffer.shape) for load in (first, second)]
     return places[0].terms == places[1].terms and places[1].constant == places[0].constant + 1
-
-
-@dataclass(frozen=True)
-class Lane:
-    """The loop whose iterations `first`, `first` + 1, ... are lanes, and how many."""
-
-    var: Var
-    count: int
-    first: str | int = 0
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an element lies: ``base[offset]``, and from lane to lane `step` elements further.
-
-    `step` is 0 for one place of all lanes, and None where the lanes' places are a vector `offset`.
-    """
-
-    offset: str
-    constant: int
-    step: int | None
 
 
 @dataclass
@@ -214,11 +194,34 @@ class Expressions:
             terms.append((term, factor))
         if not scattered:
             return Place(self._offset(parts, terms), number, step)
+        if not step and (found := self._repeated_place(parts, terms, number)) is not None:
+            return found
         parts += [(self.index(term), factor) for term, factor in terms]
         assert self.lane is not None
         if step:
             parts.append((self._numbers("int64"), step))
         return Place(self._sum(parts, self.lane.count), number, None)
+
+    def _repeated_place(
+        self, parts: list[tuple[Value, int]], terms: list[tuple[Expr, int]], number: int
+    ) -> Place | None:
+        """The place ``lane // n`` elements behind that of the first lane: its number is a multiple
+        of n, as vectors begin at multiples of 16. None for others."""
+        assert self.lane is not None
+        varying = [(term, factor) for term, factor in terms if self.varies(term)]
+        match varying:
+            case [(Binary("//", Var() as var, IntImm(size)), 1)] if (
+                var is self.lane.var and size in REPEATED
+            ):
+                rest = [(term, factor) for term, factor in terms if not self.varies(term)]
+                first = self.lane.first
+                if isinstance(first, int):
+                    number += first // size
+                else:
+                    places = self.text.value(f"udiv exact i64 {first}, {size}")
+                    parts = [*parts, (Value(places, "int64"), 1)]
+                return Place(self._offset(parts, rest), number, 1, size)
+        return None
 
     def _offset(self, parts: list[tuple[Value, int]], terms: list[tuple[Expr, int]]) -> str:
         """The sum of both, each term computed in the outermost loop that it does not change in."""
@@ -262,7 +265,8 @@ class Expressions:
         kind = memory_type(buffer.dtype)
         pointer = self.pointers[buffer]
         offset = place.offset
-        number = place.constant + (0 if place.step is None else place.step * lane)
+        step = (place.step or 0) * (lane // place.repeated)
+        number = place.constant + step
         if place.step is None and self.lane is not None:
             vector = f"<{self.lane.count} x i64> {offset}"
             offset = self.text.value(f"extractelement {vector}, i64 {lane}")
@@ -366,6 +370,8 @@ class Expressions:
         assert self.lane is not None
         count = self.lane.count
         is_plain = buffer not in self.swizzles
+        if place.repeated > 1 and is_plain:
+            return self._read_repeated(buffer, place, count)
         if place.step == 1 and is_plain:
             return self._read(buffer, self.address(buffer, place), count)
         if place.step == 2 and is_plain and buffer.dtype != "bool":
@@ -375,6 +381,15 @@ class Expressions:
             one = self._read(buffer, self.address(buffer, place, lane))
             result = self.text.value(f"insertelement {kind} {result}, {one}, i64 {lane}")
         return Value(result, buffer.dtype, count)
+
+    def _read_repeated(self, buffer: Buffer, place: Place, count: int) -> Value:
+        """One vector, whose elements each go to several lanes."""
+        read = -(-count // place.repeated)
+        found = self._read(buffer, self.address(buffer, place), read)
+        numbers = ", ".join(f"i32 {lane // place.repeated}" for lane in range(count))
+        mask = f"<{count} x i32> <{numbers}>"
+        register = self.text.value(f"shufflevector {found}, {found.type} poison, {mask}")
+        return Value(register, buffer.dtype, count)
 
     def _every_second(self, buffer: Buffer, place: Place, count: int) -> Value:
         """Elements 0, 2, ... of two vectors that overlap by one, so that all they read is there."""
@@ -426,7 +441,7 @@ class Expressions:
         if len(known) == size and all(map(_follows, known, known[1:])):
             buffer = known[0].buffer
             place = self.place(buffer, known[0].indices)
-            if place.step in (0, size):
+            if place.step in (0, size) and place.repeated == 1:
                 number = size * count if place.step else size
                 found = self._read(buffer, self.address(buffer, place), number)
                 wide = converted(self.text, found, dtype)

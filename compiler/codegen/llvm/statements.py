@@ -8,7 +8,8 @@ registers.
 from collections.abc import Callable
 
 from daedal.common.errors import UnsupportedError
-from daedal.compiler.codegen.llvm.expressions import Expressions, Lane
+from daedal.compiler.codegen.llvm.expressions import Expressions
+from daedal.compiler.codegen.llvm.places import Lane
 from daedal.compiler.codegen.llvm.scalars import (
     ELEMENT_BYTES,
     Value,

@@ -9,6 +9,7 @@ channels of a grouped convolution read the same elements.
 from collections.abc import Collection
 
 from daedal.compiler import te
+from daedal.compiler.codegen.llvm.places import REPEATED
 from daedal.compiler.tir.expr import Axis, Binary, Expr, IntImm, Load, Var
 from daedal.compiler.tir.linear import element_number, simplify
 from daedal.compiler.tir.visit import children, free_vars, rewrite, substitute, walk
@@ -27,7 +28,8 @@ def merged(
     for position in reversed(range(len(result.axes))):
         tensors = [result] if reduction is None else [result, reduction]
         digits = {size for tensor in tensors for size in _digits(tensor, position)}
-        if len(digits) == 1:
+        is_last = reduction is None and position == len(result.axes) - 1
+        if len(digits) == 1 and not (is_last and _repeats(result)):
             (size,) = digits
             parted = None if reduction is None else _parted(reduction, position, size, None, None)
             result = _parted(result, position, size, reduction, parted)
@@ -98,6 +100,21 @@ def _digits(tensor: te.Tensor, position: int) -> set[int]:
         if isinstance(node.b, IntImm) and 1 < node.b.value < axis.extent
         if axis.extent % node.b.value == 0
     }
+
+
+def _repeats(tensor: te.Tensor) -> bool:
+    """Whether a formula reads each element for several places of the last axis that lie side by
+    side, as machine code does by full vectors."""
+    axis = tensor.axes[-1]
+    assert tensor.value is not None
+    used = [node for node in walk(tensor.value) if any(part is axis for part in children(node))]
+    return all(
+        isinstance(node, Binary)
+        and node.op == "//"
+        and isinstance(node.b, IntImm)
+        and node.b.value in REPEATED
+        for node in used
+    )
 
 
 def _parted(

@@ -363,3 +363,16 @@ def test_a_loop_of_a_reduction_is_no_square(size: int) -> None:
     schedule.decompose_reduction(block, reduced)
     schedule.vectorize(schedule.get_loops(block)[-1])
     check(schedule.func, np.arange(3 * size, dtype=np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float32", "float64"])
+@pytest.mark.parametrize("times", [2, 4, 8, 16, 3])
+@pytest.mark.parametrize("extent", [1, 5, 24, 37])
+def test_elements_that_are_read_by_several_lanes(dtype: str, times: int, extent: int) -> None:
+    """One vector is read, and its elements are repeated, where the number is a power of two."""
+    x = te.placeholder((3, extent), dtype, "x0")
+    y = te.compute((3, extent * times), lambda i, j: x[i, j // times], "y")
+    func = schedule_map(te.create_prim_func([x], [y]), "y")
+    check(func, np.random.default_rng(extent).integers(0, 2, x.shape).astype(dtype))
+    if times != 3 and extent > 1:
+        assert "insertelement" not in function_text(func, "f"), "lanes are not read one by one"

@@ -177,3 +177,12 @@ def test_an_axis_that_is_divided_becomes_two() -> None:
     found = run_machine_code(kernel_function(kernel, (), NARROW).func, {"x0": a, "x1": b})["y"]
     groups = b.reshape(2, 4, 3) @ a.reshape(2, 3, 40)
     np.testing.assert_array_equal(found.reshape(groups.shape), groups + 1)
+
+
+def test_repeated_elements_keep_their_axis() -> None:
+    """Vectors read an element for several lanes; what also needs its digit is two axes."""
+    x = te.placeholder((4, 8), "float32", "x")
+    repeated = te.compute((4, 16), lambda i, j: x[i, j // 2], "y")
+    mixed = te.compute((2, 16), lambda i, j: x[i * 2 + j % 2, j // 2], "y")
+    thirds = te.compute((4, 24), lambda i, j: x[i, j // 3], "y")
+    assert [merged(item, None)[0].shape[-1] for item in (repeated, mixed, thirds)] == [16, 2, 3]
