@@ -22,6 +22,7 @@ from daedal.codesign.hardware.board import Board, board_named
 from daedal.codesign.hardware.clock import clock_model
 from daedal.codesign.networks import Models, named_models
 from daedal.codesign.results.directory import SearchDirectory
+from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.search.evaluation import Evaluation
 from daedal.codesign.search.evaluator import Evaluator
 from daedal.codesign.search.front_search import FrontSearch, Goal
@@ -57,6 +58,8 @@ if TYPE_CHECKING:  # Dask loads slowly, and may be missing
 
 __all__ = ["explore", "nothing_found", "searched_device"]
 
+Progress = Callable[[Exploration], None]
+
 _MINUTES = 10.0
 """Without a budget."""
 _WORKERS = 2
@@ -82,6 +85,7 @@ def explore(
     pool: str | None = None,
     tls: str | Path | None = None,
     report: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Exploration:
     """Search the variants that run models fastest in the least area, until a budget is spent.
 
@@ -110,6 +114,8 @@ def explore(
     pool, tls : the address of a pool whose workers count instead, and the folder of its
         certificates (docs/pool.md).
     report : called with a sentence before each long step.
+    progress : called with what was found so far, after each round that changed the front and each
+        point whose folder was completed.
 
     Raises
     ------
@@ -152,6 +158,7 @@ def explore(
             workers=workers or _WORKERS,
             pool=joined,
             say=say,
+            progress=progress or (lambda _found: None),
         )
 
 
@@ -213,6 +220,7 @@ def _search(
     workers: int,
     pool: "Pool | None",
     say: Callable[[str], None],
+    progress: Progress,
 ) -> Exploration:
     """Search the default space around `base` until the budget is spent, or KeyboardInterrupt."""
     space = _space(base, memory)
@@ -242,10 +250,33 @@ def _search(
         assert start is not None, "the space is around it"
         search = FrontSearch(space, goal, evaluator.estimate, start=[start], seed=seed)
         budget = Budget(*given, directory.seconds())
-        interrupted, ended = False, None
+        interrupted, ended, shown = False, None, list[Evaluation]()
+
+        def so_far(*, is_interrupted: bool = False) -> Exploration:
+            compiled = tuple(made for made in search.counted.values() if made is not None)
+            return Exploration(
+                tuple(search.front()),
+                compiled,
+                len(compiled),
+                len(search.counted) - len(compiled),
+                evaluator.num_estimates,
+                budget.seconds,
+                is_interrupted,
+                folder,
+                goal,
+                board,
+            )
+
+        def counted() -> None:
+            front = search.front()
+            if front != shown:
+                shown[:] = front
+                directory.write_front(front, goal.objectives)
+                progress(so_far())
+
         try:
             with _counting(networks, memory, workers, pool) as (counter, width):
-                loop = SearchLoop(search, evaluator, counter, directory, budget, say)
+                loop = SearchLoop(search, evaluator, counter, directory, budget, say, counted)
                 try:
                     loop.run(rounds, width)
                 except (KeyboardInterrupt, SystemExit) as error:
@@ -253,9 +284,9 @@ def _search(
                     loop.recall(rounds)  # those that were not replayed yet
         except (KeyboardInterrupt, SystemExit) as error:
             interrupted, ended = True, _ended(error)
-        seconds = budget.seconds
-        directory.write_seconds(seconds)
-        estimated, front = evaluator.num_estimates, tuple(search.front())
+        directory.write_seconds(budget.seconds)
+        found = so_far(is_interrupted=interrupted)
+        front = found.front
         if not front and not interrupted:
             raise nothing_found(search.counted.values(), goal)
         directory.write_front(front, goal.objectives)
@@ -263,22 +294,11 @@ def _search(
             raise ended
         if not interrupted:
             try:
-                _complete(directory, evaluator, front, models, memory, say)
+                for _ in _complete(directory, evaluator, front, models, memory, say):
+                    progress(found)
             except KeyboardInterrupt:
-                interrupted = True
-    compiled = tuple(made for made in search.counted.values() if made is not None)
-    return Exploration(
-        front,
-        compiled,
-        len(compiled),
-        len(search.counted) - len(compiled),
-        estimated,
-        seconds,
-        interrupted,
-        folder,
-        goal,
-        board,
-    )
+                found = dataclasses.replace(found, interrupted=True)
+    return found
 
 
 def _space(base: Variant, memory: MemoryModel) -> VariantSpace:
@@ -348,15 +368,18 @@ def _complete(
     models: Mapping[str, bytes],
     memory: MemoryModel,
     say: Callable[[str], None],
-) -> None:
-    """Write what the folders of the front's points lack."""
+) -> Iterator[PointFolder]:
+    """Write what the folders of the front's points lack. Yields those that were not complete."""
     for number, item in enumerate(front):
 
         def report(said: str, step: str = f"completing point {number + 1} of {len(front)}") -> None:
             say(f"{step}: {said}")
 
         point = directory.point(item)
+        was_complete = point.is_complete
         point.complete(models, evaluator.predict, memory=memory, report=report)
+        if not was_complete:
+            yield point
 
 
 def _settings(

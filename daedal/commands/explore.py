@@ -1,6 +1,6 @@
 """``daedal explore``: searches hardware parameters and schedules together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,9 +82,9 @@ def explore_command(
     """Search variants that run MODELS fastest in the least area, and the programs for them.
 
     Estimates of cycles, area and clock choose which variants are compiled and counted; these make
-    the Pareto front. Control-C writes the front so far; the same command continues, to the same
-    result. With --verify,
-    exit status 1 where cycles of the RTL differ or a point does not fit the device.
+    the Pareto front. The page index.html shows it from the first round on. Control-C writes the
+    front so far; the same command continues, to the same result. With --verify, exit status 1 where
+    cycles of the RTL differ or a point does not fit the device.
     """
     from daedal.codesign.explore import explore, searched_device
     from daedal.codesign.results.verify import require_verification
@@ -94,6 +94,12 @@ def explore_command(
 
     if verify:
         require_verification(searched_device(target, board)[0].family)
+    page = output / "index.html"
+
+    def show(found: "Exploration", verified: Sequence["Verified"] = ()) -> None:
+        details = [read_details(point) for point in found.points]
+        write_atomically(page, exploration_page(found, details, verified))
+
     with show_progress(make_console(stderr=True)) as report:
         found = explore(
             models,
@@ -113,13 +119,12 @@ def explore_command(
             pool=pool,
             tls=tls,
             report=report,
+            progress=show,
         )
-        details = [read_details(point) for point in found.points]
-        page = output / "index.html"
-        write_atomically(page, exploration_page(found, details))
+        show(found)
         verified, stopped = _verified(found, 0 if found.interrupted else verify, report)
         if verified:
-            write_atomically(page, exploration_page(found, details, verified))
+            show(found, verified)
     if as_json:
         print_json(
             {

@@ -50,7 +50,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class SearchLoop:
-    """The loop of a search: points are proposed, counted, kept and recorded, in rounds."""
+    """The loop of a search: points are proposed, counted, kept and recorded, in rounds.
+
+    `counted` is called after each round that was counted now.
+    """
 
     search: FrontSearch
     evaluator: Evaluator
@@ -58,6 +61,7 @@ class SearchLoop:
     directory: SearchDirectory
     budget: Budget
     say: Callable[[str], None]
+    counted: Callable[[], None]
 
     def run(self, earlier: Mapping[int, Round], width: Callable[[], int]) -> None:
         """Search until the budget is spent.
@@ -108,6 +112,7 @@ class SearchLoop:
         self.search.record({point: found[point] for point in points})
         if known is None:
             self.directory.write_seconds(self.budget.seconds)
+            self.counted()
 
     def _report(self, number: int, last: int) -> None:
         if number <= last:

@@ -19,6 +19,7 @@ from daedal.codesign.cycles.counting import count_network, count_networks
 from daedal.codesign.cycles.work import Counts
 from daedal.codesign.results import verify
 from daedal.codesign.search import front_search
+from daedal.commands import explore as explore_command
 from daedal.commands.signals import Ended
 from daedal.common.errors import ExploreError
 from daedal.hw.synth.families import CellReport
@@ -116,6 +117,29 @@ def test_the_function_is_the_command(done: Path, counting: Counting) -> None:
         assert artifact.variant.fingerprint == item.variant.fingerprint
     with pytest.raises(ExploreError, match="with another limits"):
         daedal.explore(DIGITS, done, target="ecp5-85f", mhz=100, limits={"dsp": 50, "lut": 9.5})
+
+
+def test_the_page_is_there_from_the_first_round_on(
+    run: Run, tmp_path: Path, counting: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the front so far, and its points get their layers one by one."""
+    folder, pages = tmp_path / "found", list[str]()
+    write = explore_command.write_atomically
+
+    def kept(path: Path, text: str) -> None:
+        write(path, text)
+        front = json.loads((folder / "front.json").read_text())
+        names = [variant_from_json(item["variant"]).name for item in front]
+        assert names and all(f"<b>{name}</b>" in text for name in names)
+        pages.append(text)
+
+    monkeypatch.setattr(explore_command, "write_atomically", kept)
+    status, _, err = explored(run, folder, *TWO)
+    assert status == 0, err
+    lacking = [page.count("Its details are not there yet") for page in pages]
+    points = len(json.loads((folder / "front.json").read_text()))
+    assert lacking[0] > 0 and sorted(lacking[-points - 1 :], reverse=True)[-1] == 0
+    assert lacking[-points - 1 : -1] == list(range(points - 1, -1, -1))
 
 
 def test_a_search_continues(run: Run, done: Path, counting: Counting) -> None:

@@ -133,7 +133,7 @@ def test_names_are_escaped_and_nothing_is_loaded(details: PointDetails) -> None:
 def test_an_interrupted_search_has_a_page(details: PointDetails) -> None:
     text = page(details, interrupted=True)
     assert "the same command continues" in text
-    assert text.count("details are missing") == 3
+    assert text.count("details are not there yet") == 3
     found = Exploration((), (), 0, 0, 48, 1.0, True, Path(), GOAL)
     assert "<svg" not in exploration_page(found, [])
 
