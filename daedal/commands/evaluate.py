@@ -35,7 +35,7 @@ def evaluate_command(
         str | None,
         typer.Option(metavar="NAME", help="The array of DATA that has the right classes."),
     ] = None,
-    output: Annotated[
+    scores: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The output that has the scores, if there are several."),
     ] = None,
@@ -60,7 +60,7 @@ def evaluate_command(
         raise UserError(f"{str(data)!r} must have the model's inputs, and has none")
     with show_progress(make_console(stderr=True)) as report:
         found = evaluate(
-            model, arrays, reference=against, labels=classes, output=output, report=report
+            model, arrays, reference=against, labels=classes, output=scores, report=report
         )
     if as_json:
         print_json(_record(found))

@@ -126,7 +126,7 @@ def test_its_json_has_the_same(run: Run, files: tuple[Path, Path, Path], tmp_pat
 def test_bad_names_are_one_sentence(run: Run, files: tuple[Path, Path, Path]) -> None:
     model, _, data = files
     refuses(run("evaluate", model, "-d", data, "--labels", "y"), "one of 'x', 'classes', not 'y'")
-    refuses(run("evaluate", model, "-d", data, "--labels", "classes", "--output", "q"), "not 'q'")
+    refuses(run("evaluate", model, "-d", data, "--labels", "classes", "--scores", "q"), "not 'q'")
 
 
 @pytest.mark.heavy(10)
