@@ -163,9 +163,9 @@ class _Kernel(Statements):
                 super().write(stmt)
 
     def loop_notes(self, loop: For) -> str:
-        """See `Statements.loop_notes`; loops with asynchronous copies stay loops: nothing is gained
-        by more code, as copies run ahead already."""
-        if not _commits(loop.body):
+        """See `Statements.loop_notes`; loops of steps stay loops: of several steps at a time, ptxas
+        loads so much ahead that registers do not suffice."""
+        if not _synchronizes(loop.body):
             return ""
         self._metadata.append(len(self._metadata) * 2)
         return f", !llvm.loop !{self._metadata[-1]}"
@@ -252,15 +252,15 @@ class _Kernel(Statements):
             self.at.pointers[buffer] = self._operations.shared(first)
 
 
-def _commits(stmt: Stmt) -> bool:
-    """Whether groups of asynchronous copies end in a statement."""
+def _synchronizes(stmt: Stmt) -> bool:
+    """Whether a statement has barriers, or groups of asynchronous copies end in it."""
     match stmt:
-        case CommitCopies():
+        case CommitCopies() | Barrier():
             return True
         case Seq(body):
-            return any(map(_commits, body))
+            return any(map(_synchronizes, body))
         case For(_, _, body) | Allocate(_, body) | If(_, body):
-            return _commits(body)
+            return _synchronizes(body)
     return False
 
 
