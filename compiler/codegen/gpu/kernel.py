@@ -167,7 +167,7 @@ class _Kernel(Statements):
         loads so much ahead that registers do not suffice."""
         if not _synchronizes(loop.body):
             return ""
-        self._metadata.append(len(self._metadata) * 2)
+        self._metadata.append(1 + 2 * len(self._metadata))  # 0 is for the entry
         return f", !llvm.loop !{self._metadata[-1]}"
 
     @property
