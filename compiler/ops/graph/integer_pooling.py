@@ -8,8 +8,7 @@ from daedal.compiler.graph.ops.integer_pooling import divisor_indices
 from daedal.compiler.ops.graph.maps import map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.requantize import Read, Requantization, by_number
-from daedal.compiler.ops.graph.windows import padded_map, places
-from daedal.compiler.ops.onnx.windows import taps_of
+from daedal.compiler.ops.graph.windows import over_windows, padded_map
 from daedal.compiler.tir.expr import Expr
 
 __all__ = ["LOWERINGS"]
@@ -17,28 +16,16 @@ __all__ = ["LOWERINGS"]
 
 def _lower_max_pool(operation: GraphOperation) -> te.Tensor:
     source = padded_map(operation, value=operation.whole("pad_value"))
-    taps, axes = taps_of(operation.ints("kernel"))
     shape = map_shape(operation.kind.shape)
-
-    def largest(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
-        row, column = places(operation, (h, w), taps)
-        return te.max(source[n, row, column, block, lane], axes)
-
-    found = operation.compute(shape, largest)
+    found = over_windows(operation, source, te.max, source.dtype)
     finish = Requantization(operation, operation.constant(1), 128)
     return operation.compute(shape, lambda *i: finish(found[i].astype("int32"), by_number))
 
 
 def _lower_avg_pool(operation: GraphOperation) -> te.Tensor:
     source = padded_map(operation, value=operation.whole("pad_value"))
-    taps, axes = taps_of(operation.ints("kernel"))
     shape = map_shape(operation.kind.shape)
-
-    def sums(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
-        row, column = places(operation, (h, w), taps)
-        return te.sum(source[n, row, column, block, lane].astype("int32"), axes)
-
-    total = operation.compute(shape, sums)
+    total = over_windows(operation, source, te.sum, "int32")
     finish = Requantization(operation, operation.constant(1))
     rows = divisor_indices(operation.node.attrs)
 

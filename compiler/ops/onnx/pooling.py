@@ -11,7 +11,14 @@ from daedal.compiler import te
 from daedal.compiler.ops.onnx.accumulate import converted, wide
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
 from daedal.compiler.ops.onnx.over_axes import number
-from daedal.compiler.ops.onnx.windows import Window, padded_copy, per_dimension, taps_of, window_of
+from daedal.compiler.ops.onnx.windows import (
+    Window,
+    is_faster_in_turn,
+    padded_copy,
+    per_dimension,
+    taps_of,
+    window_of,
+)
 from daedal.compiler.tir.dtype import INDEX_DTYPE, is_float, limits
 from daedal.compiler.tir.expr import Axis, Expr, FloatImm, IntImm
 
@@ -32,18 +39,37 @@ def _over_windows(
     operation: Operation,
     x: Operand,
     window: Window,
-    value: Callable[[Expr, tuple[Expr, ...]], Expr],
+    value: Callable[[Expr], Expr],
     reduce: Callable[[Expr, Sequence[Axis]], Expr],
     name: str,
+    again: Callable[[Expr], Expr] | None = None,
 ) -> te.Tensor:
-    """``reduce`` over the taps of ``value(element, its place in x)`` of the padded map `x`."""
+    """``reduce`` over the taps of ``value(element)`` of the padded map `x`.
+
+    Large windows of two dimensions are reduced along one after the other: the second time over
+    ``again(element)``, which is the element itself by default.
+    """
     taps, axes = taps_of(window.kernel)
+    rows = x.shape[2]
+    if not is_faster_in_turn(window.kernel, rows, window.out[0]):
 
-    def formula(*i: Expr) -> Expr:
-        place = (*i[:2], *window.places(i[2:], taps))
-        return reduce(value(x[place], place), axes)
+        def formula(*i: Expr) -> Expr:
+            return reduce(value(x[(*i[:2], *window.places(i[2:], taps))]), axes)
 
-    return operation.compute((*x.shape[:2], *window.out), formula, name)
+        return operation.compute((*x.shape[:2], *window.out), formula, name)
+
+    def along_row(n: Expr, c: Expr, h: Expr, w: Expr) -> Expr:
+        _, column = window.places((h, w), taps)
+        return reduce(value(x[n, c, h, column]), axes[1:])
+
+    part = operation.compute((*x.shape[:2], rows, window.out[1]), along_row, f"{name}_of_rows")
+
+    def along_column(n: Expr, c: Expr, h: Expr, w: Expr) -> Expr:
+        row, _ = window.places((h, w), taps)
+        element = part[n, c, row, w]
+        return reduce(element if again is None else again(element), axes[:1])
+
+    return operation.compute((*x.shape[:2], *window.out), along_column, name)
 
 
 def _max_pool(operation: Operation) -> list[te.Tensor]:
@@ -57,7 +83,7 @@ def _max_pool(operation: Operation) -> list[te.Tensor]:
     lowest = float("-inf") if is_float(x.dtype) else limits(x.dtype)[0]
     padded = padded_copy(operation, x, window.before, window.overhang, lowest)
     value = number if is_float(x.dtype) else _as_is
-    y = _over_windows(operation, padded, window, lambda e, place: value(e), te.max, "maximum")
+    y = _over_windows(operation, padded, window, value, te.max, "maximum", value)
     if is_float(x.dtype):
         y = _with_nan(operation, padded, window, y)
     if len(operation.results) < 2 or operation.results[1] is None:
@@ -156,9 +182,7 @@ def _average_pool(operation: Operation) -> list[te.Tensor]:
     include_pad = bool(operation.node.integer("count_include_pad", 0))
     dtype = wide(x.dtype)
     padded = padded_copy(operation, x, window.before, window.overhang)
-    total = _over_windows(
-        operation, padded, window, lambda e, place: e.astype(dtype), te.sum, "sums"
-    )
+    total = _over_windows(operation, padded, window, lambda e: e.astype(dtype), te.sum, "sums")
     after = window.after if include_pad else (0,) * window.num_dims
     before = (0,) * window.num_dims if include_pad else window.before
     beyond = [max(over - more, 0) for over, more in zip(window.overhang, after, strict=True)]
@@ -208,7 +232,7 @@ def _lp_pool(operation: Operation) -> list[te.Tensor]:
     power = _power(p)
     dtype = wide(x.dtype)
     total = _over_windows(
-        operation, padded, window, lambda e, place: power(e.astype(dtype)), te.sum, "sums"
+        operation, padded, window, lambda e: power(e.astype(dtype)), te.sum, "sums"
     )
     return [_root(operation, total, p)]
 

@@ -12,7 +12,18 @@ from daedal.compiler.graph.window_extents import output_extent, pool_extent, win
 from daedal.compiler.ops.onnx.operation import Operand, Operation
 from daedal.compiler.tir.expr import Axis, Expr, IntImm
 
-__all__ = ["Window", "auto_pad", "padded_copy", "per_dimension", "taps_of", "window_of"]
+__all__ = [
+    "Window",
+    "auto_pad",
+    "is_faster_in_turn",
+    "padded_copy",
+    "per_dimension",
+    "taps_of",
+    "window_of",
+]
+
+STORED = 6
+"""Taps that take as long as to store an element between two reductions, and to read it."""
 
 
 @dataclass(frozen=True)
@@ -183,3 +194,12 @@ def taps_of(extents: Sequence[int]) -> tuple[list[Expr], list[Axis]]:
             axes.append(te.reduce_axis(extent, f"k{number}"))
             indices.append(axes[-1])
     return indices, axes
+
+
+def is_faster_in_turn(kernel: Sequence[int], rows_read: int, rows: int) -> bool:
+    """Whether windows of two dimensions are reduced along rows first, for each of the `rows_read`
+    rows of the padded map, and then along columns: fewer taps, and another tensor in memory."""
+    if len(kernel) != 2:
+        return False
+    high, wide = kernel
+    return rows_read * wide + rows * (high + STORED) < rows * high * wide

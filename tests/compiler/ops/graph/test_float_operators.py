@@ -123,6 +123,12 @@ CASES: dict[str, tuple[str, tuple[int, ...], Build]] = {
     "smaller one": ("Min", SHAPE, two("Min")),
     "norm": ("batch_norm", SHAPE, normalized),
     "largest": ("max_pool", SHAPE, after("MaxPool", kernel_shape=[3, 2], pads=[1] * 4)),
+    "largest, rows first": ("max_pool", SHAPE, after("MaxPool", kernel_shape=[5, 5], pads=[2] * 4)),
+    "averages, rows first": (
+        "avg_pool",
+        SHAPE,
+        after("AveragePool", kernel_shape=[6, 5], pads=[2] * 4),
+    ),
     "average": ("avg_pool", SHAPE, after("GlobalAveragePool")),
     "averages": ("avg_pool", SHAPE, after("AveragePool", kernel_shape=[3, 3], pads=[1] * 4)),
     "join": ("concat", SHAPE, two("Concat", (32, 5), axis=1)),

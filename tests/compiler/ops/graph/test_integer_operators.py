@@ -193,6 +193,16 @@ CASES: dict[str, tuple[str, tuple[int, ...], Build]] = {
     "leaky": ("q_leaky_relu", (1, 20, 5, 3), unary("LeakyRelu", alpha=0.1)),
     "bound": ("q_requantize", (1, 20, 5, 3), unary("Relu")),
     "largest": ("q_max_pool", (1, 20, 9, 8), unary("MaxPool", kernel_shape=[3, 2], pads=[1] * 4)),
+    "largest, rows first": (
+        "q_max_pool",
+        (1, 20, 9, 8),
+        unary("MaxPool", kernel_shape=[5, 5], pads=[2] * 4),
+    ),
+    "averages, rows first": (
+        "q_avg_pool",
+        (1, 20, 9, 8),
+        unary("AveragePool", kernel_shape=[5, 6], pads=[2] * 4),
+    ),
     "average": ("q_avg_pool", (1, 20, 9, 8), unary("GlobalAveragePool")),
     "averages": (
         "q_avg_pool",

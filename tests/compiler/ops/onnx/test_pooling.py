@@ -26,6 +26,9 @@ WINDOWS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ),
     ((1, 2, 8, 7), {"kernel_shape": [3, 2], "strides": [2, 3], "auto_pad": "SAME_UPPER"}),
     ((1, 2, 9, 7), {"kernel_shape": [2, 2], "strides": [2, 1], "auto_pad": "VALID"}),
+    ((1, 2, 9, 11), {"kernel_shape": [5, 7], "pads": [2, 3, 2, 3]}),  # rows first
+    ((1, 2, 9, 11), {"kernel_shape": [7, 5], "strides": [1, 2], "pads": [3, 2, 3, 2]}),
+    ((1, 1, 12, 9), {"kernel_shape": [6, 6], "strides": [2, 2], "ceil_mode": 1}),
     (
         (1, 2, 4, 5, 6),
         {"kernel_shape": [2, 3, 2], "strides": [2, 1, 2], "pads": [0, 1, 1, 1, 1, 0]},
@@ -33,6 +36,7 @@ WINDOWS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 ]
 
 DILATED: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((1, 1, 14, 15), {"kernel_shape": [4, 5], "dilations": [2, 3], "pads": [3, 6, 3, 6]}),
     ((1, 2, 9), {"kernel_shape": [3], "dilations": [2], "pads": [1, 2]}),
     ((1, 2, 9, 8), {"kernel_shape": [3, 2], "dilations": [2, 3], "pads": [2, 1, 1, 1]}),
     (
