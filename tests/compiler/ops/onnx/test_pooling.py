@@ -26,7 +26,7 @@ WINDOWS: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ),
     ((1, 2, 8, 7), {"kernel_shape": [3, 2], "strides": [2, 3], "auto_pad": "SAME_UPPER"}),
     ((1, 2, 9, 7), {"kernel_shape": [2, 2], "strides": [2, 1], "auto_pad": "VALID"}),
-    ((1, 2, 9, 11), {"kernel_shape": [5, 7], "pads": [2, 3, 2, 3]}),  # rows first
+    ((1, 2, 9, 11), {"kernel_shape": [5, 6], "pads": [2, 2, 2, 2]}),  # rows first
     ((1, 2, 9, 11), {"kernel_shape": [7, 5], "strides": [1, 2], "pads": [3, 2, 3, 2]}),
     ((1, 1, 12, 9), {"kernel_shape": [6, 6], "strides": [2, 2], "ceil_mode": 1}),
     (
