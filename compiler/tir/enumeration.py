@@ -1,15 +1,18 @@
-"""Checks bindings point by point if no formula here covers them."""
+"""Checks bindings digit by digit, or point by point if no formula covers them."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.tir.condition import conjuncts
+from daedal.compiler.tir.digits import counts_box
 from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Axis, Expr, Var
+from daedal.compiler.tir.linear import bounds, linear, simplify
 from daedal.compiler.tir.printer import expr_text
 from daedal.compiler.tir.region import conditions_of, relax
 from daedal.compiler.tir.stmt import BlockRealize, Range
@@ -76,6 +79,11 @@ def check_points(
     axes = [realize.block.iter_vars[position] for position in positions]
     shown = ", ".join(f"{a.name} = {expr_text(v)}" for a, v in zip(axes, values, strict=True))
     where = f"{shown} (block {realize.block.name!r})"
+    if not conditions:
+        realize = _of_one_iteration(realize, positions, running, extents)
+        values = [realize.values[position] for position in positions]
+        if not _guards(realize, values, running) and counts_box(axes, values, extents):
+            return
     guards = _guards(realize, values, running)
     try:
         points = _Points([*values, *conditions, *guards], running, extents)
@@ -103,6 +111,26 @@ def check_points(
         raise InvalidIRError(
             f"bindings must cover a box: {shown} leaves gaps (block {realize.block.name!r})"
         )
+
+
+def _of_one_iteration(
+    realize: BlockRealize,
+    positions: Sequence[int],
+    running: Mapping[Var, int],
+    extents: Mapping[Var, int],
+) -> BlockRealize:
+    """The same without the fixed loops, if these only move the whole box within the domains."""
+    values = list(realize.values)
+    for position in positions:
+        axis, value = realize.block.iter_vars[position], values[position]
+        parts, limits = linear(simplify(value, extents)).split(running), bounds(value, extents)
+        if parts is None or limits is None or limits[0] < 0 or limits[1] >= axis.extent:
+            return realize
+        own = parts[0].bounds(extents)
+        if own is None or own[0] < 0:
+            return realize
+        values[position] = parts[0].expr()
+    return replace(realize, values=tuple(values), predicate=None)
 
 
 def _guards(

@@ -173,7 +173,12 @@ class _Barriers:
             **{var: min(extents[var], 2 * (_period(a, b, var) or extents[var])) for var in zero},
         }
         # What is 0 in every iteration is known, and so are the elements that exist.
-        alike = frozenset(var for var in zero if extents[var] > 1 and _cancels(a, b, var))
+        alike = frozenset(
+            var
+            for var in zero
+            if extents[var] > 1
+            and (_cancels(a, b, var) or (var not in carried and _moves_alike(a, b, var)))
+        )
         varied = [var for var in zero if var in carried or var not in alike]
         at_once = [For(var, extents[var], Barrier()) for var in varied]
         all_a, all_b = (reduce(Access.inside, at_once, item) for item in (a, b))
@@ -258,6 +263,15 @@ def _period(a: Access, b: Access, var: Var) -> int | None:
 
 def _is_affine_in(expr: Expr, var: Var) -> bool:
     return all(term is var or var not in free_vars(term) for term, _ in linear(expr).terms)
+
+
+def _moves_alike(a: Access, b: Access, var: Var) -> bool:
+    """Whether a variable moves both elements by the same, as long as it has one value for both."""
+    for indices in zip(a.indices, b.indices, strict=True):
+        one, other = ({item for item in x.terms if var in free_vars(item[0])} for x in indices)
+        if one != other or any(free_vars(term) != (var,) for term, _ in one):
+            return False
+    return True
 
 
 def _cancels(a: Access, b: Access, var: Var) -> bool:

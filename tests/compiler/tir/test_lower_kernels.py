@@ -71,6 +71,24 @@ def test_an_early_iteration_is_not_forgotten() -> None:
     assert text.startswith("for k in 3:\n    barrier\n"), text
 
 
+def test_many_blocks_along_two_axes_are_not_looked_at_one_by_one() -> None:
+    """The number of a block moves all elements of its threads alike."""
+    place = "b // 64 * 8 + t // 8, b % 64 * 8 + t % 8"
+    text = f"""
+func kernel(x: float32[512, 512], out y: float32[512, 512]):
+    for b in 4096 block.x:
+        for t in 64 thread.x:
+            y[{place}] = 0.0
+        for t in 64 thread.x:
+            y[{place}] = y[{place}] + 1.0
+""".lstrip()
+    assert func_text(lower_barriers(parse_func(text))) == text
+    for old, new in (("t // 8", "7 - t // 8"), ("b % 64 * 8", "b % 64 * 7")):
+        other = text.replace(f"y[{place}] + 1", f"y[{place.replace(old, new)}] + 1")
+        with pytest.raises(UnsupportedError, match="'y' is exchanged"):
+            lower_barriers(parse_func(other))
+
+
 def test_a_loop_of_copies_waits_once_before_it() -> None:
     copy = "for i in 4, t in 8 thread.x:\n    s[i * 8 + t] = x[i, t]\n"
     assert placed(OTHER + copy) == f"{OTHER}barrier\n{copy}"[:-1]

@@ -8,8 +8,10 @@ import pytest
 
 from daedal.common.errors import DeviceError
 from daedal.compiler import te
+from daedal.compiler.codegen.gpu.kernel import kernel_text
+from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from tests.support.emulated import launched
-from tests.support.gpu_formulas import KERNELS
+from tests.support.gpu_formulas import KERNELS, product
 from tests.support.gpu_texts import function_of, text_of
 from tests.support.tensor_programs import inputs_of
 
@@ -73,3 +75,13 @@ def test_nothing_that_orders_accesses_is_superfluous(name: str) -> None:
         less = text.text[: call.start()] + text.text[call.end() :]
         with pytest.raises(DeviceError, match="must be ordered by barriers"):
             launched(replace(text, text=less), func, inputs, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("shape", [(4096, 4096, 4096), (3000, 5001, 1030)])
+def test_large_products_have_schedules(shape: tuple[int, int, int], dtype: str) -> None:
+    """Neither blocks nor results are looked at one by one."""
+    text = kernel_text(gpu_kernel_function(product(*shape, dtype)), "k")
+    rows, columns, _ = shape
+    assert text.grid == (-(-rows // 64) * -(-columns // 64), 1, 1)
+    assert ("@gpu.mma" in text.text) == (dtype != "float32")
