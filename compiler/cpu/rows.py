@@ -9,7 +9,8 @@ stored::
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from heapq import heappop, heappush
 
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
@@ -21,6 +22,8 @@ __all__ = ["row_groups"]
 
 MOST_BYTES = 1 << 16
 """Of the rows that are kept: what the first two levels of any cache hold."""
+MOST_STAGES = 8
+"""Of a kernel: a norm has five, and the time to compile a kernel grows faster than its stages."""
 
 
 def row_groups(
@@ -39,26 +42,56 @@ def row_groups(
     found: dict[te.Tensor, tuple[te.Tensor, ...]] = {}
     taken = set[te.Tensor]()
     order = list(formulas)
+    places = {tensor: place for place, tensor in enumerate(order)}
     for result in reversed(order):
         if result in taken or not _is_row(result, formulas[result], result):
             continue
-        group = {result}
-        for tensor in reversed(order):
-            if (
-                readers[tensor]
-                and tensor not in taken
+
+        def joins(
+            tensor: te.Tensor, group: Collection[te.Tensor], result: te.Tensor = result
+        ) -> bool:
+            return (
+                tensor not in taken
                 and tensor not in apart
                 and all(reader in group for reader in readers[tensor])
                 and _is_stage(tensor, formulas[tensor], result)
                 and all(_reads_own_row(formulas[reader], reader, tensor) for reader in group)
-            ):
-                group.add(tensor)
-        stages = tuple(tensor for tensor in order if tensor in group and tensor is not result)
+            )
+
+        stages = _stages(result, formulas, order, places, joins)
         kept = sum(math.prod(item.shape[-1:]) * ELEMENT_BYTES[item.dtype] for item in stages)
         if len(stages) > 1 and kept <= MOST_BYTES and _reduces(stages, formulas):
             found[result] = stages
-            taken |= {result, *stages}
+            taken.update((result, *stages))
     return found
+
+
+def _stages(
+    result: te.Tensor,
+    formulas: Mapping[te.Tensor, Expr],
+    order: Sequence[te.Tensor],
+    places: Mapping[te.Tensor, int],
+    joins: Callable[[te.Tensor, Collection[te.Tensor]], bool],
+) -> tuple[te.Tensor, ...]:
+    """What joins the kernel of `result`, in order; the last tensors are asked first."""
+    group, reached, waiting = {result}, {result}, list[int]()
+    last = result
+    while len(group) <= MOST_STAGES:
+        if last in group:
+            for source in {load.buffer for load in loads(_value(formulas[last]))}:
+                if isinstance(source, te.Tensor) and source in places and source not in reached:
+                    reached.add(source)
+                    heappush(waiting, -places[source])
+        if not waiting:
+            break
+        last = order[-heappop(waiting)]
+        if joins(last, group):
+            group.add(last)
+    return tuple(sorted(group - {result}, key=places.__getitem__))
+
+
+def _value(formula: Expr) -> Expr:
+    return formula.value if isinstance(formula, Reduce) else formula
 
 
 def _reduces(stages: Sequence[te.Tensor], formulas: Mapping[te.Tensor, Expr]) -> bool:
@@ -97,8 +130,7 @@ def _along(load: Load, axis: Axis) -> bool:
 
 def _reads_own_row(formula: Expr, reader: te.Tensor, source: te.Tensor) -> bool:
     """Whether all that `reader` reads of `source` is in the row that has its own number."""
-    value = formula.value if isinstance(formula, Reduce) else formula
-    read = [load for load in loads(value) if load.buffer is source]
+    read = [load for load in loads(_value(formula)) if load.buffer is source]
     return all(
         load.pad_value is None
         and all(

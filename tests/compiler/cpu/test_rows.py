@@ -133,3 +133,14 @@ def test_reductions_of_all_extents(op_type: str) -> None:
         reduce = np.sum if op_type == "ReduceSum" else np.max
         wanted = reduce(x.astype(np.float64), axis=-1, keepdims=True)
         np.testing.assert_allclose(found, wanted, 1e-5, 1e-5, err_msg=str(extent))
+
+
+def test_a_kernel_of_a_long_chain_has_few_stages() -> None:
+    """The time to compile a kernel grows faster than its stages."""
+    x, count = rows(4, 24), 9
+    program, num_kernels = compiled(["Softmax"] * count, x.shape)
+    (found,) = program.run({"x": x}).values()
+    for _ in range(count):
+        x = softmax(x.astype(np.float64))
+    np.testing.assert_allclose(found, x, 1e-5)
+    assert count / 3 <= num_kernels < 2 * count
