@@ -12,7 +12,7 @@ from daedal.compiler.codegen.llvm.expressions import Expressions
 from daedal.compiler.codegen.llvm.places import Lane
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES, Value, llvm_type
 from daedal.compiler.tir.expr import Expr, Load, Var
-from daedal.compiler.tir.linear import element_number
+from daedal.compiler.tir.linear import element_number, linear
 from daedal.compiler.tir.stmt import BufferStore, For
 from daedal.compiler.tir.visit import free_vars, substitute
 from daedal.compiler.tir.warp_products import WarpProduct, factors_of
@@ -21,7 +21,11 @@ __all__ = ["write_product"]
 
 WORD_BYTES = 4
 ROW_BYTES = 16
-"""Of a matrix of eight rows, as ``ldmatrix`` loads four."""
+"""Of a matrix of eight rows."""
+MATRICES = 4
+"""That ``ldmatrix`` loads at once, at most."""
+COLUMNS = 8
+"""Of a product."""
 LANES_ALONG = 4
 """Threads along the terms of a sum, whose words follow each other; the others are along rows of
 the first operand, or columns of the second one."""
@@ -165,9 +169,12 @@ def _operand(at: Expressions, load: Load, access: _Access, loops: _Loops) -> lis
 def _matrices(
     at: Expressions, load: Load, access: _Access, rows: _Rows, trans: str, loops: _Loops
 ) -> list[str]:
-    """Source: NVIDIA, PTX ISA 8.0, "ldmatrix"."""
+    """Two matrices are loaded with those of the next product, if there is one beside it, which are
+    the same instruction there. Source: NVIDIA, PTX ISA 8.0, "ldmatrix"."""
     text, lane, buffer = at.text, at.values[loops.lane], load.buffer
+    before = dict(at.values)
     count = ROW_BYTES // ELEMENT_BYTES[buffer.dtype]
+    pair = _next_to_each_other(at, load, loops) if access.count < MATRICES else None
     found: dict[Var, str] = {}
     with text.at(at.places[0]):
         for var, lines in rows.values.items():
@@ -175,15 +182,33 @@ def _matrices(
             for line in lines:
                 names.append(text.value(line.format(*names, lane=lane, count=count)))
             found[var] = names[-1]
+        if pair is not None:
+            upper = text.value(f"lshr i64 {lane}, 4")
+            found[pair[0]] = text.value(f"add i64 {upper}, {pair[1] - pair[1] % 2}")
     at.values.update(found)
     address = at.address(buffer, at.place(buffer, load.indices))
-    for var in found:
-        del at.values[var]
-    at.values[loops.lane] = lane
-    result = "{" + ", ".join(["i32"] * access.count) + "}"
-    name = f"@gpu.ldmatrix.x{access.count}{trans}"
-    words = text.value(f"call {result} {name}(ptr %gpu, {address})")
-    return [text.value(f"extractvalue {result} {words}, {n}") for n in range(access.count)]
+    at.values.clear()
+    at.values.update(before)
+    loaded = access.count if pair is None else MATRICES
+    first = 0 if pair is None else pair[1] % 2 * access.count
+    result = "{" + ", ".join(["i32"] * loaded) + "}"
+    words = text.value(f"call {result} @gpu.ldmatrix.x{loaded}{trans}(ptr %gpu, {address})")
+    numbers = range(first, first + access.count)
+    return [text.value(f"extractvalue {result} {words}, {number}") for number in numbers]
+
+
+def _next_to_each_other(at: Expressions, load: Load, loops: _Loops) -> tuple[Var, int] | None:
+    """The unrolled loop over products beside each other, if they are an even number, and the number
+    of this one."""
+    for index in load.indices:
+        if loops.columns not in free_vars(index):
+            continue
+        for term, factor in linear(index).terms:
+            if isinstance(term, Var) and factor == COLUMNS and at.extents.get(term, 1) % 2 == 0:
+                number = at.values[term]
+                if isinstance(number, int):
+                    return term, number
+    return None
 
 
 def _a_words(at: Expressions, load: Load, loops: _Loops) -> list[str]:

@@ -66,30 +66,33 @@ def test_sums_of_int8_are_exact_at_their_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "a", "b"),
+    ("name", "expected"),
     [
-        ("product of 16 bits", "x4", "x2.trans"),
-        ("product of 8 bits", "x4", ""),
-        ("batched of 16 bits", "x4", "x2"),
-        ("batched of 8 bits", "x4", "x2"),
-        ("convolution of 16 bits", "x4.trans", "x2"),
-        ("convolution of 8 bits", "", "x2"),
+        ("product of 16 bits", ["x4", "x4.trans"]),
+        ("product of 8 bits", ["x4"]),
+        ("narrow product of 16 bits", ["x4", "x2.trans"]),
+        ("batched of 16 bits", ["x4", "x4"]),
+        ("batched of 8 bits", ["x4", "x4"]),
+        ("convolution of 16 bits", ["x4.trans", "x2"]),
+        ("convolution of 8 bits", ["x2"]),
     ],
 )
-def test_rows_of_16_bytes_are_loaded_together(name: str, a: str, b: str) -> None:
+def test_rows_of_16_bytes_are_loaded_together(name: str, expected: list[str]) -> None:
     """Where the terms of a sum follow each other in memory; elements of 16 bits also where rows or
-    columns of the result do: those of a matrix, or pixels. Terms of a convolution are channels."""
+    columns of the result do: those of a matrix, or pixels. Terms of a convolution are channels.
+    The second operand has two matrices a product, or four for two of them beside each other."""
     text = text_of(f"{name} in tensor cores").text
-    product = INSTRUCTIONS["int8" if "8 bits" in name else "float16"]
+    product = INSTRUCTIONS["int8" if " 8 bits" in name else "float16"]
     products = text.count(f"@gpu.{product}(ptr %gpu")
-    loads = Counter(re.findall(r"@gpu\.ldmatrix\.([\w.]+)\(ptr %gpu", text))
-    assert loads == {key: products for key in (a, b) if key}
+    loads = re.findall(r"@gpu\.ldmatrix\.([\w.]+)\(ptr %gpu", text)
+    assert Counter(loads) == Counter(expected * products)
 
 
 def test_every_second_pixel_is_loaded_by_itself() -> None:
     kernel = convolution(32, 18, 32, stride=2, dtype="float16")
     text = kernel_text(gpu_kernel_function(kernel), "k").text
-    assert "@gpu.ldmatrix.x4" not in text and "@gpu.ldmatrix.x2(ptr %gpu" in text
+    products = text.count("@gpu.mma.m16n8k16.f16(ptr %gpu")
+    assert re.findall(r"@gpu\.ldmatrix\.([\w.]+)\(ptr %gpu", text) == ["x2"] * products
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if "tensor cores" in name])
@@ -155,7 +158,7 @@ def test_sums_stay_in_registers(name: str, architecture: str) -> None:
 @pytest.mark.parametrize(
     ("dtype", "expected"),
     [
-        ("float16", {"HMMA": 16, "LDSM": 4 + 8, "LDGSTS": 2 * (2 + 2), "IMMA": 0, "FFMA": 0}),
+        ("float16", {"HMMA": 16, "LDSM": 4 + 4, "LDGSTS": 2 * (2 + 2), "IMMA": 0, "FFMA": 0}),
         ("int8", {"IMMA": 8, "LDSM": 2, "LDGSTS": 2 * (1 + 1), "HMMA": 0, "FFMA": 0}),
         ("float32", {"FFMA": 256, "HMMA": 0, "IMMA": 0, "LDSM": 0, "LDGSTS": 0}),
     ],
@@ -174,5 +177,6 @@ def test_machine_code_has_each_product_once(
 def test_matrices_are_loaded_once_for_several_products() -> None:
     """A warp has two by four tiles, and two steps of sixteen terms."""
     ptx = ptx_text(text_of("product of 16 bits in tensor cores"), "sm_80")
-    loads = [ptx.count(f"ldmatrix.sync.aligned.m8n8.{count}.") for count in ("x4", "x2")]
-    assert (loads, ptx.count("mma.sync")) == ([2 * 2, 2 * 4], 2 * 4 * 2)
+    kinds = ("x4.shared", "x4.trans", "x2")
+    loads = [ptx.count(f"ldmatrix.sync.aligned.m8n8.{kind}.") for kind in kinds]
+    assert (loads, ptx.count("mma.sync")) == ([2 * 2, 2 * 4 // 2, 0], 2 * 4 * 2)
