@@ -15,7 +15,6 @@ from bench.changes.ledger_machines import (
     BUFFERS_ON_BOARD,
     OPTIONS_OF_ATTENTION,
     OTHER_MULTIPLIERS,
-    READING_OUT,
     WIDER_ATTENTION,
     WIDER_VTA,
     machine,
@@ -49,10 +48,6 @@ QUOTED = {
     "alexnet": (),
 }
 """Networks of the zoo, and their machines besides `vta`: docs/hardware.md, docs/codesign.md."""
-
-
-DEPTHWISE_NETWORKS = ("mobilenet_v1", "mobilenet_v2")
-"""Those that are counted on machines whose GEMM reads OUT."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +100,6 @@ def _small() -> Iterator[Entry]:
 def _zoo() -> Iterator[Entry]:
     for name in QUOTED:
         other = [*OTHER_MULTIPLIERS, *WIDER_VTA] if name == "resnet18" else []
-        other += READING_OUT if name in DEPTHWISE_NETWORKS else []
         for changed in ("vta", *QUOTED.get(name, ()), *other):
             slow = f"{name}.{changed}" not in QUICK
             count = partial(models.zoo_network, name)

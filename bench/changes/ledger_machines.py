@@ -16,7 +16,6 @@ __all__ = [
     "BUFFERS_ON_BOARD",
     "OPTIONS_OF_ATTENTION",
     "OTHER_MULTIPLIERS",
-    "READING_OUT",
     "TRANSFORMERS_ON_BOARD",
     "WIDER_ATTENTION",
     "WIDER_VTA",
@@ -52,9 +51,6 @@ WIDER_ATTENTION = _named("attention", _LANES, _BUS, {**_LANES, **_BUS})
 WIDER_VTA = _named("vta", _BUS)
 """A wider bus must not cost cycles."""
 
-READING_OUT = _named("vta", {"gemm_reads_out": True})
-"""Chains of depthwise and pointwise convolutions (docs/adr/0035-chains-of-layers.md)."""
-
 TRANSFORMERS_ON_BOARD = "ecp5_transformers"
 """`ecp5` with all options of transformers, which its device has resources for."""
 
@@ -72,7 +68,6 @@ _CHANGED = {
     **OPTIONS_OF_ATTENTION,
     **WIDER_ATTENTION,
     **WIDER_VTA,
-    **READING_OUT,
 }
 
 

@@ -240,8 +240,8 @@ def ledger_of(device: RtlDevice) -> Path:
 
     The name of a built simulator stands for the Verilog and the harness.
     """
-    sources = [*(ROOT / "isa").rglob("*.py"), *(ROOT / "tests" / "support").glob("random_*.py")]
-    sources += [ROOT / "tests" / "support" / "coverage.py"]
+    goals = ROOT / "bench" / "correctness"
+    sources = [*(ROOT / "isa").rglob("*.py"), *goals.glob("coverage*.py")]
     key = hashlib.sha256(device.build().program.parent.name.encode())
     for path in sorted(sources):
         key.update(path.read_bytes())

@@ -95,7 +95,7 @@ def test_variants_are_listed(run: Run) -> None:
 
 def test_buffers_of_a_variant_are_all_its_scratchpads(run: Run) -> None:
     (line,) = (line for line in run("variants")[1].splitlines() if line.strip().startswith("vta"))
-    assert int(line.split()[-2]) == 32 + 256 + 128 + 32 + 8 + 16 + 16  # variants/vta.toml
+    assert int(line.split()[-2]) == 32 + 256 + 128 + 32 + 8 + 8 + 8  # variants/vta.toml
 
 
 def test_operators_by_parts_of_their_names(run: Run) -> None:

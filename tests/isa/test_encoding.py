@@ -78,8 +78,8 @@ def test_decoding_anything_gives_an_instruction_or_a_refusal(data: bytes) -> Non
         (Instruction.of(Opcode.LOAD, rows=9999), "LOAD.rows must be 0 to 4095, not 9999"),
         (Instruction.of(Opcode.LOAD, memory=7), "LOAD.memory must be one of INP = 0"),
         (
-            Instruction.of(Opcode.GEMM, mode=3),
-            "GEMM.mode must be one of DENSE = 0, DEPTHWISE = 1, DEPTHWISE3 = 2, not 3",
+            Instruction.of(Opcode.GEMM, mode=4),
+            "GEMM.mode must be 0 to 3, not 4",
         ),
         (Instruction.of(Opcode.LOAD, pop=1), "LOAD.pop must name other units, not its own"),
         (Instruction.of(Opcode.FINISH, rows=1), "FINISH has no field 'rows'"),

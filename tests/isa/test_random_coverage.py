@@ -1,10 +1,14 @@
 """The coverage table: hand-written programs meet what they should, and random ones all of it."""
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from bench.correctness.coverage import Coverage
 from bench.correctness.coverage_goals import goals
-from bench.correctness.random_runs import every_variant
+from bench.correctness.random_runs import every_variant, ledger_of
 from daedal.isa.assembly import assemble
 from daedal.isa.program import Program
 from daedal.isa.random_programs import random_program
@@ -193,3 +197,15 @@ def test_two_hundred_programs_meet_every_goal(name: str) -> None:
     variant = every_variant()[name]
     programs = (random_program(variant, seed).program for seed in range(200))
     assert Coverage(variant).add_all(programs).missing() == []
+
+
+def test_the_ledger_of_a_long_run_has_a_name_for_each_machine() -> None:
+    """All of its sources are there."""
+    names = {ledger_of(_built(name)).name for name in ("one", "other")}
+    assert len(names) == 2
+
+
+def _built(folder: str) -> Any:
+    """A device as far as `ledger_of` asks: a variant, and a simulator in a folder."""
+    program = Path(folder) / "simulator"
+    return SimpleNamespace(variant=TINY, build=lambda: SimpleNamespace(program=program))

@@ -24,8 +24,8 @@ from daedal.runtime.driver import LoadedProgram
 from daedal.sim.timing.device import TimingDevice
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
 
-PLAIN = load_variant("vta")
-DIRECT = PLAIN.replace("direct", gemm_reads_out=True)
+DIRECT = load_variant("vta")
+PLAIN = DIRECT.replace("plain", gemm_reads_out=False)
 SIZE = 28
 
 

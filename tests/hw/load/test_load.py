@@ -41,7 +41,14 @@ VARIANTS = {
     "int4": VTA.replace("int4", input_bits=4, output_bits=4, weight_bits=4, wgt_bytes=32768),
     # Rows of INP of four bus words; "int16" has two, the others one.
     "batch": TINY.replace("batch", batch=4, depthwise_taps=0),
-    "wide": VTA.replace("wide", data_bits=128, block_out=32, depthwise_taps=0, wgt_bytes=32768),
+    "wide": VTA.replace(
+        "wide",
+        data_bits=128,
+        block_out=32,
+        depthwise_taps=0,
+        wgt_bytes=32768,
+        gemm_reads_out=False,
+    ),
     "tables": TINY.replace("tables", tables=2),
     "narrow": TINY.replace("narrow", narrow_weights=True),
 }

@@ -20,7 +20,7 @@ ROWS = {
     lanes: shape_of(
         load_variant("vta").replace(
             "rows", block_out=lanes, alu_lanes=1, requantize_lanes=1, depthwise_taps=0,
-            lane_reductions=True,
+            lane_reductions=True, gemm_reads_out=False,
         )
     )
     for lanes in (8, 16, 64)
