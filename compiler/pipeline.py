@@ -158,11 +158,12 @@ def graph_passes(
     *,
     on_host: Collection[str] = (),
     fuse: bool = True,
+    memory: MemoryModel = DDR,
 ) -> list[GraphPass]:
     """All passes in order: `lowering_passes`, then `layout_passes`."""
     return [
         *lowering_passes(variant, on_host=on_host),
-        *layout_passes(variant, from_tensors, to_tensors, fuse=fuse),
+        *layout_passes(variant, from_tensors, to_tensors, fuse=fuse, memory=memory),
     ]
 
 
@@ -198,10 +199,12 @@ def layout_passes(
     to_tensors: Sequence[str],
     *,
     fuse: bool = True,
+    memory: MemoryModel = DDR,
 ) -> list[GraphPass]:
     """The other passes, in order: which parts of tensors are computed, and where elements lie.
 
-    Without `fuse`, every operator is a layer of its own, which shows what fusion gains.
+    Without `fuse`, every operator is a layer of its own, which shows what fusion gains. `memory` is
+    that behind the machine.
     """
     array = variant.array
     # With a batch, the host arranges the operands of matrix products, and fills up their blocks.
@@ -248,7 +251,7 @@ def layout_passes(
             batch=array.batch,
             depthwise_taps=array.depthwise_taps,
         )),
-        ("rewrite_first_layer", lambda graph: rewrite_first_layer(graph, variant)),
+        ("rewrite_first_layer", lambda graph: rewrite_first_layer(graph, variant, memory)),
         ("rescale_before_concat", rescale_before_concat),
         ("fold_padding", lambda graph: fold_padding(graph, variant)),
         ("eliminate_common_subexpressions", eliminate_common_subexpressions),
@@ -318,7 +321,7 @@ def compile_graph(
     dump = Dump(dump_dir)
     while True:
         lowering = lowering_passes(variant, on_host=fallback.reasons)
-        layout = layout_passes(variant, from_tensors, to_tensors, fuse=fuse)
+        layout = layout_passes(variant, from_tensors, to_tensors, fuse=fuse, memory=memory)
         dump.restart()
         dump("imported", graph)
         final, same = None, SameElements([graph])
@@ -380,12 +383,12 @@ def _compile_parts(
 
 @without_collection
 def accelerator_graphs(
-    graph: Graph, variant: Variant, *, on_host: Collection[str] = ()
+    graph: Graph, variant: Variant, *, on_host: Collection[str] = (), memory: MemoryModel = DDR
 ) -> tuple[Graph, ...]:
     """The parts of `graph` (as imported) for the accelerator after all passes, without any code.
 
     `on_host` are the quantized tensors that the host has to compute: of an earlier compilation,
-    `CompiledGraph.reasons`.
+    `CompiledGraph.reasons`. `memory` is that behind the machine.
 
     Raises
     ------
@@ -394,7 +397,7 @@ def accelerator_graphs(
     UnsupportedError
         A layer does not fit the variant's array.
     """
-    for _, run_pass in graph_passes(variant, (), (), on_host=on_host):
+    for _, run_pass in graph_passes(variant, (), (), on_host=on_host, memory=memory):
         graph = run_pass(graph)
     return tuple(part.graph for part in partition(graph) if part.target == ACCELERATOR)
 

@@ -389,13 +389,15 @@ def tensor_specs(items: Sequence[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
 
 
 def _spec_json(spec: TensorSpec) -> dict[str, Any]:
-    """The manifest entry of a tensor; `tensor_specs` reads it. A stream without copies, and a map
-    whose rows follow each other, do not name them."""
+    """The manifest entry of a tensor; `tensor_specs` reads it. A stream without copies or without
+    overlapping groups, and a map whose rows follow each other, do not name them."""
     item = dataclasses.asdict(spec)
     if not spec.pitch:
         del item["pitch"]
-    if spec.stream is not None and spec.stream.copies == 1:
-        del item["stream"]["copies"]
+    if spec.stream is not None:
+        usual = {"copies": 1, "group_step": 0}
+        stream = item["stream"]
+        item["stream"] = {k: value for k, value in stream.items() if usual.get(k) != value}
     return item
 
 
@@ -409,4 +411,6 @@ def _stream(item: Mapping[str, Any], spec: Mapping[str, int]) -> RowStream:
         raise ValueError("a stream must have the batch and the lanes of its tensor")
     if stream.lanes % stream.copies:
         raise ValueError("copies of a stream must divide its lanes")
+    if stream.group_step > stream.group_rows:
+        raise ValueError("groups of a stream must have all rows of the image")
     return stream

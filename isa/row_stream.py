@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 __all__ = ["RowStream"]
 
@@ -19,10 +20,11 @@ Array = npt.NDArray[Any]
 class RowStream:
     """Layout of a map (N, C, H, W) as (N/batch, copies * groups, num_rows, batch, lanes).
 
-    A group is `group_rows` rows of the image. Its stream is ordered by column, then by row of the
-    group, then by channel. Everything outside the image is `pad_value`. All streams are stored
-    `copies` times, each copy from `lanes / copies` elements later on. So a row can begin at any
-    multiple of these, even where the bus reads whole rows only.
+    A group is `group_rows` rows of the image, the next one begins `group_step` rows below. Its
+    stream is ordered by column, then by row of the group, then by channel. Everything outside the
+    image is `pad_value`. All streams are stored `copies` times, each copy from `lanes / copies`
+    elements later on. So a row can begin at any multiple of these, even where the bus reads whole
+    rows only.
 
     Parameters
     ----------
@@ -34,6 +36,8 @@ class RowStream:
     num_rows : scratchpad rows of a stream; columns beyond them are cut off.
     pad_value : the value of padding.
     copies : divides `lanes`.
+    group_step : at most `group_rows`; fewer: the rows of a group are in the next one, too. 0: as
+        many as `group_rows`.
     """
 
     batch: int
@@ -45,6 +49,12 @@ class RowStream:
     num_rows: int
     pad_value: int
     copies: int = 1
+    group_step: int = 0
+
+    @property
+    def rows_down(self) -> int:
+        """Image rows from one group to the next."""
+        return self.group_step or self.group_rows
 
     @property
     def shift(self) -> int:
@@ -59,7 +69,11 @@ class RowStream:
 
     def _groups(self, height: int) -> int:
         """Groups of one copy."""
-        return -(-(self.pad_top + height) // self.group_rows)
+        return -(-(self.pad_top + height) // self.rows_down)
+
+    def _height(self, groups: int) -> int:
+        """Image rows, and rows of padding, that groups cover."""
+        return (groups - 1) * self.rows_down + self.group_rows
 
     def pack(self, array: Array) -> Array:
         """(N, C, H, W) to the physical shape."""
@@ -68,7 +82,7 @@ class RowStream:
         groups, copies = self._groups(h), self.copies
         columns = self._columns
         full = np.full(
-            (blocks * batch, groups * self.group_rows, columns, self.channels),
+            (blocks * batch, self._height(groups), columns, self.channels),
             self.pad_value,
             dtype=array.dtype,
         )
@@ -76,8 +90,8 @@ class RowStream:
         width = max(0, min(w, columns - left))
         image = array.transpose(0, 2, 3, 1)[:, :, :width]
         full[:n, self.pad_top : self.pad_top + h, left : left + width, :c] = image
-        split = full.reshape(blocks * batch, groups, self.group_rows, columns, self.channels)
-        streams = split.transpose(0, 1, 3, 2, 4).reshape(blocks, batch, groups, -1)
+        split = sliding_window_view(full, self.group_rows, axis=1)[:, :: self.rows_down]
+        streams = split.transpose(0, 1, 2, 4, 3).reshape(blocks, batch, groups, -1)
         size = num_rows * lanes
         last = (copies - 1) * self.shift + size
         after = [(0, 0)] * 3 + [(0, max(0, last - streams.shape[-1]))]
@@ -99,9 +113,12 @@ class RowStream:
         kept = array.transpose(0, 3, 1, 2, 4).reshape(blocks * batch, groups, num_rows * lanes)
         streams[..., : num_rows * lanes] = kept[..., :size]
         split = streams.reshape(-1, groups, columns, self.group_rows, self.channels)
-        full = split.transpose(0, 4, 1, 3, 2).reshape(
-            blocks * batch, self.channels, groups * self.group_rows, columns
+        full = np.empty(
+            (blocks * batch, self.channels, self._height(groups), columns), dtype=array.dtype
         )
+        for row in range(self.group_rows):
+            rows = slice(row, self._height(groups), self.rows_down)
+            full[:, :, rows][:, :, :groups] = split[:, :, :, row].transpose(0, 3, 1, 2)
         image = full[:n, :c, self.pad_top : self.pad_top + h, left : left + w]
         missing = w - image.shape[3]
         space = [(0, 0), (0, 0), (0, 0), (0, missing)]
@@ -118,7 +135,7 @@ class RowStream:
         element = copy * self.shift + row * self.lanes + lane
         pixel, channel = divmod(element, self.channels)
         column, line = divmod(pixel, self.group_rows)
-        height = group * self.group_rows + line - self.pad_top
+        height = group * self.rows_down + line - self.pad_top
         return block * self.batch + image, channel, height, column - self.pad_left
 
     @property

@@ -33,7 +33,8 @@ class RowStreamLayout(Layout):
     def __str__(self) -> str:
         stream = self.stream
         copies = f"{stream.copies}x" if stream.copies > 1 else ""
-        return f"N{copies}{stream.group_rows}h{stream.channels}c{stream.batch}n{stream.lanes}s"
+        rows = f"{stream.group_rows}h" + (f"{stream.group_step}d" if stream.group_step else "")
+        return f"N{copies}{rows}{stream.channels}c{stream.batch}n{stream.lanes}s"
 
 
 @dataclass(frozen=True)

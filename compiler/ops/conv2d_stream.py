@@ -7,7 +7,9 @@ The map is held as streams (`daedal.isa.row_stream`), the weights as in
 from dataclasses import dataclass
 
 from daedal.compiler import te
+from daedal.compiler.graph.stream_layout import RowStreamWeightLayout
 from daedal.compiler.ops.requantize import Bounds, requantized
+from daedal.isa.row_stream import RowStream
 
 __all__ = ["StreamWindow", "conv2d_stream"]
 
@@ -30,6 +32,26 @@ class StreamWindow:
     groups_down: int
     pad_groups: int
     extent: tuple[int, int]
+
+    @classmethod
+    def of(
+        cls,
+        stream: RowStream,
+        weights: RowStreamWeightLayout,
+        *,
+        down: int,
+        pad_top: int,
+        extent: tuple[int, int],
+    ) -> "StreamWindow":
+        """Of a convolution with these layouts of map and weights, `down` rows from one window to
+        the one below, and `pad_top` rows of padding."""
+        return cls(
+            step=weights.step,
+            beat=weights.beat,
+            groups_down=down // stream.rows_down,
+            pad_groups=(pad_top - stream.pad_top) // stream.rows_down,
+            extent=extent,
+        )
 
 
 def conv2d_stream(

@@ -36,6 +36,7 @@ def streams(draw: st.DrawFn) -> tuple[RowStream, tuple[int, int, int, int]]:
         num_rows=-(-size // lanes) + draw(st.integers(0, 2)),
         pad_value=PAD,
         copies=draw(st.sampled_from([1, 1, 2])),
+        group_step=draw(st.integers(0, group_rows)),
     )
     return stream, shape
 
@@ -46,13 +47,16 @@ def test_every_element_is_where_its_position_says(item):
     values = np.arange(np.prod(shape)).reshape(shape)
     packed = stream.pack(values)
     assert packed.shape == stream.physical_shape(shape)
-    seen = 0
+    seen = np.zeros(shape, dtype=int)
     for index, value in enumerate(packed.reshape(-1).tolist()):
         place = stream.element_at(index, shape)
         inside = all(0 <= at < size for at, size in zip(place, shape, strict=True))
         assert value == (values[place] if inside else PAD)
-        seen += inside and index // packed[0].size * packed[0].size + _first(stream, shape) > index
-    assert seen == values.size
+        first = index // packed[0].size * packed[0].size + _first(stream, shape) > index
+        if inside and first:
+            seen[place] += 1
+    assert seen.min() > 0
+    assert seen.max() <= -(-stream.group_rows // stream.rows_down)
     np.testing.assert_array_equal(stream.unpack(packed, shape), values)
 
 
@@ -62,6 +66,15 @@ def test_two_rows_of_an_image_lie_column_by_column():
     assert stream.pack(image).reshape(2, 12).tolist() == [
         [0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 2, 6],  # the padding above, then the first row
         [0, 0, 0, 0, 3, 7, 0, 0, 4, 8, 0, 0],  # the second row, and nothing below
+    ]
+
+
+def test_groups_may_have_rows_in_common():
+    stream = RowStream(1, 3, 1, 3, 1, 0, 2, 9, group_step=2)
+    image = np.array([[[[1, 2], [3, 4], [5, 6]]]])
+    assert stream.pack(image).reshape(2, 6).tolist() == [
+        [9, 1, 3, 9, 2, 4],  # the padding above, and two rows
+        [3, 5, 9, 4, 6, 9],  # the second of them again
     ]
 
 
@@ -84,8 +97,11 @@ def test_copies_begin_later():
     assert packed.reshape(2, 8).tolist() == [[9, 1, 2, 3, 4, 5, 9, 9], [2, 3, 4, 5, 9, 9, 9, 9]]
 
 
-def test_copies_are_read_back():
-    spec = TensorSpec("x", 1, 0, (1, 3, 7, 7), 8, 1, 16, RowStream(1, 16, 3, 2, 1, 3, 4, 1, 2))
+@pytest.mark.parametrize(
+    "stream", [RowStream(1, 16, 3, 2, 1, 3, 4, 1, 2), RowStream(1, 16, 3, 3, 1, 3, 4, 1, 1, 2)]
+)
+def test_copies_are_read_back(stream):
+    spec = TensorSpec("x", 1, 0, (1, 3, 7, 7), 8, 1, 16, stream)
     program = Program(
         load_variant("vta"), (), region_bytes=(0, spec.size_bytes, 0, 0), inputs=(spec,)
     )

@@ -38,7 +38,7 @@ BOUNDS = Bounds(zero_point=1, low=-7, high=6)
 class StreamConvolution:
     """Logical shapes of a convolution, and how its input is held.
 
-    `shape` is (N, C, H, W); `channels`, `group_rows` and `copies` are the stream's.
+    `shape` is (N, C, H, W); `channels`, `group_rows`, `copies` and `group_step` are the stream's.
     """
 
     shape: tuple[int, int, int, int]
@@ -49,6 +49,7 @@ class StreamConvolution:
     channels: int
     group_rows: int
     copies: int = 1
+    group_step: int = 0
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -83,6 +84,7 @@ class StreamConvolution:
             weights.stream_rows(self.extent[1]),
             PAD_VALUE,
             self.copies,
+            self.group_step,
         )
         return stream, weights
 
@@ -137,8 +139,8 @@ def stream_case(
     window = StreamWindow(
         layout.step,
         beat,
-        conv.strides[0] // conv.group_rows,
-        conv.pads[0] // conv.group_rows,
+        conv.strides[0] // stream.rows_down,
+        (conv.pads[0] - stream.pad_top) // stream.rows_down,
         conv.extent,
     )
     operands = [

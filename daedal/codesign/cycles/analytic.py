@@ -20,7 +20,7 @@ from daedal.compiler.cost.memory import MemoryCost
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.layout.fold_padding import rows_for_classes
-from daedal.compiler.graph.passes.layout.rewrite_first_layer import rows_for_streams
+from daedal.compiler.graph.passes.layout.rewrite_first_layer import chosen_streams
 from daedal.compiler.graph.passes.partition import partition
 from daedal.compiler.layers.workload import layer_kinds
 from daedal.compiler.ops.accelerator.conv.layers import ConvLayers
@@ -30,6 +30,7 @@ from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplicatio
 from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.memory_model import PRESETS, MemoryModel
+from daedal.isa.row_stream import RowStream
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import instruction_bytes
 from daedal.isa.variant import Variant
@@ -145,26 +146,29 @@ class _Array:
     Attributes
     ----------
     graph : before the first pass that depends on sizes of scratchpads.
-    streams, classes : rows that layers need in some form; see the passes that tell them.
+    classes : rows that layers need in some form; `fold_padding` tells them.
+    memory : what is behind the bus.
+    streams : the layouts of images, by the rows of scratchpads and the lanes.
     spaces : of kinds of layers, by the keys of their workloads.
-    blocked : by which of these fit.
+    blocked : by these layouts, and by which forms fit.
     """
 
     graph: Graph
-    streams: Sequence[tuple[int, int, int]]
     classes: Sequence[int]
+    memory: MemoryModel
+    streams: dict[_Key, tuple[RowStream | None, ...]] = field(default_factory=dict)
     spaces: dict[str, LayerSpace] = field(default_factory=dict)
     blocked: dict[_Key, _Blocked | None] = field(default_factory=dict)
 
     def fitting(self, variant: Variant) -> _Key:
-        """Which forms of layers fit the scratchpads: all that the blocked graph depends on."""
+        """The layouts of images, and which forms of layers fit the scratchpads: all that the
+        blocked graph depends on."""
         depths = {name: pad.depth_rows for name, pad in scratchpads(variant).items()}
-        held = (depths[Memory.INP], depths[Memory.WGT], min(depths[Memory.ACC], depths[Memory.OUT]))
-        streams = tuple(
-            all(rows <= depth for rows, depth in zip(item, held, strict=True))
-            for item in self.streams
-        )
-        return (*streams, *(rows <= depths[Memory.PAR] for rows in self.classes))
+        units = variant.units
+        used = (*depths.values(), units.alu_lanes, units.requantize_lanes)
+        if used not in self.streams:
+            self.streams[used] = chosen_streams(self.graph, variant, self.memory)
+        return (*self.streams[used], *(rows <= depths[Memory.PAR] for rows in self.classes))
 
     def space(self, kind: str, graph: Graph, node: Node, variant: Variant) -> LayerSpace:
         """The space of a kind of layer, on any variant. Raises UserError where nothing fits."""
@@ -225,7 +229,7 @@ class AnalyticCycles:
             self._lowered[bits] = self._passed(self._graph, variant, None, _FIRST_OF_ARRAY)
         lowered = self._lowered[bits]
         graph = self._passed(lowered, variant, _FIRST_OF_ARRAY, _FIRST_OF_SIZES)
-        return _Array(graph, rows_for_streams(graph, variant), rows_for_classes(graph, variant))
+        return _Array(graph, rows_for_classes(graph, variant), self._memory)
 
     def _blocked(self, array: _Array, variant: Variant) -> _Blocked:
         graph = self._passed(array.graph, variant, _FIRST_OF_SIZES, None)
@@ -244,7 +248,7 @@ class AnalyticCycles:
 
     def _passed(self, graph: Graph, variant: Variant, begin: str | None, end: str | None) -> Graph:
         """After the passes from `begin` to the one before `end`."""
-        passes = graph_passes(variant, (), (), on_host=self._on_host)
+        passes = graph_passes(variant, (), (), on_host=self._on_host, memory=self._memory)
         names = [name for name, _ in passes]
         places = (
             0 if begin is None else names.index(begin),

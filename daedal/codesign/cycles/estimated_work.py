@@ -96,7 +96,9 @@ class EstimatedWork:
         )
 
     def _kinds(self, variant: Variant) -> list[_Layer]:
-        graphs = accelerator_graphs(self._graph, variant, on_host=self._on_host)
+        graphs = accelerator_graphs(
+            self._graph, variant, on_host=self._on_host, memory=self._memory
+        )
         return [
             _Layer(kind.count, kind.graph, kind.node, _space(kind.graph, kind.node, variant))
             for kind in layer_kinds(graphs)

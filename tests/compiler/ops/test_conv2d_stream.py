@@ -41,6 +41,10 @@ def convolutions(draw: st.DrawFn) -> StreamConvolution:
         for axis, reach in enumerate(kernel)
     ]
     channels = draw(st.integers(1, 3))
+    groups = [(rows, 0) for rows in (1, 2, 3) if strides[0] % rows == 0]
+    if pads[0] < kernel[0] > strides[0]:
+        groups.append((kernel[0], strides[0]))
+    group_rows, group_step = draw(st.sampled_from(groups))
     return StreamConvolution(
         (draw(st.integers(1, 2)), channels, *size),
         draw(st.integers(1, 20)),
@@ -48,8 +52,9 @@ def convolutions(draw: st.DrawFn) -> StreamConvolution:
         strides,
         pads,
         channels + draw(st.integers(0, 1)),
-        draw(st.sampled_from([rows for rows in (1, 2, 3) if strides[0] % rows == 0])),
+        group_rows,
         draw(st.sampled_from([1, 1, 2, 4])),
+        group_step,
     )
 
 
@@ -57,13 +62,17 @@ def convolutions(draw: st.DrawFn) -> StreamConvolution:
 @given(
     st.sampled_from([MICRO, TINY, WIDE_IN, WIDE_OUT, NARROW_BUS, WIDE_BUS]),
     convolutions(),
+    st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-def test_every_level(variant, conv, seed):
+def test_every_level(variant, conv, whole_rows, seed):
     rng = np.random.default_rng(seed)
     assume(conv.copies == 1 or beat_of(variant) == variant.array.block_in)
+    beat = beat_of(variant, conv.copies)
+    if whole_rows and conv.copies == 1:
+        beat = variant.array.block_in
     try:
-        case = stream_case(variant, rng, conv, beat_of(variant, conv.copies))
+        case = stream_case(variant, rng, conv, beat)
     except ScheduleError as error:
         assume("must fit scratchpad 'inp'" not in str(error))
         raise
@@ -80,8 +89,9 @@ def test_every_level(variant, conv, seed):
         StreamConvolution((2, 3, 13, 9), 8, (3, 3), (1, 1), (1, 1, 1, 1), 3, 1),
         StreamConvolution((1, 1, 11, 40), 17, (2, 5), (1, 3), (0, 2, 1, 0), 2, 1),
         StreamConvolution((5, 2, 1, 1), 3, (3, 3), (2, 1), (1, 1, 1, 1), 2, 2),
+        StreamConvolution((1, 3, 23, 25), 20, (7, 7), (2, 2), (3, 3, 3, 3), 3, 7, 1, 2),
     ],
-    ids=["7x7", "3x3", "2x5", "one pixel"],
+    ids=["7x7", "3x3", "2x5", "one pixel", "groups with common rows"],
 )
 def test_every_variant(name, conv, rng):
     variant = load_variant(name)

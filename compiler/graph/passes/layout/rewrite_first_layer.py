@@ -1,10 +1,12 @@
 """Lets a first layer with few channels compute several taps of its window in one product."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
 
+from daedal.common.errors import ScheduleError
+from daedal.compiler.cost.memory import DDR, MemoryCost
 from daedal.compiler.graph.dataflow import Dataflow, sole_producer
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.layout import WeightLayout
@@ -12,30 +14,45 @@ from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.rewrite import Rewriter, rewrite
 from daedal.compiler.graph.stream_layout import RowStreamWeightLayout
 from daedal.compiler.graph.types import TensorType
+from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
+from daedal.compiler.ops.accelerator.conv.stream_space import StreamSpace
+from daedal.compiler.ops.conv2d_stream import StreamWindow
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.row_stream import RowStream
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.variant import Variant
 
-__all__ = ["rewrite_first_layer", "rows_for_streams"]
+__all__ = ["chosen_streams", "rewrite_first_layer"]
 
 HOST_GROWTH = (16, 12)
-"""What the host may write of an image for each copy, as a share of its size. Where no candidate
-keeps to it (the pads of small images weigh much), the smallest is the limit."""
+"""What the host may write of an image for each copy of its rows, as a share of its size. Where no
+candidate keeps to it (the pads of small images weigh much), the smallest is the limit."""
 
 COPIES = (1, 2, 4)
 
 COPIED_PER_CYCLE = 8
-"""Elements of further copies that the host writes in a cycle, as `HostRates` has it by default."""
+"""Elements of further copies of rows that the host writes in a cycle, as `HostRates` has it by
+default."""
+
+LEAST_GAIN, LEAST_CYCLES = 0.06, 2_000
+"""What other layouts must gain, as a share of the layer's cycles with the usual ones, and in
+cycles: layers behind it, which are interleaved with the usual ones, may lose some, and estimates of
+short layers are less exact."""
+
+WORDS = 0.5
+"""What a bus word of the layer costs beyond its own cycles, as a share of these: a pool behind it,
+which runs at the same time, needs the bus, too."""
 
 
-def rewrite_first_layer(graph: Graph, variant: Variant) -> Graph:
+def rewrite_first_layer(graph: Graph, variant: Variant, memory: MemoryModel = DDR) -> Graph:
     """Feed convolutions over images from the host with pixel streams instead of blocks. Exact.
 
     With three channels, 13 of 16 lanes would be zeros. The host omits those lanes when it permutes
-    the image, and interleaves the rows that a stride joins (space to depth). LOAD reads the stream
-    once from every beat, so a window begins at a scratchpad row or a few elements after it. Each
-    such offset has its own weights. The numbers of interleaved rows and of channels are chosen for
-    the fewest cycles, of the multipliers or of the transfers, whichever is more.
+    the image, and interleaves rows: those that a stride joins (space to depth), or all rows of a
+    window, which then has fewer elements that are not its own, although rows that several windows
+    read are written several times. LOAD reads the stream once, or once from every beat, so a window
+    begins at a scratchpad row or some elements after it. Each such offset has its own weights. The
+    numbers of interleaved rows and of channels are chosen for the fewest cycles with `memory`.
 
     Before::
 
@@ -49,11 +66,11 @@ def rewrite_first_layer(graph: Graph, variant: Variant) -> Graph:
 
     Convolutions with groups or dilations stay, and so do images with other readers.
     """
-    return rewrite(graph, {"q_conv2d": lambda graph, node: _stream(graph, node, variant)})
+    return rewrite(graph, {"q_conv2d": lambda graph, node: _stream(graph, node, variant, memory)})
 
 
-def _stream(graph: Rewriter, node: Node, variant: Variant) -> None:
-    found = _choose(graph, node, variant)
+def _stream(graph: Rewriter, node: Node, variant: Variant, memory: MemoryModel) -> None:
+    found = _choose(graph, node, variant, memory)
     if found is None:
         return
     x, w, params = node.inputs
@@ -76,34 +93,117 @@ class _Candidate:
     weights: RowStreamWeightLayout
     products: int
     beats: int
-    image_elements: int  # of one copy
+    image_elements: int  # of one copy of each row
+    copied_elements: int  # of all others
+    at_words: bool  # whether a vector may begin at each bus word
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether rows are held once, and vectors begin wherever the bus allows it."""
+        return not self.stream.group_step and self.at_words
+
+    @property
+    def form(self) -> tuple[int, ...]:
+        """What candidates that differ only in channels have in common."""
+        stream = self.stream
+        return (self.weights.beat, stream.copies, stream.group_rows, stream.rows_down)
 
     @property
     def cost(self) -> tuple[int, int, int]:
-        """Cycles, then weights, then instructions. An eighth of the overlap is assumed lost. The
-        host's time for further copies counts, too."""
+        """Cycles, without those of words that tiles load twice, then weights, then instructions. An
+        eighth of the overlap is assumed lost. The host's time for further copies counts, too."""
         cycles = max(self.products, self.beats) + min(self.products, self.beats) // 8
-        cycles += (self.stream.copies - 1) * self.image_elements // COPIED_PER_CYCLE
-        return (cycles, self.weights.phases, self.weights.period)
+        return (cycles + self.host_cycles, self.weights.phases, self.weights.period)
+
+    @property
+    def host_cycles(self) -> int:
+        """The host's time for further copies."""
+        return self.copied_elements // COPIED_PER_CYCLE
 
 
-def _choose(graph: Dataflow, node: Node, variant: Variant) -> _Candidate | None:
-    """The best layouts for a convolution that reads an image from the host, or None."""
+def _choose(
+    graph: Dataflow, node: Node, variant: Variant, memory: MemoryModel
+) -> _Candidate | None:
+    """The best layouts for a convolution that reads an image from the host, or None.
+
+    It is the usual one with the least `_Candidate.cost`, unless another one is estimated to gain
+    `LEAST_GAIN` with the fastest tiles, without more products. For small scratchpads, where tiles
+    leave no space to load the next one meanwhile, such estimates are too low.
+    """
     if not _applies(graph, node):
         return None
     image = graph.types[graph.producers[node.inputs[0]].inputs[0]]
     plain = _blocked_products(graph, node)
     output = graph.types[node.output]
+    pads = scratchpads(variant)
+    row_beats = {memory: pad.row_beats(variant) for memory, pad in pads.items()}
     candidates = [
-        _candidate(stream, weights, image, output, variant)
+        _candidate(stream, weights, image, output, row_beats)
         for stream, weights in _layouts(graph, node, image, variant)
     ]
-    found = [item for item in candidates if _fits(item, output, variant) and item.products < plain]
-    sizes = [item.image_elements for item in found]
+    depths = {memory: pad.depth_rows for memory, pad in pads.items()}
+    found = [item for item in candidates if item.products < plain and _fits(item, output, depths)]
+    sizes = [item.image_elements for item in found if item.is_usual]
     most, least = HOST_GROWTH
     limit = max(image.num_elements * most // least, min(sizes, default=0))
     small = [item for item in found if item.image_elements <= limit]
-    return min(small, key=lambda item: item.cost, default=None)
+    small.sort(key=lambda item: item.cost)
+    usual = next((item for item in small if item.is_usual), None)
+    best: dict[tuple[int, ...], _Candidate] = {}
+    for item in small:
+        if not item.is_usual:
+            best.setdefault(item.form, item)
+
+    if usual is None or not best:
+        return usual
+    space = _space(usual, node, output, variant)
+    before, words = _cycles_and_words(space, memory)
+    chosen, cost = usual, before + WORDS * words + usual.host_cycles
+    for item in best.values():
+        space = _space(item, node, output, variant)
+        if item.products > usual.products or space.share == 1:
+            continue
+        cycles, words = _cycles_and_words(space, memory)
+        total = cycles + WORDS * words + item.host_cycles
+        gain = before - cycles
+        if gain >= max(LEAST_GAIN * before, LEAST_CYCLES) and total < cost:
+            chosen, cost = item, total
+    return chosen
+
+
+def _cycles_and_words(space: StreamSpace, memory: MemoryModel) -> tuple[float, float]:
+    """Estimated cycles of the default tiles, and those of their bus words alone; infinite where
+    there are no tiles."""
+    try:
+        table = space.table([space.default_with(memory)])
+    except ScheduleError:
+        return math.inf, math.inf
+    words = float(space.features(table)["beats"][0]) * MemoryCost.of(memory).word_cycles
+    return float(space.cycles_with(table, memory)[0]), words
+
+
+def _space(item: _Candidate, node: Node, output: TensorType, variant: Variant) -> StreamSpace:
+    """The schedules of the layer with a candidate's layouts."""
+    blocks, out_blocks, height, width, _, block = output.physical_shape
+    stream, weights = item.stream, item.weights
+    shape = StreamShape(
+        batches=blocks,
+        out_blocks=out_blocks,
+        out_parts=block // weights.block_out,
+        window=StreamWindow.of(
+            stream,
+            weights,
+            down=ints(node.attrs, "strides")[0],
+            pad_top=ints(node.attrs, "pads")[0],
+            extent=(height, width),
+        ),
+        planes=weights.lanes // weights.beat,
+        lanes=weights.lanes,
+        weight_rows=weights.phases * weights.groups * weights.vectors,
+        groups=weights.groups,
+        vectors=weights.vectors,
+    )
+    return StreamSpace(shape, variant)
 
 
 def _applies(graph: Dataflow, node: Node) -> bool:
@@ -132,8 +232,10 @@ def _layouts(
     down, stride = ints(node.attrs, "strides")
     kernel = graph.types[node.inputs[1]].shape[2:]
     *_, width, _, block = graph.types[node.output].physical_shape
-    heights = [rows for rows in range(1, down + 1) if down % rows == 0]
-    for (beat, copies), group_rows in product(_steps(variant), heights):
+    heights = [(rows, rows) for rows in range(1, down + 1) if down % rows == 0]
+    if top < kernel[0] > down:
+        heights.append((kernel[0], down))
+    for (beat, copies), (group_rows, rows_down) in product(_steps(variant), heights):
         for channels in range(image.shape[1], array.block_in + 1):
             weights = RowStreamWeightLayout(
                 block_out=array.block_out,
@@ -151,6 +253,7 @@ def _layouts(
                 channels=channels,
                 group_rows=group_rows,
                 pad_top=top % group_rows,
+                group_step=rows_down if rows_down < group_rows else 0,
                 pad_left=left,
                 num_rows=weights.stream_rows(width),
                 pad_value=whole(node.attrs, "pad_value"),
@@ -164,13 +267,10 @@ def _candidate(
     weights: RowStreamWeightLayout,
     image: TensorType,
     output: TensorType,
-    variant: Variant,
+    row_beats: Mapping[Memory, int],
 ) -> _Candidate:
     """The cost of these layouts if every byte of the image is loaded once into every plane."""
-    pads = scratchpads(variant)
-    inp, wgt, out = (
-        pads[memory].row_beats(variant) for memory in (Memory.INP, Memory.WGT, Memory.OUT)
-    )
+    inp, wgt, out = (row_beats[memory] for memory in (Memory.INP, Memory.WGT, Memory.OUT))
     held = stream.physical_shape(image.shape)
     blocks, out_blocks, height, width, _, block = output.physical_shape
     out_vectors = out_blocks * block // weights.block_out
@@ -178,38 +278,43 @@ def _candidate(
     window = weights.groups * weights.vectors
     planes = weights.lanes // weights.beat
     loads = math.prod(held[:3]) * planes // stream.copies
+    elements = math.prod(held)
+    once = elements * stream.rows_down // (stream.copies * stream.group_rows)
     return _Candidate(
         stream,
         weights,
         products=vectors * window,
         beats=loads * inp + out_vectors * weights.phases * window * wgt + vectors * out,
-        image_elements=math.prod(held) // stream.copies,
+        image_elements=once,
+        copied_elements=elements - once,
+        at_words=stream.copies > 1 or weights.beat < weights.lanes or row_beats[Memory.INP] == 1,
     )
 
 
 def _steps(variant: Variant) -> list[tuple[int, int]]:
     """Elements at a multiple of which a row can begin, and the copies of the stream for that.
 
-    LOAD can begin a row at a bus word; where this is a whole row, in each copy elsewhere.
+    LOAD can begin a row at a bus word, although the stream is then loaded from each; where this is
+    a whole row, in each copy elsewhere.
     """
     array, word = variant.array, variant.bus_bytes * 8 // variant.array.input_bits
-    if array.batch == 1 and word < array.block_in:
-        return [(word, 1)]
     lanes = array.block_in
+    if array.batch == 1 and word < lanes:
+        return [(word, 1), (lanes, 1)]
     return [(lanes // copies, copies) for copies in COPIES if lanes % copies == 0]
 
 
-def rows_for_streams(graph: Graph, variant: Variant) -> list[tuple[int, int, int]]:
-    """Rows that each candidate of `rewrite_first_layer` needs: of INP, of WGT, and of both ACC and
-    OUT; it depends on no other size of a scratchpad."""
+def chosen_streams(
+    graph: Graph, variant: Variant, memory: MemoryModel = DDR
+) -> tuple[RowStream | None, ...]:
+    """What `rewrite_first_layer` chooses for each convolution over an image. Of the scratchpads, it
+    depends on the rows of INP, of WGT, of PAR, of ACC and of OUT, and on the lanes of the ALU."""
     found = []
     for node in graph.nodes:
         if node.op == "q_conv2d" and _applies(graph, node):
-            image = graph.types[graph.producers[node.inputs[0]].inputs[0]]
-            output = graph.types[node.output]
-            for _, weights in _layouts(graph, node, image, variant):
-                found.append(_rows(weights, output))
-    return found
+            chosen = _choose(graph, node, variant, memory)
+            found.append(None if chosen is None else chosen.stream)
+    return tuple(found)
 
 
 def _rows(weights: RowStreamWeightLayout, output: TensorType) -> tuple[int, int, int]:
@@ -222,12 +327,11 @@ def _rows(weights: RowStreamWeightLayout, output: TensorType) -> tuple[int, int,
     return rows, weight_rows, parts * windows
 
 
-def _fits(item: _Candidate, output: TensorType, variant: Variant) -> bool:
+def _fits(item: _Candidate, output: TensorType, depths: Mapping[Memory, int]) -> bool:
     """Whether one block of outputs and one period of windows fit the scratchpads."""
-    pads = scratchpads(variant)
     rows, weight_rows, result_rows = _rows(item.weights, output)
     return (
-        rows <= pads[Memory.INP].depth_rows
-        and weight_rows <= pads[Memory.WGT].depth_rows
-        and result_rows <= min(pads[Memory.ACC].depth_rows, pads[Memory.OUT].depth_rows)
+        rows <= depths[Memory.INP]
+        and weight_rows <= depths[Memory.WGT]
+        and result_rows <= min(depths[Memory.ACC], depths[Memory.OUT])
     )

@@ -35,11 +35,11 @@ def stream_conv2d_template(
         *others,
     ]
     _, _, height, width = graph.types[node.output].shape
-    window = StreamWindow(
-        step=layout.step,
-        beat=layout.beat,
-        groups_down=ints(node.attrs, "strides")[0] // layout.group_rows,
-        pad_groups=ints(node.attrs, "pads")[0] // layout.group_rows,
+    window = StreamWindow.of(
+        stream.stream,
+        layout,
+        down=ints(node.attrs, "strides")[0],
+        pad_top=ints(node.attrs, "pads")[0],
         extent=(height, width),
     )
     name, bounds = result_of(node)
