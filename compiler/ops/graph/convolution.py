@@ -8,7 +8,7 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.graph.ops.registry import whole
-from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
+from daedal.compiler.ops.graph.maps import LANES, blocks, depthwise_weights, map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.windows import padded_map, places
 from daedal.compiler.ops.graph.winograd import real_transform, winograd_sums
@@ -42,16 +42,13 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
 
 def _depthwise(operation: GraphOperation) -> te.Tensor:
     weights = operation.constant(1)
-    channels, _, *kernel = weights.shape
     source = padded_map(operation)
-    packed = np.zeros((*kernel, blocks(channels) * LANES), weights.dtype)
-    packed[..., :channels] = np.moveaxis(weights[:, 0], 0, -1)
-    table = operation.tensors.table(packed.reshape(*kernel, -1, LANES))
-    taps, axes = taps_of(kernel)
+    table = operation.tensors.table(depthwise_weights(weights))
+    taps, axes = taps_of(weights.shape[2:])
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         row, column = places(operation, (h, w), taps)
-        return te.sum(source[n, row, column, block, lane] * table[*taps, block, lane], axes)
+        return te.sum(source[n, row, column, block, lane] * table[block, *taps, lane], axes)
 
     shape = map_shape(operation.kind.shape)
     return _with_bias(operation, operation.compute(shape, products))

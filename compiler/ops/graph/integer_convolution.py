@@ -13,7 +13,7 @@ from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.graph.factors import PAIRS, SINGLES, Factors
-from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
+from daedal.compiler.ops.graph.maps import LANES, blocks, depthwise_weights, map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.requantize import Requantization, by_channel, in_order
 from daedal.compiler.ops.graph.windows import padded_map, places
@@ -91,21 +91,19 @@ def _depthwise(operation: GraphOperation) -> te.Tensor:
     """Each element is read once for each tap only, so that it takes longer to make an int32 of it
     than to multiply it: maps have float32, which hold all sums where these are small."""
     weights = operation.constant(1)
-    channels, _, *kernel = weights.shape
     reach = _largest_sums(operation) + np.abs(operation.constant(2)[:, 0])
     in_reals = operation.tensors.factors.group > 1 and int(reach.max()) < WHOLE
     kind = "float32" if in_reals else "int32"
     pads = operation.whole("pad_value")
     source = padded_map(operation, _as_reals if in_reals else None, pads)
-    packed = np.zeros((*kernel, blocks(channels) * LANES), kind if in_reals else np.int8)
-    packed[..., :channels] = np.moveaxis(weights[:, 0], 0, -1)
-    table = operation.tensors.table(packed.reshape(*kernel, -1, LANES))
-    taps, axes = taps_of(kernel)
+    packed = depthwise_weights(weights.astype(kind if in_reals else np.int8))
+    table = operation.tensors.table(packed)
+    taps, axes = taps_of(weights.shape[2:])
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         row, column = places(operation, (h, w), taps)
         element = source[n, row, column, block, lane].astype(kind)
-        return te.sum(element * table[*taps, block, lane].astype(kind), axes)
+        return te.sum(element * table[block, *taps, lane].astype(kind), axes)
 
     return _finished(operation, map_shape(operation.kind.shape), products)
 

@@ -19,6 +19,7 @@ __all__ = [
     "MAP_RANK",
     "Map",
     "blocks",
+    "depthwise_weights",
     "from_plain",
     "is_map",
     "lanes_of",
@@ -83,3 +84,16 @@ def from_plain(tensor: te.Tensor, shape: Sequence[int], compute: Compute) -> Map
         return read[n, block * LANES + lane, h, w]
 
     return Map(compute(map_shape(shape), formula), tuple(shape))
+
+
+def depthwise_weights(weights: Array) -> Array:
+    """Weights (C, 1, ...) as (blocks, ..., lanes), 0 behind the channels.
+
+    All taps of a block lie side by side. With the blocks behind the taps, the taps of 1024 channels
+    would lie a page apart, as the rows of the map do, and share the few places of the cache that
+    they may be in.
+    """
+    channels, _, *kernel = weights.shape
+    full = np.zeros((blocks(channels) * LANES, *kernel), weights.dtype)
+    full[:channels] = weights[:, 0]
+    return np.ascontiguousarray(np.moveaxis(full.reshape(-1, LANES, *kernel), 1, -1))
