@@ -21,6 +21,7 @@ from daedal.compiler.cpu.narrowing import without_narrow_casts
 from daedal.compiler.cpu.operands import laid_out
 from daedal.compiler.cpu.rows import row_groups
 from daedal.compiler.te.lower import topological
+from daedal.compiler.tir.dtype import numpy_dtype
 from daedal.compiler.tir.expr import (
     Binary,
     Buffer,
@@ -165,11 +166,21 @@ class _Fusion:
         if sum(1 for _ in walk(formula)) > MAX_NODES or _height(formula) > MAX_HEIGHT:
             return False
         if _is_move(formula):
-            return True
+            return self._copies or not self._narrows_sum(tensor, formula)
         (reader,) = readers if len(readers) == 1 else (None,)
         if reader is None or isinstance(self._values[reader], Reduce):
             return False
         return len(_of(tensor, self._values[reader])) == 1
+
+    def _narrows_sum(self, tensor: te.Tensor, formula: Expr) -> bool:
+        """Whether a tensor rounds a sum to fewer bits: on a GPU, it is stored so, as products of
+        matrices read nothing else."""
+        match formula:
+            case Cast(dtype, Load(te.Tensor() as source)):
+                narrower = numpy_dtype(dtype).itemsize < numpy_dtype(source.dtype).itemsize
+                alone = self._readers.get(source) == [tensor]
+                return narrower and alone and self._is_epilogue(tensor, source)
+        return False
 
     def _joined(self, roots: Sequence[te.Tensor]) -> dict[te.Tensor, Kernel]:
         """Kernels of roots: each reduction with its epilogue where it has one."""

@@ -139,6 +139,30 @@ def test_quantized_convolutions_are_products_on_tensor_cores() -> None:
     }
 
 
+def test_products_of_products_of_float16_are_on_tensor_cores() -> None:
+    """What one stores is rounded as the next one reads it."""
+    rng = np.random.default_rng(0)
+    half = TensorProto.FLOAT16
+    names = {"a": (72, 96), "b": (96, 40), "c": (40, 17)}
+    made = {
+        name: (rng.standard_normal(shape) / 9).astype(np.float16) for name, shape in names.items()
+    }
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", pair, [y]) for *pair, y in ("xah", "hbg", "gcy")],
+        "network",
+        [helper.make_tensor_value_info("x", half, (33, 72))],
+        [helper.make_tensor_value_info("y", half, (33, 17))],
+        [numpy_helper.from_array(value, name) for name, value in made.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    code = build_gpu_code(model, architectures=["emulated"], checked=True)
+    assert [kernel.cores for kernel in code.kernels] == ["float16"] * 3
+    x = rng.standard_normal((33, 72)).astype(np.float16)
+    found = GpuProgram(code, EmulatedGpu(races=True, seed=1)).run({"x": x})["y"]
+    (expected,) = open_session(model)({"x": x})
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_shared_networks(shared: Path, model: SharedModel) -> None:
