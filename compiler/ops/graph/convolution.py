@@ -8,7 +8,13 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.graph.ops.registry import whole
-from daedal.compiler.ops.graph.maps import LANES, blocks, depthwise_weights, map_shape
+from daedal.compiler.ops.graph.maps import (
+    LANES,
+    blocks,
+    depthwise_weight,
+    depthwise_weights,
+    map_shape,
+)
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.windows import padded_map, places
 from daedal.compiler.ops.graph.winograd import real_transform, winograd_sums
@@ -48,7 +54,9 @@ def _depthwise(operation: GraphOperation) -> te.Tensor:
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         row, column = places(operation, (h, w), taps)
-        return te.sum(source[n, row, column, block, lane] * table[block, *taps, lane], axes)
+        return te.sum(
+            source[n, row, column, block, lane] * depthwise_weight(table, taps, block, lane), axes
+        )
 
     shape = map_shape(operation.kind.shape)
     return _with_bias(operation, operation.compute(shape, products))

@@ -13,7 +13,13 @@ from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.graph.factors import PAIRS, SINGLES, Factors
-from daedal.compiler.ops.graph.maps import LANES, blocks, depthwise_weights, map_shape
+from daedal.compiler.ops.graph.maps import (
+    LANES,
+    blocks,
+    depthwise_weight,
+    depthwise_weights,
+    map_shape,
+)
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.requantize import Requantization, by_channel, in_order
 from daedal.compiler.ops.graph.windows import padded_map, places
@@ -103,7 +109,7 @@ def _depthwise(operation: GraphOperation) -> te.Tensor:
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         row, column = places(operation, (h, w), taps)
         element = source[n, row, column, block, lane].astype(kind)
-        return te.sum(element * table[block, *taps, lane].astype(kind), axes)
+        return te.sum(element * depthwise_weight(table, taps, block, lane).astype(kind), axes)
 
     return _finished(operation, map_shape(operation.kind.shape), products)
 

@@ -19,6 +19,7 @@ __all__ = [
     "MAP_RANK",
     "Map",
     "blocks",
+    "depthwise_weight",
     "depthwise_weights",
     "from_plain",
     "is_map",
@@ -87,13 +88,26 @@ def from_plain(tensor: te.Tensor, shape: Sequence[int], compute: Compute) -> Map
 
 
 def depthwise_weights(weights: Array) -> Array:
-    """Weights (C, 1, ...) as (blocks, ..., lanes), 0 behind the channels.
+    """Weights (C, 1, ...) as (groups of blocks, ..., blocks, lanes), 0 behind the channels.
 
-    All taps of a block lie side by side. With the blocks behind the taps, the taps of 1024 channels
-    would lie a page apart, as the rows of the map do, and share the few places of the cache that
-    they may be in.
+    All taps of a group of two blocks (one where their number is odd) lie side by side. With all
+    blocks behind the taps, the taps of 1024 channels would lie a page apart, as the rows of the map
+    do, and share the few places of the cache that they may be in.
     """
     channels, _, *kernel = weights.shape
-    full = np.zeros((blocks(channels) * LANES, *kernel), weights.dtype)
+    count = blocks(channels)
+    full = np.zeros((count * LANES, *kernel), weights.dtype)
     full[:channels] = weights[:, 0]
-    return np.ascontiguousarray(np.moveaxis(full.reshape(-1, LANES, *kernel), 1, -1))
+    together = 1 if count % 2 else 2
+    split = full.reshape(-1, together, LANES, *kernel)
+    return np.ascontiguousarray(np.moveaxis(split, (1, 2), (-2, -1)))
+
+
+def depthwise_weight(table: te.Tensor, taps: Sequence[Expr], block: Expr, lane: Expr) -> Expr:
+    """The weight of a tap and a channel in such a table."""
+    groups, *_, together, _ = table.shape
+    if together == 1:
+        return table[block, *taps, 0, lane]
+    if groups == 1:
+        return table[0, *taps, block, lane]
+    return table[block // together, *taps, block % together, lane]
