@@ -43,6 +43,18 @@ def faults(memory: FaultyMemory, *, seed: int = 0, pause: Callable[[], None] = l
     return report.faults
 
 
+def test_a_small_memory_is_asked_for_whole_words() -> None:
+    """So is one whose parts are no longer than a block."""
+    for size in (1 << 13, 1 << 14, 1 << 15):
+        report = check_memory(
+            FaultyMemory(),  # type: ignore[arg-type]
+            range(BASE, BASE + size),
+            seed=0,
+            sleep=lambda _seconds: None,
+        )
+        assert report.faults == ()
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_good_memory_has_no_faults(seed: int) -> None:
     assert faults(FaultyMemory(), seed=seed) == ()
