@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from bench.left_out import LeftOut
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant

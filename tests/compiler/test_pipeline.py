@@ -168,11 +168,12 @@ DENSE, ONE, THREE = GemmMode.DENSE, GemmMode.DEPTHWISE, GemmMode.DEPTHWISE3
         (TINY, 1, {DENSE, THREE}),
         (TINY.replace("one_tap", depthwise_taps=1), 2, {DENSE, ONE}),
         (TINY.replace("batch2", batch=2), 3, {DENSE, THREE}),
-        (VTA, 1, {DENSE, THREE}),
-        (VTA.replace("packed_one_tap", depthwise_taps=1), 1, {DENSE, ONE}),
+        (VTA, 1, {GemmMode.DENSE_OUT, THREE}),
+        (VTA.replace("plain", gemm_reads_out=False), 1, {DENSE, THREE}),
+        (VTA.replace("packed_one_tap", depthwise_taps=1), 1, {GemmMode.DENSE_OUT, ONE}),
         (TINY.replace("none", depthwise_taps=0), 1, {DENSE}),
     ],
-    ids=["tiny", "one tap", "batch of two", "vta", "packed one tap", "none"],
+    ids=["tiny", "one tap", "batch of two", "vta", "plain", "packed one tap", "none"],
 )
 def test_a_separable_network(variant: Variant, batch: int, modes: set[GemmMode], rng):
     """Several outputs of one channel stay dense: lanes would have to change places."""
