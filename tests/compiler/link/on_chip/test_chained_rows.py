@@ -107,6 +107,15 @@ def test_nothing_to_chain(first: Items, second: Items) -> None:
     assert chained_rows(first, second, SMALL, {}) is None
 
 
+def test_rows_of_accumulators_are_no_results_to_chain() -> None:
+    """Not even those of one tile."""
+    first = computed((0, 2), (2, 2))
+    *others, last = first
+    wide = SegmentInstruction(last.template.replace(memory=OutMemory.ACC), last.rows, last.tensor)
+    assert chained_rows(first, multiplied((0, 2), (2, 2)), SMALL, {}) is not None
+    assert chained_rows([*others, wide], multiplied((0, 2), (2, 2)), SMALL, {}) is None
+
+
 def test_a_machine_without_the_port() -> None:
     assert chained_rows(computed((0, 4)), multiplied((0, 4)), load_variant("tiny"), {}) is None
 
