@@ -17,7 +17,7 @@ from daedal.compiler.codegen.segment import (
     Segment,
     SegmentInstruction,
 )
-from daedal.compiler.cost.instructions import num_steps
+from daedal.compiler.cost.instructions import InstructionCost, num_steps
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.on_chip.kept_results import keep_results
 from daedal.compiler.link.on_chip.resident_rows import resident_rows
@@ -37,6 +37,9 @@ from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["SHORTEST_TILE", "Stretch", "is_long", "stretches", "tile_rows"]
+
+Layers = list[list[SegmentInstruction]]
+Chains = Mapping[int, Sequence[Instance]]
 
 SHORTEST_TILE = 512
 """Products of a tile of the first layer, on average, from which interleaving pays.
@@ -108,10 +111,8 @@ def stretches(
         layers, kept = resident_rows(layers, variant, words.aliases)
     chains: Mapping[int, Sequence[Instance]] = {}
     if results:
-        layers, chains = chain_layers(layers, kept, words, variant, memory, apart)
         moves = {number for number, segment in enumerate(segments) if segment.is_move}
-        chained = {layer for number in chains for layer in (number, number + 1)}
-        layers, more = keep_results(layers, variant, words.aliases, moves, chained)
+        layers, chains, more = _on_chip(layers, kept, words, variant, memory, apart, moves)
         kept |= more
     # The allocator places a layer's tiles in the two halves of the accumulators in turn.
     half_rows = scratchpad(variant, Memory.ACC).depth_rows // 2
@@ -151,6 +152,55 @@ def stretches(
             found.append(Stretch((number,), tuple((number, item) for item in items), kept))
         last = layers[found[-1].layers[-1]]
     return found
+
+
+def _on_chip(
+    layers: Layers,
+    kept: frozenset[Instance],
+    words: Words,
+    variant: Variant,
+    memory: MemoryModel,
+    apart: Collection[int],
+    moves: Collection[int],
+) -> tuple[Layers, Chains, frozenset[Instance]]:
+    """The layers with results on chip, as a whole or part by part, the chains, and the instances
+    that live across layers. Nothing else stays in OUT during a chain, so chains where something
+    would are left out if all layers then need the bus for less time."""
+    rates = InstructionCost(variant, memory)
+
+    def with_chains(
+        but: Collection[int],
+    ) -> tuple[
+        float, list[list[SegmentInstruction]], Mapping[int, Sequence[Instance]], frozenset[Instance]
+    ]:
+        mixed, chains = chain_layers(layers, kept, words, variant, memory, but)
+        chained = {layer for number in chains for layer in (number, number + 1)}
+        result, more = keep_results(mixed, variant, words.aliases, moves, chained)
+        busy = rates.by_unit(item for items in result for item in items)
+        return busy["bus"], result, chains, more
+
+    bus, result, chains, more = with_chains(apart)
+    if chains:
+        alone, whole = keep_results(layers, variant, words.aliases, moves)
+        across = _layers_of(alone, whole)
+        others = {number for number in chains if {number, number + 1} & across}
+        if others:
+            found = with_chains({*apart, *others})
+            if found[0] < bus:
+                _, result, chains, more = found
+    return result, chains, more
+
+
+def _layers_of(
+    layers: Sequence[list[SegmentInstruction]], instances: Collection[Instance]
+) -> set[int]:
+    """Numbers of the layers from the first to the last that has rows of an instance."""
+    places: dict[Instance, list[int]] = {}
+    for number, items in enumerate(layers):
+        for instance in {access.instance for item in items for access in item.rows}:
+            if instance in instances:
+                places.setdefault(instance, []).append(number)
+    return {layer for found in places.values() for layer in range(found[0], found[-1] + 1)}
 
 
 def _chained(
