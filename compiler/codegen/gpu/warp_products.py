@@ -169,8 +169,8 @@ def _operand(at: Expressions, load: Load, access: _Access, loops: _Loops) -> lis
 def _matrices(
     at: Expressions, load: Load, access: _Access, rows: _Rows, trans: str, loops: _Loops
 ) -> list[str]:
-    """Two matrices are loaded with those of the next product, if there is one beside it, which are
-    the same instruction there. Source: NVIDIA, PTX ISA 8.0, "ldmatrix"."""
+    """Two matrices are loaded with those of the product of the next columns, if there is one, which
+    writes the same instruction. Source: NVIDIA, PTX ISA 8.0, "ldmatrix"."""
     text, lane, buffer = at.text, at.values[loops.lane], load.buffer
     before = dict(at.values)
     count = ROW_BYTES // ELEMENT_BYTES[buffer.dtype]
@@ -198,8 +198,8 @@ def _matrices(
 
 
 def _next_to_each_other(at: Expressions, load: Load, loops: _Loops) -> tuple[Var, int] | None:
-    """The unrolled loop over products beside each other, if they are an even number, and the number
-    of this one."""
+    """The unrolled loop over products of neighbouring columns, if it has an even extent, and the
+    number of this one."""
     for index in load.indices:
         if loops.columns not in free_vars(index):
             continue

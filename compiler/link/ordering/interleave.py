@@ -99,10 +99,9 @@ def stretches(
     `constants` are the names of the tensors that nothing writes, `aliases` those that share bytes.
     Without `interleave`, every layer is a stretch of its own. With `resident`, small tensors of
     accumulators stay on chip (`resident_rows`), with `results` those that GEMM multiplies
-    (`keep_results`, `chain_layers`), but no results of the layers `apart`
-    part by part. With `early`, layers begin before those in front of
-    them have ended (`begin_early`), where these are interleaved. Whether layers run together is
-    decided for `memory`.
+    (`keep_results`, `chain_layers`), but no results of the layers `apart` part by part. With
+    `early`, layers begin before those in front of them have ended (`begin_early`), where these are
+    interleaved. Whether layers run together is decided for `memory`.
     """
     words = Words(variant, aliases or {})
     layers = [ordered(segment, constants) for segment in segments]

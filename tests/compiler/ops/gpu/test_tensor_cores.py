@@ -80,7 +80,7 @@ def test_sums_of_int8_are_exact_at_their_ends() -> None:
 def test_rows_of_16_bytes_are_loaded_together(name: str, expected: list[str]) -> None:
     """Where the terms of a sum follow each other in memory; elements of 16 bits also where rows or
     columns of the result do: those of a matrix, or pixels. Terms of a convolution are channels.
-    The second operand has two matrices a product, or four for two of them beside each other."""
+    The second operand has two matrices a product, or four for two of neighbouring columns."""
     text = text_of(f"{name} in tensor cores").text
     product = INSTRUCTIONS["int8" if " 8 bits" in name else "float16"]
     products = text.count(f"@gpu.{product}(ptr %gpu")
