@@ -6,7 +6,7 @@ from onnx import helper
 
 from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.cpu.build import build_host_code
-from daedal.compiler.cpu.functions import Functions
+from daedal.compiler.cpu.functions import Functions, level_registers
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.kernel import kernel_function, kernel_space
 from daedal.compiler.cpu.steps import program_code
@@ -16,7 +16,7 @@ from daedal.compiler.ops.cpu.space import TileSpace
 from daedal.compiler.ops.graph.factors import PAIRS
 from daedal.compiler.ops.space import Config
 from daedal.native.cache import NoCache
-from daedal.native.levels import host_level
+from daedal.native.levels import VNNI, host_level, levels_to_run
 from daedal.runtime.host_code import HostProgram
 from tests.compiler.cpu.test_kernels import floats, model
 
@@ -26,13 +26,17 @@ SHAPES = {
     "matmul": ((13, 40), (40, 50)),
     "column": ((1, 64), (64, 48)),
 }
+PLAIN_LEVELS = [level for level in levels_to_run() if not level.endswith(VNNI)]
+"""Of the processor here, without those that differ in products of integers alone."""
 
 
-def uses(name: str) -> list[tuple[KernelUse, TileSpace]]:
-    """The kernels of one operator that have several schedules, for the narrow registers."""
+def uses(name: str, registers: Registers = NARROW) -> list[tuple[KernelUse, TileSpace]]:
+    """The kernels of one operator that have several schedules, for these registers."""
     functions = Functions((host_level(),), NoCache(), checked=False)
     program_code(import_model(made(name), None, PAIRS, None), functions)
-    found = [(use, kernel_space(use.kernel, use.free, NARROW)) for use in functions.uses.values()]
+    found = [
+        (use, kernel_space(use.kernel, use.free, registers)) for use in functions.uses.values()
+    ]
     return [(use, space) for use, space in found if space is not None]
 
 
@@ -63,12 +67,12 @@ def test_the_default_is_the_tile_of_the_rule(name: str, registers: Registers) ->
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_every_tile_computes_the_same(name: str) -> None:
-    """Of the processor here: some of each operator, and those with most rows and lanes."""
+@pytest.mark.parametrize("level", PLAIN_LEVELS)
+def test_every_tile_computes_the_same(name: str, level: str) -> None:
+    """Some of each operator, and those with most rows and lanes."""
     x = floats(*SHAPES[name][0])
-    level = host_level()
     expected = HostProgram(build_host_code(made(name), levels=[level])).run({"x": x})["y"]
-    for use, space in uses(name):
+    for use, space in uses(name, level_registers(level)):
         key = kernel_workload(use.kernel, use.free).key
         table = space.all()
         widest = [int(np.argmax(column)) for column in table.values()]

@@ -13,7 +13,7 @@ from daedal.compiler.cpu.graph import processor_graph
 from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.interpreter import run
-from daedal.compiler.ops.graph.factors import PAIRS, QUADS, SINGLES
+from daedal.compiler.ops.graph.factors import PAIRS, QUADS, SINGLES, Factors
 from daedal.compiler.ops.graph.table import LOWERINGS
 from daedal.native.levels import levels_to_run
 from daedal.runtime.host_code import HostProgram
@@ -310,7 +310,10 @@ def test_products_of_tokens_are_computed_where_they_are_read() -> None:
     assert len(code.calls) == 3
 
 
-def test_operands_of_dense_layers_are_int16_in_memory() -> None:
+@pytest.mark.parametrize(("factors", "dtype"), [(PAIRS, "int16"), (QUADS, "uint8")])
+def test_operands_of_dense_layers_are_stored_as_they_are_multiplied(
+    factors: Factors, dtype: str
+) -> None:
     """Also where they only move what is there."""
     maker = QdqModel(opset=21)
     rng = np.random.default_rng(0)
@@ -320,9 +323,9 @@ def test_operands_of_dense_layers_are_int16_in_memory() -> None:
     maker.quantize(of_rows(16, 24)(maker, rng, rows), 0.07, -5, output="y")
     model = maker.model("y", dtype="int8")
     check(model, "q_dense")
-    code = build_host_code(model)
+    code = build_host_code(model, factors=factors)
     product = code.calls[-1]
-    assert code.buffers[product.buffers[0]].dtype == "int16"
+    assert code.buffers[product.buffers[0]].dtype == dtype
 
 
 def test_what_has_no_integer_code_stays_float() -> None:
