@@ -24,13 +24,14 @@ from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars, loads
 from daedal.native.function_text import FunctionText
 
-__all__ = ["MAX_STACK_BYTES", "Statements"]
+__all__ = ["LANES", "MAX_STACK_BYTES", "MOST_LANES", "Statements"]
 
 MAX_STACK_BYTES = 1 << 18
 """Buffers inside one function."""
 
-LANES = 16
-"""Lanes of a vector where a loop has more iterations; LLVM splits what the processor has not."""
+LANES, MOST_LANES = 16, 32
+"""Up to `MOST_LANES` iterations are one vector; more are a loop around vectors of `LANES`. LLVM
+splits what the processor has not."""
 
 SQUARES = (4, 8, 16)
 """Sides of squares that are turned in registers."""
@@ -126,7 +127,7 @@ class Statements:
         """All iterations at once, or a loop over vectors and one vector of the rest."""
         self.at.extents[loop.var] = loop.extent
         whole, rest = divmod(loop.extent, LANES)
-        if loop.extent <= 2 * LANES:
+        if loop.extent <= MOST_LANES:
             self._lanes(loop, loop.extent, 0)
             return
         numbers = For(Var("vector"), whole, loop.body)

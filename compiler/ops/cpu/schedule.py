@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from daedal.compiler.codegen.llvm.statements import LANES, MOST_LANES
 from daedal.compiler.ops.cpu.reuse import Tiles
 from daedal.compiler.schedule import LoopRef, Schedule
 from daedal.compiler.tir.stmt import PrimFunc
@@ -74,7 +75,11 @@ def schedule_reduction(
             loops = schedule.get_loops(block)
             for row in loops[len(loops) - len(inner) : -1]:
                 schedule.unroll(row)
-            schedule.vectorize(loops[-1])
+            lane = loops[-1]
+            if tiles.lanes > MOST_LANES:  # a loop around vectors would keep the sums in memory
+                vector, lane = schedule.split(lane, [None, LANES])
+                schedule.unroll(vector)
+            schedule.vectorize(lane)
     _parallel(schedule, outer)
     return schedule.func
 

@@ -4,6 +4,7 @@ import ctypes
 from dataclasses import replace
 from itertools import pairwise
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -14,7 +15,7 @@ from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers, Tiles, choose_tiles
 from daedal.compiler.ops.cpu.schedule import schedule_map
 from daedal.compiler.tir.expr import Expr, Reduce
-from daedal.native.codegen import compile_vectors, load_object
+from daedal.native.codegen import compile_vectors, load_object, simplify
 from tests.support.machine_code import run_machine_code
 
 
@@ -49,6 +50,19 @@ def test_all_shapes_have_the_right_sums(rows: int, columns: int, registers: Regi
     }
     found = run_machine_code(func, arrays)["y"].reshape(rows, columns)
     np.testing.assert_array_equal(found, arrays["x0"] @ arrays["x1"] + arrays["x2"])
+
+
+@pytest.mark.parametrize("registers", [NARROW, WIDEST], ids=["AVX2", "AVX-512"])
+@pytest.mark.parametrize("columns", [64, 96, 128, 200])
+def test_all_sums_of_a_tile_are_registers(columns: int, registers: Registers) -> None:
+    """Also those of four vectors, 64 lanes with AVX-512: nothing stays on the stack."""
+    kernel = product(48, columns, 11)
+    scheduled = kernel_function(kernel, (), registers)
+    assert scheduled.tiles is not None
+    assert scheduled.tiles.lanes >= registers.vector_bytes // 2
+    module = llvm.parse_assembly(function_text(scheduled.func, "f"))
+    simplify(module, llvm.Target.from_default_triple().create_target_machine())
+    assert "alloca" not in str(module)
 
 
 @pytest.mark.parametrize("registers", [NARROW, WIDEST], ids=["AVX2", "AVX-512"])
