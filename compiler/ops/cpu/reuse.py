@@ -3,7 +3,9 @@
 An axis suits a vector where every operand either stays in place along it or moves by one or two
 elements (constants can be laid out so that they do). Along other axes on which a vector's operand
 stays in place, the loaded vector is used again: these are tiled, with one accumulator per
-iteration. Where no axis of the result suits, one of the reduction may: then each lane sums a part.
+iteration. Where an axis has only one vector, so is one along which what all lanes share stays in
+place: an element of a map is multiplied by vectors of several blocks of channels. Where no axis of
+the result suits, one of the reduction may: then each lane sums a part.
 Source: the register blocking of Goto and van de Geijn, "Anatomy of High-Performance Matrix
 Multiplication", ACM TOMS 34(3), 2008.
 """
@@ -38,6 +40,8 @@ MIN_LANES = 4
 """Fewer lanes are not worth a vector."""
 VECTORS = (1, 2, 4)
 """Along the lanes of a tile. LLVM keeps values of other counts on the stack."""
+MOST_BLOCKS = 4
+"""Vectors that lie apart in memory and are multiplied by the same element."""
 SPARE, PAIRED_SPARE = 1, 4
 """Registers for what is neither an accumulator nor a vector: an element in all lanes, and for pairs
 products that are not added yet."""
@@ -169,6 +173,7 @@ def tile_candidates(
         again = [n for n, count in enumerate(moved_by) if n != number and count < len(moving)]
         free = [other for other in again if not moved_by[other]]
         again = list(reversed(free)) or again
+        sharing = [n for n in _sharing(axes, places, moving) if n != number and n not in again]
         widest = max(ELEMENT_BYTES[load.dtype] for load in moving)
         used = [frozenset(_vars(form)) for form in places.values()]
         one = registers.vector_bytes // element_bytes
@@ -182,8 +187,10 @@ def tile_candidates(
             vectors = -(-lanes // one)
             partly = not free and lanes * widest < LINE_BYTES
             slower = (2 if strided else 1) * (PARTLY if partly else 1)
-            most = (registers.count - spare - vectors) // vectors
-            for rows in _rows(axes, again, most if free else min(most, STREAMS)):
+            most = (registers.count - spare) // vectors
+            limit = most - 1 if free else min(most - 1, STREAMS)
+            blocks = _blocks(axes, sharing, free, most) if lanes == counts[-1] else ()
+            for rows in itertools.chain(_rows(axes, again, limit), blocks):
                 tiles = Tiles(number, lanes, rows, packed, (*held, *free), len(held))
                 yield _candidate(tiles, axes, vectors, used, slower)
 
@@ -275,6 +282,23 @@ def _rows(
         for first, second in itertools.product(*(sizes[axis] for axis in pair)):
             if first * second <= limit:
                 yield ((pair[0], first), (pair[1], second))
+
+
+def _blocks(
+    axes: Sequence[Axis], sharing: Sequence[int], free: Sequence[int], most: int
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Rows along an axis of `free`, each with vectors of several places of an axis of `sharing`;
+    `most` is the number of sums and vectors together."""
+    for axis, other in itertools.product(free, sharing):
+        for count in _divisors(axes[other].extent, MOST_BLOCKS)[1:]:
+            for size in range(2, min(axes[axis].extent, most // count - 1) + 1):
+                yield ((axis, size), (other, count))
+
+
+def _sharing(axes: Sequence[Axis], places: dict[Load, Linear], moving: Sequence[Load]) -> list[int]:
+    """Axes along which an operand that is the same in all lanes stays in place."""
+    others = [_vars(form) for load, form in places.items() if load not in moving]
+    return [number for number, axis in enumerate(axes) if any(axis not in used for used in others)]
 
 
 def _place(load: Load) -> Linear:

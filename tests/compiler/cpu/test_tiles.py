@@ -85,6 +85,33 @@ def test_accumulators_fit_the_registers() -> None:
             assert count * vectors + vectors < registers.count
 
 
+def blocked(rows: int, blocks: int, depth: int) -> Kernel:
+    """Products of rows with matrices of 16 columns, as a 1x1 convolution of a map has them."""
+    x = te.placeholder((rows, depth), "float32", "x0")
+    w = te.placeholder((blocks, depth, 16), "float32", "x1")
+    k = te.reduce_axis(depth, "k")
+    shape = (rows, blocks, 16)
+    sums = te.compute(shape, lambda n, b, o: te.sum(x[n, k] * w[b, k, o], k), "r")
+    result = te.compute(shape, lambda n, b, o: te.maximum(sums[n, b, o], 0.0), "y")
+    return Kernel((x, w), result, sums, (x, w))
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(196, 16), (13, 6), (5, 2), (49, 3)])
+def test_what_all_lanes_share_is_read_for_several_vectors(rows: int, blocks: int) -> None:
+    """Where the lanes' axis is a single vector of AVX-512: vectors of two or more blocks."""
+    kernel = blocked(rows, blocks, 11)
+    scheduled = kernel_function(kernel, (), WIDEST)
+    tiles = scheduled.tiles
+    assert tiles is not None and tiles.lanes == 16
+    (_, pixels), (_, vectors) = tiles.rows
+    assert vectors > 1 and pixels * vectors + vectors + 1 <= WIDEST.count
+    rng = np.random.default_rng(rows)
+    x, w = (rng.integers(-9, 9, item.shape).astype(np.float32) for item in kernel.inputs)
+    found = run_machine_code(scheduled.func, {"x0": x, "x1": w})["y"]
+    wanted = np.maximum(np.einsum("nk,bko->nbo", x, w), 0)
+    np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
 def convolution(kernel: int) -> Kernel:
     """Of a map (1, 7, 9, 4) with its channels last, and a sum with a number for each channel."""
     x = te.placeholder((1, 6 + kernel, 8 + kernel, 4), "float32", "x0")
