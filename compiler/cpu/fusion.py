@@ -41,6 +41,8 @@ __all__ = ["fuse"]
 
 MAX_NODES = 400
 """Nodes of a formula: a larger one is split into kernels."""
+MOST_STEPS = 4
+"""From a requantized sum back to the reduction."""
 MAX_HEIGHT = 64
 """Nested operations of a formula, as what lowers it recurses."""
 
@@ -170,7 +172,44 @@ class _Fusion:
         (reader,) = readers if len(readers) == 1 else (None,)
         if reader is None or isinstance(self._values[reader], Reduce):
             return False
+        if self._copies and self._is_second_sum(tensor, reader):
+            return False
         return len(_of(tensor, self._values[reader])) == 1
+
+    def _is_second_sum(self, tensor: te.Tensor, reader: te.Tensor) -> bool:
+        """Whether `tensor` has sums in fewer bits, and `reader` reads those of a longer reduction,
+        too: a kernel has one reduction, so the sums of the other would be in memory as they are."""
+        own = self._sum_behind(tensor)
+        if own is None or _bytes_each(own) <= _bytes_each(tensor):
+            return False
+        others = {load.buffer for load in loads(self._values[reader])} - {tensor}
+        found = [
+            other
+            for item in others
+            if isinstance(item, te.Tensor) and self._readers.get(item) == [reader]
+            if (other := self._sum_behind(item)) is not None and other is not own
+        ]
+        numbers = {item: number for number, item in enumerate(self._values)}
+        return any(
+            (_terms(self._values[item]), numbers[item]) > (_terms(self._values[own]), numbers[own])
+            for item in found
+        )
+
+    def _sum_behind(self, tensor: te.Tensor, steps: int = MOST_STEPS) -> te.Tensor | None:
+        """The longest reduction that `tensor` reads element by element, over tensors that nothing
+        else reads."""
+        value = self._values.get(tensor)
+        if value is None or isinstance(value, Reduce):
+            return None if value is None else tensor
+        sources = {load.buffer for load in loads(value)} if steps else set[Buffer]()
+        found = [
+            behind
+            for item in sources
+            if isinstance(item, te.Tensor) and item.shape == tensor.shape
+            if item not in self._needed and self._readers.get(item) == [tensor]
+            if (behind := self._sum_behind(item, steps - 1)) is not None
+        ]
+        return max(found, key=lambda item: _terms(self._values[item]), default=None)
 
     def _narrows_sum(self, tensor: te.Tensor, formula: Expr) -> bool:
         """Whether a tensor rounds a sum to fewer bits: on a GPU, it is stored so, as products of
@@ -347,6 +386,10 @@ def _is_move(formula: Expr) -> bool:
         for index in formula.indices
         for node in walk(index)
     )
+
+
+def _bytes_each(tensor: te.Tensor) -> int:
+    return numpy_dtype(tensor.dtype).itemsize
 
 
 def _terms(formula: Expr) -> int:

@@ -29,7 +29,7 @@ def without_narrow_casts(formula: Expr) -> Expr:
             return None
         low, high = limits(inner.dtype)
         if low <= given[0] and given[1] <= high:
-            return Cast(node.dtype, without_narrow_casts(inner.value))
+            return without_narrow_casts(Cast(node.dtype, inner.value))
         return None
 
     return rewrite(formula, visit)

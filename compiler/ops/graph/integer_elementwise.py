@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from daedal.compiler import te
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
+from daedal.compiler.ops.graph.pair_scaling import PairRatios, pair_ratios
 from daedal.compiler.ops.graph.requantize import Requantization, by_number
 from daedal.compiler.tir.expr import Expr, FloatImm, IntImm
 
@@ -33,8 +34,11 @@ def _finish(operation: GraphOperation, largest: int | None = None) -> Callable[[
 
 
 def _lower_add(operation: GraphOperation) -> te.Tensor:
-    finish = _finish(operation)
     factors = [operation.whole(f"multiplier_{role}") for role in "ab"]
+    ratios = _pair_ratios(operation, factors)
+    if ratios is not None:
+        return _sum_of_reals(operation, ratios)
+    finish = _finish(operation)
 
     def element(operands: list[te.Tensor], i: Sequence[Expr]) -> Expr:
         a, b = (
@@ -42,6 +46,33 @@ def _lower_add(operation: GraphOperation) -> te.Tensor:
             for item, by in zip(operands, factors, strict=True)
         )
         return finish(a + b)
+
+    return _computed(operation, element)
+
+
+def _pair_ratios(operation: GraphOperation, factors: Sequence[int]) -> PairRatios | None:
+    """How float32 has every sum; GPUs may round products and their sum at once."""
+    if operation.tensors.factors.group == 1 or any(
+        operation.type(index).dtype != "int8" for index in range(2)
+    ):
+        return None
+    zero = operation.whole("zero_point")
+    low, high = operation.whole("low") - zero, operation.whole("high") - zero
+    (row,) = operation.constant(-1)
+    return pair_ratios((factors[0], factors[1]), row, low, high)
+
+
+def _sum_of_reals(operation: GraphOperation, ratios: PairRatios) -> te.Tensor:
+    zero = operation.whole("zero_point")
+    low, high = operation.whole("low") - zero, operation.whole("high") - zero
+
+    def element(operands: list[te.Tensor], i: Sequence[Expr]) -> Expr:
+        a, b = (
+            _read(item, i).astype("float32") * FloatImm(by, "float32")
+            for item, by in zip(operands, (ratios.first, ratios.second), strict=True)
+        )
+        whole = te.nearest(a + b + FloatImm(ratios.offset, "float32"))
+        return (te.clip(whole, low, high) + zero).astype("int8")
 
     return _computed(operation, element)
 

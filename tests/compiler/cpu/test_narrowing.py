@@ -28,6 +28,16 @@ def test_casts_that_change_nothing_are_left_out(
     assert ("int8" not in casts) == is_left_out
 
 
+def test_several_casts_that_change_nothing_are_left_out() -> None:
+    x = te.placeholder((4,), "int32", "x")
+    y = te.compute(
+        (4,), lambda i: te.clip(x[i], 0, 9).astype("int8").astype("int32").astype("float32"), "y"
+    )
+    assert y.value is not None
+    found = without_narrow_casts(y.value)
+    assert [node.dtype for node in walk(found) if isinstance(node, Cast)] == ["float32"]
+
+
 def test_bounds_that_are_not_known_keep_the_cast() -> None:
     x = te.placeholder((4,), "int32", "x")
     y = te.compute((4,), lambda i: (x[i] + 1).astype("int8").astype("float32"), "y")
