@@ -11,6 +11,7 @@ import llvmlite.binding as llvm
 from daedal.native.cpu import Cpu, host_cpu
 from daedal.native.dot_products import with_dot_products
 from daedal.native.nearest_products import with_nearest_products
+from daedal.native.packed_bytes import with_packed_bytes
 
 __all__ = [
     "LoadedCode",
@@ -37,7 +38,9 @@ def _target_machine(cpu: Cpu) -> Any:
 
 
 def _parsed(text: str, cpu: Cpu) -> Any:
-    module = llvm.parse_assembly(with_nearest_products(with_dot_products(text, cpu), cpu))
+    for with_bodies in (with_dot_products, with_nearest_products, with_packed_bytes):
+        text = with_bodies(text, cpu)
+    module = llvm.parse_assembly(text)
     module.triple = cpu.triple
     module.data_layout = str(_target_machine(cpu).target_data)
     module.verify()

@@ -1,4 +1,4 @@
-"""`with_nearest_products`: the body of a vector operation for each processor.
+"""`with_nearest_products`: the bodies of two vector operations for each processor.
 
 A kernel's text calls ``nearest_product.vN(value, high, low)``: N whole float32 times the sums of
 two others each, rounded to int32, for products that are no ties (`compiler.tir.intrinsics`). With
@@ -8,6 +8,8 @@ conversions between vectors of different lengths. 1.5 * 2^23 plus a product roun
 
     sum = value * high + 1.5 * 2^23;  n = sum - 1.5 * 2^23
     lack = (value * high - n) + value * low;  result = last bits of (sum + lack)
+
+``rounded_product.vN(value, high, low, added)`` is the same as float32, plus whole numbers.
 
 Source: Dekker, "A Floating-Point Technique for Extending the Available Precision", Numerische
 Mathematik 18, 1971, for the remainder of a product as a correction.
@@ -20,7 +22,9 @@ from daedal.native.cpu import Cpu
 
 __all__ = ["with_nearest_products"]
 
-_DECLARED = re.compile(r"^declare [^@\n]*@nearest_product\.v(\d+)\([^\n]*\n", re.MULTILINE)
+_DECLARED = re.compile(
+    r"^declare [^@\n]*@(nearest|rounded)_product\.v(\d+)\([^\n]*\n", re.MULTILINE
+)
 _MAGIC = 1.5 * 2**23
 """A float32 whose last bit is 1; integers from -2^22 to 2^22 added to it change its last bits."""
 
@@ -31,11 +35,14 @@ def with_nearest_products(text: str, cpu: Cpu) -> str:
     needed = set[str]()
 
     def defined(found: re.Match[str]) -> str:
-        lanes = int(found[1])
+        lanes, is_real = int(found[2]), found[1] == "rounded"
         reals, whole, wide = (f"<{lanes} x {kind}>" for kind in ("float", "i32", "double"))
         kinds = f"{reals} %value, {reals} %high, {reals} %low"
-        head = f"define internal {whole} @nearest_product.v{lanes}({kinds}) alwaysinline"
-        lines = "\n".join(f"  {line}" for line in (_narrow if adds_at_once else _wide)(lanes))
+        kinds += f", {reals} %added" if is_real else ""
+        name = f"{found[1]}_product.v{lanes}"
+        head = f"define internal {reals if is_real else whole} @{name}({kinds}) alwaysinline"
+        body = (_narrow if adds_at_once else _wide)(lanes, is_real=is_real)
+        lines = "\n".join(f"  {line}" for line in body)
         if adds_at_once:
             needed.add(f"declare {reals} @llvm.fma.v{lanes}f32({reals}, {reals}, {reals})\n")
         else:
@@ -46,12 +53,22 @@ def with_nearest_products(text: str, cpu: Cpu) -> str:
     return "".join(sorted(item for item in needed if item not in changed)) + changed
 
 
-def _narrow(lanes: int) -> list[str]:
+def _narrow(lanes: int, *, is_real: bool) -> list[str]:
     """In float32."""
     reals, whole = f"<{lanes} x float>", f"<{lanes} x i32>"
     magic = f"splat (float {_MAGIC:.1f})"
     bits = int.from_bytes(struct.pack("<f", _MAGIC), "little")
     fma = f"call {reals} @llvm.fma.v{lanes}f32"
+    end_real = [
+        f"%base = fsub {reals} {magic}, %added",
+        f"%result = fsub {reals} %rounded, %base",
+        f"ret {reals} %result",
+    ]
+    end_whole = [
+        f"%number = bitcast {reals} %rounded to {whole}",
+        f"%result = sub {whole} %number, splat (i32 {bits})",
+        f"ret {whole} %result",
+    ]
     return [
         f"%sum = {fma}({reals} %value, {reals} %high, {reals} {magic})",
         f"%nearest = fsub {reals} %sum, {magic}",
@@ -59,21 +76,24 @@ def _narrow(lanes: int) -> list[str]:
         f"%rest = {fma}({reals} %value, {reals} %high, {reals} %negative)",
         f"%lack = {fma}({reals} %value, {reals} %low, {reals} %rest)",
         f"%rounded = fadd {reals} %sum, %lack",
-        f"%number = bitcast {reals} %rounded to {whole}",
-        f"%result = sub {whole} %number, splat (i32 {bits})",
-        f"ret {whole} %result",
+        *(end_real if is_real else end_whole),
     ]
 
 
-def _wide(lanes: int) -> list[str]:
+def _wide(lanes: int, *, is_real: bool) -> list[str]:
     """In float64."""
     reals, whole, wide = f"<{lanes} x float>", f"<{lanes} x i32>", f"<{lanes} x double>"
+    end_real = [
+        f"%rounded = sitofp {whole} %number to {reals}",
+        f"%result = fadd {reals} %rounded, %added",
+        f"ret {reals} %result",
+    ]
     return [
         f"%real = fpext {reals} %value to {wide}",
         f"%first = fpext {reals} %high to {wide}",
         f"%second = fpext {reals} %low to {wide}",
         f"%factor = fadd {wide} %first, %second",
         f"%product = fmul {wide} %real, %factor",
-        f"%result = call {whole} @llvm.lrint.v{lanes}i32.v{lanes}f64({wide} %product)",
-        f"ret {whole} %result",
+        f"%number = call {whole} @llvm.lrint.v{lanes}i32.v{lanes}f64({wide} %product)",
+        *(end_real if is_real else [f"ret {whole} %number"]),
     ]

@@ -5,11 +5,25 @@ has both, its bounds say that the int8 holds the sum, so it is the sum that is c
 
     float32(int8(min(max(s, 0), 255) + -128))        float32(min(max(s, 0), 255) + -128)
 
-Vectors of bytes are packed from, and unpacked to, four times as many bytes.
+Vectors of bytes are packed from, and unpacked to, four times as many bytes. What is rounded and
+becomes a float again stays one::
+
+    float32(min(max(nearest_product(x, h, l), 0), 255) + -128)
+        min(max(rounded_product(x, h, l) + -128.0, -128.0), 127.0)
 """
 
 from daedal.compiler.tir.dtype import is_float, is_integer, limits
-from daedal.compiler.tir.expr import Binary, Cast, Expr, IntImm
+from daedal.compiler.tir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    FloatImm,
+    IntImm,
+    maximum,
+    minimum,
+)
+from daedal.compiler.tir.intrinsics import call
 from daedal.compiler.tir.visit import rewrite
 
 __all__ = ["without_narrow_casts"]
@@ -22,6 +36,9 @@ def without_narrow_casts(formula: Expr) -> Expr:
         if not isinstance(node, Cast) or not is_float(node.dtype):
             return None
         inner = node.value
+        rounded = _in_reals(inner) if node.dtype == "float32" else None
+        if rounded is not None:
+            return rounded
         if not isinstance(inner, Cast) or not is_integer(inner.dtype):
             return None
         given = _bounds(inner.value)
@@ -33,6 +50,22 @@ def without_narrow_casts(formula: Expr) -> Expr:
         return None
 
     return rewrite(formula, visit)
+
+
+def _in_reals(expr: Expr) -> Expr | None:
+    """A product that is rounded, and bounded, as float32, whose numbers are all exact; None for
+    others."""
+    zero = 0
+    match expr:
+        case Binary("+", inner, IntImm(number)):
+            expr, zero = inner, number
+    match expr:
+        case Binary("min", Binary("max", Call("nearest_product", args), IntImm(low)), IntImm(high)):
+            whole = call("rounded_product", tuple(without_narrow_casts(item) for item in args))
+            moved = whole + FloatImm(float(zero), "float32") if zero else whole
+            ends = (FloatImm(float(end + zero), "float32") for end in (low, high))
+            return minimum(maximum(moved, next(ends)), next(ends))
+    return None
 
 
 def _bounds(expr: Expr) -> tuple[int, int] | None:

@@ -34,6 +34,7 @@ __all__ = [
     "floor",
     "fmod",
     "log",
+    "multiply_add",
     "nearest",
     "nearest_product",
     "number_or",
@@ -41,6 +42,7 @@ __all__ = [
     "pow",
     "requantize",
     "round",
+    "rounded_product",
     "rsqrt",
     "shift_even",
     "shift_right_even",
@@ -148,6 +150,16 @@ def nearest_product(value: Expr, high: Expr, low: Expr) -> Expr:
     It must be no tie, nor close to one (`compiler.tir.intrinsics`).
     """
     return call("nearest_product", (value, high, low), "int32")
+
+
+def rounded_product(value: Expr, high: Expr, low: Expr) -> Expr:
+    """`nearest_product` as a float32."""
+    return call("rounded_product", (value, high, low))
+
+
+def multiply_add(a: Expr, b: Expr, c: Expr) -> Expr:
+    """``a * b + c`` of floats, rounded once where the processor does that, else twice."""
+    return call("multiply_add", (a, b, c))
 
 
 def popcount(value: Expr) -> Expr:

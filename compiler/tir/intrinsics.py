@@ -137,6 +137,8 @@ INTRINSICS = _table(
     _float("pow", np.power, "base", "exponent"),
     _float("fmod", np.fmod, "dividend", "divisor"),
     _float("number_or", lambda x, other: np.where(np.isnan(x), other, x), "value", "other"),
+    _float("multiply_add", lambda a, b, c: a * b + c, "a", "b", "c"),
+    _float("rounded_product", lambda x, a, b: np.rint(x * (a + b)), "value", "high", "low"),
     _float("floor", np.floor),
     _float("ceil", np.ceil),
     _float("trunc", np.trunc),
@@ -150,10 +152,11 @@ INTRINSICS = _table(
 ``a0 * b0 + a1 * b1`` of int16 as int32, `dot_quads` the same of four uint8 and four int8, which
 processors do in one instruction; `nearest_product` is ``value * (high + low)`` of three float32,
 the first one whole, rounded half to even: below 2^21, and no tie, nor within 2^-24 of one unless
-its fraction has at most 24 bits (`native.nearest_products`); `round` takes
-halves to even, and `nearest` gives that as an int32, which must hold it; `abs` of the smallest
-integer is itself; `fmod` has its dividend's sign, as C's; `number_or` is `other` where its value is
-NaN.
+its fraction has at most 24 bits (`native.nearest_products`), and `rounded_product` is the same as
+a float32; `multiply_add` is ``a * b + c``, rounded once or twice as the processor does it; `round`
+takes halves to even, and `nearest` gives that as an int32, which must hold it; `abs` of the
+smallest integer is itself; `fmod` has its dividend's sign, as C's; `number_or` is `other` where its
+value is NaN.
 """
 
 

@@ -11,6 +11,7 @@ from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
 from daedal.compiler.tir.dtype import numpy_dtype
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.native.codegen import compile_text, compile_vectors, load_object
+from daedal.native.cpu import Cpu
 
 __all__ = ["run_machine_code"]
 
@@ -23,13 +24,15 @@ def run_machine_code(
     *,
     checked: bool = False,
     optimized: bool = False,
+    cpu: Cpu | None = None,
 ) -> dict[str, npt.NDArray[Any]]:
     """The outputs of `func` by name; IndexError where the checked form found a bad index.
 
+    `cpu` is what it is compiled for, by default the processor at hand.
     The memory of the outputs is 0xA5 before, so what is not written differs.
     """
     text = function_text(func, "tested", checked=checked)
-    code = load_object((compile_text if optimized else compile_vectors)(text), "tested")
+    code = load_object((compile_text if optimized else compile_vectors)(text, cpu), "tested")
     given = [np.ascontiguousarray(inputs[buffer.name]) for buffer in func.inputs]
     made = [
         np.frombuffer(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
-from daedal.compiler.codegen.llvm.intrinsics import Library, c_library, called
+from daedal.compiler.codegen.llvm.intrinsics import Library, c_library, called, rounded_product
 from daedal.compiler.codegen.llvm.places import REPEATED, Lane, Place
 from daedal.compiler.codegen.llvm.scalars import (
     ELEMENT_BYTES,
@@ -138,6 +138,8 @@ class Expressions:
                 other == {"max": -math.inf, "min": math.inf}[op]
             ):
                 return self._extreme(op, *self._alike(start, x))
+            case Binary("+", Call("rounded_product", args), FloatImm(added)) if added.is_integer():
+                return rounded_product(self.text, self._alike(*args), added, self.library)
             case Binary(op, a, b):
                 return arithmetic(self.text, op, *self._alike(a, b), contract=self.contract)
             case Compare(op, a, b):

@@ -23,7 +23,15 @@ from daedal.compiler.tir.dtype import is_float
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.native.function_text import FunctionText
 
-__all__ = ["Library", "by_lanes", "c_library", "called", "is_lowered", "is_per_lane"]
+__all__ = [
+    "Library",
+    "by_lanes",
+    "c_library",
+    "called",
+    "is_lowered",
+    "is_per_lane",
+    "rounded_product",
+]
 
 _SAME_NAME = frozenset(
     [
@@ -181,6 +189,31 @@ def _nearest_product(text: FunctionText, arguments: list[Value], library: Librar
     return _nearest(text, [product], library)
 
 
+def rounded_product(
+    text: FunctionText, arguments: list[Value], added: float = 0.0, library: Library = c_library
+) -> Value:
+    """The nearest whole number as a float, plus `added`, a whole number: one operation where
+    vectors do both."""
+    value = arguments[0]
+    if value.lanes and library is c_library:
+        last = splat(constant(added, value.dtype), value.lanes)
+        given = ", ".join(map(str, (*arguments, last)))
+        name = f"rounded_product.v{value.lanes}"
+        return Value(text.value(f"call {value.type} @{name}({given})"), value.dtype, value.lanes)
+    found = converted(text, _nearest_product(text, arguments, library), value.dtype)
+    if not added:
+        return found
+    return arithmetic(text, "+", found, splat(constant(added, value.dtype), value.lanes))
+
+
+def _rounded_product(text: FunctionText, arguments: list[Value], library: Library) -> Value:
+    return rounded_product(text, arguments, library=library)
+
+
+def _multiply_add(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
+    return _llvm(text, "fmuladd", arguments)
+
+
 def _rsqrt(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
     value = arguments[0]
     one = splat(constant(1.0, value.dtype), value.lanes)
@@ -220,11 +253,13 @@ _OWN: dict[str, Callable[[FunctionText, list[Value], Library], Value]] = {
     "abs": _abs,
     "bit_not": _bit_not,
     "fmod": _fmod,
+    "multiply_add": _multiply_add,
     "nearest": _nearest,
     "nearest_product": _nearest_product,
     "number_or": _number_or,
     "popcount": _popcount,
     "round": _round,
+    "rounded_product": _rounded_product,
     "rsqrt": _rsqrt,
     "sigmoid": _sigmoid,
 }

@@ -9,13 +9,17 @@ from collections.abc import Callable
 
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.codegen.llvm.expressions import Expressions
+from daedal.compiler.codegen.llvm.packing import PACKED_LANES, PackedStore, packed_store
 from daedal.compiler.codegen.llvm.places import Lane
 from daedal.compiler.codegen.llvm.scalars import (
     ELEMENT_BYTES,
     Value,
+    arithmetic,
     broadcast,
+    constant,
     llvm_type,
     memory_type,
+    splat,
     turned,
 )
 from daedal.compiler.tir.expr import Binary, Buffer, Expr, Load, Var
@@ -59,6 +63,8 @@ class Statements:
             case Seq(body):
                 for part in body:
                     self.write(part)
+            case For(kind="unroll") if (packed := self._packed(stmt)) is not None:
+                self._store_packed(stmt, packed)
             case For(kind="unroll") | For(extent=1):
                 self._unrolled(stmt)
             case For(kind="vectorize") if self._takes_lanes(stmt):
@@ -186,6 +192,42 @@ class Statements:
             place = at.place(store.buffer, store.indices)
             self._put(store.buffer, at.address(store.buffer, place), vector)
         del at.values[rows.var]
+        at.lane = None
+
+    def _packed(self, vectors: For) -> PackedStore | None:
+        """What an unrolled loop stores as packed bytes, if it does."""
+        if self._checked or self.at.lane is not None or self.at.announce is not None:
+            return None
+        return packed_store(vectors)
+
+    def _store_packed(self, vectors: For, packed: PackedStore) -> None:
+        """Bytes of all vectors, stored at once."""
+        lanes = vectors.body
+        assert isinstance(lanes, For) and isinstance(lanes.body, BufferStore)
+        at, store, count = self.at, lanes.body, vectors.extent * PACKED_LANES
+        at.extents |= {vectors.var: vectors.extent, lanes.var: lanes.extent}
+        at.lane = Lane(lanes.var, PACKED_LANES)
+        given = []
+        for number in range(vectors.extent):
+            at.values[vectors.var] = number
+            value = broadcast(self.text, at.value(packed.source), PACKED_LANES)
+            if packed.offset:
+                value = arithmetic(
+                    self.text, "+", value, splat(constant(packed.offset, "int32"), PACKED_LANES)
+                )
+            given.append(str(value))
+        call = f"call <{count} x i8> @packed_bytes.v{count}({', '.join(given)})"
+        found = Value(self.text.value(call), "uint8", count)
+        for op, limit, end in (("max", packed.low, 0), ("min", packed.high, 255)):
+            if limit != end:
+                found = arithmetic(self.text, op, found, splat(constant(limit, "uint8"), count))
+        if packed.flipped:
+            flipped = self.text.value(f"xor {found}, splat (i8 -128)")
+            found = Value(flipped, "int8", count)
+        at.values[vectors.var] = 0
+        place = at.place(store.buffer, store.indices)
+        self._put(store.buffer, at.address(store.buffer, place), found)
+        del at.values[vectors.var]
         at.lane = None
 
     def _guarded(self, condition: Expr, body: Stmt) -> None:

@@ -175,7 +175,7 @@ def tile_candidates(
         again = list(reversed(free)) or again
         sharing = [n for n in _sharing(axes, places, moving) if n != number and n not in again]
         widest = max(ELEMENT_BYTES[load.dtype] for load in moving)
-        used = [frozenset(_vars(form)) for form in places.values()]
+        used = [frozenset(_vars(places[load])) for load in _loaded_at_once(value)]
         one = registers.vector_bytes // element_bytes
         strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in grouped)
         spare = PAIRED_SPARE if 2 in grouped.values() else SPARE
@@ -314,6 +314,18 @@ def grouped_loads(value: Expr) -> dict[Load, int]:
         if isinstance(node, Call) and node.name in DOT_PRODUCTS
         for load in loads(node)
     }
+
+
+def _loaded_at_once(value: Expr) -> list[Load]:
+    """One load for each element that is read, or group of four."""
+    quads = {load for load, size in grouped_loads(value).items() if size == 4}
+    first = [
+        item
+        for node in walk(value)
+        if isinstance(node, Call) and node.name == "dot_quads"
+        for item in (loads(node.args[0])[:1] + loads(node.args[4])[:1])
+    ]
+    return [load for load in loads(value) if load not in quads or load in first]
 
 
 def _vars(form: Linear) -> set[object]:

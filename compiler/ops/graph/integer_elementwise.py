@@ -56,23 +56,23 @@ def _pair_ratios(operation: GraphOperation, factors: Sequence[int]) -> PairRatio
         operation.type(index).dtype != "int8" for index in range(2)
     ):
         return None
-    zero = operation.whole("zero_point")
-    low, high = operation.whole("low") - zero, operation.whole("high") - zero
+    low, high = (operation.whole(name) + 128 for name in ("low", "high"))
     (row,) = operation.constant(-1)
-    return pair_ratios((factors[0], factors[1]), row, low, high)
+    zero = operation.whole("zero_point") + 128
+    return pair_ratios((factors[0], factors[1]), row, low, high, zero)
 
 
 def _sum_of_reals(operation: GraphOperation, ratios: PairRatios) -> te.Tensor:
-    zero = operation.whole("zero_point")
-    low, high = operation.whole("low") - zero, operation.whole("high") - zero
+    """The sum; it is an uint8 before it becomes an int8, as vectors are packed."""
+    low, high = (operation.whole(name) + 128 for name in ("low", "high"))
+    first, second, offset = (
+        FloatImm(value, "float32") for value in (ratios.first, ratios.second, ratios.offset)
+    )
 
     def element(operands: list[te.Tensor], i: Sequence[Expr]) -> Expr:
-        a, b = (
-            _read(item, i).astype("float32") * FloatImm(by, "float32")
-            for item, by in zip(operands, (ratios.first, ratios.second), strict=True)
-        )
-        whole = te.nearest(a + b + FloatImm(ratios.offset, "float32"))
-        return (te.clip(whole, low, high) + zero).astype("int8")
+        a, b = (_read(item, i).astype("float32") for item in operands)
+        total = te.multiply_add(a, first, te.multiply_add(b, second, offset))
+        return (te.clip(te.nearest(total), low, high) - 128).astype("int8")
 
     return _computed(operation, element)
 

@@ -1,12 +1,14 @@
 """`pair_ratios`: scaled sums of two int8 in float32 that are rounded as the integer sums.
 
-``rhe((a * multiplier_a + b * multiplier_b + bias) * ratio)`` of REQUANTIZE has 65,536 operands, so
-all of them can be compared with ``rhe(a * first + b * second + offset)`` in float32. Few sums come
-as close to a tie as float32 errs, and with another last bit of a factor or of the offset these come
-to lie on the right side.
+``rhe((a * multiplier_a + b * multiplier_b + bias) * ratio) + zero_point`` of REQUANTIZE has 65,536
+operands, so all of them can be compared with ``rhe(a * first + (b * second + offset))`` in float32,
+whose products and sums may be rounded at once or one after the other. Few sums come as close to a
+tie as float32 errs, and with another last bit of a factor or of the offset these come to lie on the
+right side.
 """
 
 import itertools
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,9 +18,11 @@ from daedal.compiler.graph.graph import Array
 
 __all__ = ["PairRatios", "pair_ratios"]
 
-LARGEST_PRODUCT = 1 << 21
-"""Of a scaled sum, whose nearest integer must be an int32."""
-STEP, STEPS = 2.0**-19, (0, 1, -1, 2, -2, 4, -4, 8, -8)
+LARGEST_SUM, SMALLEST_FACTOR = 1 << 12, 2.0**-14
+"""Of scaled sums, and of factors: float64 is exact for their products and sums."""
+LAST_BIT = 2.0**-24
+"""Of offsets."""
+STEP, STEPS = 2.0**-19, (0, 1, -1, 2, -2, 3, -3, 5, -5, 8, -8, 13, -13)
 """By how much, and how often, the offset is moved: what lies closer to a tie is rare."""
 
 
@@ -30,42 +34,58 @@ class PairRatios:
     second: float
     offset: float
 
-    def rounded(self) -> Array:
-        """The nearest integers to all sums, (256, 256)."""
-        values = np.arange(-128, 128, dtype=np.float32)
-        sums = (values * np.float32(self.first))[:, None] + values * np.float32(self.second)
-        return np.rint(sums + np.float32(self.offset))
+    def rounded(self) -> tuple[Array, Array]:
+        """The nearest integers to all sums, (256, 256): rounded after each operation, and once
+        after a product and a sum."""
+        values, first, second, offset = (
+            np.asarray(item, np.float32)
+            for item in (np.arange(-128, 128), self.first, self.second, self.offset)
+        )
+        twice = (values * first)[:, None] + (values * second + offset)
+        wide = values.astype(np.float64)
+        inner = (wide * second + offset).astype(np.float32)
+        once = ((wide * first)[:, None] + inner).astype(np.float32)
+        return np.rint(twice), np.rint(once)
 
 
-def pair_ratios(multipliers: tuple[int, int], row: Array, low: int, high: int) -> PairRatios | None:
+def pair_ratios(
+    multipliers: tuple[int, int], row: Array, low: int, high: int, zero_point: int = 0
+) -> PairRatios | None:
     """What gives all rounded sums between `low` and `high`; None where nothing that is tried does.
 
     Parameters
     ----------
     multipliers : of the two int8.
     row : [bias, multiplier, shift] of the sum.
-    low, high : bounds of the rounded sums.
+    low, high : bounds of the rounded sums with `zero_point`.
     """
     bias, multiplier, shift = (int(value) for value in row)
     factors = [float(Fraction(by * multiplier, 1 << shift)) for by in (*multipliers, bias)]
+    factors[2] += zero_point
     reach = 128 * (abs(factors[0]) + abs(factors[1])) + abs(factors[2])
-    if reach >= LARGEST_PRODUCT or not 0 < shift < 62:
+    least = min(abs(factors[0]), abs(factors[1]))
+    if reach >= LARGEST_SUM or least < SMALLEST_FACTOR or not 0 < shift < 62:
         return None
+    wanted = (_whole_sums(multipliers, bias, multiplier, shift) + zero_point).clip(low, high)
+    first, second = (np.float32(item) for item in factors[:2])
+    for steps, near_first, near_second in itertools.product(
+        STEPS, _neighbours(first), _neighbours(second)
+    ):
+        offset = math.floor((factors[2] + steps * STEP) / LAST_BIT + 0.5) * LAST_BIT
+        found = PairRatios(near_first, near_second, float(np.float32(offset)))
+        if all(np.array_equal(item.clip(low, high), wanted) for item in found.rounded()):
+            return found
+    return None
+
+
+def _whole_sums(multipliers: tuple[int, int], bias: int, multiplier: int, shift: int) -> Array:
+    """All sums, scaled and rounded as integers, (256, 256)."""
     values = np.arange(-128, 128, dtype=np.int64)
     sums = (values * multipliers[0])[:, None] + values * multipliers[1] + bias
     products = sums * multiplier
     whole = products >> shift
     rest, half = products - (whole << shift), 1 << (shift - 1)
-    wanted = whole + ((rest > half) | ((rest == half) & (whole % 2 == 1)))
-    wanted = wanted.clip(low, high)
-    first, second, offset = (np.float32(item) for item in factors)
-    for steps, near_first, near_second in itertools.product(
-        STEPS, _neighbours(first), _neighbours(second)
-    ):
-        found = PairRatios(near_first, near_second, float(offset + np.float32(steps * STEP)))
-        if np.array_equal(found.rounded().clip(low, high), wanted):
-            return found
-    return None
+    return np.asarray(whole + ((rest > half) | ((rest == half) & (whole % 2 == 1))))
 
 
 def _neighbours(value: np.float32) -> tuple[float, ...]:

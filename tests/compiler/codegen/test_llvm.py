@@ -116,7 +116,7 @@ def test_bools() -> None:
     check(func, values("bool"), values("bool", 6))
 
 
-OWN_TYPES = (*DOT_PRODUCTS, "nearest", "nearest_product")
+OWN_TYPES = (*DOT_PRODUCTS, "nearest", "nearest_product", "rounded_product")
 """Intrinsics whose arguments or results have one type, with tests of their own."""
 
 
@@ -145,13 +145,16 @@ def test_nearest(dtype: str) -> None:
     check(mapped(te.nearest, dtype), drawn)
 
 
-def test_nearest_product() -> None:
+@pytest.mark.parametrize("product", [te.nearest_product, te.rounded_product])
+def test_nearest_product(product: Callable[..., Expr]) -> None:
     """Products that are no ties."""
     rng = np.random.default_rng(8)
     whole = rng.integers(-(1 << 20), 1 << 20, SHAPE).astype(np.float32)
     high = rng.uniform(1e-4, 1e-3, SHAPE).astype(np.float32)
     low = (high * rng.uniform(-1, 1, SHAPE) * 2.0**-25).astype(np.float32)
-    check(mapped(te.nearest_product, "float32", "float32", "float32"), whole, high, low)
+    check(mapped(product, "float32", "float32", "float32"), whole, high, low)
+    moved = mapped(lambda *i: product(*i) + 7, "float32", "float32", "float32")
+    check(moved, whole, high, low)
 
 
 def test_pairs() -> None:

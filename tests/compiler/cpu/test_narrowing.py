@@ -6,8 +6,9 @@ import pytest
 from daedal.compiler import te
 from daedal.compiler.cpu.narrowing import without_narrow_casts
 from daedal.compiler.ops.cpu.schedule import schedule_map
-from daedal.compiler.tir.expr import Cast
-from daedal.compiler.tir.visit import walk
+from daedal.compiler.tir.expr import Call, Cast, Expr, FloatImm
+from daedal.compiler.tir.visit import substitute, walk
+from daedal.native.levels import level_cpu, levels_to_run
 from tests.support.machine_code import run_machine_code
 
 
@@ -36,6 +37,28 @@ def test_several_casts_that_change_nothing_are_left_out() -> None:
     assert y.value is not None
     found = without_narrow_casts(y.value)
     assert [node.dtype for node in walk(found) if isinstance(node, Cast)] == ["float32"]
+
+
+def test_rounded_products_that_become_floats_are_floats() -> None:
+    x = te.placeholder((64,), "int32", "x")
+    high, low = FloatImm(0.37, "float32"), FloatImm(1e-9, "float32")
+
+    def formula(i: Expr) -> Expr:
+        whole = te.nearest_product(x[i].astype("float32"), high, low)
+        return (te.clip(whole, 0, 255) + -128).astype("int8").astype("float32")
+
+    y = te.compute((64,), formula, "y")
+    assert y.value is not None
+    found = without_narrow_casts(y.value)
+    assert [node.dtype for node in walk(found) if isinstance(node, Cast)] == ["float32"]
+    assert [node.name for node in walk(found) if isinstance(node, Call)] == ["rounded_product"]
+    real = te.compute((64,), lambda i: substitute(found, {y.axes[0]: i}), "y")
+    given = {"x": np.random.default_rng(0).integers(-900, 900, 64).astype(np.int32)}
+    wanted = np.rint(given["x"] * (0.37 + 1e-9)).clip(0, 255) - 128
+    for level in levels_to_run():
+        func = schedule_map(te.create_prim_func([x], [real], "real"), "y")
+        result = run_machine_code(func, given, cpu=level_cpu(level))["y"]
+        np.testing.assert_array_equal(result, wanted)
 
 
 def test_bounds_that_are_not_known_keep_the_cast() -> None:

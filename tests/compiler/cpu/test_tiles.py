@@ -128,6 +128,24 @@ def convolution(kernel: int) -> Kernel:
     return Kernel((x, w, b), result, sums, (x, w, b))
 
 
+def test_groups_of_products_are_one_load() -> None:
+    """Four channels and their weights: otherwise loads seem to take so long that seven pixels of a
+    row, the whole of it, were two tiles of four with more vectors."""
+    x = te.placeholder((7, 9, 16), "uint8", "x0")
+    w = te.placeholder((8, 3, 4, 16, 4), "int8", "x1")
+    s, k = te.reduce_axis(3, "s"), te.reduce_axis(4, "k")
+
+    def total(i: Expr, j: Expr, block: Expr, lane: Expr) -> Expr:
+        elements = [x[i, j + s, k * 4 + number] for number in range(4)]
+        return te.sum(te.dot_quads(elements, [w[block, s, k, lane, n] for n in range(4)]), [s, k])
+
+    sums = te.compute((7, 7, 8, 16), total, "r")
+    assert isinstance(sums.value, Reduce)
+    tiles = choose_tiles(sums.value.value, sums.axes, 4, (), WIDEST)
+    assert tiles is not None
+    assert sorted(extent for _, extent in tiles.rows) == [2, 7]
+
+
 @pytest.mark.parametrize(("kernel", "axes"), [(1, 2), (3, 3)])
 def test_axes_that_follow_each_other_become_one(kernel: int, axes: int) -> None:
     """Of a 1x1 convolution rows and columns; of a larger one the single image and its rows."""
