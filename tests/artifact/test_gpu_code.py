@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from daedal.artifact.artifact import Artifact, HostPart, Value
-from daedal.artifact.gpu_code import GpuCode, ProcessorKernel
+from daedal.artifact.gpu_code import GpuCode, GpuKernel, ProcessorKernel
 from daedal.artifact.gpu_code_file import (
     gpu_digest,
     gpu_from_json,
@@ -182,6 +182,12 @@ KERNEL = {
     "cores": "",
     "names": [],
 }
+
+
+def test_a_kernel_without_local_arrays_and_products_has_none_in_the_file(code: GpuCode) -> None:
+    plain = GpuKernel("k0123456789abcdef", (1, 1, 1), (1, 1, 1), 0)
+    (entry,) = gpu_json(replace(code, kernels=(plain,)))["kernels"]
+    assert entry == {**KERNEL, "symbol": plain.symbol}
 
 
 def test_functions_of_the_processor_are_read_back(mixed: GpuCode) -> None:

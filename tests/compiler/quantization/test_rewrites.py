@@ -123,6 +123,29 @@ def test_normalize_writes_out_hard_gates(rng: np.random.Generator, shape: tuple[
     assert ops(nodes) == [*(["Mul", "Add", "Clip"] * 3), "Mul"]
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_normalize_spreads_the_numbers_of_a_written_gate(
+    rng: np.random.Generator, reverse: bool
+) -> None:
+    """To the channels, as those of a HardSigmoid; only between 0 and 1."""
+    net = FloatNetwork(rng)
+    x = net.input("x", SHAPE)
+    for name, high in (("y", 1), ("z", 6)):
+        slope, offset, *bounds = (net.constant(np.float32(n)) for n in (0.25, 0.5, 0, high))
+        line = net.op("Mul", *((slope, x) if reverse else (x, slope)))
+        total = net.op("Add", *((offset, line) if reverse else (line, offset)))
+        net.op("Clip", total, *bounds, output=name)
+    after = rewritten_model(net.model("y", "z"), normalize).graph
+    shapes = {item.name: tuple(item.dims) for item in after.initializer}
+    factors = [
+        [shapes[name] for name in node.input if name in shapes]
+        for node in after.node
+        if node.op_type in ("Mul", "Add")
+    ]
+    assert factors == [[(SHAPE[1], 1, 1)], [(SHAPE[1], 1, 1)], [()], [()]]
+    assert ops(rewritten(net, normalize, "y", "z")) == ["Mul", "Add", "Clip"] * 2
+
+
 def test_hard_gates_are_one_layer_and_a_product(rng: np.random.Generator) -> None:
     net = FloatNetwork(rng)
     x = net.conv(net.input("x", SHAPE), 4, 4)

@@ -199,3 +199,19 @@ def test_the_steps_of_a_dead_tensor_are_those_of_what_reads_it(rng: np.random.Ge
     fitted = fit_dead_tensors(graph, plan, ranges)
     steps = {name: item.quantization()[0] for name, item in fitted.items()}
     assert steps == {"x": 64 / 256, "y": 1, "u": 1, "v": 4 / 256, "z": 4}
+
+
+def test_the_step_of_a_dead_result_is_that_of_the_layer_that_computes_it(
+    rng: np.random.Generator,
+) -> None:
+    """256 times the accumulator's; another layer, with a finer accumulator, does not count."""
+    net = FloatNetwork(rng)
+    weights = net.constant(np.full((4, 4), -127 / 64, np.float32))
+    net.op("MatMul", net.input("x", (4, 4)), weights, output="y")
+    net.op("MatMul", net.input("u", (4, 4)), net.input("v", (4, 4)), output="z")
+    graph = simple_model(net.model("y", "z")).graph
+    zero, one, finer = (Range(0.0, 255 * step) for step in (0.0, 1.0, 1 / 16))
+    ranges = {"x": one, "y": zero, "u": finer, "v": finer, "z": one}
+    fitted = fit_dead_tensors(graph, make_plan(graph), ranges)
+    assert {**fitted, "y": zero} == ranges
+    assert fitted["y"].quantization()[0] == 256 / 64
