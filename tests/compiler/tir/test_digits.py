@@ -88,6 +88,11 @@ def test_large_boxes_are_not_listed() -> None:
     assert counts_box(axes(256 * 64, 256 * 64), values, many)
 
 
+def test_a_loop_of_more_than_a_million_is_not_listed() -> None:
+    for extent, listed in ((1 << 14, True), ((1 << 20) + 1, False)):
+        assert counts_box(axes(extent), [b], {b: extent}) == listed
+
+
 def test_values_that_are_read_are_none() -> None:
     table = Buffer("table", (8,), "int32")
     assert not counts_box(axes(8), [Load(table, (t,))], EXTENTS)
