@@ -71,6 +71,14 @@ def test_resnet18_takes_ten_products_where_blocks_take_49(rng):
     assert held <= image * 16 / 12 * 7 / 2  # what the host may write: each row 3.5 times
 
 
+@pytest.mark.parametrize(("kernel", "products"), [(3, 3), (7, 7)])
+def test_the_cheapest_layout_is_chosen(kernel, products, rng):
+    """A product for each row of the kernel; the first layout that is tried takes two."""
+    model = first_layer(rng, (1, 1, 16, 16), 16, (kernel, kernel), pads=[kernel // 2] * 4)
+    _, w = layouts(rewrite_first_layer(blocked(model, "tiny"), load_variant("tiny")))
+    assert w.groups * w.vectors == products
+
+
 def test_the_host_writes_rows_once_where_that_takes_it_longer_than_it_saves(rng):
     """Six channels fill most lanes, with rows once or several times."""
     model = first_layer(rng, (1, 6, 64, 64), 16, (3, 3), pads=[1, 1, 1, 1])
