@@ -98,8 +98,11 @@ def test_open_bursts_are_bounded(rng: np.random.Generator) -> None:
     assert slave.most_open_writes == TINY.bus.write_bursts
 
 
-def test_the_worst_response_of_a_request_is_reported(rng: np.random.Generator) -> None:
-    dut = WriteMaster(variant=TINY)
+@pytest.mark.parametrize("writers", [1, 2])
+def test_the_worst_response_of_a_request_is_reported(
+    writers: int, rng: np.random.Generator
+) -> None:
+    dut = WriteMaster(variant=TINY, writers=writers)
     errors = {64 * 8: 3, 128 * 8: 2, 1024 * 8: 2}
     slave = AxiSlave(TINY, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng, write_errors=errors)
     bench, got = Bench(dut), []
@@ -170,6 +173,7 @@ def test_stop_ends_open_bursts_without_writing(starved: bool, rng: np.random.Gen
     assert got == []
 
 
-def test_more_writers_than_ids_are_refused() -> None:
-    with pytest.raises(ValueError, match="writers must be 1 to 2, not 0"):
-        WriteMaster(variant=TINY, writers=0)
+@pytest.mark.parametrize("writers", [0, 3])
+def test_more_writers_than_ids_are_refused(writers: int) -> None:
+    with pytest.raises(ValueError, match=f"writers must be 1 to 2, not {writers}"):
+        WriteMaster(variant=TINY, writers=writers)

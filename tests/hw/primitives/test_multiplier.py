@@ -11,9 +11,11 @@ from amaranth.lib.wiring import In, Out
 
 from daedal.hw.alu.alu_lanes import AluLanes
 from daedal.hw.alu.requantize import Requantizer
+from daedal.hw.emit import TOP_MODULE, emit_component
 from daedal.hw.gemm.product import DotProducts
 from daedal.hw.pipeline import register
 from daedal.hw.primitives.multiplier import Operand, registered_product
+from daedal.hw.synth.families import Family
 from daedal.isa.variant import ArrayConfig, load_variant
 from tests.hw.primitives.ecp5_models import disagreements, inputs_of
 
@@ -75,6 +77,11 @@ def test_products_by_name(a: Shape, b: Shape, rng: np.random.Generator, tmp_path
     stimuli = extremes(rng, inputs_of(portable), 400)
     differ, changed = disagreements(portable, hard, stimuli, tmp_path)
     assert (differ, changed > 50) == (0, True)
+
+
+def test_products_too_wide_for_the_cell_are_left_to_synthesis() -> None:
+    text = emit_component(Products(Shape(19), Shape(3)), TOP_MODULE, "products", Family.ECP5)
+    assert "MULT18X18D" not in text
 
 
 @pytest.mark.rtl

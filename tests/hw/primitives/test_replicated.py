@@ -38,6 +38,12 @@ def test_all_readers_share_one_portable_register() -> None:
     assert word.copy_for("a") is word.copy_for("b")
 
 
+def test_readers_of_one_name_share_a_register_of_an_ecp5() -> None:
+    word = Replicated(Module(), Family.ECP5, Signal(5), name="word")
+    assert word.copy_for("a") is word.copy_for("a")
+    assert word.copy_for("a") is not word.copy_for("b")
+
+
 def test_both_forms_are_equal(rng: np.random.Generator, tmp_path: Path) -> None:
     portable, hard = Fourfold(), Fourfold()
     stimuli = extremes(rng, inputs_of(portable), 100)
