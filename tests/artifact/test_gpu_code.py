@@ -186,7 +186,9 @@ KERNEL = {
 
 def test_a_kernel_without_local_arrays_and_products_has_none_in_the_file(code: GpuCode) -> None:
     plain = GpuKernel("k0123456789abcdef", (1, 1, 1), (1, 1, 1), 0)
-    (entry,) = gpu_json(replace(code, kernels=(plain,)))["kernels"]
+    alone = replace(code, kernels=(plain,))
+    assert repr(alone).startswith("<GpuCode of 1 kernels")
+    (entry,) = gpu_json(alone)["kernels"]
     assert entry == {**KERNEL, "symbol": plain.symbol}
 
 
