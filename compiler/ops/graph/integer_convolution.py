@@ -5,11 +5,13 @@ channels of a group are 32 bits, which an instruction puts into all lanes; weigh
 in which they are read.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from daedal.compiler import te
+from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.graph.factors import PAIRS, SINGLES, Factors
@@ -33,6 +35,8 @@ LEAST_RESULTS = 8
 """Of a group of a convolution: fewer do not fill a vector."""
 WHOLE = 1 << 24
 """Integers below are exact in float32."""
+LARGE_BYTES = 1 << 20
+"""Of a map that does not stay in the cache of one core."""
 
 
 def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
@@ -95,13 +99,17 @@ def _conv2d_in_order(operation: GraphOperation) -> te.Tensor:
 
 def _depthwise(operation: GraphOperation) -> te.Tensor:
     """Each element is read once for each tap only, so that it takes longer to make an int32 of it
-    than to multiply it: maps have float32, which hold all sums where these are small."""
+    than to multiply it: maps have float32, which hold all sums where these are small. A large map
+    stays int8 if windows share little of it: there memory decides."""
     weights = operation.constant(1)
     reach = _largest_sums(operation) + np.abs(operation.constant(2)[:, 0])
     in_reals = operation.tensors.factors.group > 1 and int(reach.max()) < WHOLE
     kind = "float32" if in_reals else "int32"
     pads = operation.whole("pad_value")
-    source = padded_map(operation, _as_reals if in_reals else None, pads)
+    is_shared = math.prod(operation.ints("strides")) == 1
+    reals = math.prod(map_shape(operation.type(0).shape)) * ELEMENT_BYTES["float32"]
+    converts = in_reals and (is_shared or reals <= LARGE_BYTES)
+    source = padded_map(operation, _as_reals if converts else None, pads)
     packed = depthwise_weights(weights.astype(kind if in_reals else np.int8))
     table = operation.tensors.table(packed)
     taps, axes = taps_of(weights.shape[2:])

@@ -13,6 +13,7 @@ from daedal.compiler.cpu.graph import processor_graph
 from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.interpreter import run
+from daedal.compiler.ops.graph import integer_convolution
 from daedal.compiler.ops.graph.factors import PAIRS, QUADS, SINGLES, Factors
 from daedal.compiler.ops.graph.table import LOWERINGS
 from daedal.native.levels import levels_to_run
@@ -282,6 +283,26 @@ def test_maps_of_depthwise_convolutions_are_floats() -> None:
     code = build_host_code(model)
     stored = [code.buffers[call.buffers[-1]] for call in code.calls]
     assert [item.dtype for item in stored if item.shape[1:3] == (8, 8)] == ["float32", "float32"]
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_large_maps_whose_windows_share_little_stay_int8(
+    stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each element is converted where it is read."""
+    monkeypatch.setattr(integer_convolution, "LARGE_BYTES", 0)
+
+    def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+        first = maker.requantized(conv(32, 32, (1, 1))(maker, rng, x), 0.04, 1)
+        attrs = {"pads": [1] * 4, "strides": [stride] * 2}
+        return conv(32, 1, (3, 3), group=32, **attrs)(maker, rng, first)
+
+    model = quantized_model((1, 32, 6, 6), build)
+    check(model, "q_conv2d")
+    code = build_host_code(model)
+    stored = [code.buffers[call.buffers[-1]] for call in code.calls]
+    kinds = {item.dtype for item in stored if item.shape[1:3] == (8, 8)}
+    assert kinds == {"float32" if stride == 1 else "int8"}
 
 
 @pytest.mark.parametrize("level", levels_to_run())
