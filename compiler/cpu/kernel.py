@@ -19,6 +19,7 @@ from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.lanes import reading, row_lanes, sums_in_lanes, vectors_of
 from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.cpu.overlap import Overlap
+from daedal.compiler.ops.cpu.prefetch import prefetched
 from daedal.compiler.ops.cpu.reuse import (
     WIDEST,
     Registers,
@@ -281,7 +282,7 @@ def _tiled(
     func = te.create_prim_func(inputs, [result], "kernel")
     func = schedule_reduction(func, own.name, result.name, overlap.tiles)
     placed = overlap.placed(func, shape) if overlap else func
-    return ScheduledKernel(placed, moved, overlap.given)
+    return ScheduledKernel(prefetched(placed), moved, overlap.given)
 
 
 def _partial_sums(kernel: Kernel, reduction: te.Tensor, lanes: int) -> ScheduledKernel:

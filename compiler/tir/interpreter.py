@@ -26,6 +26,7 @@ from daedal.compiler.tir.stmt import (
     CommitCopies,
     For,
     If,
+    Prefetch,
     PrimFunc,
     Seq,
     Stmt,
@@ -100,6 +101,8 @@ class _Machine:
                     self.execute(body, env)
             case Barrier() | CommitCopies() | WaitForCopies():
                 pass  # statements are executed in order
+            case Prefetch(buffer, indices):
+                self._value(Load(buffer, indices), env)  # inside the buffer
             case _:
                 raise AssertionError(f"cannot execute {stmt!r}")
 

@@ -30,6 +30,7 @@ from daedal.compiler.tir.stmt import (
     CommitCopies,
     For,
     If,
+    Prefetch,
     PrimFunc,
     Region,
     Seq,
@@ -41,7 +42,7 @@ from daedal.compiler.tir.tokens import Line, split_lines
 
 __all__ = ["parse_func"]
 
-_STATEMENTS = "a store, for, if, alloc, block, barrier, commit or wait"
+_STATEMENTS = "a store, for, if, alloc, block, prefetch, barrier, commit or wait"
 
 
 def parse_func(text: str) -> PrimFunc:
@@ -147,6 +148,10 @@ class _Parser:
             return self._block(line, scope)
         if line.take("alloc"):
             return self._allocate(line, scope)
+        if line.take("prefetch"):
+            buffer, indices = parse_element(line, scope)
+            line.finish("'prefetch'")
+            return Prefetch(buffer, indices)
         if line.take("barrier"):
             line.finish("'barrier'")
             return Barrier()

@@ -44,6 +44,7 @@ from daedal.compiler.tir.stmt import (
     CommitCopies,
     For,
     If,
+    Prefetch,
     PrimFunc,
     Range,
     Region,
@@ -145,6 +146,9 @@ def _stmt(stmt: Stmt, names: _Names, last: bool = True) -> list[str]:
             return [f"{names.of(buffer)}[{inside}] = {_expr(value, names, buffer.dtype)}"]
         case For():
             return _loops(stmt, names)
+        case Prefetch(buffer, indices):
+            inside = ", ".join(_index(index, names) for index in indices)
+            return [f"prefetch {names.of(buffer)}[{inside}]"]
         case Barrier():
             return ["barrier"]
         case CommitCopies():

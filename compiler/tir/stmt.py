@@ -30,6 +30,7 @@ __all__ = [
     "CommitCopies",
     "For",
     "If",
+    "Prefetch",
     "PrimFunc",
     "Range",
     "Region",
@@ -180,6 +181,17 @@ class If(Stmt):
 
     condition: Expr
     body: Stmt
+
+
+@dataclass(frozen=True)
+class Prefetch(Stmt):
+    """The line of the cache with ``buffer[indices]`` will be read soon; only in lowered functions.
+
+    It changes no result.
+    """
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
 
 
 @dataclass(frozen=True)

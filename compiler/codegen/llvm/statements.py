@@ -24,7 +24,7 @@ from daedal.compiler.codegen.llvm.scalars import (
 )
 from daedal.compiler.tir.expr import Binary, Buffer, Expr, Load, Var
 from daedal.compiler.tir.linear import Linear, element_number
-from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, Seq, Stmt
+from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, Prefetch, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars, loads
 from daedal.native.function_text import FunctionText
 
@@ -36,6 +36,9 @@ MAX_STACK_BYTES = 1 << 18
 LANES, MOST_LANES = 16, 32
 """Up to `MOST_LANES` iterations are one vector; more are a loop around vectors of `LANES`. LLVM
 splits what the processor has not."""
+
+NEAREST_CACHE = 3
+"""LLVM's locality of a prefetch: where a processor loads from first."""
 
 SQUARES = (4, 8, 16)
 """Sides of squares that are turned in registers."""
@@ -81,6 +84,11 @@ class Statements:
                 self.write(body)
             case BufferStore():
                 self._store(stmt)
+            case Prefetch(buffer, indices):
+                address = self.at.address(buffer, self.at.place(buffer, indices))
+                self.text.line(
+                    f"call void @llvm.prefetch.p0({address}, i32 0, i32 {NEAREST_CACHE}, i32 1)"
+                )
             case _:
                 raise AssertionError(f"no code for {stmt!r}")
 

@@ -11,6 +11,7 @@ from daedal.compiler.tir.stmt import (
     CommitCopies,
     For,
     If,
+    Prefetch,
     Range,
     Region,
     Seq,
@@ -32,6 +33,8 @@ def rebuilt(
             return replace(stmt, body=statement(body))
         case Barrier() | CommitCopies():
             return stmt
+        case Prefetch(buffer, indices):
+            return Prefetch(buffer, tuple(expression(index) for index in indices))
         case WaitForCopies(newest, landed):
             return WaitForCopies(newest, tuple(_region(part, expression) for part in landed))
         case If(condition, body):
