@@ -119,7 +119,8 @@ class _Reduction:
         following: Expr = minimum(tiles.var + count, IntImm(tiles.extent - 1))
         for part in range(each):
             number = minimum(tiles.var % count * each + part, IntImm(total - 1))
-            values: dict[Var, Expr] = {tiles.var: following}
+            values: dict[Var, Expr] = {loop.var: IntImm(0) for loop in self._inner}
+            values[tiles.var] = following
             for var, extent, factor in reversed(digits):
                 values[var] = number % extent * factor
                 number = number // extent
