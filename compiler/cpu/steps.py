@@ -19,6 +19,7 @@ from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.fusion import fuse
 from daedal.compiler.cpu.kernel import Kernel, Moved
 from daedal.compiler.cpu.memory import MemoryPlan
+from daedal.compiler.cpu.placement import placements, read_by_steps
 from daedal.compiler.cpu.program import Computed, Interpreted, Joined, TensorProgram, View
 from daedal.compiler.graph.ops.foreign import names_read
 from daedal.compiler.te.lower import topological
@@ -101,6 +102,7 @@ class _Builder:
         known = Constants(self.constants, converts=functions.converts_constants)
         self.kernels = fuse(self._needed(), known, copies=functions.takes_copies)
         self.constants.update(known.added)
+        self._placements = placements(program, self.kernels) if functions.takes_copies else {}
         self._titles: dict[Buffer, str] = {
             tensor: name for name, tensor in program.tensors.items() if tensor.value is not None
         }
@@ -145,14 +147,7 @@ class _Builder:
     def _needed(self) -> list[te.Tensor]:
         """Computed tensors that are read outside formulas."""
         program = self.program
-        read = list(program.outputs)
-        for step in program.steps:
-            if isinstance(step, View):
-                read.append(step.source)
-            elif isinstance(step, Joined):
-                read += step.sources
-            elif isinstance(step, Interpreted):
-                read += names_read(step.node)
+        read = read_by_steps(program)
         found = [program.tensors[name] for name in read if name in program.tensors]
         return list(dict.fromkeys(tensor for tensor in found if tensor.value is not None))
 
@@ -161,7 +156,7 @@ class _Builder:
             for tensor in topological(step.tensors, self.numbers):
                 self._compute(tensor, time, ", ".join(filter(None, step.names)))
             for name, tensor in zip(step.names, step.tensors, strict=True):
-                if tensor in self.numbers:
+                if tensor in self.numbers and tensor not in self._placements:
                     self._name(name, self.numbers[tensor], first=time)
         elif isinstance(step, View):
             program = self.program
@@ -197,15 +192,24 @@ class _Builder:
 
     def _join(self, step: Joined, time: int) -> None:
         program = self.program
+        parts = [program.tensors[name] for name in step.sources]
+        placed = any(part in self._placements for part in parts)
         numbers = [
-            self.plan.view(self._number(program.tensors[name], time), program.types[name].shape)
-            for name in step.sources
+            self.plan.view(self._number(part, time), program.types[name].shape)
+            for part, name in zip(parts, step.sources, strict=True)
+            if not placed
         ]
-        kind = program.types[step.name]
-        result = self.plan.add(kind.dtype, kind.shape, time)
-        self.numbers[program.tensors[step.name]] = result
+        result = self._joined(step, time)
         self._name(step.name, result, first=time)
-        self._steps += self._copies(step.axis, numbers, result)
+        if not placed:
+            self._steps += self._copies(step.axis, numbers, result)
+
+    def _joined(self, step: Joined, time: int) -> int:
+        """The buffer of a joined tensor; a part of it may have been stored before."""
+        tensor, kind = self.program.tensors[step.name], self.program.types[step.name]
+        if tensor not in self.numbers:
+            self.numbers[tensor] = self.plan.add(kind.dtype, kind.shape, time)
+        return self.numbers[tensor]
 
     def _copies(self, axis: int, numbers: Sequence[int], result: int) -> Sequence[Step]:
         """The steps that copy buffers one after the other into another: one, or a kernel each."""
@@ -226,6 +230,9 @@ class _Builder:
         return calls
 
     def _calls(self, tensor: te.Tensor, kernel: Kernel, time: int) -> list[CodeCall]:
+        placement = self._placements.get(tensor)
+        if placement is not None:
+            kernel = replace(kernel, frame=placement.frame)
         free = [
             source
             for source in kernel.sources
@@ -244,12 +251,15 @@ class _Builder:
                 inputs.append(self._number(source, time))
         for number in inputs:
             self.plan.read(number, time)
-        result = self.plan.add(tensor.dtype, tensor.shape, time)
+        if placement is None:
+            result = self.plan.add(tensor.dtype, tensor.shape, time)
+        else:
+            result = self._joined(placement.step, time)
         self.numbers[tensor] = result
         calls = [
             CodeCall(function.symbol, (*inputs, result), function.iterations, function.nanoseconds)
         ]
-        if kernel.frame is not None:
+        if kernel.frame is not None and placement is None:
             border = self.functions.border(kernel.frame, tensor.dtype)
             calls.insert(0, CodeCall(border.symbol, (result,), 1, border.nanoseconds))
         return calls

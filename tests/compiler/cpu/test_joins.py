@@ -129,3 +129,59 @@ def test_hundreds_of_operands(op: str, count: int) -> None:
     names = [("x", "a", "c")[number % 3] for number in range(count)]
     row = np.arange(4, dtype=np.float32)
     checked(model([node("Sin", ["x"], ["a"]), node(op, names, ["y"])], c=row))
+
+
+def fire(branches: int, also_read: bool = False) -> onnx.ModelProto:
+    """Convolutions of the same map whose results are joined, as SqueezeNet's are."""
+    rng = np.random.default_rng(branches)
+    nodes, constants = [], {}
+    for number in range(branches):
+        size = 1 + 2 * (number % 2)
+        constants[f"w{number}"] = rng.normal(size=(16 + 16 * number, 16, size, size)).astype(
+            np.float32
+        )
+        nodes += [
+            helper.make_node("Conv", ["s", f"w{number}"], [f"c{number}"], pads=[size // 2] * 4),
+            helper.make_node("Relu", [f"c{number}"], [f"r{number}"]),
+        ]
+    first = rng.normal(size=(16, 2, 1, 1)).astype(np.float32)
+    last = rng.normal(size=(5, sum(len(w) for w in constants.values()), 1, 1)).astype(np.float32)
+    more = [helper.make_node("Conv", ["j", "last"], ["y"])]
+    if also_read:  # by another operator than the Concat
+        more = [
+            helper.make_node("Conv", ["j", "last"], ["z"]),
+            helper.make_node("ReduceMean", ["r0"], ["mean"]),
+            helper.make_node("Add", ["z", "mean"], ["y"]),
+        ]
+    return model(
+        [
+            helper.make_node("Conv", ["x", "first"], ["s"]),
+            *nodes,
+            helper.make_node("Concat", [f"r{n}" for n in range(branches)], ["j"], axis=1),
+            *more,
+        ],
+        opset=21,
+        first=first,
+        last=last,
+        **constants,
+    )
+
+
+@pytest.mark.parametrize("branches", [2, 3])
+def test_kernels_store_where_their_results_are_joined(branches: int) -> None:
+    """Nothing is copied."""
+    made = fire(branches)
+    code = build_host_code(made)
+    assert not any(isinstance(step, Join) for step in code.steps)
+    (found,) = HostProgram(code).run({"x": X}).values()
+    (wanted,) = ReferenceEvaluator(made).run(None, {"x": X})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_what_others_read_is_copied() -> None:
+    made = fire(2, also_read=True)
+    code = build_host_code(made)
+    assert sum(isinstance(step, Join) for step in code.steps) == 1
+    (found,) = HostProgram(code).run({"x": X}).values()
+    (wanted,) = ReferenceEvaluator(made).run(None, {"x": X})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
