@@ -317,15 +317,16 @@ def grouped_loads(value: Expr) -> dict[Load, int]:
 
 
 def _loaded_at_once(value: Expr) -> list[Load]:
-    """One load for each element that is read, or group of four."""
-    quads = {load for load, size in grouped_loads(value).items() if size == 4}
+    """One load for each element that is read, or group of elements."""
+    grouped = grouped_loads(value)
     first = [
-        item
+        load
         for node in walk(value)
-        if isinstance(node, Call) and node.name == "dot_quads"
-        for item in (loads(node.args[0])[:1] + loads(node.args[4])[:1])
+        if isinstance(node, Call) and node.name in DOT_PRODUCTS
+        for place in (0, DOT_PRODUCTS[node.name])
+        for load in loads(node.args[place])[:1]
     ]
-    return [load for load in loads(value) if load not in quads or load in first]
+    return [load for load in loads(value) if load not in grouped or load in first]
 
 
 def _vars(form: Linear) -> set[object]:

@@ -128,16 +128,18 @@ def convolution(kernel: int) -> Kernel:
     return Kernel((x, w, b), result, sums, (x, w, b))
 
 
-def test_groups_of_products_are_one_load() -> None:
-    """Four channels and their weights: otherwise loads seem to take so long that seven pixels of a
-    row, the whole of it, were two tiles of four with more vectors."""
-    x = te.placeholder((7, 9, 16), "uint8", "x0")
-    w = te.placeholder((8, 3, 4, 16, 4), "int8", "x1")
+@pytest.mark.parametrize(("group", "dtype"), [(2, "int16"), (4, "uint8")])
+def test_groups_of_products_are_one_load(group: int, dtype: str) -> None:
+    """Of channels, and of their weights: if each is counted, seven pixels of a row, the whole of
+    it, seem to take longer than two tiles of four with more vectors."""
+    x = te.placeholder((7, 9, 4 * group), dtype, "x0")
+    w = te.placeholder((8, 3, 4, 16, group), dtype if group == 2 else "int8", "x1")
     s, k = te.reduce_axis(3, "s"), te.reduce_axis(4, "k")
+    dot = {2: te.dot_pairs, 4: te.dot_quads}[group]
 
     def total(i: Expr, j: Expr, block: Expr, lane: Expr) -> Expr:
-        elements = [x[i, j + s, k * 4 + number] for number in range(4)]
-        return te.sum(te.dot_quads(elements, [w[block, s, k, lane, n] for n in range(4)]), [s, k])
+        elements = [x[i, j + s, k * group + number] for number in range(group)]
+        return te.sum(dot(elements, [w[block, s, k, lane, n] for n in range(group)]), [s, k])
 
     sums = te.compute((7, 7, 8, 16), total, "r")
     assert isinstance(sums.value, Reduce)
