@@ -34,6 +34,7 @@ MULTIPLIER_BITS = 30
 FACTOR_BITS = 24
 """Magnitude bits of the factors of a sum: with 8-bit integers, sums stay below `PRODUCT_BITS`."""
 
+LARGEST_SUM = (1 << 31) - 1
 LARGEST_RATIO = 0.25
 """Up to which a sum of 33 bits becomes an int32."""
 
@@ -57,6 +58,7 @@ class Requantization:
         self._ratios = np.ldexp(rows[:, 1].astype(np.float64), -rows[:, 2])
         self._zero = operation.whole("zero_point")
         self._low, self._high = operation.whole("low"), operation.whole("high")
+        self._reach = LARGEST_SUM if largest is None else int(np.max(largest))
         self._split: SplitRatios | None = None
         if largest is not None and operation.tensors.factors.group > 1:
             limits = np.broadcast_to(np.asarray(largest), len(rows))
@@ -66,13 +68,21 @@ class Requantization:
     @property
     def changes_nothing(self) -> bool:
         """Whether each int8 stays as it is."""
-        is_same = not self._biases.any() and bool(np.all(self._ratios == 1))
-        return is_same and (self._zero, self._low, self._high) == (0, -128, 127)
+        return self._added == 0 and (self._low, self._high) == (-128, 127)
+
+    @property
+    def _added(self) -> int | None:
+        """What is added to all sums, int32; None where they are scaled, or differ in what is."""
+        bias = int(self._biases.flat[0])
+        if not np.all(self._ratios == 1) or not np.all(self._biases == bias):
+            return None
+        fits = not bias or self._reach + abs(bias) + abs(self._zero) <= LARGEST_SUM
+        return bias + self._zero if fits else None
 
     def __call__(self, acc: Expr, read: Read) -> Expr:
         """The int8 of `acc`, an int32, or a whole float64 or float32."""
-        if acc.dtype == "int32" and not self._biases.any() and np.all(self._ratios == 1):
-            whole = acc + self._zero if self._zero else acc
+        if acc.dtype == "int32" and (added := self._added) is not None:
+            whole = acc + added if added else acc
             return te.clip(whole, self._low, self._high).astype("int8")
         low, high = self._low - self._zero, self._high - self._zero
         if self._split is not None:

@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 from bench.qdq_model import QdqModel
+from daedal.artifact.host_code import HostBuffer
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.graph import processor_graph
 from daedal.compiler.frontend.host_model import modern_model
@@ -50,6 +51,12 @@ def check(model: onnx.ModelProto, op: str) -> Graph:
         _check_code(graph, HostProgram(build_host_code(model, factors=factors)))
     _check_code(graph, HostProgram(build_host_code(model, checked=True)))
     return graph
+
+
+def _stored(model: onnx.ModelProto) -> list[HostBuffer]:
+    """What each kernel stores."""
+    code = build_host_code(model)
+    return [code.buffers[call.buffers[-1]] for call in code.calls]
 
 
 def _check_code(graph: Graph, program: HostProgram) -> None:
@@ -285,6 +292,20 @@ def test_maps_of_depthwise_convolutions_are_floats() -> None:
     assert [item.dtype for item in stored if item.shape[1:3] == (8, 8)] == ["float32", "float32"]
 
 
+def test_joins_of_maps_with_one_scale_change_no_element() -> None:
+    """Whatever the zero point: beside the operand's and the result's, there is no kernel but those
+    of the two convolutions."""
+
+    def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
+        parts = [conv(16 * outs, 32, (1, 1))(maker, rng, x) for outs in (1, 2)]
+        own = [maker.requantized(part, 0.07, -5) for part in parts]
+        return maker.op("Concat", *own, own[0], axis=1)
+
+    model = quantized_model((1, 32, 6, 6), build)
+    check(model, "q_concat")
+    assert len(_stored(model)) == 4
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_large_maps_whose_windows_share_little_stay_int8(
     stride: int, monkeypatch: pytest.MonkeyPatch
@@ -299,9 +320,7 @@ def test_large_maps_whose_windows_share_little_stay_int8(
 
     model = quantized_model((1, 32, 6, 6), build)
     check(model, "q_conv2d")
-    code = build_host_code(model)
-    stored = [code.buffers[call.buffers[-1]] for call in code.calls]
-    kinds = {item.dtype for item in stored if item.shape[1:3] == (8, 8)}
+    kinds = {item.dtype for item in _stored(model) if item.shape[1:3] == (8, 8)}
     assert kinds == {"float32" if stride == 1 else "int8"}
 
 
