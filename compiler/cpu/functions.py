@@ -115,7 +115,7 @@ class Functions:
             for registers, text in texts.items()
         }
         moved = tuple((kernel.inputs.index(tensor), how) for tensor, how in scheduled.moved)
-        time = kernel_nanoseconds(kernel, tiled=scheduled.tiled)
+        time = kernel_nanoseconds(kernel, self._registers[-1], tiled=scheduled.tiled)
         return Function(symbol, moved, iterations, time)
 
 

@@ -1,7 +1,8 @@
 """`kernel_nanoseconds`: a guess of how long one thread needs for a kernel.
 
 Threads share a program where that is worth their hand-over, so a guess within a factor of two or so
-is enough. The figures were measured on an AMD Zen 3 (`bench/processors/cpu_operators.py`).
+is enough. The figures were measured on an AMD Zen 3, those of sums with AVX-512 on an Intel Emerald
+Rapids (`bench/processors/cpu_operators.py`).
 """
 
 import math
@@ -11,7 +12,7 @@ from daedal.compiler.codegen.llvm.approximations import APPROXIMATIONS
 from daedal.compiler.codegen.llvm.intrinsics import is_per_lane
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.cpu.kernel import Kernel
-from daedal.compiler.ops.cpu.reuse import turned_tile
+from daedal.compiler.ops.cpu.reuse import NARROW, Registers, grouped_loads, turned_tile
 from daedal.compiler.tir.dtype import INDEX_DTYPE, is_float
 from daedal.compiler.tir.expr import Binary, Call, Cast, Expr, Reduce, Select
 from daedal.compiler.tir.visit import loads, walk
@@ -20,8 +21,9 @@ __all__ = ["kernel_nanoseconds"]
 
 BYTES = 50
 """A nanosecond: of vectors that lie side by side."""
-TERMS = 30
-"""A nanosecond: of sums in register tiles."""
+TERMS, TERMS_OF_GROUPS = 30, {1: 1, 2: 1, 4: 3}
+"""Products a nanosecond: of floats in register tiles of AVX2; and how many times as many where so
+many are added at once."""
 OPERATION, DIVISION, FUNCTION, LIBRARY, GATHERED = 0.01, 0.05, 0.2, 5.0, 0.5
 """Nanoseconds of an element: by vectors, but for the C library's functions and what an index that
 is read finds."""
@@ -29,15 +31,21 @@ TURNED = 3
 """Times as long where what is read lies along another axis than what is stored."""
 
 
-def kernel_nanoseconds(kernel: Kernel, *, tiled: bool) -> int:
-    """Of one thread; `tiled` says whether a reduction has its sums in registers."""
+def kernel_nanoseconds(kernel: Kernel, registers: Registers, *, tiled: bool) -> int:
+    """Of one thread.
+
+    Parameters
+    ----------
+    registers : of the processor.
+    tiled : whether a reduction has its sums in registers.
+    """
     result, reduction = kernel.result, kernel.reduction
     assert result.value is not None
     total = _memory(kernel) + sum(_computed(item) for item in (*kernel.stages, result))
     if turned_tile(result.value, result.axes, result.dtype) is not None:
         total *= TURNED
     if reduction is not None:
-        total += _terms(reduction) / (TERMS if tiled else 1)
+        total += _terms(reduction) / (_terms_at_once(reduction, registers) if tiled else 1)
     return round(total)
 
 
@@ -55,6 +63,14 @@ def _terms(reduction: te.Tensor) -> int:
     formula = reduction.value
     assert isinstance(formula, Reduce)
     return math.prod((*reduction.shape, *(axis.extent for axis in formula.axes)))
+
+
+def _terms_at_once(reduction: te.Tensor, registers: Registers) -> float:
+    """How many a nanosecond."""
+    formula = reduction.value
+    assert isinstance(formula, Reduce)
+    group = max(grouped_loads(formula.value).values(), default=1)
+    return TERMS * TERMS_OF_GROUPS[group] * registers.vector_bytes / NARROW.vector_bytes
 
 
 def _computed(tensor: te.Tensor) -> float:

@@ -7,12 +7,16 @@ from onnx import helper, numpy_helper
 
 from daedal.artifact.host_code import CodeCall
 from daedal.compiler.cpu.build import build_host_code
+from tests.compiler.ops.graph.test_integer_operators import of_rows, quantized_model
 
 SHAPE = (1024, 1024)
 
 
 def microseconds(
-    op_type: str, shape: tuple[int, ...] = SHAPE, constant: np.ndarray | None = None
+    op_type: str,
+    shape: tuple[int, ...] = SHAPE,
+    constant: np.ndarray | None = None,
+    level: str = "x86-64-v3",
 ) -> float:
     """What the kernels of an operator are expected to take."""
     names = ["x"] if constant is None else ["x", "c"]
@@ -27,8 +31,12 @@ def microseconds(
     model = onnx.shape_inference.infer_shapes(
         helper.make_model(graph, opset_imports=[opset], ir_version=10), data_prop=True
     )
-    calls = [step for step in build_host_code(model).steps if isinstance(step, CodeCall)]
-    return sum(call.work for call in calls) / 1000
+    return work(model, level)
+
+
+def work(model: onnx.ModelProto, level: str) -> float:
+    code = build_host_code(model, levels=[level])
+    return sum(step.work for step in code.steps if isinstance(step, CodeCall)) / 1000
 
 
 @pytest.mark.parametrize(
@@ -58,3 +66,17 @@ def test_sums_take_their_terms_and_their_operands() -> None:
 def test_twice_the_elements_take_twice_as_long() -> None:
     small, large = microseconds("Softmax"), microseconds("Softmax", (2048, 1024))
     assert large == pytest.approx(2 * small, rel=0.01)
+
+
+def test_wider_registers_take_less_time() -> None:
+    """So programs that AVX-512 runs in a fraction of the time stay on one thread."""
+    weights = np.zeros((512, 512), np.float32)
+    narrow, wide = (
+        microseconds("MatMul", (512, 512), weights, level) for level in ("x86-64-v3", "x86-64-v4")
+    )
+    assert wide < 0.6 * narrow
+
+
+def test_four_products_at_once_take_less_time() -> None:
+    model = quantized_model((1, 512, 512), of_rows(512, 512))
+    assert work(model, "x86-64-v4-vnni") < 0.6 * work(model, "x86-64-v4")
