@@ -17,6 +17,7 @@ from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.lanes import reading, row_lanes, sums_in_lanes, vectors_of
+from daedal.compiler.cpu.starts import started
 from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.cpu.overlap import Overlap
 from daedal.compiler.ops.cpu.prefetch import prefetched
@@ -279,7 +280,8 @@ def _tiled(
         assert isinstance(split.value, Reduce)
         reduction, formula = split, split.value
     own, result = _tile_last(reduction, formula, result, overlap.tiles)
-    func = te.create_prim_func(inputs, [result], "kernel")
+    result, starts = started(own, result)
+    func = te.create_prim_func(inputs, [result], "kernel", starts)
     func = schedule_reduction(func, own.name, result.name, overlap.tiles)
     placed = overlap.placed(func, shape) if overlap else func
     return ScheduledKernel(prefetched(placed), moved, overlap.given)

@@ -1,6 +1,7 @@
 """From tensor expressions to the loop IR: one block per computation, in order of need."""
 
 from collections.abc import Container, Mapping, Sequence
+from types import MappingProxyType
 
 from daedal.compiler.te.reduction import combine, identity
 from daedal.compiler.te.tensor import Tensor
@@ -40,9 +41,14 @@ def topological(outputs: Sequence[Tensor], known: Container[Tensor] = ()) -> lis
 
 
 def create_prim_func(
-    inputs: Sequence[Tensor], outputs: Sequence[Tensor], name: str = "main"
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    name: str = "main",
+    starts: Mapping[Tensor, Expr] = MappingProxyType({}),
 ) -> PrimFunc:
     """A function with `inputs` and then `outputs` as parameters; what lies between is allocated.
+
+    `starts` says what reductions begin at, over their axes, instead of what changes nothing.
 
     Raises
     ------
@@ -56,7 +62,9 @@ def create_prim_func(
     buffers: dict[Buffer, Buffer] = {
         tensor: Buffer(tensor.name, tensor.shape, tensor.dtype) for tensor in everything
     }
-    nests = [_nest(tensor, buffers) for tensor in tensors if tensor.value is not None]
+    nests = [
+        _nest(tensor, buffers, starts.get(tensor)) for tensor in tensors if tensor.value is not None
+    ]
     body: Stmt = nests[0] if len(nests) == 1 else Seq(tuple(nests))
     params = (*inputs, *outputs)
     inner = [buffers[tensor] for tensor in tensors if tensor not in params]
@@ -86,8 +94,13 @@ def _check_parameters(
             raise ExpressionError(f"tensors of one function need distinct names, not two {item!r}")
 
 
-def tensor_block(tensor: Tensor, buffers: Mapping[Buffer, Buffer]) -> Block:
-    """The block that computes one tensor; its variables are the axes with a ``v`` before."""
+def tensor_block(
+    tensor: Tensor, buffers: Mapping[Buffer, Buffer], start: Expr | None = None
+) -> Block:
+    """The block that computes one tensor; its variables are the axes with a ``v`` before.
+
+    `start` : what a reduction begins at; None: what changes nothing.
+    """
     assert tensor.value is not None
     reduce = tensor.value if isinstance(tensor.value, Reduce) else None
     axes = tensor.axes + (reduce.axes if reduce is not None else ())
@@ -99,14 +112,17 @@ def tensor_block(tensor: Tensor, buffers: Mapping[Buffer, Buffer]) -> Block:
     indices = iter_vars[: len(tensor.axes)]
     init: Stmt | None = None
     if reduce is not None:
-        init = BufferStore(target, indices, identity(reduce.op, tensor.dtype))
+        first = identity(reduce.op, tensor.dtype)
+        if start is not None:
+            first = replace_buffers(substitute(start, renamed), buffers)
+        init = BufferStore(target, indices, first)
         value = combine(reduce.op, Load(target, indices), value)
     return make_block(tensor.name, iter_vars, BufferStore(target, indices, value), init)
 
 
-def _nest(tensor: Tensor, buffers: Mapping[Buffer, Buffer]) -> Stmt:
+def _nest(tensor: Tensor, buffers: Mapping[Buffer, Buffer], start: Expr | None) -> Stmt:
     """Loops named as the axes around the block of one tensor."""
-    block = tensor_block(tensor, buffers)
+    block = tensor_block(tensor, buffers, start)
     loops = tuple(Var(axis.name.removeprefix("v")) for axis in block.iter_vars)
     stmt: Stmt = BlockRealize(loops, block)
     for loop, axis in zip(reversed(loops), reversed(block.iter_vars), strict=True):
