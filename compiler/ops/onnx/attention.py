@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.accumulate import wide
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
-from daedal.compiler.ops.onnx.over_axes import number, over_axes
+from daedal.compiler.ops.onnx.over_axes import number, over_axes, power
 from daedal.compiler.tir.expr import Expr, ExprLike, IntImm, all_of
 
 __all__ = ["LOWERINGS"]
@@ -156,11 +156,11 @@ def _guarded_softmax(operation: Operation, scores: Operand) -> Operand:
     axes, lowest = (3,), float("-inf")
     highest = over_axes(operation, scores, axes, te.max, lambda i: number(scores[i]), name="max")
 
-    def power(*i: Expr) -> Expr:
+    def above(*i: Expr) -> Expr:
         top = highest.broadcast(i)
-        return te.exp(scores[i] - te.select(te.eq(top, lowest), 0.0, top))
+        return power(scores[i] - te.select(te.eq(top, lowest), 0.0, top))
 
-    powers = Operand(operation.compute(scores.shape, power, "exp"), scores.shape)
+    powers = Operand(operation.compute(scores.shape, above, "exp"), scores.shape)
     total = over_axes(operation, powers, axes, te.sum, lambda i: powers[i], name="sum")
 
     def inverse(*i: Expr) -> Expr:

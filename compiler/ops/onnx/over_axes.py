@@ -18,11 +18,15 @@ __all__ = [
     "normalized_axis",
     "number",
     "over_axes",
+    "power",
     "softmax",
 ]
 
 Index = tuple[Expr, ...]
 """Indices of one element of the operand."""
+
+_LEAST_EXPONENTS = {"float32": -87.33654, "float64": -708.3964}
+"""Of normal numbers: the logarithms of 2^-126 and 2^-1022, rounded up."""
 
 Reduction = Callable[[Expr, Sequence[Axis]], Expr]
 
@@ -95,13 +99,20 @@ def number(element: Expr) -> Expr:
     return te.number_or(element, FloatImm(-math.inf, element.dtype))
 
 
+def power(x: Expr) -> Expr:
+    """``exp(x)``, or 0 where that is subnormal: in a sum that has an ``exp(0)`` it is too small to
+    matter, and some processors take a hundred times as long for such numbers."""
+    least = FloatImm(_LEAST_EXPONENTS[x.dtype], x.dtype)
+    return te.select(x < least, FloatImm(0.0, x.dtype), te.exp(te.maximum(x, least)))
+
+
 def softmax(operation: Operation, x: Operand, axes: Sequence[int], dtype: str) -> Operand:
     """``exp(x - max) / sum(exp(x - max))`` over `axes`, as `dtype`: maximum, exponents, the inverse
     of their sum, products."""
     own = wide(x.dtype)
     highest = over_axes(operation, x, axes, te.max, lambda i: number(x[i]), name="max")
     powers = operation.compute(
-        x.shape, lambda *i: te.exp(x[i].astype(own) - highest.broadcast(i).astype(own)), "exp"
+        x.shape, lambda *i: power(x[i].astype(own) - highest.broadcast(i).astype(own)), "exp"
     )
     total = over_axes(operation, x, axes, te.sum, lambda i: powers[i], name="sum")
     share = Operand(operation.compute(total.shape, lambda *i: 1 / total[i], "share"), total.shape)
@@ -117,7 +128,7 @@ def log_softmax(operation: Operation, x: Operand, axes: Sequence[int], dtype: st
     def below(i: Index) -> Expr:
         return x[i].astype(own) - highest.broadcast(i).astype(own)
 
-    total = over_axes(operation, x, axes, te.sum, lambda i: te.exp(below(i)), name="sum")
+    total = over_axes(operation, x, axes, te.sum, lambda i: power(below(i)), name="sum")
     logarithm = operation.compute(total.shape, lambda *i: te.log(total[i]), "log")
     rest = Operand(logarithm, total.shape)
     result = operation.compute(x.shape, lambda *i: (below(i) - rest.broadcast(i)).astype(dtype))

@@ -13,6 +13,7 @@ from daedal.compiler.ops.onnx.over_axes import (
     normalized_axes,
     normalized_axis,
     over_axes,
+    power,
     softmax,
 )
 from daedal.compiler.ops.onnx.scans import scan
@@ -123,7 +124,7 @@ def _log_sum_exp(operation: Operation) -> list[te.Tensor]:
         x,
         axes,
         te.sum,
-        lambda i: te.exp(x[i].astype(dtype) - shift.broadcast(i)),
+        lambda i: power(x[i].astype(dtype) - shift.broadcast(i)),
         name="sum",
     )
     kept = [dim for dim in range(x.rank) if keepdims or dim not in axes]
