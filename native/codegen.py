@@ -12,6 +12,7 @@ from daedal.native.cpu import Cpu, host_cpu
 from daedal.native.dot_products import with_dot_products
 from daedal.native.nearest_products import with_nearest_products
 from daedal.native.packed_bytes import with_packed_bytes
+from daedal.native.quotients import with_quotients
 
 __all__ = [
     "LoadedCode",
@@ -38,7 +39,12 @@ def _target_machine(cpu: Cpu) -> Any:
 
 
 def _parsed(text: str, cpu: Cpu) -> Any:
-    for with_bodies in (with_dot_products, with_nearest_products, with_packed_bytes):
+    for with_bodies in (
+        with_dot_products,
+        with_nearest_products,
+        with_packed_bytes,
+        with_quotients,
+    ):
         text = with_bodies(text, cpu)
     module = llvm.parse_assembly(text)
     module.triple = cpu.triple

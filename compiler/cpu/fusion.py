@@ -19,6 +19,7 @@ from daedal.compiler.cpu.immediates import without_immediates
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.cpu.narrowing import without_narrow_casts
 from daedal.compiler.cpu.operands import laid_out
+from daedal.compiler.cpu.reciprocals import with_reciprocals
 from daedal.compiler.cpu.rows import row_groups
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.dtype import numpy_dtype
@@ -296,6 +297,7 @@ class _Fusion:
         if source is not None:
             formulas.append(self._constants.folded(self._formulas[source]))
         if self._copies:
+            formulas[0] = with_reciprocals(formulas[0])
             formulas, added = without_immediates(formulas)
             self._constants.added.update(added)
             formula = formulas[0]
@@ -317,6 +319,9 @@ class _Fusion:
     def _row_kernel(self, root: te.Tensor, stages: Sequence[te.Tensor]) -> Kernel:
         """The kernel of a root and what is computed before each of its rows."""
         folded = [self._constants.folded(self._formulas[item]) for item in (*stages, root)]
+        calls = {node.name for item in folded for node in walk(item) if isinstance(node, Call)}
+        if "exp" not in calls:  # whose results may be tiny: processors stall on smaller products
+            folded[-1] = with_reciprocals(folded[-1])
         formulas, added = without_immediates(folded)
         self._constants.added.update(added)
         known: dict[Buffer, te.Tensor] = {}

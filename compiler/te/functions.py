@@ -43,6 +43,7 @@ __all__ = [
     "requantize",
     "round",
     "rounded_product",
+    "rounded_quotient",
     "rsqrt",
     "shift_even",
     "shift_right_even",
@@ -155,6 +156,11 @@ def nearest_product(value: Expr, high: Expr, low: Expr) -> Expr:
 def rounded_product(value: Expr, high: Expr, low: Expr) -> Expr:
     """`nearest_product` as a float32."""
     return call("rounded_product", (value, high, low))
+
+
+def rounded_quotient(value: Expr, divisor: Expr, high: Expr, low: Expr) -> Expr:
+    """``round(value / divisor)``; `high` and `low` are parts of the reciprocal."""
+    return call("rounded_quotient", (value, divisor, high, low))
 
 
 def multiply_add(a: Expr, b: Expr, c: Expr) -> Expr:

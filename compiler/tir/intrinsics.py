@@ -80,6 +80,12 @@ def _nearest_product(value: Any, high: Any, low: Any) -> npt.NDArray[np.int32]:
     return np.asarray(np.rint(np.asarray(value, np.float64) * factor), np.int32)
 
 
+def _rounded_quotient(value: Any, divisor: Any, _high: Any, _low: Any) -> npt.NDArray[Any]:
+    """A quotient, rounded to a float and then to a whole number, half to even."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.rint(np.asarray(value) / np.asarray(divisor)))
+
+
 def _dot_product(name: str, count: int) -> Intrinsic:
     parameters = tuple(f"{factor}{number}" for factor in "ab" for number in range(count))
     return Intrinsic(name, parameters, "integer", _dot, uniform=False)
@@ -107,6 +113,7 @@ INTRINSICS = _table(
     Intrinsic(
         "nearest_product", ("value", "high", "low"), "float", _nearest_product, uniform=False
     ),
+    Intrinsic("rounded_quotient", ("value", "divisor", "high", "low"), "float", _rounded_quotient),
     *(_dot_product(name, count) for name, count in DOT_PRODUCTS.items()),
     _integer("shift_even", shift_right_by, "value", "amount"),
     Intrinsic("abs", ("value",), "number", np.abs),
@@ -153,10 +160,11 @@ INTRINSICS = _table(
 processors do in one instruction; `nearest_product` is ``value * (high + low)`` of three float32,
 the first one whole, rounded half to even: below 2^21, and no tie, nor within 2^-24 of one unless
 its fraction has at most 24 bits (`native.nearest_products`), and `rounded_product` is the same as
-a float32; `multiply_add` is ``a * b + c``, rounded once or twice as the processor does it; `round`
-takes halves to even, and `nearest` gives that as an int32, which must hold it; `abs` of the
-smallest integer is itself; `fmod` has its dividend's sign, as C's; `number_or` is `other` where its
-value is NaN.
+a float32; `rounded_quotient` is ``round(value / divisor)`` of float32, where `high` and `low` are
+parts of ``1 / divisor`` whose products give the same (`compiler.cpu.reciprocals`); `multiply_add`
+is ``a * b + c``, rounded once or twice as the processor does it; `round` takes halves to even, and
+`nearest` gives that as an int32, which must hold it; `abs` of the smallest integer is itself;
+`fmod` has its dividend's sign, as C's; `number_or` is `other` where its value is NaN.
 """
 
 

@@ -65,7 +65,7 @@ def _is_whole(expr: Expr) -> bool:
             return is_integer(inner.dtype)
         case Binary("+" | "-", a, b):
             return _is_whole(a) and _is_whole(b)
-    return isinstance(expr, Call) and expr.name == "round"
+    return isinstance(expr, Call) and expr.name in ("round", "rounded_quotient")
 
 
 def _follows(first: Load, second: Load) -> bool:

@@ -210,6 +210,16 @@ def _rounded_product(text: FunctionText, arguments: list[Value], library: Librar
     return rounded_product(text, arguments, library=library)
 
 
+def _rounded_quotient(text: FunctionText, arguments: list[Value], library: Library) -> Value:
+    """Of vectors of float32 by the processor's own body (`native.quotients`)."""
+    value, divisor, *_ = arguments
+    if value.lanes and library is c_library and value.dtype == "float32":
+        given = ", ".join(map(str, arguments))
+        name = f"rounded_quotient.v{value.lanes}"
+        return Value(text.value(f"call {value.type} @{name}({given})"), value.dtype, value.lanes)
+    return _round(text, [arithmetic(text, "/", value, divisor)], library)
+
+
 def _multiply_add(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
     return _llvm(text, "fmuladd", arguments)
 
@@ -260,6 +270,7 @@ _OWN: dict[str, Callable[[FunctionText, list[Value], Library], Value]] = {
     "popcount": _popcount,
     "round": _round,
     "rounded_product": _rounded_product,
+    "rounded_quotient": _rounded_quotient,
     "rsqrt": _rsqrt,
     "sigmoid": _sigmoid,
 }

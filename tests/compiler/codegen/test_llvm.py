@@ -116,7 +116,7 @@ def test_bools() -> None:
     check(func, values("bool"), values("bool", 6))
 
 
-OWN_TYPES = (*DOT_PRODUCTS, "nearest", "nearest_product", "rounded_product")
+OWN_TYPES = (*DOT_PRODUCTS, "nearest", "nearest_product", "rounded_product", "rounded_quotient")
 """Intrinsics whose arguments or results have one type, with tests of their own."""
 
 

@@ -191,7 +191,7 @@ def test_every_intrinsic_has_a_function() -> None:
         assert intrinsic.kind in ("integer", "float", "number")
     tested = {*REFERENCE, "bit_and", "bit_or", "bit_xor", "bit_not", "popcount"}
     tested |= {"dot_pairs", "dot_quads", "multiply_add", "nearest", "nearest_product", "number_or"}
-    tested.add("rounded_product")
+    tested |= {"rounded_product", "rounded_quotient"}
     assert tested | {"requantize", "shift_even", "shift_right_even"} == set(INTRINSICS)
 
 
@@ -211,6 +211,7 @@ def test_rounded_products_and_sums_of_products_are_floats() -> None:
     columns = [np.array(column, np.float32) for column in ((3.0, -7.0), (0.5, 0.5), (2e-8, 2e-8))]
     assert applied(te.rounded_product, *columns) == [2.0, -4.0]
     assert applied(te.multiply_add, *columns[:2], columns[0]) == [4.5, -10.5]
+    assert applied(te.rounded_quotient, *columns, columns[0]) == [6.0, -14.0]
 
 
 def test_pairs_are_multiplied_and_added_as_int32() -> None:

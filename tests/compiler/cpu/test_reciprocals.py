@@ -1,0 +1,89 @@
+"""Quotients by a scale: products with two parts of its reciprocal are rounded alike."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from daedal.compiler import te
+from daedal.compiler.cpu.constants import Constants
+from daedal.compiler.cpu.fusion import fuse
+from daedal.compiler.cpu.reciprocals import reciprocal_of, with_reciprocals
+from daedal.compiler.ops.cpu.schedule import schedule_map
+from daedal.compiler.tir.expr import Binary, Call, Expr, FloatImm
+from daedal.compiler.tir.visit import walk
+from daedal.native.levels import level_cpu, levels_to_run
+from tests.support.machine_code import run_machine_code
+
+SCALES = [0.0123, 1 / 3, 0.05, 1.0, 2.0**-7, 0.9999999, 1.0000001, 7e-5, 312.7]
+
+
+def quantized(value: Expr, scale: float, zero: int = 3) -> Expr:
+    """QuantizeLinear to int8."""
+    whole = te.round(value / FloatImm(float(np.float32(scale)), "float32"))
+    return (whole + float(zero)).astype("int8")
+
+
+def names_in(formula: Expr) -> set[str]:
+    calls = {node.name for node in walk(formula) if isinstance(node, Call)}
+    return calls | {node.op for node in walk(formula) if isinstance(node, Binary)}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_all_levels_round_as_division_does(scale: float) -> None:
+    """Floats around all ties, and what has no quotient."""
+    x = te.placeholder((20_000,), "float32", "x")
+    own = np.float32(scale)
+    parts = reciprocal_of(float(own))
+    assert parts is not None
+    divisor, high, low = (FloatImm(float(item), "float32") for item in (own, *parts))
+    y = te.compute(x.shape, lambda i: te.rounded_quotient(x[i], divisor, high, low), "y")
+    func = schedule_map(te.create_prim_func([x], [y], "quotient"), "y")
+    rng = np.random.default_rng(0)
+    ties = ((rng.integers(-300, 300, x.shape) + 0.5) * own).astype(np.float32)
+    moved = ties.view(np.int32) + rng.integers(-6, 7, x.shape).astype(np.int32)
+    values = moved.view(np.float32).copy()
+    values[:5] = np.inf, -np.inf, np.nan, 0.0, 1e-45
+    for level in levels_to_run():
+        found = run_machine_code(func, {"x": values}, cpu=level_cpu(level))["y"]
+        np.testing.assert_array_equal(found, np.rint(values / own))
+
+
+def test_parts_of_a_reciprocal() -> None:
+    """Both are positive, so that their products with infinite values are no differences."""
+    for scale in SCALES:
+        parts = reciprocal_of(float(np.float32(scale)))
+        assert parts is not None and min(parts) > 0
+        error = abs(1 / Fraction(float(np.float32(scale))) - sum(map(Fraction, parts)))
+        assert error <= Fraction(parts[0]) / 2**46
+    scales = np.random.default_rng(1).uniform(1e-3, 1, 50).astype(np.float32)
+    assert sum(reciprocal_of(float(scale)) is not None for scale in scales) > 45
+    assert reciprocal_of(0.0) is None and reciprocal_of(2.0**-100) is None
+
+
+def test_what_is_no_quantization_is_divided() -> None:
+    x = te.placeholder((8,), "float32", "x")
+    y = te.compute((8,), lambda i: quantized(x[i], 0.02), "y")
+    assert y.value is not None
+    assert with_reciprocals(y.value) == y.value  # 3.0 is no zero point
+    z = te.compute((8,), lambda i: te.round(x[i] / FloatImm(0.02, "float32")), "z")
+    assert z.value is not None
+    assert with_reciprocals(z.value) == z.value
+
+
+def test_rows_with_exponents_are_divided() -> None:
+    """Their results may be so small that processors stall on products."""
+    x = te.placeholder((4, 32), "float32", "x")
+    for function, divides in ((te.exp, True), (te.sqrt, False)):
+        k = te.reduce_axis(32, "k")
+        e = te.compute((4, 32), lambda i, j, f=function: f(x[i, j]), "e")
+        s = te.compute((4, 1), lambda i, _, e=e, k=k: te.sum(e[i, k], k), "s")
+
+        def result(i: Expr, j: Expr, e: te.Tensor = e, s: te.Tensor = s) -> Expr:
+            whole = te.round(e[i, j] * s[i, 0] / FloatImm(0.0123, "float32"))
+            return whole.astype("int8")
+
+        y = te.compute((4, 32), result, "y")
+        kernel = fuse([y], Constants({}))[y]
+        assert kernel.stages and kernel.result.value is not None
+        assert ("/" in names_in(kernel.result.value)) == divides
