@@ -21,6 +21,20 @@ TINY = load_variant("tiny")
 BOARD = PRESETS["ulx3s"].sdram
 assert BOARD is not None
 
+SLOW = replace(
+    CHIPS["W9825G6KH-6"],
+    name="slow and small",
+    column_bits=8,
+    bank_bits=1,
+    row_to_data_ns=100.0,
+    precharge_ns=90.0,
+    row_open_ns=300.0,
+    row_cycle_ns=400.0,
+    refresh_ns=300.0,
+    refresh_interval_ns=4000.0,
+)
+"""A chip with times so long that every distance counts, rows of 32 words, two banks."""
+
 
 def memory(sdram: SdramMemory, seed: int) -> MemoryModel:
     """The memory with another phase for each seed; neighbours differ by an odd number."""
@@ -53,22 +67,7 @@ def test_random_programs_in_many_phases() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "chip",
-    [
-        CHIPS["W9825G6KH-6"],
-        # Times so long that every distance counts, rows of 32 words, two banks.
-        replace(
-            CHIPS["W9825G6KH-6"],
-            name="slow and small",
-            column_bits=8,
-            bank_bits=1,
-            row_to_data_ns=100.0,
-            precharge_ns=90.0,
-            row_open_ns=300.0,
-            row_cycle_ns=400.0,
-            refresh_ns=300.0,
-            refresh_interval_ns=4000.0,
-        ),
-    ],
+    [CHIPS["W9825G6KH-6"], SLOW],
     ids=lambda chip: chip.name,
 )
 def test_other_chips(chip: SdramChip) -> None:
@@ -83,6 +82,16 @@ def test_the_phase_matters_and_a_run_can_be_repeated() -> None:
     cycles = [outcome.profile.cycles for outcome in rtl_device(TINY).launch_each(launches)]
     assert cycles[0] == cycles[-1]
     assert len(set(cycles)) > 1
+
+
+def test_a_refresh_that_is_due_delays_the_start_of_a_run() -> None:
+    """By one cycle less for each cycle that it fell due earlier."""
+    case = random_program(TINY, 1, length=24)
+    sdram = SdramMemory(SlotTimes.of(SLOW, 1e9 / 6))
+    phases = [replace(sdram, phase_cycles=phase) for phase in range(10)]
+    launches = [placed(case, MemoryModel.of_sdram("", item)) for item in phases]
+    cycles = [model_profile(launch).cycles for launch in launches]
+    assert cycles == list(range(cycles[0], cycles[0] - 10, -1))
 
 
 def test_launches_of_one_simulation_have_one_kind_of_memory() -> None:
