@@ -203,8 +203,12 @@ def test_three_rows_of_one_bank_each() -> None:
             assert ctx.get(dut.read.data) == sum(x << (16 * k) for k, x in enumerate(expected))
 
     simulate(dut, run)
-    with pytest.raises(ValueError, match="a depth of at least 4, not 2"):
-        SlidingRows(depth=2, columns=2, column_bits=8)
+
+
+def test_sliding_rows_have_a_row_in_each_bank() -> None:
+    SlidingRows(depth=4, columns=2, column_bits=8)
+    with pytest.raises(ValueError, match="a depth of at least 4, not 3"):
+        SlidingRows(depth=3, columns=2, column_bits=8)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
