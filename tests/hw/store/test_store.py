@@ -203,6 +203,20 @@ def test_memory_equals_the_semantics(
     ]
 
 
+def test_two_stores_are_in_memory_and_retire(rng: np.random.Generator) -> None:
+    """One after the other: what `test_memory_equals_the_semantics` does with more variants."""
+    state = random_state(TINY, rng)
+    store = Instruction.of(Opcode.STORE, row=3, blocks=1, rows=1, cols=2)
+    slave = AxiSlave(TINY, np.zeros(MEMORY_BYTES, dtype=np.uint8), rng)
+    bench = StoreBench([store, store.replace(offset_beats=8, tag=5)], slave, state)
+    bench.until(lambda: len(bench.retired) == 2)
+    bench.run()
+    rows = to_memory(state.out[3:5].reshape(2, -1), 8).reshape(-1)
+    for start in (0, 8 * TINY.bus_bytes):
+        np.testing.assert_array_equal(slave.data[start : start + len(rows)], rows)
+    assert [item["tag"] for item in bench.retired] == [0, 5]
+
+
 def test_retirement_waits_for_the_acknowledgement(rng: np.random.Generator) -> None:
     """B comes 50 cycles after the data: tokens that order memory are not given before."""
     state = random_state(VTA, rng)
