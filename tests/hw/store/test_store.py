@@ -274,7 +274,7 @@ def test_rows_beyond_the_scratchpad_are_not_read(
 
 
 @pytest.mark.parametrize("memory", list(OutMemory))
-@pytest.mark.parametrize("beyond", [0, 5])
+@pytest.mark.parametrize("beyond", [pytest.param(0, marks=pytest.mark.heavy(1)), 5])
 def test_a_first_row_beyond_the_scratchpad_is_not_read(
     memory: OutMemory, beyond: int, rng: np.random.Generator
 ) -> None:
