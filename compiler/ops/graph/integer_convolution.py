@@ -23,6 +23,7 @@ from daedal.compiler.ops.graph.maps import (
     map_shape,
 )
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
+from daedal.compiler.ops.graph.pair_scaling import scaled_bytes
 from daedal.compiler.ops.graph.requantize import Requantization, by_channel, in_order
 from daedal.compiler.ops.graph.windows import padded_map, places
 from daedal.compiler.ops.graph.winograd import integer_transform, winograd_sums
@@ -102,6 +103,9 @@ def _depthwise(operation: GraphOperation) -> te.Tensor:
     than to multiply it: maps have float32, which hold all sums where these are small. A large map
     stays int8 if windows share little of it: there memory decides."""
     weights = operation.constant(1)
+    scaled = _scaled(operation)
+    if scaled is not None:
+        return scaled
     reach = _largest_sums(operation) + np.abs(operation.constant(2)[:, 0])
     in_reals = operation.tensors.factors.group > 1 and int(reach.max()) < WHOLE
     kind = "float32" if in_reals else "int32"
@@ -120,6 +124,32 @@ def _depthwise(operation: GraphOperation) -> te.Tensor:
         return te.sum(element * depthwise_weight(table, taps, block, lane).astype(kind), axes)
 
     return _finished(operation, map_shape(operation.kind.shape), products)
+
+
+def _scaled(operation: GraphOperation) -> te.Tensor | None:
+    """A convolution that multiplies each element by a number of its channel, as a normalization
+    does; None for others, and where float32 does not have every result."""
+    weights = operation.constant(1)
+    pads, strides = operation.ints("pads"), operation.ints("strides")
+    is_plain = weights.size == len(weights) and not any(pads) and math.prod(strides) == 1
+    if not is_plain or operation.tensors.factors.group == 1:
+        return None
+    low, high = (operation.whole(name) + 128 for name in ("low", "high"))
+    rows = np.broadcast_to(operation.constant(2), (len(weights), 3))
+    zero = operation.whole("zero_point") + 128
+    found = scaled_bytes(weights.ravel(), rows, low, high, zero)
+    if found is None:
+        return None
+    x = operation.map(0).tensor
+    factors, offsets = found
+
+    def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
+        read = by_channel(operation, block, lane)
+        element = x[n, h, w, block, lane].astype("float32")
+        whole = te.nearest(te.multiply_add(element, read(factors), read(offsets)))
+        return (te.clip(whole, low, high) - 128).astype("int8")
+
+    return operation.compute(map_shape(operation.kind.shape), formula)
 
 
 def _grouped(operation: GraphOperation) -> te.Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Array
 
-__all__ = ["PairRatios", "pair_ratios"]
+__all__ = ["PairRatios", "pair_ratios", "scaled_bytes"]
 
 LARGEST_SUM, SMALLEST_FACTOR = 1 << 12, 2.0**-14
 """Of scaled sums, and of factors: float64 is exact for their products and sums."""
@@ -78,13 +78,58 @@ def pair_ratios(
     return None
 
 
+def scaled_bytes(
+    weights: Array, rows: Array, low: int, high: int, zero_point: int = 0
+) -> tuple[Array, Array] | None:
+    """Factors and offsets, float32, that give all rounded products of an int8 and a weight.
+
+    Parameters
+    ----------
+    weights : (rows,).
+    rows : [bias, multiplier, shift] of each product.
+    low, high : bounds of the rounded products with `zero_point`.
+    """
+    biases, multipliers, shifts = (rows[:, column].astype(np.int64) for column in range(3))
+    values = np.arange(-128, 128, dtype=np.int64)
+    sums = values * weights.astype(np.int64)[:, None] + biases[:, None]
+    ratios = np.ldexp(multipliers.astype(np.float64), -shifts)
+    factors, offsets = weights * ratios, biases * ratios + zero_point
+    if np.any(np.abs(sums) * ratios[:, None] >= LARGEST_SUM) or not np.all(
+        (shifts > 0) & (shifts < 62)
+    ):
+        return None
+    wanted = _rounded(sums * multipliers[:, None], shifts[:, None]) + zero_point
+    wanted = wanted.clip(low, high)
+    found = np.zeros((2, len(rows)), np.float32)
+    open_rows = np.arange(len(rows))
+    for steps in STEPS:
+        first = factors[open_rows].astype(np.float32)
+        moved = np.rint((offsets[open_rows] + steps * STEP) / LAST_BIT) * LAST_BIT
+        offset = moved.astype(np.float32)
+        given = values.astype(np.float32)
+        twice = given * first[:, None] + offset[:, None]
+        once = (given.astype(np.float64) * first[:, None] + offset[:, None]).astype(np.float32)
+        fits = np.ones(len(open_rows), bool)
+        for item in (twice, once):
+            fits &= np.all(np.rint(item).clip(low, high) == wanted[open_rows], axis=1)
+        found[:, open_rows[fits]] = first[fits], offset[fits]
+        open_rows = open_rows[~fits]
+        if not len(open_rows):
+            return found[0], found[1]
+    return None
+
+
 def _whole_sums(multipliers: tuple[int, int], bias: int, multiplier: int, shift: int) -> Array:
     """All sums, scaled and rounded as integers, (256, 256)."""
     values = np.arange(-128, 128, dtype=np.int64)
     sums = (values * multipliers[0])[:, None] + values * multipliers[1] + bias
-    products = sums * multiplier
-    whole = products >> shift
-    rest, half = products - (whole << shift), 1 << (shift - 1)
+    return _rounded(sums * multiplier, np.asarray(shift))
+
+
+def _rounded(products: Array, shifts: Array) -> Array:
+    """Shifted to the right, halves to even."""
+    whole = products >> shifts
+    rest, half = products - (whole << shifts), np.int64(1) << (shifts - 1)
     return np.asarray(whole + ((rest > half) | ((rest == half) & (whole % 2 == 1))))
 
 

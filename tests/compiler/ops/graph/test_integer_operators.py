@@ -182,6 +182,7 @@ CASES: dict[str, tuple[str, tuple[int, ...], Build]] = {
     "3x3, odd tiles": ("q_conv2d", (2, 37, 13, 10), after_another(33, 37, pads=[0, 2, 1, 0])),
     "1x1": ("q_conv2d", (2, 40, 5, 6), conv(17, 40, (1, 1), bias=False)),
     "dilated": ("q_conv2d", (1, 5, 9, 9), conv(4, 5, (3, 2), dilations=[2, 3])),
+    "1x1 per channel": ("q_conv2d", (1, 40, 7, 5), conv(40, 1, (1, 1), group=40)),
     "1x1 apart": ("q_conv2d", (1, 32, 8, 8), conv(16, 32, (1, 1), strides=[2, 2])),
     "per channel": ("q_conv2d", (1, 20, 7, 9), conv(20, 1, (3, 3), group=20, pads=[1] * 4)),
     "per channel apart": ("q_conv2d", (1, 32, 9, 8), conv(32, 1, (5, 3), group=32, strides=[2, 1])),
@@ -290,6 +291,13 @@ def test_maps_of_depthwise_convolutions_are_floats() -> None:
     code = build_host_code(model)
     stored = [code.buffers[call.buffers[-1]] for call in code.calls]
     assert [item.dtype for item in stored if item.shape[1:3] == (8, 8)] == ["float32", "float32"]
+
+
+def test_elements_times_a_number_of_their_channel_are_no_sums() -> None:
+    """One multiply-add of float32 scales them; no map is stored as float32."""
+    _, shape, build = CASES["1x1 per channel"]
+    stored = _stored(quantized_model(shape, build))
+    assert {item.dtype for item in stored} == {"int8"}
 
 
 def test_joins_of_maps_with_one_scale_change_no_element() -> None:

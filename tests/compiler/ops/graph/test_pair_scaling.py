@@ -6,7 +6,7 @@ import pytest
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.ops.cpu.schedule import schedule_map
-from daedal.compiler.ops.graph.pair_scaling import pair_ratios
+from daedal.compiler.ops.graph.pair_scaling import pair_ratios, scaled_bytes
 from daedal.compiler.tir.expr import FloatImm
 from daedal.isa.numerics import requantize
 from tests.support.machine_code import run_machine_code
@@ -48,6 +48,32 @@ def test_ties_go_to_even_numbers() -> None:
     found = pair_ratios((1 << 22, 1 << 22), row, -128, 127)
     assert found is not None
     assert (found.first, found.second, found.offset) == (0.5, 0.5, 0.0)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 255), (90, 140)])
+def test_all_products_with_weights(low: int, high: int) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-128, 128, 300)
+    rows = [
+        row_of(ratio, bias)
+        for ratio, bias in zip(
+            rng.uniform(1e-3, 0.05, 300), rng.integers(-9999, 9999, 300), strict=True
+        )
+    ]
+    parameters = np.stack(rows)
+    found = scaled_bytes(weights, parameters, low, high, 131)
+    assert found is not None
+    values = np.arange(-128, 128)
+    sums = values * weights[:, None]
+    columns = (parameters[:, column, None] for column in range(3))
+    wanted = requantize(sums, *columns, 131, low, high)
+    factors, offsets = (item.astype(np.float32)[:, None] for item in found)
+    products = np.rint(values.astype(np.float32) * factors + offsets)
+    np.testing.assert_array_equal(products.clip(low, high), wanted)
+
+
+def test_large_products_with_weights_are_sums() -> None:
+    assert scaled_bytes(np.array([100]), row_of(2.0, 0)[None], 0, 255) is None
 
 
 def test_products_that_are_no_int32_are_left_to_float64() -> None:
