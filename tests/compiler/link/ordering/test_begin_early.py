@@ -219,7 +219,7 @@ def test_a_program_that_does_not_fit_is_linked_without_early_layers() -> None:
     def run(self: linker.Placement, parts: list[Stretch], segments: list[Segment]) -> object:
         tried.append(any(part.halves for part in parts))
         if tried[-1]:
-            raise linker.ScheduleError("too small")
+            raise linker.Misfit("too small", parts[0])
         return real(self, parts, segments)
 
     with mock.patch.object(linker.Placement, "run", run):

@@ -59,8 +59,8 @@ def test_other_programs_keep_their_order(monkeypatch) -> None:
     calls = []
     monkeypatch.setattr(
         "daedal.compiler.link.linker.prefetch",
-        lambda variant, regions, items: (
-            calls.append(len(items)) or prefetch(variant, regions, items)
+        lambda variant, regions, items, memory: (
+            calls.append(len(items)) or prefetch(variant, regions, items, memory)
         ),
     )
     model = SmallDecoder(layers=1).quantized()
