@@ -26,6 +26,7 @@ from daedal.compiler.layers.matching_tiles import matching_tile
 from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.layers.segment_store import SegmentStore
 from daedal.compiler.layers.sharing_tiles import Pair, SharingTiles, pair_of, sharing_tiles
+from daedal.compiler.layers.sparing_tiles import sparing_tile
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.link import LinkedCode
 from daedal.compiler.link.ordering.order import by_need
@@ -139,9 +140,13 @@ class LayerCode:
     ) -> Config | None:
         """The tile of `node` that goes with the layers `before`, or else with the memory; None: its
         usual one."""
-        if not before:
-            return self._chained_tile(graph, node) or self._tile_with_memory(graph, node, kind)
         variant, memory = self._builder.variant, self._builder.memory
+        if not before:
+            return (
+                self._chained_tile(graph, node)
+                or sparing_tile(graph, node, variant, memory)
+                or self._tile_with_memory(graph, node, kind)
+            )
         return (
             matching_tile(graph, node, before[-1], variant)
             or leading_tile(graph, node, before[-1], variant, memory)
@@ -149,6 +154,7 @@ class LayerCode:
             or self._early_tile(graph, node, kind, before)
             or self._chained_tile(graph, node)
             or self._sharing_tile(graph, node)
+            or sparing_tile(graph, node, variant, memory)
             or self._tile_with_memory(graph, node, kind)
         )
 

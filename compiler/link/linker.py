@@ -20,6 +20,7 @@ from daedal.compiler.link.ordering.early_loads import early_loads
 from daedal.compiler.link.ordering.fill_gaps import fill_gaps
 from daedal.compiler.link.ordering.interleave import Stretch, stretches
 from daedal.compiler.link.ordering.prefetch import prefetch
+from daedal.compiler.link.ordering.weights_ahead import weights_ahead
 from daedal.compiler.link.placement.memory_plan import Alias, plan_memory
 from daedal.compiler.link.placement.place import Misfit, Placement, table_name
 from daedal.compiler.link.placement.placed import PlacedInstruction
@@ -129,6 +130,8 @@ def link_code(
     else:
         unread = unread_stores(items, aliases or {}, names)
         items = fill_gaps(variant, plan.region_bytes, items, unread)
+        unread = unread_stores(items, aliases or {}, names)
+        items = weights_ahead(variant, plan.region_bytes, items, unread, memory)
     setup = list(map(resolve, placed.setup))
     waits = insert_tokens(variant, plan.region_bytes, [*setup, *items])
     unread = unread_stores([*setup, *items], aliases or {}, names)

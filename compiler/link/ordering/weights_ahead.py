@@ -1,0 +1,319 @@
+"""Moves LOADs of weights that the multipliers wait for between LOADs that have time.
+
+A layer with one product for each word of its weights, as a classifier is, waits for the bus. The
+layer before it may leave the bus idle for a few cycles of each tile, too few for a gap
+(`fill_gaps`), although all its LOADs come long before their products. Here the weights of the later
+layer are cut into parts, and each moves as far to the front as its rows are free and the LOADs that
+it delays still come before their products.
+
+Before, where the products of layer B wait for the weights `b`, and those of layer A for nothing::
+
+    LOADs: a0 a1 a2 a3 a4 a5 b
+
+After::
+
+    LOADs: a0 a1 b[0] a2 a3 b[1] a4 a5 b[2:]
+
+Input and output: placed instructions with their memory, before tokens are inserted.
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.machine import TRANSFER_CYCLES, machine_cost
+from daedal.compiler.cost.memory import DDR
+from daedal.compiler.link.ordering.program_times import ProgramTimes, Times
+from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.isa.instruction import Instruction
+from daedal.isa.memory_model import MemoryModel
+from daedal.isa.table import Opcode, Unit
+from daedal.isa.variant import Variant
+
+__all__ = ["PART_WORDS", "SHORTEST_WAIT", "weights_ahead"]
+
+SHORTEST_WAIT = 500
+"""Cycles that GEMM waits for a LOAD, for this to move."""
+
+PART_WORDS = 1024
+"""Bus words of a part of a LOAD."""
+
+SHARE = 0.5
+"""Of the cycles that a LOAD comes before its products, those that it may be delayed."""
+
+WINDOW = 1024
+"""Instructions over which a LOAD may move."""
+
+LEAST_GAIN = 1 / 20
+"""Of the cycles of the LOADs that GEMM waits for: what the whole program must gain by the estimate,
+which does not see all of what LOADs wait for."""
+
+PASSES = 4
+"""Products that begin earlier free rows of others earlier, and each pass leaves LOADs less time."""
+
+
+class _Part(NamedTuple):
+    """Rows of what instruction `number` loads, counted from its first one; of other instructions,
+    `begin` and `end` are 0."""
+
+    number: int
+    begin: int = 0
+    end: int = 0
+
+
+def weights_ahead(
+    variant: Variant,
+    region_bytes: tuple[int, int, int, int],
+    items: Sequence[PlacedInstruction],
+    unread: Collection[int] = (),
+    memory: MemoryModel = DDR,
+) -> list[PlacedInstruction]:
+    """The same program with some LOADs of constants cut into parts, and these earlier.
+
+    `unread` are the numbers of STOREs that will store nothing. A LOAD stays behind every
+    instruction that touches its rows, so the result is unchanged.
+    """
+    rates = InstructionCost(variant, memory)
+
+    def cost(instruction: Instruction) -> int:
+        moved = instruction.unit in (Unit.LOAD, Unit.STORE)
+        return rates.of(instruction, instruction.steps) + TRANSFER_CYCLES * moved
+
+    whole = ProgramTimes(variant, region_bytes, items, unread, cost)
+    awaited = _awaited(whole, whole.times(range(len(items))))
+    words = machine_cost(variant, memory).transfer_beats
+    cut = {n: size for n in awaited if (size := _rows_of_part(items[n], words)) is not None}
+    if not cut:
+        return list(items)
+    parts = [part for n, item in enumerate(items) for part in _parts(n, item, cut.get(n))]
+    pieces = [_piece(items[part.number], part, words) for part in parts]
+    without = set(unread)
+    gone = [n for n, part in enumerate(parts) if part.number in without]
+    schedule = ProgramTimes(variant, region_bytes, pieces, gone, cost)
+    movable = [number for number, part in enumerate(parts) if part.number in cut]
+    order = list(range(len(pieces)))
+    before = times = schedule.times(order)
+    for _ in range(PASSES):
+        found = _Loads(schedule, order, times).moved(movable)
+        after = schedule.times(found)
+        if found == order or max(after.ends) >= max(times.ends):
+            break
+        order, times = found, after
+    gain = max(before.ends) - max(times.ends)
+    if gain < LEAST_GAIN * sum(whole.cycles[number] for number in cut):
+        return list(items)
+    return [_piece(items[part.number], part, words) for part in _joined(parts, order)]
+
+
+def _awaited(schedule: ProgramTimes, times: Times) -> Iterator[int]:
+    """The numbers of LOADs of constants without which GEMM would begin earlier, by
+    `SHORTEST_WAIT`."""
+    free = 0
+    for number, unit in enumerate(schedule.units):
+        if unit is not Unit.GEMM:
+            continue
+        needed = schedule.conflicts[number]
+        loads = [other for other in needed if schedule.units[other] is Unit.LOAD]
+        others = max((times.ends[other] for other in needed if other not in loads), default=0)
+        if times.begins[number] - max(free, others, times.handed[number]) >= SHORTEST_WAIT:
+            yield from (other for other in loads if schedule.constant[other])
+        free = times.begins[number] + schedule.cycles[number]
+
+
+def _rows_of_part(item: PlacedInstruction, words: Mapping[tuple[Opcode, int], int]) -> int | None:
+    """How many rows of a LOAD are a part; None if it cannot be cut."""
+    get = item.instruction.values.get
+    rows, cols = get("rows", 0), get("cols", 0)
+    if get("blocks") != 1 or len(item.rows) != 1 or len(item.rows[0].runs) != 1:
+        return None
+    ((begin, end),) = item.rows[0].runs
+    beats = words[item.instruction.opcode, get("memory", 0)]
+    unit = cols if rows > 1 else 1
+    size = max(PART_WORDS // (unit * beats), 1) * unit
+    padded = any(get(f"pad_{side}", 0) for side in ("top", "bottom", "left", "right"))
+    return None if padded or end - begin != rows * cols or size >= rows * cols else size
+
+
+def _parts(number: int, item: PlacedInstruction, size: int | None) -> Iterator[_Part]:
+    """Parts of `size` rows; None: the whole instruction."""
+    if size is None:
+        yield _Part(number)
+        return
+    ((first, last),) = item.rows[0].runs
+    for begin in range(0, last - first, size):
+        yield _Part(number, begin, min(begin + size, last - first))
+
+
+def _piece(
+    item: PlacedInstruction, part: _Part, words: Mapping[tuple[Opcode, int], int]
+) -> PlacedInstruction:
+    """The instruction that loads a part."""
+    begin, end = part.begin, part.end
+    values = dict(item.instruction.values)
+    rows, cols = values.get("rows", 0), values.get("cols", 0)
+    if end - begin in (0, rows * cols):
+        return item
+    if rows > 1:
+        values["rows"] = (end - begin) // cols
+        offset = begin // cols * values.get("row_stride_beats", 0)
+    else:
+        values["cols"] = end - begin
+        offset = begin * words[item.instruction.opcode, values.get("memory", 0)]
+    # As in `Instruction.of`, fields of value 0 are left out.
+    for field, moved in (("row", begin), ("offset_beats", offset)):
+        if moved:
+            values[field] = values.get(field, 0) + moved
+    (touched,) = item.rows
+    first = touched.runs[0][0]
+    touched = touched._replace(runs=((first + begin, first + end),))
+    instruction = Instruction(item.instruction.opcode, values)
+    return item._replace(instruction=instruction, rows=(touched,))
+
+
+def _joined(parts: Sequence[_Part], order: Sequence[int]) -> Iterator[_Part]:
+    """The parts in this order, those that still follow each other in one."""
+    last: _Part | None = None
+    for part in (parts[number] for number in order):
+        if last is not None and part.number == last.number and part.begin == last.end:
+            last = last._replace(end=part.end)
+            continue
+        if last is not None:
+            yield last
+        last = part
+    if last is not None:
+        yield last
+
+
+@dataclass
+class _Load:
+    """A LOAD in the estimated order.
+
+    Parameters
+    ----------
+    place : in the program, of the instruction before which it stays.
+    begin : its first cycle.
+    idle : cycles before it in which neither LOAD nor STORE use the bus.
+    spare : cycles that it may be delayed.
+    """
+
+    number: int
+    place: int
+    begin: float
+    idle: float
+    spare: float
+
+
+class _Loads:
+    """All LOADs of a program, which `moved` brings into another order."""
+
+    def __init__(self, schedule: ProgramTimes, order: Sequence[int], times: Times) -> None:
+        self._schedule, self._order, self._times = schedule, order, times
+        self._places = {number: place for place, number in enumerate(order)}
+        numbers = [number for number in order if schedule.units[number] is Unit.LOAD]
+        idle, spare = self._idle(numbers), self._spare()
+        self._loads = [
+            _Load(number, self._places[number], times.begins[number], gap, SHARE * spare[number])
+            for number, gap in zip(numbers, idle, strict=True)
+        ]
+        self._by_number = {load.number: load for load in self._loads}
+
+    def _idle(self, numbers: Sequence[int]) -> list[float]:
+        """Cycles of the bus without transfers between each LOAD and the one before."""
+        begins, cycles = self._times.begins, self._schedule.cycles
+        stores = [n for n in self._order if self._schedule.units[n] is Unit.STORE]
+        spans = [(begins[n], begins[n] + cycles[n]) for n in stores]
+        limits = np.array([(0, 0), *spans]).ravel()
+        stored = np.cumsum([0, *(np.diff(limits) * (np.arange(len(limits) - 1) % 2 == 0))])
+        firsts = np.array([begins[number] for number in numbers])
+        moved = np.array([cycles[number] for number in numbers])
+        until = np.interp(firsts, limits, stored)
+        idle = np.diff(firsts - until, prepend=0) - np.concatenate([[0], moved[:-1]])
+        found: list[float] = np.maximum(idle, 0).tolist()
+        return found
+
+    def _spare(self) -> list[float]:
+        """Cycles from the end of each instruction to the first one that waits for it."""
+        spare = [float("inf")] * len(self._order)
+        for number in self._order:
+            begin = self._times.begins[number]
+            for other in self._schedule.conflicts[number]:
+                spare[other] = min(spare[other], begin - self._times.ends[other])
+        return spare
+
+    def moved(self, numbers: Sequence[int]) -> list[int]:
+        """The order with LOADs of these numbers as early as possible."""
+        for number in numbers:
+            self._move(number)
+        found: list[int] = []
+        loads = iter(self._loads)
+        load = next(loads, None)
+        for place, number in enumerate(self._order):
+            while load is not None and load.place <= place:
+                found.append(load.number)
+                load = next(loads, None)
+            if self._schedule.units[number] is not Unit.LOAD:
+                found.append(number)
+        return found
+
+    def _move(self, number: int) -> None:
+        """Bring a LOAD to the front of the first one that may be delayed by it."""
+        schedule, loads = self._schedule, self._loads
+        at = self._index(number)
+        needed = (*schedule.before[number], *schedule.conflicts[number])
+        ready = schedule.ready(number, self._times.ends)
+        bound = max((self._place_of(other) for other in needed), default=-1)
+        target = at
+        while target > 0:
+            load = loads[target - 1]
+            if load.place <= bound or load.begin < ready or loads[at].place - load.place > WINDOW:
+                break
+            target -= 1
+        cycles = schedule.cycles[number]
+        while target < at:
+            late = self._late(target, at, cycles)
+            if late is None:
+                break
+            target = late + 1
+        else:
+            return
+        moved, delay = loads.pop(at), float(cycles)
+        if at < len(loads):
+            loads[at].idle += cycles
+        for load in loads[target:at]:
+            absorbed = min(delay, load.idle)
+            load.idle -= absorbed
+            delay -= absorbed
+            load.begin += delay
+            load.spare -= delay
+        follower = loads[target]
+        moved.place, moved.begin, moved.idle = follower.place, follower.begin, 0.0
+        moved.spare = 0.0
+        loads.insert(target, moved)
+
+    def _place_of(self, number: int) -> int:
+        """Where an instruction is now."""
+        load = self._by_number.get(number)
+        return self._places[number] if load is None else load.place
+
+    def _index(self, number: int) -> int:
+        """Of a LOAD among all, which are sorted by their places."""
+        at = bisect_left(self._loads, self._place_of(number), key=lambda load: load.place)
+        while self._loads[at].number != number:
+            at += 1
+        return at
+
+    def _late(self, target: int, at: int, cycles: float) -> int | None:
+        """The first LOAD that would come too late with `cycles` more in front of `target`."""
+        delay = float(cycles)
+        for place in range(target, at):
+            load = self._loads[place]
+            delay = max(delay - load.idle, 0.0)
+            if delay > load.spare:
+                return place
+            if not delay:
+                break
+        return None
