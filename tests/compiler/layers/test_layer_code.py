@@ -42,7 +42,7 @@ def test_equal_layers_of_one_launch_have_the_program_of_layers_built_apart(
         shared = daedal.compile(data, "tiny", host=None, cache=False)
         assert lower.call_count == 1 and len(shared.layers) == 3
         with (
-            mock.patch.object(layer_code, "_kind", lambda _graph, node: node.output),
+            mock.patch.object(layer_code, "_kind", lambda _graph, node, _variant: node.output),
             mock.patch.object(layer_code, "with_placeholders", lambda node: (node, {})),
         ):
             apart = daedal.compile(data, "tiny", host=None, cache=False)
