@@ -27,6 +27,7 @@ from daedal.isa.instruction import Instruction, decode_all, encode_all
 from daedal.isa.row_stream import RowStream
 from daedal.isa.table import BASES, Opcode, instruction_bytes
 from daedal.isa.tensor import TensorSpec
+from daedal.isa.transfer import transfer_end_bytes
 from daedal.isa.variant import Variant
 
 __all__ = [
@@ -119,13 +120,22 @@ class Program:
 
     @cached_property
     def observed(self) -> "Program":
-        """The program with all STOREs, so that every layer's result can be read."""
+        """The program with all STOREs, so that every layer's result can be read. What nothing
+        reads may lie behind the workspace, which is larger here."""
         if not self.unread:
             return self
         instructions = list(self.instructions)
+        constants, inputs, outputs, workspace = self.region_bytes
         for number, planes in self.unread.items():
-            instructions[number] = instructions[number].replace(blocks=planes)
-        return dataclasses.replace(self, instructions=tuple(instructions), unread={})
+            item = instructions[number] = instructions[number].replace(blocks=planes)
+            if item.base == BASES.index("workspace"):
+                workspace = max(workspace, transfer_end_bytes(self.variant, item))
+        return dataclasses.replace(
+            self,
+            instructions=tuple(instructions),
+            region_bytes=(constants, inputs, outputs, workspace),
+            unread={},
+        )
 
     @property
     def setup_alone(self) -> "Program":
@@ -217,12 +227,6 @@ class Program:
 
     def check_bounds(self) -> None:
         """Raise ProgramError for a program that needs more memory or time than any machine has."""
-        total = sum(self.region_bytes)
-        if total > MAX_MEMORY_BYTES:
-            raise ProgramError(
-                f"a program must use at most {MAX_MEMORY_BYTES} bytes of memory, not {total}; use "
-                "a smaller network"
-            )
         for spec in (*self.inputs, *self.outputs):
             end = spec.offset_bytes + spec.size_bytes
             if end > self.region_bytes[spec.base]:
@@ -249,6 +253,12 @@ class Program:
                     "what nothing reads must be STOREs of no planes behind the setup, and "
                     f"instruction {number} is none; compile the model again"
                 )
+        total = sum(self.observed.region_bytes)
+        if total > MAX_MEMORY_BYTES:
+            raise ProgramError(
+                f"a program must use at most {MAX_MEMORY_BYTES} bytes of memory, not {total}; use "
+                "a smaller network"
+            )
         self._check_steps()
 
     @cached_property

@@ -18,6 +18,7 @@ __all__ = [
     "memory_beats",
     "memory_element_bits",
     "transfer",
+    "transfer_end_bytes",
 ]
 
 PADDABLE = (LoadMemory.INP, LoadMemory.ACC, LoadMemory.ACC_NARROW)
@@ -111,3 +112,13 @@ def transfer(variant: Variant, instruction: Instruction) -> Transfer:
             offsets = np.add.outer(steps, offsets).reshape(-1)
     offsets += instruction.offset_beats * variant.bus_bytes
     return Transfer(memory, numbers, offsets, filled, row_bytes, element_bits)
+
+
+def transfer_end_bytes(variant: Variant, store: Instruction) -> int:
+    """One past the last byte above the base address that a STORE writes; 0 if it writes nothing."""
+    blocks, rows, cols = store.blocks, store.rows, store.cols
+    if not blocks * rows * cols:
+        return 0
+    beats = store.offset_beats + cols * memory_beats(variant, OutMemory(store.memory))
+    beats += (rows - 1) * store.row_stride_beats + (blocks - 1) * store.block_stride_beats
+    return beats * variant.bus_bytes

@@ -4,13 +4,14 @@ Input: a program. Output: the layer of the words of every LOAD and STORE, groups
 words are read together, and the peak of live workspace memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
 
 from daedal.common.errors import ProgramError
 from daedal.isa.instruction import Instruction
+from daedal.isa.layer_steps import layer_steps
 from daedal.isa.numerics import IntArray
 from daedal.isa.program import Program
 from daedal.isa.table import BASES, Opcode
@@ -40,8 +41,9 @@ class MemoryFlow:
     num_words : of all regions.
     layers : for each instruction the tag of the layer whose words it writes or reads; None if it
         moves nothing, or constants.
-    workspace_needed_bytes : the largest number of workspace bytes live in any layer. Bytes are live
-        from the layer that writes them to the last one that reads them: a lower bound of any plan.
+    workspace_needed_bytes : the largest number of workspace bytes live in any step
+        (`daedal.isa.layer_steps`). Bytes are live from the first step of the layer that writes them
+        to the last step of those that read them: a lower bound of any plan.
     """
 
     def __init__(self, program: Program) -> None:
@@ -54,12 +56,12 @@ class MemoryFlow:
         self._windows: dict[int, tuple[int, int]] = {}
         self._owners = np.full(self.num_words, _NOBODY, dtype=np.int32)
         self._num_layers = len(program.marks)
-        self._lives = _Lives(sizes[_WORKSPACE], self._num_layers)
+        tags = layer_tags(program)
+        self._lives = _Lives(sizes[_WORKSPACE], _steps(program, tags))
         for spec in program.inputs:
             self._owners[self._words_of(spec)] = HOST
         self.layers: Sequence[int | None] = [
-            self._visit(item, tag)
-            for item, tag in zip(program.instructions, layer_tags(program), strict=True)
+            self._visit(item, tag) for item, tag in zip(program.instructions, tags, strict=True)
         ]
         for spec in program.outputs:
             for owner in self.last_layers(spec):
@@ -144,26 +146,40 @@ class MemoryFlow:
         return words
 
 
-class _Lives:
-    """The live range of each word, in layers."""
+def _steps(program: Program, tags: Sequence[int | None]) -> dict[int, tuple[int, int]]:
+    """First and last step of each layer."""
+    return layer_steps(
+        (tag, item.opcode)
+        for item, tag in zip(program.instructions, tags, strict=True)
+        if tag is not None and item.opcode in (Opcode.LOAD, Opcode.STORE)
+    )
 
-    def __init__(self, num_words: int, num_layers: int) -> None:
+
+class _Lives:
+    """The live range of each word, in `steps` of layers."""
+
+    def __init__(self, num_words: int, steps: Mapping[int, tuple[int, int]]) -> None:
+        self._steps = steps
+        self._writers = np.full(num_words, _NOBODY, dtype=np.int32)
         self._begins = np.full(num_words, -1, dtype=np.int32)
         self._ends = np.full(num_words, -1, dtype=np.int32)
-        self._changes = np.zeros(num_layers + 2, dtype=np.int64)
+        self._changes = np.zeros(len(steps) + 2, dtype=np.int64)
 
     def touch(self, words: IntArray, tag: int, writes: bool) -> None:
         """Layer `tag` writes or reads `words`."""
+        first, last = self._steps[tag]
         if writes:
-            fresh = words[self._begins[words] != tag]
+            fresh = words[self._writers[words] != tag]
             # A word that this layer read and now overwrites counts once, not twice.
-            self._ends[fresh] = np.minimum(self._ends[fresh], tag - 1)
+            before = np.maximum(first, self._begins[fresh]) - 1
+            self._ends[fresh] = np.minimum(self._ends[fresh], before)
             self._close(fresh)
-            self._begins[fresh] = tag
-        self._ends[words] = np.maximum(self._ends[words], tag)
+            self._writers[fresh] = tag
+            self._begins[fresh] = first
+        self._ends[words] = np.maximum(self._ends[words], last)
 
     def most(self) -> int:
-        """The largest number of words live in any layer."""
+        """The largest number of words live in any step."""
         self._close(np.arange(len(self._begins)))
         return int(np.cumsum(self._changes).max(initial=0))
 

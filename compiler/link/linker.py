@@ -21,6 +21,7 @@ from daedal.compiler.link.ordering.fill_gaps import fill_gaps
 from daedal.compiler.link.ordering.interleave import Stretch, stretches
 from daedal.compiler.link.ordering.prefetch import prefetch
 from daedal.compiler.link.ordering.weights_ahead import weights_ahead
+from daedal.compiler.link.placement.lifetimes import lifetimes
 from daedal.compiler.link.placement.memory_plan import Alias, plan_memory
 from daedal.compiler.link.placement.place import Misfit, Placement, table_name
 from daedal.compiler.link.placement.placed import PlacedInstruction
@@ -115,7 +116,8 @@ def link_code(
     placement = placed.placement
     tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
     plan = plan_memory(
-        [[segments[layer] for layer in part.layers] for part in placed.parts],
+        lifetimes([*placed.setup, *placed.items]),
+        _sizes(segments),
         {**{name: len(table) for name, table in tables.items()}, **constants},
         {spec.name: spec.size_bytes for spec in inputs},
         {spec.name: spec.size_bytes for spec in outputs},
@@ -126,14 +128,14 @@ def link_code(
     items = early_loads(items, variant.units.queue_depth // 2)
     names = [spec.name for spec in outputs]
     if repeats:
-        items = prefetch(variant, plan.region_bytes, items, memory)
+        items = prefetch(variant, plan.observed_bytes, items, memory)
     else:
         unread = unread_stores(items, aliases or {}, names)
-        items = fill_gaps(variant, plan.region_bytes, items, unread)
+        items = fill_gaps(variant, plan.observed_bytes, items, unread)
         unread = unread_stores(items, aliases or {}, names)
-        items = weights_ahead(variant, plan.region_bytes, items, unread, memory)
+        items = weights_ahead(variant, plan.observed_bytes, items, unread, memory)
     setup = list(map(resolve, placed.setup))
-    waits = insert_tokens(variant, plan.region_bytes, [*setup, *items])
+    waits = insert_tokens(variant, plan.observed_bytes, [*setup, *items])
     unread = unread_stores([*setup, *items], aliases or {}, names)
     instructions = tuple(_finished(setup, items, waits, unread))
     report = LinkReport(
@@ -149,6 +151,16 @@ def link_code(
         workspace_bound_bytes=plan.workspace_bound_bytes,
     )
     return LinkedCode(instructions, tables, plan, report, len(setup), unread)
+
+
+def _sizes(segments: Sequence[Segment]) -> dict[str, int]:
+    """Of all tensors, in bytes."""
+    sizes: dict[str, int] = {}
+    for segment in segments:
+        for name, size in segment.tensors.items():
+            known = sizes.setdefault(name, size)
+            assert known == size, f"{name!r} has {known} bytes here and {size} there"
+    return sizes
 
 
 class _Placed(NamedTuple):

@@ -8,8 +8,9 @@ from daedal.common.errors import ArtifactError, ProgramError
 from daedal.isa import program as program_module
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import MAX_INSTRUCTIONS, Program
-from daedal.isa.table import Opcode
+from daedal.isa.table import BASES, Opcode
 from daedal.isa.tensor import TensorSpec
+from daedal.isa.transfer import transfer, transfer_end_bytes
 from daedal.isa.variant import load_variant
 
 TINY = load_variant("tiny")
@@ -104,6 +105,34 @@ def test_stores_that_nothing_reads_are_kept_apart() -> None:
             "what nothing reads must be STOREs of no planes behind the setup, and instruction "
             f"{number} is none; compile the model again"
         )
+
+
+def test_what_nothing_reads_may_lie_behind_the_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two planes of 3 x 5 rows, 8 and 100 words apart, from word 200."""
+    store = Instruction.of(
+        Opcode.STORE,
+        base=BASES.index("workspace"),
+        offset_beats=200,
+        rows=3,
+        cols=5,
+        row_stride_beats=8,
+        block_stride_beats=100,
+    )
+    program = Program(TINY, (store, FINISH), region_bytes=(0, 8, 8, 64), unread={0: 2})
+    end = (200 + 100 + 2 * 8 + 5) * TINY.bus_bytes
+    assert transfer_end_bytes(TINY, store) == 0
+    assert transfer(TINY, store.replace(blocks=2)).offsets_bytes.max() == end - TINY.bus_bytes
+    assert program.observed.region_bytes == (0, 8, 8, end)
+    assert program.region_bytes == (0, 8, 8, 64)
+    wide = dataclasses.replace(program, region_bytes=(0, 8, 8, end + 8))
+    assert wide.observed.region_bytes == wide.region_bytes
+    monkeypatch.setattr(program_module, "MAX_MEMORY_BYTES", end + 16)
+    program.check_bounds()
+    monkeypatch.setattr(program_module, "MAX_MEMORY_BYTES", end + 15)
+    assert refusal(program) == (
+        f"a program must use at most {end + 15} bytes of memory, not {end + 16}; use a smaller "
+        "network"
+    )
 
 
 def test_instructions_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 A tensor that stays on chip from the layer that computes it to its last reader (`resident_rows`,
 `kept_results`) is stored only for those who look at every layer. The program keeps its STOREs, with
-their tokens, but they move nothing; `Program.observed` has them whole.
+their tokens, but they move nothing; `Program.observed` has them whole, and the memory for them.
 
 Input: placed instructions with their memory. Output: numbers of instructions.
 """

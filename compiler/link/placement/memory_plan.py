@@ -1,10 +1,11 @@
 """Plans external memory: assigns tensors to regions (base registers) and offsets by lifetime."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from functools import reduce
+from itertools import pairwise
 
-from daedal.compiler.codegen.segment import Segment
+from daedal.compiler.link.placement.lifetimes import Life
 from daedal.compiler.link.placement.packing import Bundle, Piece, aligned, largest_live_bytes, pack
 from daedal.isa.table import BASES
 
@@ -48,17 +49,21 @@ class Place:
 class MemoryPlan:
     """Places by tensor name, and the size of each region.
 
+    Results that no LOAD reads lie behind the workspace: only `Program.observed` stores them.
     `workspace_bound_bytes` is a lower bound for any plan of the workspace: the most bytes live in
-    one layer. A byte is live from the layer that writes it to the last layer that reads it.
+    one step. A byte is live from the layer that writes it to the last layer that loads it.
     """
 
     places: Mapping[str, Place]
     region_bytes: tuple[int, int, int, int]
     workspace_bound_bytes: int = 0
 
-
-_Life = tuple[int, int]
-"""First and last step that touch something."""
+    @property
+    def observed_bytes(self) -> tuple[int, int, int, int]:
+        """Sizes of the regions with the results that no LOAD reads."""
+        constants, inputs, outputs, workspace = self.region_bytes
+        ends = (place.end_bytes for place in self.places.values() if place.base == WORKSPACE)
+        return constants, inputs, outputs, max(workspace, aligned(max(ends, default=0)))
 
 
 @dataclass
@@ -71,7 +76,11 @@ class _Group:
     def size_bytes(self) -> int:
         return max(offset + size for offset, size in self.members.values())
 
-    def bundle(self, lives: Mapping[str, _Life]) -> Bundle:
+    def is_read(self, lives: Mapping[str, Life]) -> bool:
+        """Whether a LOAD reads any of it."""
+        return any(name in lives and lives[name].is_read for name in self.members)
+
+    def bundle(self, lives: Mapping[str, Life]) -> Bundle:
         """Runs of bytes with the same live range.
 
         A byte is live as long as any tensor that contains it.
@@ -85,30 +94,28 @@ class _Group:
                 if name in lives and offset <= begin and end <= offset + size
             ]
             if touching:
-                first, last = min(life[0] for life in touching), max(life[1] for life in touching)
-                pieces.append(Piece(begin, end - begin, first, last))
+                life = reduce(Life.joined, touching)
+                pieces.append(Piece(begin, end - begin, life.first, life.last))
         return tuple(pieces)
 
 
 def plan_memory(
-    steps: Sequence[Sequence[Segment]],
+    lives: Mapping[str, Life],
+    sizes: Mapping[str, int],
     constants: Mapping[str, int],
     inputs: Mapping[str, int],
     outputs: Mapping[str, int],
     aliases: Mapping[str, Alias] | None = None,
 ) -> MemoryPlan:
-    """Give every tensor a place; the mappings hold sizes in bytes.
+    """Give every tensor a place; `sizes`, and those of the regions, are in bytes.
 
-    `steps` are the segments in their order; those of one step run at the same time. Tensors that
-    are not constants, inputs or outputs go to the workspace. There, tensors whose live ranges (in
-    steps) do not overlap can share bytes (`packing`). Tensors in one group of
-    `aliases` keep their offsets. A group that contains an input or output lies in the region of
-    that tensor.
+    Tensors that are not constants, inputs or outputs go to the workspace if they are loaded or
+    stored. There, tensors whose `lives` do not overlap can share bytes (`packing`). Tensors in one
+    group of `aliases` keep their offsets. A group that contains an input or output lies in the
+    region of that tensor.
     """
-    lives = _lifetimes(steps)
     aliases = aliases or {}
-    sizes = {**_sizes(steps), **constants, **inputs, **outputs}
-    groups = _groups(sizes, aliases)
+    groups = _groups({**sizes, **constants, **inputs, **outputs}, aliases)
     places: dict[str, Place] = {}
     used = [0] * len(BASES)
     for base, names in ((CONSTANTS, constants), (INPUTS, inputs), (OUTPUTS, outputs)):
@@ -117,10 +124,15 @@ def plan_memory(
                 group = groups.pop(aliases.get(name, Alias(name, 0)).group)
                 places.update(_places(group, base, used[base]))
                 used[base] += aligned(group.size_bytes)
-    bundles = [group.bundle(lives) for group in groups.values()]
-    for group, offset in zip(groups.values(), pack(bundles), strict=True):
+    moved = [group for group in groups.values() if not lives.keys().isdisjoint(group.members)]
+    kept = [group for group in moved if group.is_read(lives)]
+    bundles = [group.bundle(lives) for group in kept]
+    for group, offset in zip(kept, pack(bundles), strict=True):
         places.update(_places(group, WORKSPACE, offset))
         used[WORKSPACE] = max(used[WORKSPACE], aligned(offset + group.size_bytes))
+    unread = [group for group in moved if not group.is_read(lives)]
+    for group, offset in zip(unread, pack([group.bundle(lives) for group in unread]), strict=True):
+        places.update(_places(group, WORKSPACE, used[WORKSPACE] + offset))
     return MemoryPlan(places, (used[0], used[1], used[2], used[3]), largest_live_bytes(bundles))
 
 
@@ -137,23 +149,3 @@ def _places(group: _Group, base: int, begin: int) -> dict[str, Place]:
     return {
         name: Place(base, begin + offset, size) for name, (offset, size) in group.members.items()
     }
-
-
-def _lifetimes(steps: Sequence[Sequence[Segment]]) -> dict[str, _Life]:
-    """First and last step that use each tensor."""
-    lives: dict[str, _Life] = {}
-    for number, segments in enumerate(steps):
-        for segment in segments:
-            for name in segment.tensors:
-                first, _ = lives.get(name, (number, number))
-                lives[name] = first, number
-    return lives
-
-
-def _sizes(steps: Sequence[Sequence[Segment]]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for segment in chain.from_iterable(steps):
-        for name, size in segment.tensors.items():
-            known = sizes.setdefault(name, size)
-            assert known == size, f"{name!r} has {known} bytes here and {size} there"
-    return sizes

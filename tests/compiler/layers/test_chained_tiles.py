@@ -16,17 +16,19 @@ from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.isa.instruction import Instruction
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.protocols import Device
-from daedal.isa.table import GemmMode, Opcode
+from daedal.isa.table import BASES, GemmMode, Opcode
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
 from daedal.layer_check import check_layers
 from daedal.runtime.driver import LoadedProgram
+from daedal.runtime.memory_flow import MemoryFlow
 from daedal.sim.timing.device import TimingDevice
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
 
 DIRECT = load_variant("vta")
 PLAIN = DIRECT.replace("plain", gemm_reads_out=False)
 SIZE = 28
+WORKSPACE = BASES.index("workspace")
 
 
 def model(
@@ -108,6 +110,17 @@ def test_the_result_between_the_layers_is_not_moved(rng, monkeypatch: pytest.Mon
     # The tiles make the difference: the usual ones leave the linker nothing to chain.
     monkeypatch.setattr(layer_code, "chained_tiles", lambda *_: None)
     assert not chains(compiled(data))
+
+
+@pytest.mark.heavy(3)
+def test_the_result_between_the_layers_takes_no_memory(rng) -> None:
+    """Only the operand of the depthwise convolution lies in the workspace."""
+    data = model(rng, before=True)
+    size = 64 * SIZE * SIZE
+    program = compiled(data).program
+    assert program.region_bytes[WORKSPACE] == MemoryFlow(program).workspace_needed_bytes == size
+    assert program.observed.region_bytes[WORKSPACE] == 2 * size
+    assert compiled(data, PLAIN).program.region_bytes[WORKSPACE] == 2 * size
 
 
 @pytest.mark.heavy(3)
