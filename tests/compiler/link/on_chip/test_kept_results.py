@@ -123,11 +123,15 @@ def test_windows(kernel: int, stride: int, groups: int) -> None:
     check(model, artifact)
 
 
-def test_large_tensors_are_loaded() -> None:
+@pytest.mark.parametrize("chained", [False, True])
+def test_large_tensors_are_loaded(monkeypatch: pytest.MonkeyPatch, chained: bool) -> None:
+    """Unless they stay in OUT part by part."""
+    if not chained:
+        monkeypatch.setattr(interleave, "chain_layers", lambda layers, *_: (list(layers), {}))
     tokens = scratchpad(DIRECT, Memory.OUT).depth_rows
     model = chain(tokens, 16, 3)
     artifact, launch = compiled(model, DIRECT)
-    assert modes(launch) == {GemmMode.DENSE}
+    assert modes(launch) == {GemmMode.DENSE, *([GemmMode.DENSE_OUT] if chained else [])}
     check(model, artifact)
 
 
