@@ -23,14 +23,18 @@ from daedal.runtime.host import Arrays
 from daedal.runtime.outside_tensors import outside_places
 from daedal.runtime.program_memory import InterpretedStep, given_inputs
 
-__all__ = ["HostProgram"]
+__all__ = ["HostProgram", "num_threads"]
 
 Array = npt.NDArray[Any]
 
-PARALLEL_WORK = 400_000
+LEAST_WORK = 2_000_000
 """Nanoseconds of work, of calls that can be split, from which on threads run a program together:
-starting them takes about 50 microseconds (Python's ThreadPoolExecutor on a server core), and two
-hardware threads of one core are at best 1.2 times as fast as one."""
+what a thread has computed is in the caches of its own processor, and the others read it there. On
+two cores of an Intel server, programs of 0.5 to 1.7 ms took 1.1 to 1.6 times as long as on one,
+those of 3 ms 0.57."""
+PARALLEL_WORK = 400_000
+"""Nanoseconds of such work for each thread: starting threads takes about 50 microseconds (Python's
+ThreadPoolExecutor on a server core)."""
 MOST_THREADS = 16
 """Of one program: with more, waiting for each other takes longer than small calls."""
 SPLIT_WORK = 10_000
@@ -278,6 +282,11 @@ def _calls(step: Step, program: HostProgram) -> list[_Call | _Copy]:
     return copies
 
 
+def num_threads(work: int, most: int) -> int:
+    """How many threads run a program with so many nanoseconds of work that can be split."""
+    return min(most, 1 + work // PARALLEL_WORK) if work >= LEAST_WORK else 1
+
+
 class _Calls:
     """Calls one after the other, by one thread or by several together."""
 
@@ -285,8 +294,7 @@ class _Calls:
         self._calls = calls
         kernels = [call.kernel for call in calls]
         self._alone = CallTable(kernels)
-        work = sum(call.work for call in calls)
-        threads = min(most, 1 + work // PARALLEL_WORK)
+        threads = num_threads(sum(call.work for call in calls), most)
         self._together = CallTable(kernels, threads) if threads > 1 else None
 
     def run(self, _values: Arrays) -> None:

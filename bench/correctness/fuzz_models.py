@@ -76,7 +76,7 @@ def results_of(
         shapes = {name: array.shape for name, array in feeds.items()}
         levels = [how.level] if how.level else []
         code = build_host_code(model, shapes=shapes, levels=levels, checked=how.checked)
-        limits = ("PARALLEL_WORK", "SPLIT_WORK")
+        limits = ("LEAST_WORK", "PARALLEL_WORK", "SPLIT_WORK")
         work = {name: 1 if how.split else getattr(host_code, name) for name in limits}
         with patch.multiple(host_code, **work):
             program = host_code.HostProgram(code)

@@ -322,6 +322,13 @@ def test_a_process_that_was_forked_has_threads_of_its_own() -> None:
     assert subprocess.run([sys.executable, "-c", FORKED], timeout=60, check=False).returncode == 3
 
 
+@pytest.mark.parametrize(("microseconds", "threads"), [(0, 1), (1700, 1), (3000, 8), (20_000, 16)])
+def test_short_programs_have_one_thread(microseconds: int, threads: int) -> None:
+    """What a thread has computed is in the caches of its own processor: others wait for it."""
+    assert host_code.num_threads(microseconds * 1000, 16) == threads
+    assert host_code.num_threads(microseconds * 1000, 2) == min(threads, 2)
+
+
 @pytest.mark.parametrize("threads", [1, 2, None])
 @pytest.mark.parametrize("axis", [0, 1, 3])
 def test_joins_are_part_of_the_calls(
@@ -330,6 +337,7 @@ def test_joins_are_part_of_the_calls(
     """Also where threads share them, as large ones are."""
     monkeypatch.setattr(host_code, "SPLIT_WORK", 1)
     monkeypatch.setattr(host_code, "PARALLEL_WORK", 1)
+    monkeypatch.setattr(host_code, "LEAST_WORK", 1)
     shape = (2, 6, 5, 9)
     node = helper.make_node
     parts = ["x", "a"] * 5
