@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
+from daedal.compiler.ops.cpu.reuse import LINE_BYTES
 from daedal.compiler.tir.expr import Binary, Expr, IntImm, Load, Var, minimum
 from daedal.compiler.tir.linear import element_number
 from daedal.compiler.tir.lower import lower
@@ -25,7 +26,6 @@ from daedal.compiler.tir.visit import free_vars, loads, rewrite, substitute, wal
 
 __all__ = ["prefetched"]
 
-LINE_BYTES = 64
 LEAST_BYTES = 1 << 18
 """Of weights: fewer stay in the cache."""
 MOST_TILES = 64

@@ -22,6 +22,7 @@ from daedal.compiler.tir.linear import Linear, element_number
 from daedal.compiler.tir.visit import free_vars, loads, walk
 
 __all__ = [
+    "LINE_BYTES",
     "NARROW",
     "WIDEST",
     "Candidate",

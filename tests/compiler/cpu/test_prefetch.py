@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from daedal.compiler.cpu.kernel import Kernel, kernel_function
-from daedal.compiler.ops.cpu.prefetch import LINE_BYTES
-from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
+from daedal.compiler.ops.cpu.reuse import LINE_BYTES, NARROW, WIDEST, Registers
 from daedal.compiler.tir.errors import ExecutionError
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Load, Var

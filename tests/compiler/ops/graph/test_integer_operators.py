@@ -301,8 +301,8 @@ def test_elements_times_a_number_of_their_channel_are_no_sums() -> None:
 
 
 def test_joins_of_maps_with_one_scale_change_no_element() -> None:
-    """Whatever the zero point: beside the operand's and the result's, there is no kernel but those
-    of the two convolutions."""
+    """With any zero point, the only kernels are those of the operand, the result and the two
+    convolutions."""
 
     def build(maker: QdqModel, rng: np.random.Generator, x: str) -> str:
         parts = [conv(16 * outs, 32, (1, 1))(maker, rng, x) for outs in (1, 2)]
