@@ -1,14 +1,22 @@
 """LOADs of weights that the multipliers wait for: parts of them move, and nothing else changes."""
 
+import numpy as np
 import pytest
 
+import daedal
+from bench.correctness.rtl_launches import rtl_device
+from bench.qdq_model import QdqModel
 from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.link import linker
 from daedal.compiler.link.ordering import weights_ahead as module
 from daedal.compiler.link.ordering.program_times import ProgramTimes
 from daedal.compiler.link.ordering.weights_ahead import weights_ahead
 from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.isa.memory_model import memory_model
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Unit
+from daedal.isa.verifier import verify
+from daedal.layer_check import check_layers
 from tests.support.placed_layers import REGIONS, TINY, load, multiply
 
 STEPS = 400
@@ -94,3 +102,49 @@ def test_weights_wait_for_their_rows() -> None:
     last = max(place for place, item in enumerate(found[:-1]) if item.unit is Unit.GEMM)
     assert all(place > last for place, begin, _ in rows_of(found) if begin < FIRST)
     assert any(place < last for place, begin, _ in rows_of(found) if begin >= FIRST)
+
+
+def classifier(rng: np.random.Generator) -> bytes:
+    """A convolution of 7 x 7 pixels, the mean of each channel, and a product with each weight."""
+    maker = QdqModel()
+
+    def conv(source: str, outputs: int, inputs: int) -> str:
+        values = rng.integers(-127, 128, (outputs, inputs, 1, 1)).astype(np.int8)
+        return maker.requantized(maker.op("Conv", source, maker.weights(values, 0.01)), 0.05, 0)
+
+    x = maker.requantized(maker.input("x", (1, 32, 7, 7)), 0.05, -3)
+    mean = maker.op("GlobalAveragePool", conv(x, 64, 32))
+    result = conv(maker.requantized(mean, 0.01, 0), 128, 64)
+    return maker.model(result).SerializeToString()
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(("preset", "seed"), [("ddr", 0), ("jitter", 1), ("jitter", 2)])
+def test_the_rtl_gives_the_same(
+    rng, monkeypatch: pytest.MonkeyPatch, preset: str, seed: int
+) -> None:
+    """The bytes of the functional simulator, which are those of the reference, whatever the stalls
+    of the bus, in the model's cycles."""
+    moved = []
+
+    def spy(variant, regions, items, *options):
+        found = weights_ahead(variant, regions, items, *options)
+        moved.append(found != items)
+        return found
+
+    monkeypatch.setattr(linker, "weights_ahead", spy)
+    model = classifier(rng)
+    artifact = daedal.compile(model, TINY, host=None, cache=False, cpu_levels=())
+    assert moved == [True]
+    verify(artifact.program)
+    x = {"x": rng.normal(0, 1, (1, 32, 7, 7)).astype(np.float32)}
+    device = rtl_device(TINY, timing=memory_model(preset, seed))
+    assert check_layers(artifact, model, x).passed
+    rtl = daedal.simulate(artifact, x, device=device)
+    functional = daedal.simulate(artifact, x, device="functional")
+    for name, tensor in functional.tensors.items():
+        assert rtl.tensors[name].tobytes() == tensor.tobytes()
+        assert len(np.unique(tensor)) > 30
+    if preset == "ddr":
+        timing = daedal.simulate(artifact, x, device="timing")
+        assert rtl.profiles[0].cycles == timing.profiles[0].cycles
