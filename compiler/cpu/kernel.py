@@ -19,6 +19,7 @@ from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.lanes import reading, row_lanes, sums_in_lanes, vectors_of
 from daedal.compiler.cpu.starts import started
 from daedal.compiler.ops.cpu.merge import merged
+from daedal.compiler.ops.cpu.next_row import next_row_prefetched
 from daedal.compiler.ops.cpu.overlap import Overlap
 from daedal.compiler.ops.cpu.prefetch import prefetched
 from daedal.compiler.ops.cpu.reuse import (
@@ -315,7 +316,7 @@ def _rows_function(kernel: Kernel) -> PrimFunc:
     assert kernel.result.value is not None
     result = replace(kernel.result, value=reading(kernel.result.value, made))
     func = te.create_prim_func(kernel.inputs, [result], "kernel")
-    return schedule_rows(func, names, result.name, lanes)
+    return next_row_prefetched(schedule_rows(func, names, result.name, lanes))
 
 
 def _dimension(value: Expr, tensor: te.Tensor, axis: Axis) -> int:

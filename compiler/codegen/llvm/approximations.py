@@ -23,7 +23,10 @@ from daedal.compiler.codegen.llvm.scalars import (
 )
 from daedal.native.function_text import FunctionText
 
-__all__ = ["APPROXIMATIONS", "Floats", "exp"]
+__all__ = ["APPROXIMATIONS", "NORMAL_EXPONENTS", "Floats", "exp", "normal_exp"]
+
+NORMAL_EXPONENTS = (-87.33654, 88.0)
+"""Of e, with powers that are normal float32 numbers."""
 
 _WHOLE = 1.5 * 2.0**23
 """Around it, neighbouring floats are 1 apart."""
@@ -36,6 +39,11 @@ _EXP = (
     *(0.1666661415, 0.5000003464, 1.0, 1.0),
 )
 """e^r for r within log(2) of 0, the highest power first."""
+_EXP_NEAR = (
+    *(1.381453036e-3, 8.368745052e-3, 4.166839100e-2, 0.166665204),
+    *(0.4999999343, 1.0, 1.0),
+)
+"""The same within log(2) / 2 of 0."""
 _EXP_EVEN = (9.989792958e-2, 1.0)
 _EXP_ODD = (8.283302675e-3, 0.49999993981)
 """The same as a quotient: of r^2, the second of them times r."""
@@ -76,10 +84,11 @@ class Floats:
         result = self.text.value(f"call {a.type} @{name}({a}, {left}, {right})")
         return Value(result, "float32", self.lanes)
 
-    def polynomial(self, x: Value, coefficients: Sequence[float]) -> Value:
+    def polynomial(self, x: Value, coefficients: Sequence[Value | float]) -> Value:
         """By Horner's rule, the highest power first."""
-        result = self.number(coefficients[0])
-        for item in coefficients[1:]:
+        first, *others = coefficients
+        result = first if isinstance(first, Value) else self.number(first)
+        for item in others:
             result = self.multiply_add(result, x, item)
         return result
 
@@ -140,6 +149,19 @@ def exp(text: FunctionText, x: Value) -> Value:
     f = Floats(text, x.lanes)
     root, r = _reduced(f, x)
     return f.apply("*", f.apply("*", f.polynomial_by_pairs(r, _EXP), root), root)
+
+
+def normal_exp(text: FunctionText, x: Value) -> Value:
+    """e to the power of `x` within `NORMAL_EXPONENTS`, or NaN: ``2^n * p(r)``."""
+    f = Floats(text, x.lanes)
+    shifted = f.multiply_add(x, 1.4426950408889634, _WHOLE_BIASED)
+    n = f.apply("-", shifted, _WHOLE_BIASED)
+    r = f.multiply_add(n, -0.693359375, x)
+    r = f.multiply_add(n, 2.12194440e-4, r)
+    square = f.apply("*", r, r)
+    first, *others = _EXP_NEAR
+    pairs = (f.multiply_add(r, *pair) for pair in zip(others[::2], others[1::2], strict=True))
+    return f.apply("*", f.polynomial(square, [f.number(first), *pairs]), f.with_exponent(shifted))
 
 
 def _reduced(f: Floats, x: Value) -> tuple[Value, Value]:

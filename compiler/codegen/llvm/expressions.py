@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
+from daedal.compiler.codegen.llvm.approximations import NORMAL_EXPONENTS, normal_exp
 from daedal.compiler.codegen.llvm.intrinsics import Library, c_library, called, rounded_product
 from daedal.compiler.codegen.llvm.places import REPEATED, Lane, Place
 from daedal.compiler.codegen.llvm.scalars import (
@@ -66,6 +67,15 @@ def _is_whole(expr: Expr) -> bool:
         case Binary("+" | "-", a, b):
             return _is_whole(a) and _is_whole(b)
     return isinstance(expr, Call) and expr.name in ("round", "rounded_quotient")
+
+
+def _has_normal_power(x: Expr) -> bool:
+    """Whether `x` is limited to where e to its power is a normal float32 number."""
+    least, most = NORMAL_EXPONENTS
+    match x:
+        case Binary("min", Binary("max", _, FloatImm(low)), FloatImm(high)):
+            return least <= low and high <= most
+    return False
 
 
 def _follows(first: Load, second: Load) -> bool:
@@ -164,6 +174,8 @@ class Expressions:
                 return self._load(expr)
             case Call(name, args) if name in DOT_PRODUCTS:
                 return self._dot_product(name, args)
+            case Call("exp", (x,), "float32") if _has_normal_power(x):
+                return normal_exp(self.text, self.value(x))
             case Call(name, args, dtype):
                 return called(self.text, name, self._alike(*args), dtype, self.library)
         raise AssertionError(f"no code for {expr!r}")

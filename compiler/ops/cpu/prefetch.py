@@ -24,10 +24,10 @@ from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
 from daedal.compiler.tir.stmt import BufferStore, For, Prefetch, PrimFunc, Stmt
 from daedal.compiler.tir.visit import free_vars, loads, rewrite, substitute, walk
 
-__all__ = ["prefetched"]
+__all__ = ["comes_from_memory", "prefetched"]
 
 LEAST_BYTES = 1 << 18
-"""Of weights: fewer stay in the cache."""
+"""Of a tensor: fewer stay in the cache."""
 MOST_TILES = 64
 """Of pixels: where there are more, the first one takes a small part of the time."""
 
@@ -49,6 +49,11 @@ def prefetched(func: PrimFunc) -> PrimFunc:
         return rebuilt(stmt, lambda expr: expr, visit)
 
     return replace(lowered, body=visit(outer))
+
+
+def comes_from_memory(load: Load) -> bool:
+    """Whether the buffer is too large to have stayed in the cache."""
+    return math.prod(load.buffer.shape) * ELEMENT_BYTES[load.dtype] >= LEAST_BYTES
 
 
 class _Reduction:
@@ -81,8 +86,7 @@ class _Reduction:
         """What an iteration fetches; nothing where it does not pay."""
         for load in loads(self._store.value):
             count = self._pixel_tiles(load, tiles)
-            size = math.prod(load.buffer.shape) * ELEMENT_BYTES[load.dtype]
-            if count is not None and 1 < count <= MOST_TILES and size >= LEAST_BYTES:
+            if count is not None and 1 < count <= MOST_TILES and comes_from_memory(load):
                 yield from self._lines(load, tiles, count)
                 return
 

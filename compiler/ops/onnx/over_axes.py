@@ -99,11 +99,17 @@ def number(element: Expr) -> Expr:
     return te.number_or(element, FloatImm(-math.inf, element.dtype))
 
 
-def power(x: Expr) -> Expr:
+def power(x: Expr, *, most: float | None = 0.0) -> Expr:
     """``exp(x)``, or 0 where that is subnormal: in a sum that has an ``exp(0)`` it is too small to
-    matter, and some processors take a hundred times as long for such numbers."""
+    matter, and some processors take a hundred times as long for such numbers.
+
+    `x` is at most `most`: code for a limited range is shorter.
+    """
     least = FloatImm(_LEAST_EXPONENTS[x.dtype], x.dtype)
-    return te.select(x < least, FloatImm(0.0, x.dtype), te.exp(te.maximum(x, least)))
+    inside = te.maximum(x, least)
+    if most is not None:
+        inside = te.minimum(inside, FloatImm(most, x.dtype))
+    return te.select(x < least, FloatImm(0.0, x.dtype), te.exp(inside))
 
 
 def softmax(operation: Operation, x: Operand, axes: Sequence[int], dtype: str) -> Operand:

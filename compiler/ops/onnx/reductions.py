@@ -124,7 +124,7 @@ def _log_sum_exp(operation: Operation) -> list[te.Tensor]:
         x,
         axes,
         te.sum,
-        lambda i: power(x[i].astype(dtype) - shift.broadcast(i)),
+        lambda i: power(x[i].astype(dtype) - shift.broadcast(i), most=None),
         name="sum",
     )
     kept = [dim for dim in range(x.rank) if keepdims or dim not in axes]

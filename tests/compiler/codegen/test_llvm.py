@@ -10,6 +10,7 @@ import pytest
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.function import function_text
 from daedal.compiler.codegen.llvm.intrinsics import is_lowered
+from daedal.compiler.codegen.llvm.scalars import constant
 from daedal.compiler.ops.cpu.reuse import Tiles
 from daedal.compiler.ops.cpu.schedule import SCOPES, schedule_map, schedule_turned
 from daedal.compiler.schedule import Schedule
@@ -314,6 +315,27 @@ def test_approximations_over_all_magnitudes(name: str) -> None:
     wanted, found = run(func, {"x0": x})["y"], run_machine_code(func, {"x0": x})["y"]
     np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
     np.testing.assert_allclose(found, wanted, rtol=5e-7, atol=2e-45)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "is_short"), [(-87.33654, 88.0, True), (-87.4, 0.0, False), (-1, 88.1, False)]
+)
+def test_powers_of_a_limited_range(least: float, most: float, is_short: bool) -> None:
+    """Shorter code, as exact as for any range, where all results are normal numbers."""
+    near = np.linspace(-100, 100, 60_000).astype(np.float32)
+    x = np.concatenate([near, np.exp2(-near), [0, least, most, math.nan]]).astype(np.float32)
+    given = te.placeholder(x.shape, "float32", "x0")
+    y = te.compute(
+        x.shape, lambda i: te.exp(te.minimum(te.maximum(given[i], least), most)), "y"
+    )  # fmt: skip
+    func = schedule_map(te.create_prim_func([given], [y]), "y")
+    found = run_machine_code(func, {"x0": x})["y"]
+    wanted = np.exp(np.clip(x, np.float32(least), np.float32(most)).astype(np.float64))
+    np.testing.assert_allclose(found, wanted, rtol=2.4e-7)
+    assert np.isnan(found[-1])
+    assert found[-4] == 1
+    limit_of_any = constant(104.0, "float32").text
+    assert (limit_of_any not in function_text(func, "f")) == is_short
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
