@@ -29,6 +29,7 @@ from daedal.compiler.ops.cpu.reuse import (
     choose_lanes,
     choose_tiles,
     grouped_loads,
+    tiles_together,
     turned_tile,
 )
 from daedal.compiler.ops.cpu.schedule import (
@@ -176,7 +177,7 @@ def _scheduled(
     kernel = _merged(kernel)
     result, reduction = kernel.result, kernel.reduction
     if reduction is None:
-        return ScheduledKernel(_map_function(kernel.inputs, result))
+        return ScheduledKernel(_map_function(kernel.inputs, result, registers))
     formula = reduction.value
     assert isinstance(formula, Reduce)
     bytes_each = ELEMENT_BYTES[reduction.dtype]
@@ -231,17 +232,23 @@ def _merged(kernel: Kernel) -> Kernel:
     return replace(kernel, result=result, reduction=reduction)
 
 
-def _map_function(inputs: tuple[te.Tensor, ...], result: te.Tensor) -> PrimFunc:
+def _map_function(
+    inputs: tuple[te.Tensor, ...], result: te.Tensor, registers: Registers
+) -> PrimFunc:
     """The function of a kernel without a reduction."""
     assert result.value is not None
-    tiles = turned_tile(result.value, result.axes, result.dtype)
+    tiles = turned_tile(result.value, result.axes, result.dtype, registers)
     if tiles is None:
         part = _thread_part(result.shape[0]) if len(result.shape) == 1 else None
         return schedule_map(te.create_prim_func(inputs, [result], "kernel"), result.name, part)
     overlap = Overlap(tiles, result.axes)
     split = overlap.applied(result, {}) if overlap else result
     func = te.create_prim_func(inputs, [split], "kernel")
-    func = schedule_turned(func, split.name, overlap.tiles)
+    several = {
+        overlap.tile_axis(axis): count
+        for axis, count in tiles_together(tiles, result.shape, result.dtype).items()
+    }
+    func = schedule_turned(func, split.name, overlap.tiles, several)
     return overlap.placed(func, result.shape) if overlap else func
 
 

@@ -70,6 +70,10 @@ class Overlap:
             return self._digits
         return axis // self.given.lanes, axis % self.given.lanes
 
+    def tile_axis(self, position: int) -> int:
+        """The position of the axis whose outer loop goes over the tiles of an old one."""
+        return self._both(position)[0]
+
     def applied(self, tensor: te.Tensor, sources: Mapping[Buffer, te.Tensor]) -> te.Tensor:
         """`tensor` over the new axes; it reads those of `sources` at the same places."""
         values: dict[Var, Expr] = {}

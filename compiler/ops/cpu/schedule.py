@@ -36,14 +36,25 @@ def schedule_map(func: PrimFunc, block: str, part: int | None = None) -> PrimFun
     return schedule.func
 
 
-def schedule_turned(func: PrimFunc, block: str, tiles: Tiles) -> PrimFunc:
+def schedule_turned(
+    func: PrimFunc, block: str, tiles: Tiles, several: Mapping[int, int]
+) -> PrimFunc:
     """Elements that are read along another axis than they are stored along: a tile of both at a
-    time, which machine code turns in registers."""
+    time, which machine code turns in registers.
+
+    `several`: how many tiles along an axis, by its position, are one iteration of the parallel
+    loop; those along the last such axis follow each other.
+    """
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
-    outer = schedule.get_loops(schedule.get_block(block))
-    inner = _tiled(schedule, outer, tiles)
-    outer = [outer[axis] for axis in tiles.outer]
-    schedule.reorder(*outer, *inner)
+    loops = schedule.get_loops(schedule.get_block(block))
+    inner = _tiled(schedule, loops, tiles)
+    outer, parts = list[LoopRef](), list[LoopRef]()
+    for axis in tiles.outer:
+        if axis in several:
+            loops[axis], part = schedule.split(loops[axis], [None, several[axis]])
+            parts.append(part)
+        outer.append(loops[axis])
+    schedule.reorder(*outer, *parts, *inner)
     _parallel(schedule, outer)
     schedule.vectorize(inner[-1])
     return schedule.func

@@ -361,7 +361,7 @@ def test_squares_are_turned_in_registers(dtype: str, size: int) -> None:
     bias = te.placeholder((2 * size,), dtype, "x1")
     y = te.compute((size, 2 * size), lambda i, j: te.maximum(x[j, i], bias[j]), "y")
     tiles = Tiles(1, size, ((0, size),), outer=(0, 1))
-    func = schedule_turned(te.create_prim_func([x, bias], [y]), "y", tiles)
+    func = schedule_turned(te.create_prim_func([x, bias], [y]), "y", tiles, {})
     rng = np.random.default_rng(size)
     arrays = [
         rng.integers(-100, 100, shape).astype(dtype) for shape in ((2 * size, size), (2 * size,))
