@@ -38,13 +38,13 @@ def test_measured_tests_enter_and_leave_the_table() -> None:
         json.dumps({"test": test, "cpu_s": seconds, "shared_s": 9.0})
         for test, seconds in (("a", 0.2), ("b", 7.123), ("c", 1.5), ("c", 0.3))
     ]
-    assert updated_table({"a": 3.0, "d": 2.0}, lines) == {"b": 7.12, "d": 2.0}
+    lines.append(json.dumps({"test": "e", "cpu_s": 0.104, "shared_s": 0.0, "marked_slow": True}))
+    assert updated_table({"a": 3.0, "d": 2.0}, lines) == {"b": 7.12, "d": 2.0, "e": 0.1}
 
 
-def test_the_table_is_sorted_and_has_slow_tests_alone() -> None:
+def test_the_table_is_sorted() -> None:
     table = read_table()
     assert list(table) == sorted(table)
-    assert all(seconds > SLOW_S for seconds in table.values())
     assert SLOW_S < LIMIT_S, "between them a test is neither slow nor an error"
 
 

@@ -28,6 +28,7 @@ from _pytest.runner import runtestprotocol
 __all__ = [
     "ID",
     "LIMIT_S",
+    "MARKED_SLOW",
     "CpuBudget",
     "calibration_seconds",
     "cpu_seconds",
@@ -36,6 +37,8 @@ __all__ = [
 ]
 
 ID = pytest.StashKey[str]()
+MARKED_SLOW = pytest.StashKey[bool]()
+"""Whether a test is marked ``slow`` where it is written."""
 """The id of a test without the name of its group, which pytest-xdist appends."""
 LIMIT_S = 1.0
 CALIBRATED_S = 0.3
@@ -119,7 +122,13 @@ class CpuBudget:
             used /= self._recent_slowdown()
         if self._times:
             test = item.stash.get(ID, item.nodeid)
-            line = {"test": test, "cpu_s": round(used, 3), "shared_s": round(shared, 3)}
+            line: dict[str, Any] = {
+                "test": test,
+                "cpu_s": round(used, 3),
+                "shared_s": round(shared, 3),
+            }
+            if item.stash.get(MARKED_SLOW, False):
+                line["marked_slow"] = True
             with self._times.open("a", encoding="utf-8") as out:
                 out.write(json.dumps(line) + "\n")
         return result

@@ -2,7 +2,8 @@
 
 `tests/durations.json` has the CPU seconds (of the reference processor, `cpu_budget`) of the tests
 that use more than `SLOW_S`. These are marked ``slow``, unless they are marked ``heavy``. It is less
-than the limit at which tests fail: a test in between does not fail on a busy machine.
+than the limit at which tests fail: a test in between does not fail on a busy machine. Tests that
+are marked ``slow`` where they are written are in the table, however short they are.
 
 ``--shard 2/60`` keeps the tests of the second of 60 parts, which take about the same time.
 Tests of a file, or of an xdist group, share fixtures and stay together unless they exceed a part.
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cpu_budget import ID
+from tests.support.cpu_budget import ID, MARKED_SLOW
 
 __all__ = ["SLOW_S", "TABLE", "Durations", "read_table", "shard_of", "updated_table"]
 
@@ -49,6 +50,7 @@ class Durations:
         """Before `-m` selects tests, and before their ids change."""
         for item in items:
             item.stash[ID] = item.nodeid
+            item.stash[MARKED_SLOW] = item.get_closest_marker("slow") is not None
             if self._table.get(item.nodeid, 0) > SLOW_S and not item.get_closest_marker("heavy"):
                 item.add_marker("slow")
             elif not item.get_closest_marker("slow") and not item.get_closest_marker("xdist_group"):
@@ -100,15 +102,19 @@ def shard_of(
 
 
 def updated_table(table: Mapping[str, float], measured: Iterable[str]) -> dict[str, float]:
-    """The table with what was measured, without the tests that use `SLOW_S` at most.
+    """The table with what was measured, without the tests that use `SLOW_S` at most and are not
+    marked ``slow``.
 
     `measured`: lines as ``--cpu-times`` writes them. The last one counts if a test has several.
     """
     new = dict(table)
     for line in measured:
         told = json.loads(line)
-        new[told["test"]] = round(told["cpu_s"], 2)
-    return {test: seconds for test, seconds in sorted(new.items()) if seconds > SLOW_S}
+        test, seconds = told["test"], round(told["cpu_s"], 2)
+        new.pop(test, None)
+        if seconds > SLOW_S or told.get("marked_slow"):
+            new[test] = seconds
+    return dict(sorted(new.items()))
 
 
 def main() -> None:
