@@ -60,6 +60,10 @@ class Functions:
         self._functions: dict[str, Function] = {}
         self._texts: dict[str, dict[Registers, tuple[str, bool]]] = {}
 
+    def takes(self, _kernel: Kernel) -> bool:
+        """No kernel of attention."""
+        return False
+
     def of(self, kernel: Kernel, constants: Collection[Buffer]) -> Function:
         """The function of a kernel; the layout of those of its sources in `constants` is free."""
         pairs = zip(kernel.inputs, kernel.sources, strict=True)

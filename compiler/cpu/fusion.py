@@ -3,16 +3,17 @@
 A tensor without a reduction is written into the formula of its reader where that computes nothing
 twice: it has one reader, or only moves or converts elements. A reduction and the one tensor that
 reads it element by element become one kernel, and so do tensors of rows, as those of a softmax
-(`rows`). Everything else is in memory between two kernels.
+(`rows`), and on GPUs attention (`attentions`). Everything else is in memory between two kernels.
 What is read with pads around it is stored inside these pads (`frame`), and operands of reductions
 are copied where vectors need another layout (`operands`).
 Source: the fusion rules of Chen et al., "TVM", OSDI 2018, section 3.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from daedal.compiler import te
+from daedal.compiler.cpu.attentions import Attended, attention_stages, is_reordered
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.frame import Frame, Framed, framed
 from daedal.compiler.cpu.immediates import without_immediates
@@ -49,7 +50,12 @@ MAX_HEIGHT = 64
 
 
 def fuse(
-    needed: Sequence[te.Tensor], constants: Constants, *, copies: bool = True
+    needed: Sequence[te.Tensor],
+    constants: Constants,
+    *,
+    copies: bool = True,
+    attentions: Sequence[Attended] = (),
+    takes: Callable[[Kernel], bool] = lambda _: True,
 ) -> dict[te.Tensor, Kernel]:
     """The kernels that compute `needed`, by what they write, in any order.
 
@@ -60,14 +66,24 @@ def fuse(
         is computed now.
     copies : whether maps with pads and operands in another layout are brought into memory, for the
         vectors of processors.
+    attentions : that become a kernel each, where this `takes` it.
     """
-    return _Fusion(needed, constants, copies).kernels
+    return _Fusion(needed, constants, copies, attentions, takes).kernels
 
 
 class _Fusion:
-    def __init__(self, needed: Sequence[te.Tensor], constants: Constants, copies: bool) -> None:
+    def __init__(
+        self,
+        needed: Sequence[te.Tensor],
+        constants: Constants,
+        copies: bool,
+        attentions: Sequence[Attended],
+        takes: Callable[[Kernel], bool],
+    ) -> None:
         self._constants = constants
         self._copies = copies
+        self._attentions = attentions
+        self._takes = takes
         self._needed = set(needed)
         order = [tensor for tensor in topological(needed) if tensor.value is not None]
         self._values: dict[te.Tensor, Expr] = {}
@@ -242,17 +258,49 @@ class _Fusion:
             if found:
                 epilogues[root] = max(found, key=lambda item: _terms(self._formulas[item]))
         groups = self._groups(roots, readers, epilogues)
-        stages = {item for group in groups.values() for item in group}
+        kernels, attended = self._attended(readers, epilogues)
+        stages = {item for group in groups.values() for item in group} | attended
         absorbed = stages | {
             source for root, source in epilogues.items() if root not in stages | groups.keys()
         }
-        kernels = {}
         for root in roots:
+            if root in kernels:
+                continue
             if root in groups:
                 kernels[root] = self._row_kernel(root, groups[root])
             elif root not in absorbed:
                 kernels[root] = self._kernel(root, epilogues.get(root))
         return kernels
+
+    def _reordered(
+        self, mean: te.Tensor, readers: Mapping[Buffer, Sequence[te.Tensor]]
+    ) -> te.Tensor:
+        """What is computed of a tensor with its axes in another order, if nothing else reads it."""
+        found = readers.get(mean, ())
+        if len(found) != 1 or mean in self._needed:
+            return mean
+        return found[0] if is_reordered(found[0], self._formulas[found[0]], mean) else mean
+
+    def _attended(
+        self,
+        readers: Mapping[Buffer, Sequence[te.Tensor]],
+        epilogues: Mapping[te.Tensor, te.Tensor],
+    ) -> tuple[dict[te.Tensor, Kernel], set[te.Tensor]]:
+        """The kernels of attention, and what they compute besides their results."""
+        kernels: dict[te.Tensor, Kernel] = {}
+        absorbed: set[te.Tensor] = set()
+        apart = {*self._needed, *self._padded}
+        roots = {source: root for root, source in epilogues.items()}
+        for item in self._attentions:
+            found = attention_stages(item, self._formulas, readers, epilogues, apart)
+            if found is None:
+                continue
+            root = roots.get(item.result) or self._reordered(item.result, readers)
+            kernel = self._attention_kernel(root, item, found)
+            if self._takes(kernel):
+                kernels[root] = kernel
+                absorbed.update({*found, item.result} - {root})
+        return kernels, absorbed
 
     def _groups(
         self,
@@ -336,6 +384,29 @@ class _Fusion:
         sources = tuple(buffer for buffer, _ in pairs)
         inputs = tuple(item for _, item in pairs)
         return Kernel(inputs, result, None, sources, stages=tuple(own))
+
+    def _attention_kernel(
+        self, root: te.Tensor, item: Attended, stages: Sequence[te.Tensor]
+    ) -> Kernel:
+        """The kernel of an attention for `root`: its result, or what reads that one by one."""
+        known: dict[Buffer, te.Tensor] = {}
+        made: dict[Buffer, te.Tensor] = {}
+        names = [*(f"r{number}" for number in range(len(stages))), "r"]
+        for tensor, name in zip((*stages, item.result), names, strict=True):
+            value, known = self._outside(self._constants.folded(self._formulas[tensor]), known)
+            made[tensor] = known[tensor] = te.Tensor(
+                name, tensor.shape, tensor.dtype, "global", tensor.axes, value
+            )
+        mean = made[item.result]
+        if root is item.result:
+            result = te.compute(mean.shape, lambda *i: mean[i], "y")
+        else:
+            value, known = self._outside(self._constants.folded(self._formulas[root]), known)
+            result = te.Tensor("y", root.shape, root.dtype, "global", root.axes, value)
+        pairs = [(buffer, tensor) for buffer, tensor in known.items() if buffer not in made]
+        sources, inputs = (tuple(items) for items in zip(*pairs, strict=True))
+        own = tuple(made[tensor] for tensor in stages)
+        return Kernel(inputs, result, mean, sources, stages=own, scores=made[item.scores])
 
     def _outside(
         self, formula: Expr, known: dict[Buffer, te.Tensor]

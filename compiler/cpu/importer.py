@@ -18,6 +18,7 @@ from onnx import numpy_helper
 from daedal.common.errors import ModelError, UserError, first_line
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
+from daedal.compiler.cpu.attentions import Attended, attended
 from daedal.compiler.cpu.branches import branch_graph
 from daedal.compiler.cpu.expansion import expanded
 from daedal.compiler.cpu.graph import processor_graph
@@ -32,6 +33,7 @@ from daedal.compiler.cpu.program import (
     View,
 )
 from daedal.compiler.cpu.types import Types
+from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.shapes import bind_shapes
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.ops.foreign import evaluate_onnx, is_random, names_read
@@ -64,12 +66,15 @@ def import_model(
     factors: Factors = PAIRS,
     imported: Graph | None = None,
     check: Callable[[te.Tensor], None] = check_code,
+    *,
+    attentions: bool = False,
 ) -> TensorProgram:
     """The tensor expressions of a model, whose inputs have `shapes` where the model says none, for
     processors that multiply 8-bit integers as `factors` says.
 
     `imported` is the model as a graph, where it was made from one. `check` raises UnsupportedError
-    for a tensor whose formula has no code; its node is interpreted.
+    for a tensor whose formula has no code; its node is interpreted. With `attentions`, those of the
+    model are found, as the graph defines them.
 
     Raises ModelError for a damaged model, and for shapes that contradict it.
     """
@@ -81,7 +86,19 @@ def import_model(
     else:
         importer.add_graph(graph)
         importer.add(importer.missing(bound.graph.node))
+    if attentions and any(node.op_type == "Softmax" for node in bound.graph.node):
+        importer.program.attentions = _attentions(graph, bound, importer.program)
     return importer.program
+
+
+def _attentions(
+    graph: Graph | None, model: onnx.ModelProto, program: TensorProgram
+) -> tuple[Attended, ...]:
+    """Those of a model; none where it cannot be a graph."""
+    try:
+        return attended(load_onnx(model) if graph is None else graph, program.tensors)
+    except UserError:
+        return ()
 
 
 def _is_kept(node: onnx.NodeProto) -> bool:

@@ -69,6 +69,8 @@ class Kernel:
     name : of a tensor of the model that it computes, for reports.
     stages : what is computed before a row of `result`, in this order: rows of its own that other
         stages and `result` read, and reductions of such rows. Then `reduction` is None.
+    scores : of a kernel of attention, for GPUs, the stage whose softmax weights `reduction`: the
+        first stage has products of queries and keys, and the last one the weights.
     """
 
     inputs: tuple[te.Tensor, ...]
@@ -78,13 +80,15 @@ class Kernel:
     frame: Frame | None = None
     name: str = ""
     stages: tuple[te.Tensor, ...] = ()
+    scores: te.Tensor | None = None
 
     @property
     def key(self) -> str:
         """Equal for kernels with one function."""
         types = ", ".join(str(item) for item in self.inputs)
         stages = "".join(f"; {item}" for item in self.stages)
-        return f"{types}; {self.reduction}; {self.result}; {self.frame}{stages}"
+        scores = "" if self.scores is None else f"; softmax of {self.scores.name}"
+        return f"{types}; {self.reduction}; {self.result}; {self.frame}{stages}{scores}"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import onnx
 
 from daedal.compiler import te
+from daedal.compiler.cpu.attentions import Attended
 from daedal.compiler.ops.onnx.operation import ResultType
 
 __all__ = ["OWN", "STANDARD", "Computed", "Interpreted", "Joined", "TensorProgram", "View"]
@@ -63,6 +64,7 @@ class TensorProgram:
     opsets : versions of the operator sets by domain.
     constants : values by name.
     laid_out : constants that lie in memory as kernels read them.
+    attentions : that one kernel may compute.
     """
 
     opsets: tuple[tuple[str, int], ...]
@@ -73,6 +75,7 @@ class TensorProgram:
     types: dict[str, ResultType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
     laid_out: set[te.Tensor] = field(default_factory=set)
+    attentions: tuple[Attended, ...] = ()
 
     @property
     def opset(self) -> int:

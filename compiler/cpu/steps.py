@@ -62,6 +62,10 @@ class KernelFunctions(Protocol):
     takes_copies: bool
     converts_constants: bool
 
+    def takes(self, kernel: Kernel, /) -> bool:
+        """Whether there is one function for a kernel of attention."""
+        ...
+
     def of(self, kernel: Kernel, constants: Collection[Buffer], /) -> Function:
         """The function of a kernel; the layout of those of its sources in `constants` is free."""
         ...
@@ -100,7 +104,13 @@ class _Builder:
             if name in program.tensors
         }
         known = Constants(self.constants, converts=functions.converts_constants)
-        self.kernels = fuse(self._needed(), known, copies=functions.takes_copies)
+        self.kernels = fuse(
+            self._needed(),
+            known,
+            copies=functions.takes_copies,
+            attentions=program.attentions,
+            takes=functions.takes,
+        )
         self.constants.update(known.added)
         self._placements = placements(program, self.kernels) if functions.takes_copies else {}
         self._titles: dict[Buffer, str] = {

@@ -72,7 +72,8 @@ def build_gpu_code(
     processor = Functions(levels, cache, checked=checked)
     functions = GpuFunctions(chosen, processor, checked=checked, configs=configs)
     try:
-        host = program_code(import_model(model, shapes, SINGLES, check=check_gpu_code), functions)
+        program = import_model(model, shapes, SINGLES, check=check_gpu_code, attentions=True)
+        host = program_code(program, functions)
     except RecursionError as error:
         raise ModelError(
             "formulas of compiled code must not nest too deeply, and a node of this model has one "

@@ -18,6 +18,7 @@ from daedal.compiler.cpu.program import OWN
 from daedal.compiler.cpu.steps import Function
 from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.gpu.images import check_kernel
+from daedal.compiler.ops.gpu.attention_tiles import attention_tiles
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Binary, Buffer, Reduce
@@ -87,6 +88,13 @@ class GpuFunctions:
         """The functions that the processor runs."""
         return tuple(self._left.values())
 
+    def takes(self, kernel: Kernel) -> bool:
+        """Whether one kernel computes an attention, on all architectures."""
+        try:
+            return attention_tiles(kernel) is not None and bool(self._function(kernel))
+        except (UnsupportedError, ScheduleError):
+            return False
+
     def of(self, kernel: Kernel, _constants: Collection[Buffer] = ()) -> Function:
         """The function of a kernel. Constants keep their layout."""
         try:
@@ -117,10 +125,14 @@ class GpuFunctions:
         return self._configs.get(kernel_workload(kernel, ()).key) if self._configs else None
 
     def _on_gpu(self, kernel: Kernel) -> Function:
+        function = self._function(kernel)
+        use = self.uses.setdefault(kernel.key, KernelUse(kernel, (), []))
+        use.names.append(kernel.name)
+        return function
+
+    def _function(self, kernel: Kernel) -> Function:
         if kernel.key not in self._functions:
             self._functions[kernel.key] = self._written(kernel)
-            self.uses[kernel.key] = KernelUse(kernel, (), [])
-        self.uses[kernel.key].names.append(kernel.name)
         return self._functions[kernel.key]
 
     def _on_processor(self, kernel: Kernel, processor: Functions, error: UserError) -> Function:
@@ -164,10 +176,15 @@ def _shown(name: str) -> str:
 
 
 def _products(kernel: Kernel) -> int:
-    """Multiply-accumulates of a sum of products; 0 for other kernels."""
-    if kernel.reduction is None:
-        return 0
-    formula = kernel.reduction.value
+    """Multiply-accumulates of sums of products; 0 for other kernels."""
+    sums = [] if kernel.reduction is None else [kernel.reduction]
+    if kernel.scores is not None:
+        sums.append(kernel.stages[0])
+    return sum(map(_products_of, sums))
+
+
+def _products_of(reduction: te.Tensor) -> int:
+    formula = reduction.value
     assert isinstance(formula, Reduce)
     if formula.op != "sum":
         return 0
@@ -178,4 +195,4 @@ def _products(kernel: Kernel) -> int:
         for item in walk(formula.value)
     )
     terms = math.prod(axis.extent for axis in formula.axes)
-    return math.prod(kernel.reduction.shape) * terms * products
+    return math.prod(reduction.shape) * terms * products

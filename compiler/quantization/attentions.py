@@ -40,6 +40,16 @@ class Attention:
     result: str
     inner: tuple[str, ...]
 
+    @property
+    def operand(self) -> str:
+        """What the softmax reads."""
+        return self.inner[-3]
+
+    @property
+    def weights(self) -> str:
+        """What it gives."""
+        return self.inner[-2]
+
 
 def find_attentions(graph: Graph) -> tuple[Attention, ...]:
     """Every attention whose inner tensors nothing else reads, in the graph's order."""

@@ -73,7 +73,8 @@ class GpuTuning(KernelTuning):
         """See `KernelTuning`."""
         processor = Functions((host_level(),), NoCache(), checked=False)
         functions = GpuFunctions((self._architecture,), processor, checked=False)
-        program_code(import_model(self.model, factors=SINGLES, check=check_gpu_code), functions)
+        program = import_model(self.model, factors=SINGLES, check=check_gpu_code, attentions=True)
+        program_code(program, functions)
         return list(functions.uses.values())
 
     def space(self, use: KernelUse) -> GpuSpace | None:

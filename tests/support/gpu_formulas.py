@@ -92,6 +92,59 @@ def maxima(maps: int, size: int) -> Kernel:
     return Kernel((x,), te.compute((maps,), lambda i: r[i].astype("int32") + 1, "y"), r)
 
 
+def attention(
+    rows: int,
+    columns: int,
+    depth: int,
+    width: int,
+    *,
+    batch: tuple[int, ...] = (),
+    scale: float = 2.0**-12,
+    mask: float = 0.0,
+    transposed: bool = False,
+) -> Kernel:
+    """Half of the means of values by the softmax of scores, which are products times `scale`, and
+    `mask` times an operand with a row for each of the first axis of `batch`."""
+    q = te.placeholder((*batch, rows, depth), "float32", "x0")
+    k = te.placeholder(
+        (*batch, *((depth, columns) if transposed else (columns, depth))), "float32", "x1"
+    )
+    v = te.placeholder((*batch, columns, width), "float32", "x2")
+    hidden = te.placeholder((*batch[:1], columns), "float32", "x3")
+    d, last = te.reduce_axis(depth, "d"), te.reduce_axis(columns, "j")
+    shape = (*batch, rows, columns)
+
+    def product(*i: Axis) -> Expr:
+        *outer, row, column = i
+        key = k[(*outer, d, column)] if transposed else k[(*outer, column, d)]
+        return te.sum(q[(*outer, row, d)] * key, d)
+
+    def score(*i: Axis) -> Expr:
+        value = products[i] * scale
+        return value + hidden[(*i[: len(batch[:1])], i[-1])] * mask if mask else value
+
+    def reduced(function: Callable[..., Expr], source: te.Tensor, name: str) -> te.Tensor:
+        axis = te.reduce_axis(columns, "k")
+        one = (*batch, rows, 1)
+        return te.compute(one, lambda *i: function(source[(*i[:-1], axis)], axis), name)
+
+    products = te.compute(shape, product, "r0")
+    scores = te.compute(shape, score, "r1") if mask or scale != 1 else products
+    top = reduced(te.max, scores, "r2")
+    power = te.compute(shape, lambda *i: te.exp(scores[i] - top[(*i[:-1], 0)]), "r3")
+    total = reduced(te.sum, power, "r4")
+    weights = te.compute(shape, lambda *i: power[i] / total[(*i[:-1], 0)], "r5")
+    r = te.compute(
+        (*batch, rows, width),
+        lambda *i: te.sum(weights[(*i[:-1], last)] * v[(*i[:-2], last, i[-1])], last),
+        "r",
+    )
+    y = te.compute(r.shape, lambda *i: r[i] * 0.5, "y")
+    inputs = (q, k, v, hidden) if mask else (q, k, v)
+    stages = tuple(dict.fromkeys((products, scores, top, power, total, weights)))
+    return Kernel(inputs, y, r, stages=stages, scores=scores)
+
+
 def elementwise(*shape: int) -> Kernel:
     """A sum with a function in it."""
     x = te.placeholder(shape, "float32", "x0")
@@ -139,5 +192,11 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "an element of six axes": lambda: elementwise(1, 1, 1, 1, 1, 1),
     "elementwise": lambda: elementwise(7, 111),
     "transposed": lambda: transposed(33, 50),
+    "attention": lambda: attention(16, 32, 8, 16),
+    "odd attention": lambda: attention(21, 70, 5, 6),
+    "masked attention": lambda: attention(18, 19, 16, 33, batch=(2,), mask=2.0**-5),
+    "attention of heads": lambda: attention(
+        6, 40, 20, 32, batch=(2, 2), mask=2.0**-5, scale=1.0, transposed=True
+    ),
 }
 """By name."""

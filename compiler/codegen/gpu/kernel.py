@@ -32,10 +32,12 @@ from daedal.compiler.tir.stmt import (
 )
 from daedal.compiler.tir.warp_products import WARP_THREADS, WarpProduct, product_at
 
-__all__ = ["MAX_LOCAL_BYTES", "kernel_text"]
+__all__ = ["MAX_LOCAL_BYTES", "RESIDENT", "kernel_text"]
 
 SWIZZLE = "swizzle"
 """The annotation of an allocation in shared memory: see `Schedule.swizzle`."""
+RESIDENT = "resident"
+"""The annotation of a loop of blocks: see `KernelText`."""
 BLOCK_AXES = ("block.x", "block.y", "block.z")
 SHARED_ALIGN = 128
 """Bytes: a row of the memory's banks."""
@@ -75,6 +77,7 @@ def kernel_text(func: PrimFunc, symbol: str, *, checked: bool = False) -> Kernel
         writer.shared_bytes,
         len(func.params),
         writer.local_bytes,
+        max((int(loop.annotations.get(RESIDENT, 0)) for loop in _loops(lowered.body)), default=0),
     )
 
 

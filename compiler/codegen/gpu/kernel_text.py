@@ -21,6 +21,8 @@ class KernelText:
     shared_bytes : of a block's shared memory.
     parameters : how many.
     local_bytes : of the arrays of a thread, which are in registers.
+    resident : blocks for which the registers of a multiprocessor must suffice; 0: the assembler
+        decides.
     """
 
     symbol: str
@@ -30,3 +32,4 @@ class KernelText:
     shared_bytes: int
     parameters: int
     local_bytes: int = 0
+    resident: int = 0

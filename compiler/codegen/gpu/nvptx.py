@@ -55,9 +55,11 @@ def _entry(kernel: KernelText) -> str:
     names = [f"ptr noalias %a{number}" for number in range(kernel.parameters)]
     given = "".join(f", ptr %a{number}" for number in range(kernel.parameters))
     threads = ",".join(map(str, kernel.block))
+    resident = f' "nvvm.minctasm"="{kernel.resident}"' if kernel.resident else ""
     return (
         f"\ndefine ptx_kernel void @{kernel.symbol}({', '.join(names)}) "
-        f'"nvvm.maxntid"="{threads}" {{\n  call void @body(ptr null{given})\n  ret void\n}}\n'
+        f'"nvvm.maxntid"="{threads}"{resident} {{\n'
+        f"  call void @body(ptr null{given})\n  ret void\n}}\n"
     )
 
 

@@ -1,9 +1,11 @@
 """`gpu_kernel_function`: the scheduled function of a kernel for a GPU."""
 
-from daedal.common.errors import ScheduleError
+from daedal.common.errors import ScheduleError, UnsupportedError
 from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.cpu.merge import merged
+from daedal.compiler.ops.gpu.attention import attention_function
+from daedal.compiler.ops.gpu.attention_tiles import attention_tiles
 from daedal.compiler.ops.gpu.padded import padded, stored
 from daedal.compiler.ops.gpu.schedule import (
     schedule_map,
@@ -48,7 +50,7 @@ def gpu_kernel_function(
 
 def gpu_kernel_space(kernel: Kernel, *, has_warps: bool = True) -> GpuSpace | None:
     """The schedules of a kernel; None where there is one only."""
-    if kernel.reduction is None:
+    if kernel.reduction is None or kernel.scores is not None:
         return None
     _, reduction = merged(kernel.result, kernel.reduction)
     assert reduction is not None
@@ -63,6 +65,11 @@ def gpu_kernel_space(kernel: Kernel, *, has_warps: bool = True) -> GpuSpace | No
 
 def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFunc:
     chosen = None if config is None else _configured(kernel, has_warps, config)
+    if kernel.scores is not None:
+        tiles = attention_tiles(kernel)
+        if tiles is None:
+            raise UnsupportedError("a kernel of attention must have tiles")
+        return attention_function(kernel, tiles)
     if kernel.reduction is None:
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
         return schedule_map(func, kernel.result.name)
@@ -80,8 +87,8 @@ def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFu
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
         return schedule_reduction(func, kernel.reduction.name, kernel.result.name)
     shape = result.shape
-    tiles = chosen.tiles if isinstance(chosen, CoreTiles) else chosen
-    result, reduction = padded(result, reduction, tiles)
+    threads = chosen.tiles if isinstance(chosen, CoreTiles) else chosen
+    result, reduction = padded(result, reduction, threads)
     func = te.create_prim_func(kernel.inputs, [result], "kernel")
     if isinstance(chosen, CoreTiles):
         func = schedule_cores(func, reduction, result.name, chosen)

@@ -31,6 +31,7 @@ IN_SHARED_MEMORY = {
     "row sums",
     "all elements",
     "maxima of maps",
+    *(name for name in KERNELS if "attention" in name),
     *(name for name in KERNELS if "tensor cores" in name),
 }
 STAGED = {

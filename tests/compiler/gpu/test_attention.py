@@ -1,0 +1,137 @@
+"""Attention of models becomes one kernel, if nothing else reads its scores and weights."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from daedal.artifact.gpu_code import GpuCode
+from daedal.compiler.cpu.build import build_host_code
+from daedal.compiler.gpu.build import build_gpu_code
+from daedal.onnxruntime_session import open_session
+from daedal.runtime.gpu_program import GpuProgram
+from daedal.sim.gpu.emulator import EmulatedGpu
+
+HEADS, WIDTH = 2, 5
+FLOAT = TensorProto.FLOAT
+node = helper.make_node
+
+
+def model_of(
+    queries: int,
+    keys: int,
+    *,
+    inner: list[onnx.NodeProto] | None = None,
+    outputs: tuple[str, ...] = ("y",),
+    after: tuple[onnx.NodeProto, ...] = (),
+    **constants: np.ndarray,
+) -> onnx.ModelProto:
+    """From q (1, queries, heads * width), k and v (1, keys, heads * width) to y, which is what
+    `after` makes of the means r. `inner` are the nodes from the products p to the weights w."""
+    constants["heads"] = np.array([0, 0, HEADS, WIDTH])
+    inner = inner or [node("Softmax", ["p"], ["w"])]
+    nodes = []
+    for name, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes.append(node("Reshape", [name, "heads"], [f"{name}h"]))
+        nodes.append(node("Transpose", [f"{name}h"], [f"{name}t"], perm=order))
+    nodes += [node("MatMul", ["qt", "kt"], ["p"]), *inner, node("MatMul", ["w", "vt"], ["r"])]
+    nodes += after or [node("Identity", ["r"], ["y"])]
+    size = HEADS * WIDTH
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [
+            helper.make_tensor_value_info(name, FLOAT, (1, count, size))
+            for name, count in (("q", queries), ("k", keys), ("v", keys))
+        ],
+        [helper.make_empty_tensor_value_info(name) for name in outputs],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+def compared(model: onnx.ModelProto) -> GpuCode:
+    """The code of a model that computes what onnxruntime does, without races."""
+    rng = np.random.default_rng(2)
+    inputs = {
+        item.name: rng.standard_normal([d.dim_value for d in item.type.tensor_type.shape.dim])
+        for item in model.graph.input
+    }
+    inputs = {name: value.astype(np.float32) for name, value in inputs.items()}
+    code = build_gpu_code(model, architectures=["emulated"], checked=True)
+    assert not code.host.interpreted and not code.on_processor
+    found = GpuProgram(code, EmulatedGpu(races=True, seed=0)).run(inputs)
+    for one, other in zip(found.values(), open_session(model)(inputs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    return code
+
+
+def products(code: GpuCode) -> list[int]:
+    """Multiply-accumulates of the kernels that have some."""
+    return [kernel.products for kernel in code.kernels if kernel.products]
+
+
+MASKED = [
+    node("Mul", ["p", "scale"], ["s"]),
+    node("Add", ["s", "mask"], ["m"]),
+    node("Softmax", ["m"], ["w"]),
+]
+CAUSAL = np.triu(np.full((7, 9), -np.inf, np.float32), 3)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        model_of(7, 9),
+        model_of(7, 9, inner=MASKED, scale=np.float32([0.3]), mask=CAUSAL),
+        model_of(
+            4,
+            20,
+            inner=[node("Div", ["p", "scale"], ["s"]), node("Softmax", ["s"], ["w"])],
+            scale=np.float32([2.5]),
+            after=(node("Mul", ["r", "r"], ["a"]), node("Exp", ["a"], ["y"])),
+        ),
+        model_of(6, 17, after=(node("Transpose", ["r"], ["y"], perm=[0, 2, 1, 3]),)),
+    ],
+)
+def test_attention_is_one_kernel(model: onnx.ModelProto) -> None:
+    """With transposes before and behind it, and what follows element by element; no tensor has
+    scores."""
+    code = compared(model)
+    (q,), (k,), _ = ({item.type.tensor_type.shape.dim[1].dim_value} for item in model.graph.input)
+    assert products(code) == [2 * HEADS * q * k * WIDTH]
+    assert len(code.host.calls) == 1
+    sizes = [np.prod(buffer.shape) for buffer in code.host.buffers]
+    assert HEADS * q * k not in sizes
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        model_of(7, 9, outputs=("y", "w")),
+        model_of(7, 9, outputs=("y", "p")),
+        model_of(7, 9, after=(node("Relu", ["w"], ["n"]), node("MatMul", ["n", "vt"], ["y"]))),
+        model_of(2, 9),
+        model_of(7, 9, inner=[node("Softmax", ["p"], ["w"], axis=2)]),
+    ],
+)
+def test_scores_that_others_read_are_in_memory(model: onnx.ModelProto) -> None:
+    """And so are those of few queries, and of softmax over another axis."""
+    assert len(products(compared(model))) >= 2
+
+
+def test_heads_that_share_keys() -> None:
+    """Two queries have one head of the keys and values: these are broadcast."""
+    model = model_of(7, 9)
+    del model.graph.value_info[:]
+    model.graph.node[4].CopyFrom(node("Slice", ["vh0", "b", "e", "a"], ["vh"]))
+    model.graph.node.insert(4, node("Reshape", ["v", "heads"], ["vh0"]))
+    for name, value in (("b", 0), ("e", 1), ("a", 2)):
+        model.graph.initializer.append(numpy_helper.from_array(np.array([value]), name))
+    assert len(products(compared(model))) == 1
+
+
+def test_processors_keep_their_kernels() -> None:
+    """Which compute products, rows of softmax, and products."""
+    assert len(build_host_code(model_of(7, 9)).calls) > 2

@@ -1,0 +1,121 @@
+"""Attention as one kernel: its tiles, and what it needs of registers and shared memory."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from daedal.common.errors import UnsupportedError
+from daedal.compiler import te
+from daedal.compiler.codegen.gpu.kernel import kernel_text
+from daedal.compiler.codegen.gpu.nvptx import ptx_text
+from daedal.compiler.codegen.gpu.ptxas import assembled, find_ptxas
+from daedal.compiler.cpu.kernel import Kernel
+from daedal.compiler.ops.gpu.attention import attention_function
+from daedal.compiler.ops.gpu.attention_tiles import AttentionTiles, attention_tiles
+from daedal.compiler.ops.gpu.kernel import gpu_kernel_function, gpu_kernel_space
+from daedal.compiler.tir.interpreter import run
+from tests.support.emulated import bank_conflicts_of, emulated
+from tests.support.gpu_formulas import attention, product
+from tests.support.gpu_texts import function_of, text_of
+
+pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
+
+SEQUENCES = {
+    "a long one": (attention(512, 512, 64, 64, batch=(8, 12), mask=1.0), AttentionTiles(64, 32)),
+    "a narrow one": (attention(512, 512, 32, 32, batch=(8, 12), mask=1.0), AttentionTiles(64, 64)),
+    "a wide one": (attention(512, 512, 128, 128, batch=(8, 12)), AttentionTiles(32, 16)),
+    "an image": (attention(197, 197, 64, 64, batch=(1, 12)), AttentionTiles(16, 64)),
+    "a few images": (attention(197, 197, 64, 64, batch=(3, 12)), AttentionTiles(64, 32)),
+    "uneven": (attention(1000, 300, 40, 24, batch=(64, 12), mask=1.0), AttentionTiles(64, 32)),
+    "a short one": (attention(9, 20, 4, 4), AttentionTiles(16, 32)),
+}
+"""With the tiles that the rule chooses."""
+
+Arrays = dict[str, npt.NDArray[np.float32]]
+
+
+def given(kernel: Kernel) -> Arrays:
+    rng = np.random.default_rng(5)
+    return {x.name: rng.standard_normal(x.shape).astype(np.float32) for x in kernel.inputs}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_small_problems_have_small_tiles(name: str) -> None:
+    kernel, expected = SEQUENCES[name]
+    assert attention_tiles(kernel) == expected
+    assert gpu_kernel_space(kernel) is None
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        product(64, 64, 64),
+        attention(64, 64, 64, 129),
+        attention(64, 64, 136, 64),
+        attention(3, 64, 64, 64),
+        replace(attention(64, 64, 64, 64), scores=None),
+    ],
+)
+def test_what_is_no_attention_of_this_form_has_no_tiles(kernel: Kernel) -> None:
+    """Sums of longer rows are in no registers, and few queries leave most threads idle."""
+    assert attention_tiles(kernel) is None
+    if kernel.scores is not None:
+        with pytest.raises(UnsupportedError, match="attention must have"):
+            gpu_kernel_function(kernel)
+
+
+@pytest.mark.parametrize("shape", [(5, 3, 2, 3), (4, 18, 9, 2)])
+def test_the_interpreter_computes_what_the_formulas_say(shape: tuple[int, int, int, int]) -> None:
+    kernel = attention(*shape)
+    inputs = given(kernel)
+    (wanted,) = te.evaluate_tensors([kernel.result], inputs)
+    found = run(gpu_kernel_function(kernel), inputs)["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("tiles", [AttentionTiles(32, 16), AttentionTiles(64, 64)])
+def test_all_tiles_compute_the_same(tiles: AttentionTiles) -> None:
+    """Of scores that are products as they are."""
+    kernel = attention(33, 18, 5, 18, scale=1.0)
+    assert kernel.scores is kernel.stages[0]
+    inputs = given(kernel)
+    (wanted,) = te.evaluate_tensors([kernel.result], inputs)
+    (found,) = emulated(attention_function(kernel, tiles), inputs, 1).values()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_keys_that_are_masked() -> None:
+    """Of the first item, the first step's keys all are, of the second one the last ones, and of the
+    third one all of them: a mean of nothing is no number. In the fourth one, a score is none."""
+    kernel = attention(4, 96, 4, 5, batch=(4,), mask=1.0)
+    inputs = given(kernel)
+    hidden = np.zeros((4, 96), np.float32)
+    hidden[0, :80] = hidden[1, 3:] = hidden[2] = -np.inf
+    hidden[3, 5] = np.nan
+    inputs["x3"] = hidden
+    (found,) = emulated(gpu_kernel_function(kernel), inputs, 0).values()
+    with np.errstate(invalid="ignore"):
+        (wanted,) = te.evaluate_tensors([kernel.result], inputs)
+    assert np.isfinite(wanted[:2]).all() and np.isnan(wanted[2:]).all()
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["attention", "odd attention"])
+def test_no_read_of_shared_memory_has_bank_conflicts(name: str) -> None:
+    found = bank_conflicts_of(function_of(name), text_of(name, checked=True))
+    assert {ways for (_, is_write), ways in found.items() if not is_write} == {1}
+
+
+@pytest.mark.skipif(
+    find_ptxas() is None, reason="ptxas is not installed (pip install 'daedal[gpu]')"
+)
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sums_are_in_registers(name: str, architecture: str) -> None:
+    ptx = ptx_text(kernel_text(gpu_kernel_function(SEQUENCES[name][0]), "k"), architecture)
+    assert ".minnctapersm" in ptx
+    cubin = assembled(ptx, architecture)
+    assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())
+    assert cubin.registers <= 128
