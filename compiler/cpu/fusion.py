@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from daedal.compiler import te
-from daedal.compiler.cpu.attentions import Attended, attention_stages, is_reordered
+from daedal.compiler.cpu.attentions import Attended, Stages, attention_stages, is_reordered
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.frame import Frame, Framed, framed
 from daedal.compiler.cpu.immediates import without_immediates
@@ -295,11 +295,12 @@ class _Fusion:
             found = attention_stages(item, self._formulas, readers, epilogues, apart)
             if found is None:
                 continue
-            root = roots.get(item.result) or self._reordered(item.result, readers)
+            root = None if found.mean is not item.result else roots.get(item.result)
+            root = root or self._reordered(item.result, readers)
             kernel = self._attention_kernel(root, item, found)
             if self._takes(kernel):
                 kernels[root] = kernel
-                absorbed.update({*found, item.result} - {root})
+                absorbed.update({*found.before, found.mean, item.result} - {root})
         return kernels, absorbed
 
     def _groups(
@@ -385,28 +386,40 @@ class _Fusion:
         inputs = tuple(item for _, item in pairs)
         return Kernel(inputs, result, None, sources, stages=tuple(own))
 
-    def _attention_kernel(
-        self, root: te.Tensor, item: Attended, stages: Sequence[te.Tensor]
-    ) -> Kernel:
+    def _attention_kernel(self, root: te.Tensor, item: Attended, stages: Stages) -> Kernel:
         """The kernel of an attention for `root`: its result, or what reads that one by one."""
         known: dict[Buffer, te.Tensor] = {}
         made: dict[Buffer, te.Tensor] = {}
-        names = [*(f"r{number}" for number in range(len(stages))), "r"]
-        for tensor, name in zip((*stages, item.result), names, strict=True):
+        names = [*(f"r{number}" for number in range(len(stages.before))), "r"]
+        for tensor, name in zip((*stages.before, stages.mean), names, strict=True):
             value, known = self._outside(self._constants.folded(self._formulas[tensor]), known)
             made[tensor] = known[tensor] = te.Tensor(
                 name, tensor.shape, tensor.dtype, "global", tensor.axes, value
             )
-        mean = made[item.result]
-        if root is item.result:
+        mean = made[stages.mean]
+        if root is stages.mean:
             result = te.compute(mean.shape, lambda *i: mean[i], "y")
         else:
-            value, known = self._outside(self._constants.folded(self._formulas[root]), known)
+            formula = self._formulas[root]
+            if root is not item.result is not stages.mean:
+                formula = self._written_into(formula, item.result)
+            value, known = self._outside(self._constants.folded(formula), known)
             result = te.Tensor("y", root.shape, root.dtype, "global", root.axes, value)
         pairs = [(buffer, tensor) for buffer, tensor in known.items() if buffer not in made]
         sources, inputs = (tuple(items) for items in zip(*pairs, strict=True))
-        own = tuple(made[tensor] for tensor in stages)
+        own = tuple(made[tensor] for tensor in stages.before)
         return Kernel(inputs, result, mean, sources, stages=own, scores=made[item.scores])
+
+    def _written_into(self, formula: Expr, source: te.Tensor) -> Expr:
+        """A formula with that of a tensor which it reads in it."""
+
+        def visit(node: Expr) -> Expr | None:
+            if not isinstance(node, Load) or node.buffer is not source:
+                return None
+            values: dict[Var, Expr] = dict(zip(source.axes, node.indices, strict=True))
+            return substitute(self._formulas[source], values)
+
+        return rewrite(formula, visit)
 
     def _outside(
         self, formula: Expr, known: dict[Buffer, te.Tensor]

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from daedal.common.errors import ModelError, UserError, first_line
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
-from daedal.compiler.cpu.attentions import Attended, attended
+from daedal.compiler.cpu.attentions import Attended, attended, with_float32
 from daedal.compiler.cpu.branches import branch_graph
 from daedal.compiler.cpu.expansion import expanded
 from daedal.compiler.cpu.graph import processor_graph
@@ -96,7 +96,8 @@ def _attentions(
 ) -> tuple[Attended, ...]:
     """Those of a model; none where it cannot be a graph."""
     try:
-        return attended(load_onnx(model) if graph is None else graph, program.tensors)
+        found = load_onnx(with_float32(model)) if graph is None else graph
+        return attended(found, program.tensors)
     except UserError:
         return ()
 

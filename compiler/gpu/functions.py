@@ -91,7 +91,9 @@ class GpuFunctions:
     def takes(self, kernel: Kernel) -> bool:
         """Whether one kernel computes an attention, on all architectures."""
         try:
-            return attention_tiles(kernel) is not None and bool(self._function(kernel))
+            has_warps = SPIRV not in self._architectures
+            found = attention_tiles(kernel, has_warps=has_warps) is not None
+            return found and bool(self._function(kernel))
         except (UnsupportedError, ScheduleError):
             return False
 

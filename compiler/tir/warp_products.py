@@ -7,7 +7,7 @@ part of the instruction: `lane_loops` says it. Source: NVIDIA, PTX ISA 8.0, "Mat
 mma.m16n8k16 with floating point type", "Matrix Fragments for mma.m16n8k32".
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from daedal.compiler.tir.expr import Binary, Cast, Expr, Load, Var
@@ -15,7 +15,15 @@ from daedal.compiler.tir.intrin import Match, Mismatch
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute
 
-__all__ = ["WARP_PRODUCTS", "WARP_THREADS", "WarpProduct", "factors_of", "lane_loops", "product_at"]
+__all__ = [
+    "WARP_PRODUCTS",
+    "WARP_THREADS",
+    "WarpProduct",
+    "factors_of",
+    "lane_loops",
+    "product_at",
+    "product_loops",
+]
 
 WARP_THREADS = 32
 """Of a warp: neighbours along the first axis of a block."""
@@ -116,11 +124,36 @@ def lane_loops(product: WarpProduct, nest: For) -> For:
     columns = nest.body
     assert isinstance(columns, For) and isinstance(columns.body, For)
     terms = columns.body
+
+    def body(row: Expr, column: Expr) -> Stmt:
+        return _substituted(terms.body, {nest.var: row, columns.var: column})
+
+    return _lanes(product, terms.var, body)
+
+
+def product_loops(
+    product: WarpProduct,
+    total: Callable[[Expr, Expr], Load],
+    one: Callable[[Expr, Expr], Load],
+    other: Callable[[Expr, Expr], Load],
+) -> For:
+    """The loops of a product as `lane_loops` gives them: to the element ``total(row, column)`` it
+    adds those of ``one(row, term)`` and ``other(column, term)``."""
+    term = Var("k")
+
+    def body(row: Expr, column: Expr) -> Stmt:
+        to, a, b = total(row, column), one(row, term), other(column, term)
+        value = Cast(product.sums, a) * Cast(product.sums, b)
+        return BufferStore(to.buffer, to.indices, to + value)
+
+    return _lanes(product, term, body)
+
+
+def _lanes(product: WarpProduct, term: Var, body: Callable[[Expr, Expr], Stmt]) -> For:
+    """Loops around a statement of a row and a column, which are those of each thread."""
     lane, i, j = Var("lane"), Var("i"), Var("j")
-    values: dict[Var, Expr] = {nest.var: i * 8 + lane // 4, columns.var: lane % 4 * 2 + j}
-    body = _substituted(terms.body, values)
-    inner = For(j, 2, For(terms.var, terms.extent, body))
-    marked = For(i, 2, inner, annotations={"intrin": product.name})
+    terms = For(term, product.depth, body(i * 8 + lane // 4, lane % 4 * 2 + j))
+    marked = For(i, 2, For(j, 2, terms), annotations={"intrin": product.name})
     return For(lane, WARP_THREADS, marked, "thread.x")
 
 

@@ -102,25 +102,27 @@ def attention(
     scale: float = 2.0**-12,
     mask: float = 0.0,
     transposed: bool = False,
+    dtype: str = "float32",
 ) -> Kernel:
     """Half of the means of values by the softmax of scores, which are products times `scale`, and
-    `mask` times an operand with a row for each of the first axis of `batch`."""
-    q = te.placeholder((*batch, rows, depth), "float32", "x0")
+    `mask` times an operand with a row for each of the first axis of `batch`. Sums are float32."""
+    q = te.placeholder((*batch, rows, depth), dtype, "x0")
     k = te.placeholder(
-        (*batch, *((depth, columns) if transposed else (columns, depth))), "float32", "x1"
+        (*batch, *((depth, columns) if transposed else (columns, depth))), dtype, "x1"
     )
-    v = te.placeholder((*batch, columns, width), "float32", "x2")
-    hidden = te.placeholder((*batch[:1], columns), "float32", "x3")
+    v = te.placeholder((*batch, columns, width), dtype, "x2")
+    hidden = te.placeholder((*batch[:1], columns), dtype, "x3")
+    sums = "float32"
     d, last = te.reduce_axis(depth, "d"), te.reduce_axis(columns, "j")
     shape = (*batch, rows, columns)
 
     def product(*i: Axis) -> Expr:
         *outer, row, column = i
         key = k[(*outer, d, column)] if transposed else k[(*outer, column, d)]
-        return te.sum(q[(*outer, row, d)] * key, d)
+        return te.sum(q[(*outer, row, d)].astype(sums) * key.astype(sums), d)
 
     def score(*i: Axis) -> Expr:
-        value = products[i] * scale
+        value = rounded[i]
         return value + hidden[(*i[: len(batch[:1])], i[-1])] * mask if mask else value
 
     def reduced(function: Callable[..., Expr], source: te.Tensor, name: str) -> te.Tensor:
@@ -129,19 +131,29 @@ def attention(
         return te.compute(one, lambda *i: function(source[(*i[:-1], axis)], axis), name)
 
     products = te.compute(shape, product, "r0")
-    scores = te.compute(shape, score, "r1") if mask or scale != 1 else products
+    rounded = products
+    if dtype != sums or scale != 1:
+        rounded = te.compute(shape, lambda *i: (products[i] * scale).astype(dtype), "rounded")
+    scores = te.compute(shape, score, "r1") if mask else rounded
     top = reduced(te.max, scores, "r2")
-    power = te.compute(shape, lambda *i: te.exp(scores[i] - top[(*i[:-1], 0)]), "r3")
+
+    def above(*i: Axis) -> Expr:
+        return te.exp(scores[i].astype(sums) - top[(*i[:-1], 0)].astype(sums))
+
+    def share(*i: Axis) -> Expr:
+        return (power[i] / total[(*i[:-1], 0)]).astype(dtype)
+
+    def mean(*i: Axis) -> Expr:
+        value = v[(*i[:-2], last, i[-1])].astype(sums)
+        return te.sum(weights[(*i[:-1], last)].astype(sums) * value, last)
+
+    power = te.compute(shape, above, "r3")
     total = reduced(te.sum, power, "r4")
-    weights = te.compute(shape, lambda *i: power[i] / total[(*i[:-1], 0)], "r5")
-    r = te.compute(
-        (*batch, rows, width),
-        lambda *i: te.sum(weights[(*i[:-1], last)] * v[(*i[:-2], last, i[-1])], last),
-        "r",
-    )
-    y = te.compute(r.shape, lambda *i: r[i] * 0.5, "y")
+    weights = te.compute(shape, share, "r5")
+    r = te.compute((*batch, rows, width), mean, "r")
+    y = te.compute(r.shape, lambda *i: (r[i] * 0.5).astype(dtype), "y")
     inputs = (q, k, v, hidden) if mask else (q, k, v)
-    stages = tuple(dict.fromkeys((products, scores, top, power, total, weights)))
+    stages = tuple(dict.fromkeys((products, rounded, scores, top, power, total, weights)))
     return Kernel(inputs, y, r, stages=stages, scores=scores)
 
 
@@ -197,6 +209,11 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "masked attention": lambda: attention(18, 19, 16, 33, batch=(2,), mask=2.0**-5),
     "attention of heads": lambda: attention(
         6, 40, 20, 32, batch=(2, 2), mask=2.0**-5, scale=1.0, transposed=True
+    ),
+    "attention of 16 bits": lambda: attention(32, 40, 16, 16, dtype="float16"),
+    "odd attention of 16 bits": lambda: attention(21, 130, 5, 6, dtype="float16"),
+    "masked attention of 16 bits": lambda: attention(
+        18, 39, 16, 33, batch=(2,), mask=2.0**-5, dtype="float16"
     ),
 }
 """By name."""

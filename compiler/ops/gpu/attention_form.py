@@ -22,6 +22,7 @@ class AttentionForm:
     query, key : as the products read them.
     products : over its axes (..., query, key), the sums of products.
     scores : over the same, what the softmax reads of them.
+    between : the products and what is computed of them for the scores, element by element.
     value : as the mean reads it.
     mean : over its axes, the sum of weights times values.
     result : what is stored of it.
@@ -32,12 +33,18 @@ class AttentionForm:
     key: Load
     products: te.Tensor
     scores: te.Tensor
+    between: tuple[te.Tensor, ...]
     value: Load
     mean: te.Tensor
     result: te.Tensor
     row: Axis
     element: Axis
     outer: tuple[Axis | None, ...]
+
+    @property
+    def is_half(self) -> bool:
+        """Whether operands are float16; all others are float32."""
+        return self.query.dtype == "float16"
 
     @property
     def rows(self) -> int:
@@ -71,15 +78,19 @@ class AttentionForm:
         """A score with the product of query `row` and key `column`."""
         if self.scores is self.products:
             return product
-        value = self.scores.value
-        assert value is not None
 
         def visit(node: Expr) -> Expr | None:
-            return product if isinstance(node, Load) and node.buffer is self.products else None
+            if not isinstance(node, Load) or node.buffer not in self.between:
+                return None
+            return product if node.buffer is self.products else formula(node.buffer)
+
+        def formula(tensor: te.Tensor) -> Expr:
+            assert tensor.value is not None
+            values: dict[Var, Expr] = dict(zip(tensor.axes, indices, strict=True))
+            return substitute(rewrite(tensor.value, visit), values)
 
         indices = self._scored_at(batch, row, column)
-        values: dict[Var, Expr] = dict(zip(self.scores.axes, indices, strict=True))
-        return substitute(rewrite(value, visit), values)
+        return formula(self.scores)
 
     def value_at(self, batch: Sequence[Expr], row: Expr, element: Expr) -> Load:
         """An element of a value."""
@@ -145,7 +156,8 @@ def attention_form(kernel: Kernel) -> AttentionForm | None:
         return None
     if any(not isinstance(index, Axis) and index != IntImm(0) for index in outer):
         return None
-    if any(item.dtype != "float32" for item in (*sums, *pair, products, mean)):
+    dtypes = {item.dtype for item in (*sums, *pair)}
+    if dtypes not in ({"float32"}, {"float16"}) or {products.dtype, mean.dtype} != {"float32"}:
         return None
     *_, own_row, own_column = products.axes
     queries = [load for load in sums if own_row in _used(load) and own_column not in _used(load)]
@@ -163,6 +175,7 @@ def attention_form(kernel: Kernel) -> AttentionForm | None:
         key=keys[0],
         products=products,
         scores=kernel.scores,
+        between=kernel.stages[: kernel.stages.index(kernel.scores)] or (products,),
         value=value,
         mean=mean,
         result=kernel.result,

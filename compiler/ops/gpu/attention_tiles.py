@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu.attention_form import AttentionForm, attention_form
 from daedal.compiler.ops.gpu.tiles import SHARED_BYTES
+from daedal.compiler.tir.warp_products import WARP_PRODUCTS, WARP_THREADS
 
 __all__ = [
     "APART",
     "COLUMN_THREADS",
+    "HALF",
+    "HALVES_APART",
     "OWN_ROWS",
+    "PRODUCT",
+    "ROW_LANES",
     "ROW_THREADS",
     "AttentionTiles",
     "attention_tiles",
@@ -28,6 +33,8 @@ SIZES = (64, 32, 16)
 """Queries of a block, and keys of a step."""
 MOST_ELEMENTS = 128
 """Of a query and of a result: the sums of a thread are in registers."""
+RESIDENT_THREADS, CORE_THREADS = 512, 384
+"""Of a multiprocessor: of its 65536 registers, each has 128, or 168 on tensor cores."""
 FEW_BLOCKS = 128
 """About as many as a GPU runs at a time: with fewer, blocks have fewer queries."""
 APART = 4
@@ -35,33 +42,65 @@ APART = 4
 BYTES = 4
 """Of an element."""
 
+PRODUCT = WARP_PRODUCTS["mma.m16n8k16.f16"]
+"""On tensor cores."""
+HALF = "float16"
+HALVES_APART = 8
+"""Elements of float16 between rows of shared memory, for the same reason."""
+HALF_BYTES = 2
+ROW_LANES = 4
+"""Threads that have the sums of a query on tensor cores."""
+STAGES = (2, 1)
+"""Steps whose keys and values are in shared memory."""
+
 
 @dataclass(frozen=True)
 class AttentionTiles:
-    """Queries of a block, and keys that are in shared memory at a time."""
+    """Queries of a block, and keys of a step; steps whose keys are in shared memory at a time; and
+    whether tensor cores multiply."""
 
     rows: int
     columns: int
+    stages: int = 1
+    on_cores: bool = False
 
     @property
     def threads(self) -> int:
         """Of a block."""
+        if self.on_cores:
+            return self.warps * WARP_THREADS
         return self.rows // OWN_ROWS * COLUMN_THREADS
+
+    @property
+    def resident(self) -> int:
+        """Blocks for which the registers of a multiprocessor must suffice; with fewer registers for
+        each, threads would spill."""
+        return max(1, (CORE_THREADS if self.on_cores else RESIDENT_THREADS) // self.threads)
+
+    @property
+    def warps(self) -> int:
+        """Of a block, on tensor cores."""
+        return self.rows // PRODUCT.rows
 
     def shared_bytes(self, form: AttentionForm) -> int:
         """Of a block."""
-        depth, width = depth_of(form), width_of(form)
-        queries, keys = ((n * (depth + APART)) for n in (self.rows, self.columns))
-        scores = self.rows * (self.columns + APART)
-        return BYTES * (
-            queries + keys + self.columns * width + scores + 2 * self.rows * ROW_THREADS
-        )
+        depth, width, rows, columns = depth_of(form), width_of(form), self.rows, self.columns
+        if self.on_cores:
+            apart = HALVES_APART
+            keys = self.stages * columns * (depth + width + 2 * apart)
+            elements = keys + rows * (depth + apart) + rows * (columns + apart)
+            return HALF_BYTES * elements + BYTES * rows * ROW_LANES
+        elements = (rows + columns) * (depth + APART) + columns * width
+        return BYTES * (elements + rows * (columns + APART) + 2 * rows * ROW_THREADS)
 
 
-def attention_tiles(kernel: Kernel) -> AttentionTiles | None:
-    """The tiles of a kernel of attention; None where it is none that this schedule computes."""
+def attention_tiles(kernel: Kernel, *, has_warps: bool = True) -> AttentionTiles | None:
+    """The tiles of a kernel of attention; None where it is none that these schedules compute.
+
+    `has_warps`: whether there are products of whole warps, without which float16 is not multiplied.
+    """
     form = attention_form(kernel)
-    return None if form is None else _chosen(form)
+    return None if form is None or (form.is_half and not has_warps) else _chosen(form)
 
 
 def _chosen(form: AttentionForm) -> AttentionTiles | None:
@@ -71,9 +110,12 @@ def _chosen(form: AttentionForm) -> AttentionTiles | None:
     found = [
         tiles
         for rows in SIZES
+        for stages in (STAGES if form.is_half else (1,))
         for columns in SIZES
         if rows < 2 * max(form.rows, SIZES[-1]) and columns < 2 * max(form.columns, SIZES[-1])
-        if (tiles := AttentionTiles(rows, columns)).shared_bytes(form) <= SHARED_BYTES
+        if columns < form.columns or stages == 1
+        if (tiles := AttentionTiles(rows, columns, stages, form.is_half)).shared_bytes(form)
+        <= SHARED_BYTES
     ]
     if not found:
         return None
@@ -84,10 +126,12 @@ def _chosen(form: AttentionForm) -> AttentionTiles | None:
 
 
 def depth_of(form: AttentionForm) -> int:
-    """Elements of a query in shared memory: rows are an odd number of chunks of 16 bytes apart."""
-    return -(-form.depth // (2 * APART)) * 2 * APART
+    """Elements of a query in shared memory: chunks of products, or so many that rows are an odd
+    number of 16 bytes apart."""
+    whole = PRODUCT.depth if form.is_half else 2 * APART
+    return -(-form.depth // whole) * whole
 
 
 def width_of(form: AttentionForm) -> int:
-    """Elements of a result, so many for each thread."""
+    """Elements of a result: two tiles of products, or as many for each thread."""
     return -(-form.width // COLUMN_THREADS) * COLUMN_THREADS

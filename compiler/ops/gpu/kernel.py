@@ -66,7 +66,7 @@ def gpu_kernel_space(kernel: Kernel, *, has_warps: bool = True) -> GpuSpace | No
 def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFunc:
     chosen = None if config is None else _configured(kernel, has_warps, config)
     if kernel.scores is not None:
-        tiles = attention_tiles(kernel)
+        tiles = attention_tiles(kernel, has_warps=has_warps)
         if tiles is None:
             raise UnsupportedError("a kernel of attention must have tiles")
         return attention_function(kernel, tiles)

@@ -13,7 +13,7 @@ from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
 
 HEADS, WIDTH = 2, 5
-FLOAT = TensorProto.FLOAT
+HALF = TensorProto.FLOAT16
 node = helper.make_node
 
 
@@ -24,6 +24,7 @@ def model_of(
     inner: list[onnx.NodeProto] | None = None,
     outputs: tuple[str, ...] = ("y",),
     after: tuple[onnx.NodeProto, ...] = (),
+    dtype: int = TensorProto.FLOAT,
     **constants: np.ndarray,
 ) -> onnx.ModelProto:
     """From q (1, queries, heads * width), k and v (1, keys, heads * width) to y, which is what
@@ -41,7 +42,7 @@ def model_of(
         nodes,
         "network",
         [
-            helper.make_tensor_value_info(name, FLOAT, (1, count, size))
+            helper.make_tensor_value_info(name, dtype, (1, count, size))
             for name, count in (("q", queries), ("k", keys), ("v", keys))
         ],
         [helper.make_empty_tensor_value_info(name) for name in outputs],
@@ -58,12 +59,14 @@ def compared(model: onnx.ModelProto) -> GpuCode:
         item.name: rng.standard_normal([d.dim_value for d in item.type.tensor_type.shape.dim])
         for item in model.graph.input
     }
-    inputs = {name: value.astype(np.float32) for name, value in inputs.items()}
+    is_half = model.graph.input[0].type.tensor_type.elem_type == HALF
+    dtype, error = (np.float16, 2e-3) if is_half else (np.float32, 1e-5)
+    inputs = {name: value.astype(dtype) for name, value in inputs.items()}
     code = build_gpu_code(model, architectures=["emulated"], checked=True)
     assert not code.host.interpreted and not code.on_processor
     found = GpuProgram(code, EmulatedGpu(races=True, seed=0)).run(inputs)
     for one, other in zip(found.values(), open_session(model)(inputs), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(one, other, rtol=error, atol=error)
     return code
 
 
@@ -93,6 +96,16 @@ CAUSAL = np.triu(np.full((7, 9), -np.inf, np.float32), 3)
             after=(node("Mul", ["r", "r"], ["a"]), node("Exp", ["a"], ["y"])),
         ),
         model_of(6, 17, after=(node("Transpose", ["r"], ["y"], perm=[0, 2, 1, 3]),)),
+        model_of(7, 9, dtype=HALF),
+        model_of(
+            7,
+            9,
+            inner=MASKED,
+            scale=np.float16([0.3]),
+            mask=CAUSAL.astype(np.float16),
+            after=(node("Transpose", ["r"], ["y"], perm=[0, 2, 1, 3]),),
+            dtype=HALF,
+        ),
     ],
 )
 def test_attention_is_one_kernel(model: onnx.ModelProto) -> None:

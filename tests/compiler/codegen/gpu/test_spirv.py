@@ -46,6 +46,7 @@ NAMES = [
     if "tensor cores" not in name or name in QUICK_OF_TENSOR_CORES
     else pytest.param(name, marks=pytest.mark.slow)
     for name in KERNELS
+    if "attention of 16 bits" not in name
 ]
 """A module takes a process: most kernels that have tensor cores elsewhere are slow tests."""
 

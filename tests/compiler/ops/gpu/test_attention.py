@@ -19,9 +19,11 @@ from daedal.compiler.tir.interpreter import run
 from tests.support.emulated import bank_conflicts_of, emulated
 from tests.support.gpu_formulas import attention, product
 from tests.support.gpu_texts import function_of, text_of
+from tests.support.sass import operations
 
 pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
 
+HALF = "float16"
 SEQUENCES = {
     "a long one": (attention(512, 512, 64, 64, batch=(8, 12), mask=1.0), AttentionTiles(64, 32)),
     "a narrow one": (attention(512, 512, 32, 32, batch=(8, 12), mask=1.0), AttentionTiles(64, 64)),
@@ -30,15 +32,35 @@ SEQUENCES = {
     "a few images": (attention(197, 197, 64, 64, batch=(3, 12)), AttentionTiles(64, 32)),
     "uneven": (attention(1000, 300, 40, 24, batch=(64, 12), mask=1.0), AttentionTiles(64, 32)),
     "a short one": (attention(9, 20, 4, 4), AttentionTiles(16, 32)),
+    "a long one of 16 bits": (
+        attention(512, 512, 64, 64, batch=(8, 12), mask=1.0, dtype=HALF),
+        AttentionTiles(64, 32, 2, on_cores=True),
+    ),
+    "a wide one of 16 bits": (
+        attention(512, 512, 128, 128, batch=(8, 12), dtype=HALF),
+        AttentionTiles(64, 16, 2, on_cores=True),
+    ),
+    "an image of 16 bits": (
+        attention(197, 197, 64, 64, batch=(1, 12), dtype=HALF),
+        AttentionTiles(16, 64, 2, on_cores=True),
+    ),
+    "uneven of 16 bits": (
+        attention(1000, 300, 80, 40, batch=(64, 12), mask=1.0, dtype=HALF),
+        AttentionTiles(64, 32, 2, on_cores=True),
+    ),
+    "a short one of 16 bits": (
+        attention(9, 15, 4, 4, dtype=HALF),
+        AttentionTiles(16, 16, 1, on_cores=True),
+    ),
 }
 """With the tiles that the rule chooses."""
 
-Arrays = dict[str, npt.NDArray[np.float32]]
+Arrays = dict[str, npt.NDArray[np.floating]]
 
 
 def given(kernel: Kernel) -> Arrays:
     rng = np.random.default_rng(5)
-    return {x.name: rng.standard_normal(x.shape).astype(np.float32) for x in kernel.inputs}
+    return {x.name: rng.standard_normal(x.shape).astype(x.dtype) for x in kernel.inputs}
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
@@ -55,6 +77,7 @@ def test_small_problems_have_small_tiles(name: str) -> None:
         attention(64, 64, 64, 129),
         attention(64, 64, 136, 64),
         attention(3, 64, 64, 64),
+        attention(64, 64, 64, 129, dtype=HALF),
         replace(attention(64, 64, 64, 64), scores=None),
     ],
 )
@@ -66,6 +89,12 @@ def test_what_is_no_attention_of_this_form_has_no_tiles(kernel: Kernel) -> None:
             gpu_kernel_function(kernel)
 
 
+def test_without_products_of_warps_float16_has_no_tiles() -> None:
+    kernel = attention(64, 64, 64, 64, dtype=HALF)
+    assert attention_tiles(kernel) is not None
+    assert attention_tiles(kernel, has_warps=False) is None
+
+
 @pytest.mark.parametrize("shape", [(5, 3, 2, 3), (4, 18, 9, 2)])
 def test_the_interpreter_computes_what_the_formulas_say(shape: tuple[int, int, int, int]) -> None:
     kernel = attention(*shape)
@@ -75,23 +104,27 @@ def test_the_interpreter_computes_what_the_formulas_say(shape: tuple[int, int, i
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("tiles", [AttentionTiles(32, 16), AttentionTiles(64, 64)])
-def test_all_tiles_compute_the_same(tiles: AttentionTiles) -> None:
-    """Of scores that are products as they are."""
-    kernel = attention(33, 18, 5, 18, scale=1.0)
-    assert kernel.scores is kernel.stages[0]
+@pytest.mark.parametrize("on_cores", [False, True])
+@pytest.mark.parametrize("sizes", [(32, 16), (64, 64), (64, 16, 2)])
+def test_all_tiles_compute_the_same(sizes: tuple[int, ...], on_cores: bool) -> None:
+    """Of scores that are products as they are, or rounded."""
+    kernel = attention(33, 18, 8, 24, scale=1.0, dtype=HALF if on_cores else "float32")
+    assert (kernel.scores is kernel.stages[0]) != on_cores
     inputs = given(kernel)
     (wanted,) = te.evaluate_tensors([kernel.result], inputs)
-    (found,) = emulated(attention_function(kernel, tiles), inputs, 1).values()
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    func = attention_function(kernel, AttentionTiles(*sizes, on_cores=on_cores))
+    (found,) = emulated(func, inputs, 1).values()
+    error = 1e-3 if on_cores else 1e-6
+    np.testing.assert_allclose(found, wanted, rtol=error, atol=error)
 
 
-def test_keys_that_are_masked() -> None:
+@pytest.mark.parametrize("dtype", ["float32", HALF])
+def test_keys_that_are_masked(dtype: str) -> None:
     """Of the first item, the first step's keys all are, of the second one the last ones, and of the
     third one all of them: a mean of nothing is no number. In the fourth one, a score is none."""
-    kernel = attention(4, 96, 4, 5, batch=(4,), mask=1.0)
+    kernel = attention(4, 96, 4, 5, batch=(4,), mask=1.0, dtype=dtype)
     inputs = given(kernel)
-    hidden = np.zeros((4, 96), np.float32)
+    hidden = np.zeros((4, 96), dtype)
     hidden[0, :80] = hidden[1, 3:] = hidden[2] = -np.inf
     hidden[3, 5] = np.nan
     inputs["x3"] = hidden
@@ -99,10 +132,11 @@ def test_keys_that_are_masked() -> None:
     with np.errstate(invalid="ignore"):
         (wanted,) = te.evaluate_tensors([kernel.result], inputs)
     assert np.isfinite(wanted[:2]).all() and np.isnan(wanted[2:]).all()
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    error = 1e-3 if dtype == HALF else 1e-5
+    np.testing.assert_allclose(found, wanted, rtol=error, atol=error)
 
 
-@pytest.mark.parametrize("name", ["attention", "odd attention"])
+@pytest.mark.parametrize("name", ["attention", "odd attention", "attention of 16 bits"])
 def test_no_read_of_shared_memory_has_bank_conflicts(name: str) -> None:
     found = bank_conflicts_of(function_of(name), text_of(name, checked=True))
     assert {ways for (_, is_write), ways in found.items() if not is_write} == {1}
@@ -118,4 +152,17 @@ def test_sums_are_in_registers(name: str, architecture: str) -> None:
     assert ".minnctapersm" in ptx
     cubin = assembled(ptx, architecture)
     assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())
-    assert cubin.registers <= 128
+    assert cubin.registers <= (168 if "16 bits" in name else 128)
+
+
+@pytest.mark.skipif(
+    find_ptxas() is None, reason="ptxas is not installed (pip install 'daedal[gpu]')"
+)
+def test_machine_code_of_tensor_cores_has_each_product_once() -> None:
+    """Of a warp and 32 keys: four tiles of scores, of four chunks each, and eight of values, of two
+    chunks; queries and weights by one load of matrices for each chunk, keys and values by one for
+    two tiles. A thread copies 16 bytes at a time, in the loop and before it."""
+    text = kernel_text(gpu_kernel_function(SEQUENCES["a long one of 16 bits"][0]), "k")
+    found = operations(assembled(ptx_text(text, "sm_80"), "sm_80").data)
+    names = ("HMMA", "LDSM", "LDGSTS")
+    assert [found[name] for name in names] == [16 + 16, 4 + 8 + 2 + 8, 2 * (2 + 2)]
