@@ -149,6 +149,7 @@ def _step_json(step: Step) -> dict[str, Any]:
         "buffers": list(step.buffers),
         "iterations": step.iterations,
         "work": step.work,
+        "rounds": step.rounds,
     }
 
 
@@ -189,7 +190,11 @@ def _steps(
         symbol = text(item["symbol"])
         if symbol not in symbols:
             raise ValueError("a call must be of a function that the code has")
-        steps.append(CodeCall(symbol, numbers, whole(item["iterations"]), whole(item["work"])))
+        iterations, work = whole(item["iterations"]), whole(item["work"])
+        rounds = whole(item.get("rounds", 1))
+        if rounds < 1 or iterations % rounds:
+            raise ValueError("the iterations of a call must be so many equal rounds")
+        steps.append(CodeCall(symbol, numbers, iterations, work, rounds))
     return tuple(steps)
 
 

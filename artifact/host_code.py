@@ -58,12 +58,15 @@ class CodeCall:
     buffers : numbers of buffers, inputs first and then the result.
     iterations : of the parallel loop; any split of them may run at once.
     work : a guess of the nanoseconds that one thread needs for all iterations.
+    rounds : equal parts of the iterations, one after the other, that read and write the same places
+        of tensors in the same order, of other channels; what differs most are the constants.
     """
 
     symbol: str
     buffers: tuple[int, ...]
     iterations: int
     work: int
+    rounds: int = 1
 
 
 @dataclass(frozen=True)

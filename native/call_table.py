@@ -20,8 +20,11 @@ __all__ = ["CallTable", "KernelCall"]
 SPINS = 4096
 """Looks at the counter before a thread gives up its turn, again and again."""
 
+MOST_UNEVEN = 1.125
+"""Times the average that the longest part of a round may take."""
+
 _SYMBOL = "daedal_calls"
-_FIELDS = 4
+_FIELDS = 6
 _TEXT = f"""declare i32 @sched_yield()
 
 define i64 @{_SYMBOL}(ptr %table, i64 %count, ptr %shared, i64 %threads) {{
@@ -41,12 +44,24 @@ call:
   %begin = load i64, ptr %place2, align 8
   %place3 = getelementptr i64, ptr %row, i64 3
   %end = load i64, ptr %place3, align 8
+  %place4 = getelementptr i64, ptr %row, i64 4
+  %step = load i64, ptr %place4, align 8
+  %place5 = getelementptr i64, ptr %row, i64 5
+  %rounds = load i64, ptr %place5, align 8
   %empty = icmp eq i64 %begin, %end
   br i1 %empty, label %arrive, label %work
 work:
-  %status = call i64 %function(ptr %buffers, i64 %begin, i64 %end)
+  %round = phi i64 [ 0, %call ], [ %further, %done ]
+  %skipped = mul nuw nsw i64 %round, %step
+  %from = add nuw nsw i64 %begin, %skipped
+  %to = add nuw nsw i64 %end, %skipped
+  %status = call i64 %function(ptr %buffers, i64 %from, i64 %to)
   %fails = icmp ne i64 %status, 0
-  br i1 %fails, label %fail, label %arrive
+  br i1 %fails, label %fail, label %done
+done:
+  %further = add nuw nsw i64 %round, 1
+  %more_rounds = icmp ult i64 %further, %rounds
+  br i1 %more_rounds, label %work, label %arrive
 fail:
   store atomic i64 %next, ptr %failed release, align 8
   br label %arrive
@@ -95,18 +110,29 @@ class KernelCall:
     Attributes
     ----------
     splits : whether several threads share the iterations; else the first one runs all.
+    rounds : equal parts of the iterations. Threads share each of them, unless these are too short:
+        so a thread computes the same part of a tensor as in other calls, which is in its cache.
     """
 
     function: int
     buffers: int
     iterations: int
     splits: bool = False
+    rounds: int = 1
 
-    def ranges(self, threads: int) -> list[tuple[int, int]]:
-        """The iterations of each thread."""
+    def parts(self, threads: int) -> list[tuple[int, int, int, int]]:
+        """Of each thread, what it begins and ends with in a round, the iterations of a round, and
+        how many it takes part in."""
         if not self.splits:
-            return [(0, self.iterations), *[(0, 0)] * (threads - 1)]
-        return list(pairwise(self.iterations * part // threads for part in range(threads + 1)))
+            return [(0, self.iterations, 0, 1), *[(0, 0, 0, 1)] * (threads - 1)]
+        each = self.iterations // self.rounds
+        is_even = -(-each // threads) * threads <= each * MOST_UNEVEN
+        rounds = self.rounds if is_even else 1
+        step = self.iterations // rounds
+        return [
+            (begin, end, step, rounds)
+            for begin, end in pairwise(step * part // threads for part in range(threads + 1))
+        ]
 
 
 class CallTable:
@@ -121,12 +147,12 @@ class CallTable:
     def __init__(self, calls: Sequence[KernelCall], threads: int = 1) -> None:
         assert calls, "a table has at least one call"
         self._count, self._threads = len(calls), threads
-        ranges = [call.ranges(threads) for call in calls]
+        parts = [call.parts(threads) for call in calls]
         self._tables = [
             (ctypes.c_int64 * (_FIELDS * len(calls)))(
                 *(
                     value
-                    for call, own in zip(calls, ranges, strict=True)
+                    for call, own in zip(calls, parts, strict=True)
                     for value in (call.function, call.buffers, *own[thread])
                 )
             )

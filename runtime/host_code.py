@@ -27,17 +27,16 @@ __all__ = ["HostProgram", "num_threads"]
 
 Array = npt.NDArray[Any]
 
-LEAST_WORK = 2_000_000
-"""Nanoseconds of work, of calls that can be split, from which on threads run a program together:
-what a thread has computed is in the caches of its own processor, and the others read it there. On
-two cores of an Intel server, programs of 0.5 to 1.7 ms took 1.1 to 1.6 times as long as on one,
-those of 3 ms 0.57."""
+LEAST_WORK = 700_000
+"""Nanoseconds of work, of calls that can be split, from which on threads run a program together.
+On two cores of an Intel server, programs of 1.2 ms and more (0.8 by their guesses) took 0.5 to 0.75
+times as long as on one, and those of 0.4 ms and less 1.0 to 2.1 times."""
 PARALLEL_WORK = 400_000
 """Nanoseconds of such work for each thread: starting threads takes about 50 microseconds (Python's
 ThreadPoolExecutor on a server core)."""
 MOST_THREADS = 16
 """Of one program: with more, waiting for each other takes longer than small calls."""
-SPLIT_WORK = 10_000
+SPLIT_WORK = 5_000
 """Nanoseconds of a call that several threads share: waiting for each other takes one or two."""
 BYTES_PER_NANOSECOND = 8
 """That a thread copies."""
@@ -244,6 +243,7 @@ class _Call:
             ctypes.addressof(self.addresses),
             call.iterations,
             splits,
+            call.rounds,
         )
         self.symbol = call.symbol
         self.work = call.work if splits else 0

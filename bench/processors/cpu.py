@@ -41,6 +41,9 @@ from daedal.runtime.host_code import HostProgram
 
 RUNS, MIN_SECONDS = 10, 0.3
 """Of each side, and until when all together are repeated if they are short."""
+PAUSE_SECONDS = 0.02
+"""Between runs of different sides with several threads: those of a library wait in a loop for
+another run, on cores that the next side needs, and sleep after a while."""
 
 PRODUCTS = (
     *((size, size, size) for size in (512, 1024, 509)),
@@ -148,7 +151,7 @@ def measure(name: str, model: bytes, threads: int) -> Row:
     names = [item.name for item in proto.graph.output]
     wanted = dict(zip(names, runners["onnxruntime"](), strict=True))
     found = program.run(feeds)
-    fastest, median = _timed(runners)
+    fastest, median = _timed(runners, PAUSE_SECONDS if threads > 1 else 0.0)
     return Row(
         name,
         is_quantized(proto),
@@ -226,12 +229,16 @@ def _openvino(model: bytes, feeds: Feeds, threads: int) -> Runner | None:
     return lambda: request.infer(dict(feeds))
 
 
-def _timed(runners: Mapping[str, Runner]) -> tuple[dict[str, float], dict[str, float]]:
-    """The fastest run and the median of each, in turn; each runs once before it is timed."""
+def _timed(
+    runners: Mapping[str, Runner], pause: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The fastest run and the median of each, in turn, `pause` seconds apart; each runs once before
+    it is timed."""
     seconds: dict[str, list[float]] = {who: [] for who in runners}
     began = time.perf_counter()
     while len(seconds["daedal"]) < RUNS or time.perf_counter() - began < MIN_SECONDS:
         for who, run in runners.items():
+            time.sleep(pause)
             run()
             start = time.perf_counter()
             run()

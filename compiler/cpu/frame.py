@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daedal.compiler import te
-from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var, as_expr
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Select, Var, as_expr
 from daedal.compiler.tir.linear import Linear, linear, simplify
 from daedal.compiler.tir.lower import lower
 from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
@@ -64,10 +64,56 @@ class Frame:
         return replace(lowered, params=(*lowered.inputs, buffer), body=store(lowered.body, {}))
 
     def border(self, dtype: str) -> PrimFunc:
-        """The function that stores all other elements."""
+        """The function that stores all other elements.
+
+        Its parallel loop goes over the places of a map in their order, so that threads that share
+        it store what lies around the places that they compute.
+        """
         buffer = Buffer("y", self.outer, dtype, "global")
+        padded = [
+            number
+            for number, sizes in enumerate(zip(self.inner, self.outer, strict=True))
+            if sizes[0] != sizes[1]
+        ]
+        first = next(number for number, extent in enumerate(self.outer) if extent > 1)
+        if padded == [first, first + 1] and len(self.outer) > first + 2:
+            return PrimFunc("border", (buffer,), self._pixels(buffer, first))
         loops = [self._side(buffer, *side) for side in self._sides()]
         return PrimFunc("border", (buffer,), flat_seq(loops))
+
+    def _pixels(self, buffer: Buffer, first: int) -> Stmt:
+        """Stores in places of dimensions `first` and the next one: whole rows above, two sides of
+        each row, whole rows below."""
+        height, width = self.inner[first : first + 2]
+        top, left = self.before[first : first + 2]
+        row = self.outer[first + 1]
+        sides = row - width
+        above, beside = top * row, height * sides
+        total = self.outer[first] * row - height * width
+        place = Var("place")
+        number, behind = place - above, place - above - beside
+        is_above, is_below = place < above, place >= above + beside
+        y = Select(
+            is_above,
+            place // row,
+            Select(is_below, behind // row + (top + height), number // sides + top),
+        )
+        x = Select(
+            is_above,
+            place % row,
+            Select(
+                is_below,
+                behind % row,
+                Select(number % sides < left, number % sides, number % sides + width),
+            ),
+        )
+        rest = self.outer[first + 2 :]
+        loops = [Var(f"i{axis}") for axis in range(len(rest))]
+        zeros = (IntImm(0),) * first
+        body: Stmt = BufferStore(buffer, (*zeros, y, x, *loops), self.value)
+        for loop, count in zip(reversed(loops), reversed(rest), strict=True):
+            body = For(loop, count, body, "vectorize" if loop is loops[-1] else "serial")
+        return For(place, total, body, "parallel")
 
     def _sides(self) -> Iterator[tuple[int, int, int]]:
         """Dimension, first index and extent of boxes that cover the border."""

@@ -83,7 +83,7 @@ class Functions:
         plain = text.replace("@SYMBOL", f"@{symbol}"), False
         self._texts[symbol] = dict.fromkeys(self._registers, plain)
         elements = math.prod(frame.outer) - math.prod(frame.inner)
-        return Function(symbol, (), 1, elements // 2)
+        return Function(symbol, (), parallel_extent(func), elements // 2)
 
     def placed(self, frame: Frame, dtype: str) -> None:
         """None: processors copy rows (`native.row_copies`)."""
@@ -120,7 +120,7 @@ class Functions:
         }
         moved = tuple((kernel.inputs.index(tensor), how) for tensor, how in scheduled.moved)
         time = kernel_nanoseconds(kernel, self._registers[-1], tiled=scheduled.tiled)
-        return Function(symbol, moved, iterations, time)
+        return Function(symbol, moved, iterations, time, scheduled.held, scheduled.rounds)
 
 
 def level_registers(level: str) -> Registers:

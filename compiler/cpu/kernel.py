@@ -5,6 +5,7 @@ it element by element, or rows that are computed one after the other (`rows`). K
 structure have equal texts, so they are compiled once.
 """
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -43,7 +44,7 @@ from daedal.compiler.ops.cpu.space import TileSpace, tile_space
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.tir.visit import loads, rewrite
+from daedal.compiler.tir.visit import free_vars, loads, rewrite
 
 __all__ = ["Kernel", "Moved", "ScheduledKernel", "kernel_function", "kernel_space"]
 
@@ -131,12 +132,16 @@ class ScheduledKernel:
 
     `moved` has the constants that the schedule reads in another layout; `tiles` is the register
     tile of a reduction; `tiled` says whether a reduction keeps its accumulators in registers.
+    `held` are the inputs of which a tile holds vectors, by their numbers, and `rounds` is how many
+    such tiles there are: each of them is one round of all others.
     """
 
     func: PrimFunc
     moved: tuple[tuple[te.Tensor, Moved], ...] = ()
     tiles: Tiles | None = None
     tiled: bool = True
+    held: tuple[int, ...] = ()
+    rounds: int = 1
 
 
 def kernel_function(
@@ -209,8 +214,14 @@ def _scheduled(
         )
         overlap = Overlap(tiles, reduction.axes)
         block, place = overlap.digits(axis)
+        held = tuple(
+            inputs.index(load.buffer)
+            for load in loads(formula.value)
+            if any(axis in free_vars(index) for index in load.indices)
+        )
         formula, inputs = _packed(formula, inputs, moved, block, place)
-        return _tiled(reduction, formula, inputs, result, overlap, moved)
+        done = _tiled(reduction, formula, inputs, result, overlap, moved)
+        return replace(done, held=held, rounds=_rounds(tiles, reduction.axes))
     func = te.create_prim_func(inputs, [result], "kernel")
     return ScheduledKernel(
         schedule_reduction(func, reduction.name, result.name, None), moved, tiled=False
@@ -328,6 +339,14 @@ def _rows_function(kernel: Kernel) -> PrimFunc:
     result = replace(kernel.result, value=reading(kernel.result.value, made))
     func = te.create_prim_func(kernel.inputs, [result], "kernel")
     return next_row_prefetched(schedule_rows(func, names, result.name, lanes))
+
+
+def _rounds(tiles: Tiles, axes: Sequence[Axis]) -> int:
+    """How many tiles there are along the outermost axes, along which their vectors move."""
+    sizes = dict(((tiles.vector, tiles.lanes), *tiles.rows))
+    return math.prod(
+        -(-axes[axis].extent // sizes.get(axis, 1)) for axis in tiles.outer[: tiles.num_held]
+    )
 
 
 def _dimension(value: Expr, tensor: te.Tensor, axis: Axis) -> int:

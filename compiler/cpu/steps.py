@@ -40,12 +40,16 @@ class Function:
     moved : of constants that it reads in another layout, the number of the input and the layout.
     iterations : of its parallel loop.
     nanoseconds : a guess of one thread's time within a factor of a few: it decides on threads.
+    held : inputs, by their numbers, of which other parts are read in each round of the iterations.
+    rounds : how many there are.
     """
 
     symbol: str
     moved: tuple[tuple[int, Moved], ...] = ()
     iterations: int = 1
     nanoseconds: int = 0
+    held: tuple[int, ...] = ()
+    rounds: int = 1
 
 
 class KernelFunctions(Protocol):
@@ -266,12 +270,21 @@ class _Builder:
         else:
             result = self._joined(placement.step, time)
         self.numbers[tensor] = result
+        holds_constants = all(kernel.sources[number] in self.constants for number in function.held)
         calls = [
-            CodeCall(function.symbol, (*inputs, result), function.iterations, function.nanoseconds)
+            CodeCall(
+                function.symbol,
+                (*inputs, result),
+                function.iterations,
+                function.nanoseconds,
+                function.rounds if holds_constants else 1,
+            )
         ]
         if kernel.frame is not None and placement is None:
             border = self.functions.border(kernel.frame, tensor.dtype)
-            calls.insert(0, CodeCall(border.symbol, (result,), 1, border.nanoseconds))
+            calls.insert(
+                0, CodeCall(border.symbol, (result,), border.iterations, border.nanoseconds)
+            )
         return calls
 
     def _title(self, tensor: te.Tensor, results: str) -> str:

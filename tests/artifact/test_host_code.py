@@ -114,6 +114,8 @@ def set_at(*path: Any) -> Callable[[Any], None]:
         set_at("steps", 1, "buffers", []),
         set_at("steps", 1, "buffers", [0, 1, 2]),
         set_at("steps", 1, "iterations", -1),
+        set_at("steps", 1, "rounds", 0),
+        set_at("steps", 1, "rounds", 1 << 20),
         set_at("steps", 1, "work", 0.5),
         set_at("steps", 0, "op", "a\n"),
         set_at("steps", 0, "size", 10),

@@ -67,6 +67,61 @@ def test_threads_share_iterations_and_wait_for_each_other(
     assert not late
 
 
+@pytest.mark.parametrize(
+    ("rounds", "each", "threads", "shared"),
+    [
+        (4, 33, 1, True),
+        (4, 33, 2, True),
+        (4, 33, 3, True),
+        (5, 9, 2, True),
+        (5, 10, 3, False),
+        (3, 3, 2, False),
+        (3, 3, 3, True),
+        (40, 1, 2, False),
+        (1, 50, 2, True),
+    ],
+)
+def test_threads_share_each_round(rounds: int, each: int, threads: int, *, shared: bool) -> None:
+    """Each has the same part of all rounds; of all iterations where parts would differ much."""
+    seen: list[tuple[int, int]] = []
+
+    def function(_buffers: int, begin: int, end: int) -> int:
+        seen.append((begin, end))
+        return 0
+
+    code = FUNCTION(function)
+    address = ctypes.cast(code, ctypes.c_void_p).value
+    assert address is not None
+    call = KernelCall(address, 0, rounds * each, splits=True, rounds=rounds)
+    table = CallTable([call], threads)
+    with ThreadPoolExecutor(max(1, threads - 1)) as others:
+        table.run(others)
+    done = sorted(number for begin, end in seen for number in range(begin, end))
+    assert done == list(range(rounds * each)), "each iteration once"
+    sizes = [end - begin for begin, end in seen]
+    if shared:
+        assert len(seen) == threads * rounds
+        assert len({(begin % each, end - begin) for begin, end in seen}) == threads
+    else:
+        assert len(seen) == threads
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_round_that_fails_is_the_last() -> None:
+    seen: list[int] = []
+
+    def function(_buffers: int, begin: int, _end: int) -> int:
+        seen.append(begin)
+        return int(begin == 20)
+
+    code = FUNCTION(function)
+    address = ctypes.cast(code, ctypes.c_void_p).value
+    assert address is not None
+    calls = [KernelCall(address, 0, 40, splits=True, rounds=4)] * 2
+    assert CallTable(calls).run() == 0
+    assert seen == [0, 10, 20]
+
+
 def test_threads_that_started_end_where_others_cannot_start() -> None:
     class One(ThreadPoolExecutor):
         """Starts one thread, and refuses the next."""

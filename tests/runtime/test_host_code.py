@@ -322,7 +322,7 @@ def test_a_process_that_was_forked_has_threads_of_its_own() -> None:
     assert subprocess.run([sys.executable, "-c", FORKED], timeout=60, check=False).returncode == 3
 
 
-@pytest.mark.parametrize(("microseconds", "threads"), [(0, 1), (1700, 1), (3000, 8), (20_000, 16)])
+@pytest.mark.parametrize(("microseconds", "threads"), [(0, 1), (600, 1), (800, 3), (20_000, 16)])
 def test_short_programs_have_one_thread(microseconds: int, threads: int) -> None:
     """What a thread has computed is in the caches of its own processor: others wait for it."""
     assert host_code.num_threads(microseconds * 1000, 16) == threads
