@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,9 +64,12 @@ __all__ = [
     "Value",
 ]
 
-FORMAT = "daedal artifact 14"
+FORMAT = "daedal artifact 15"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
+_SAMPLES, _SAMPLE_BYTES, _LEAST_GAIN = 32, 1 << 14, 0.8
+"""Pieces of a member that are compressed to see what it gains, their size, and the largest part
+of its size that is left of a member that gains."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +214,7 @@ class Artifact:
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
             for name, data in members.items():
-                archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+                archive.writestr(zipfile.ZipInfo(name), data, _method(data))
         return buffer.getvalue()
 
     @classmethod
@@ -251,6 +255,15 @@ class Artifact:
         """Read a file. Raises ArtifactError where it cannot be read."""
         data = read_input(path, "an artifact", MAX_FILE_BYTES, ArtifactError)
         return cls.from_bytes(data, source=repr(str(path)))
+
+
+def _method(data: bytes) -> int:
+    """How a member is written: as it is where compression hardly makes it smaller, as with weights,
+    and takes seconds."""
+    step = max(len(data) // _SAMPLES, _SAMPLE_BYTES)
+    sample = b"".join(data[at : at + _SAMPLE_BYTES] for at in range(0, len(data), step))
+    pays = len(zlib.compress(sample, 1)) < _LEAST_GAIN * len(sample)
+    return zipfile.ZIP_DEFLATED if pays else zipfile.ZIP_STORED
 
 
 def _digest(manifest: Mapping[str, Any], contents: Iterable[bytes]) -> str:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from daedal.artifact.code import (
-    code_from_json,
-    code_json,
-    code_member_names,
-    code_members,
+    codes_from_json,
+    codes_json,
+    codes_member_names,
+    codes_members,
     content_digest,
+    digest_of,
     entries,
     is_symbol,
     object_files,
@@ -51,7 +52,7 @@ _CUBIN = re.compile(rb"\x7fELF\x02\x01.{12}\xbe\x00", re.DOTALL)
 def gpu_json(code: GpuCode) -> dict[str, Any]:
     """The manifest entry."""
     return {
-        "host": code_json(code.host),
+        "host": codes_json([code.host]),
         "kernels": [
             {
                 "symbol": item.symbol,
@@ -75,7 +76,7 @@ def gpu_json(code: GpuCode) -> dict[str, Any]:
 def gpu_members(code: GpuCode) -> dict[str, bytes]:
     """The members by name; `gpu_member_names` lists them in this order."""
     images = {name: b"".join(code.images[name]) for name in sorted(code.images)}
-    return {_PREFIX + end: data for end, data in (code_members(code.host) | images).items()}
+    return {_PREFIX + end: data for end, data in (codes_members([code.host]) | images).items()}
 
 
 def gpu_member_names(item: Mapping[str, Any]) -> list[str]:
@@ -83,16 +84,18 @@ def gpu_member_names(item: Mapping[str, Any]) -> list[str]:
     for name in item["images"]:
         if not _is_architecture(text(name)):
             raise ValueError(f"{name!r} is no architecture of a GPU")
-    return [_PREFIX + end for end in (*code_member_names(item["host"]), *sorted(item["images"]))]
+    return [_PREFIX + end for end in (*codes_member_names(item["host"]), *sorted(item["images"]))]
 
 
 def gpu_digest(model: bytes, code: GpuCode, architecture: str) -> str:
     """SHA-256 of everything that decides what the code for an architecture does, and of the ONNX
     model that it was compiled from."""
     item = {key: value for key, value in gpu_json(code).items() if key != "images"}
-    contents = [("model", model), *code_members(code.host).items()]
-    images = [("image", data) for data in code.images[architecture]]
-    return content_digest({**item, "architecture": architecture}, [*contents, *images])
+    contents = [("model", model), *codes_members([code.host]).items()]
+    contents += [("image", data) for data in code.images[architecture]]
+    return content_digest(
+        {**item, "architecture": architecture}, ((end, digest_of(data)) for end, data in contents)
+    )
 
 
 def gpu_from_json(item: Mapping[str, Any], members: Mapping[str, bytes]) -> GpuCode:
@@ -104,7 +107,7 @@ def gpu_from_json(item: Mapping[str, Any], members: Mapping[str, bytes]) -> GpuC
     own = {name.removeprefix(_PREFIX): members[name] for name in gpu_member_names(item)}
     others = tuple(_processor_kernel(entry) for entry in entries(item["on_processor"]))
     functions = sorted(kernel.symbol for kernel in others)
-    host = code_from_json(item["host"], own, symbols)
+    (host,) = codes_from_json(item["host"], own, symbols)
     called = {call.symbol for call in host.calls} - symbols
     if functions != sorted(called) or bool(functions) != bool(host.objects):
         raise ValueError("code for processors must be that of the functions that they run")

@@ -7,6 +7,11 @@ function of the object code, joins tensors, or has one ONNX node interpreted.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
+from daedal.artifact.constants import HostConstant
+
 __all__ = [
     "ALIGN",
     "BUFFER_BYTES",
@@ -103,9 +108,10 @@ class HostCode:
     names : number of the buffer of each named tensor.
     inputs, outputs : names, in the model's order. An output without a buffer has no static shape.
     steps : in order.
-    constants : the first bytes of the memory.
+    constants : they lie in the first bytes of the memory, `constant_bytes`.
     memory_bytes : size of the memory.
-    objects : object code by level of the processor (`native.levels`), each with all symbols.
+    objects : object code by level of the processor (`native.levels`), each with all symbols. All
+        levels have the same steps and layouts; a part may have several codes.
     from_file : whether it was read from a file, so that somebody else may have written it.
     """
 
@@ -114,10 +120,26 @@ class HostCode:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     steps: tuple[Step, ...]
-    constants: bytes
+    constants: tuple[HostConstant, ...]
     memory_bytes: int
     objects: Mapping[str, tuple[bytes, ...]]
     from_file: bool = field(default=False, compare=False)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Before which all constants lie."""
+        return max((item.end for item in self.constants), default=0)
+
+    def put_constants(self, memory: npt.NDArray[np.uint8]) -> None:
+        """Put all constants into a block of memory of zeros."""
+        for item in self.constants:
+            item.put(memory)
+
+    def constant_data(self) -> bytes:
+        """The first `constant_bytes` of the memory."""
+        memory = np.zeros(self.constant_bytes, np.uint8)
+        self.put_constants(memory)
+        return memory.tobytes()
 
     def __repr__(self) -> str:
         levels = ", ".join(self.objects) or "no processor"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from daedal.artifact.code import (
-    code_from_json,
-    code_json,
-    code_member_names,
-    code_members,
+    codes_from_json,
+    codes_json,
+    codes_member_names,
+    codes_members,
 )
 from daedal.artifact.gpu_code import GpuCode
 from daedal.artifact.gpu_code_file import (
@@ -222,17 +222,24 @@ class HostPart:
     model : a serialized ONNX model, whose inputs and outputs have the names of the model's tensors:
         the part's meaning. Empty if the host only permutes and pads.
     nodes : its nodes, layout changes included.
-    code : the same compiled for processors; without it, the model is interpreted.
+    codes : the same compiled for processors, each for other levels; without any, the model is
+        interpreted.
     gpu : the same compiled for GPUs. Where none is at hand, the host runs the part.
     """
 
     model: bytes
     nodes: tuple[HostNode, ...] = ()
-    code: HostCode | None = None
+    codes: tuple[HostCode, ...] = ()
     gpu: GpuCode | None = None
 
     def __repr__(self) -> str:
-        return f"<HostPart {_operators(self.nodes)}: {self.code or 'interpreted'}>"
+        codes = ", ".join(map(repr, self.codes)) or "interpreted"
+        return f"<HostPart {_operators(self.nodes)}: {codes}>"
+
+    @property
+    def objects(self) -> dict[str, tuple[bytes, ...]]:
+        """The object code of all levels."""
+        return {level: files for code in self.codes for level, files in code.objects.items()}
 
 
 @dataclass(frozen=True)
@@ -290,7 +297,7 @@ def part_members(part: Part) -> dict[str, bytes]:
         return {_CODE: part.code}
     return {
         _MODEL: part.model,
-        **({} if part.code is None else code_members(part.code)),
+        **(codes_members(part.codes) if part.codes else {}),
         **({} if part.gpu is None else gpu_members(part.gpu)),
     }
 
@@ -306,7 +313,7 @@ def part_member_names(item: Mapping[str, Any]) -> list[str]:
         raise ValueError("a part must be of the host, a launch, or of another target")
     return [
         _MODEL,
-        *([] if item["code"] is None else code_member_names(item["code"])),
+        *([] if item["code"] is None else codes_member_names(item["code"])),
         *([] if item["gpu"] is None else gpu_member_names(item["gpu"])),
     ]
 
@@ -317,7 +324,7 @@ def part_json(part: Part) -> dict[str, Any]:
         return {
             "kind": "host",
             "nodes": [dataclasses.asdict(item) for item in part.nodes],
-            "code": None if part.code is None else code_json(part.code),
+            "code": codes_json(part.codes) if part.codes else None,
             "gpu": None if part.gpu is None else gpu_json(part.gpu),
         }
     if isinstance(part, TargetPart):
@@ -342,9 +349,9 @@ def part_from_json(item: dict[str, Any], members: Mapping[str, bytes], source: s
     Raises what `daedal.isa.program.READ_FAILURES` lists, ArtifactError and ProgramError.
     """
     if item["kind"] == "host":
-        code = None if item["code"] is None else code_from_json(item["code"], members)
+        codes = () if item["code"] is None else codes_from_json(item["code"], members)
         gpu = None if item["gpu"] is None else gpu_from_json(item["gpu"], members)
-        return HostPart(members[_MODEL], _nodes(item), code, gpu)
+        return HostPart(members[_MODEL], _nodes(item), codes, gpu)
     if item["kind"] == "target":
         inputs, outputs = (tuple(map(text, item[end])) for end in ("inputs", "outputs"))
         return TargetPart(word(item["target"]), inputs, outputs, _nodes(item), members[_CODE])

@@ -173,9 +173,9 @@ def _say(report: Callable[[str], None] | None, sentence: str) -> None:
         report(sentence)
 
 
-def compile_part(serialized: bytes) -> HostCode | None:
-    """Compile a host's part of an artifact again, for this processor; None where it must be
-    interpreted. Raises ModelError for a model that is none."""
+def compile_part(serialized: bytes) -> tuple[HostCode, ...]:
+    """Compile a host's part of an artifact again, for this processor; nothing where it must
+    be interpreted. Raises ModelError for a model that is none."""
     return compile_host_model(read_model(serialized, loops=True).SerializeToString(), best_levels())
 
 

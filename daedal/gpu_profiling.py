@@ -165,7 +165,8 @@ def _times(
     loaded = load_kernels(code, device)
     base = device.allocate(max(host.memory_bytes, 1))
     try:
-        device.write(base, host.constants + bytes(host.memory_bytes - len(host.constants)))
+        data = host.constant_data()
+        device.write(base, data + bytes(host.memory_bytes - len(data)))
         found: dict[str, float] = {}
         for call in host.calls:
             if call.symbol not in kernels or call.symbol in found:

@@ -50,18 +50,27 @@ class ObjectCache:
 
     def get(self, sources: str, build: Callable[[], bytes]) -> bytes:
         """The object code of `sources`; `build` creates it if missing or damaged."""
-        name = self.path(sources).name
-        found = unsealed(self._files.read(name))
+        found = self.find(sources)
         if found is not None:
             return found
         data = build()
-        self._files.write(name, sealed(data))
+        self.put(sources, data)
         return data
+
+    def find(self, sources: str) -> bytes | None:
+        """The object code of `sources`, or None where it is missing or damaged."""
+        return unsealed(self._files.read(self.path(sources).name))
+
+    def put(self, sources: str, data: bytes) -> None:
+        """Keep the object code of `sources`."""
+        self._files.write(self.path(sources).name, sealed(data))
 
 
 class NoCache(ObjectCache):
     """Builds anew each time, and keeps nothing."""
 
-    def get(self, sources: str, build: Callable[[], bytes]) -> bytes:
-        """What `build` gives."""
-        return build()
+    def find(self, sources: str) -> bytes | None:
+        """Nothing."""
+
+    def put(self, sources: str, data: bytes) -> None:
+        """Keep nothing."""

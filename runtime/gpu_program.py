@@ -112,7 +112,7 @@ class _DeviceMemory:
         self._base = device.allocate(max(code.memory_bytes, ALIGN))
         weakref.finalize(self, device.free, self._base).atexit = False
         if code.constants:
-            device.write(self._base, code.constants)
+            device.write(self._base, code.constant_data())
 
     def address(self, number: int) -> int:
         """Of a buffer."""

@@ -23,7 +23,7 @@ from daedal.runtime.host import Arrays
 from daedal.runtime.outside_tensors import outside_places
 from daedal.runtime.program_memory import InterpretedStep, given_inputs
 
-__all__ = ["HostProgram", "num_threads"]
+__all__ = ["HostProgram", "code_to_run", "num_threads"]
 
 Array = npt.NDArray[Any]
 
@@ -74,6 +74,13 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def code_to_run(codes: Sequence[HostCode]) -> HostCode | None:
+    """The code with the best level that this processor has, or None where it has none of them."""
+    levels = {level: code for code in codes for level in code.objects}
+    level = level_to_run(levels)
+    return None if level is None else levels[level]
+
+
 class HostProgram:
     """Compiled code that is ready to run. One run at a time: runs share the memory.
 
@@ -102,7 +109,7 @@ class HostProgram:
             ) from error
         start = -block.ctypes.data % 64
         self._memory = block[start : start + code.memory_bytes]
-        self._memory[: len(code.constants)] = np.frombuffer(code.constants, np.uint8)
+        code.put_constants(self._memory)
         symbols = list(dict.fromkeys(call.symbol for call in code.calls))
         self._library = _loaded(code.objects[level], symbols)
         calls: dict[int, list[_Call | _Copy]] = {}

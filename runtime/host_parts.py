@@ -6,7 +6,7 @@ equal code for equal models, so code from another machine with the same compiler
 A part with code for GPUs alone is compiled for this processor where no GPU is used.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ from daedal.native.own_code import OwnCode
 from daedal.runtime.gpu_device import GpuDevice
 from daedal.runtime.gpu_program import GpuProgram, architectures_to_run
 from daedal.runtime.host import Arrays, HostModel
-from daedal.runtime.host_code import HostProgram
+from daedal.runtime.host_code import HostProgram, code_to_run
 from daedal.runtime.quantized_inputs import QuantizedInputs
 
 __all__ = ["CodeTrust", "CompiledPart", "load_host_part"]
@@ -39,7 +39,7 @@ class CodeTrust:
     Attributes
     ----------
     trust_file : the owner vouches for the file.
-    compile_model : compiles a serialized ONNX model for this processor, or gives None where it
+    compile_model : compiles a serialized ONNX model for this processor, or gives nothing where it
         must be interpreted; without it, code that may not run is an ArtifactError.
     report : called with a sentence where a part is compiled again.
     compile_gpu : compiles a serialized ONNX model for a GPU of these architectures, or gives None
@@ -47,7 +47,7 @@ class CodeTrust:
     """
 
     trust_file: bool = False
-    compile_model: Callable[[bytes], HostCode | None] | None = None
+    compile_model: Callable[[bytes], Sequence[HostCode]] | None = None
     report: Callable[[str], None] | None = None
     compile_gpu: Callable[[bytes, tuple[str, ...]], GpuCode | None] | None = None
 
@@ -65,19 +65,20 @@ def load_host_part(
         program = _gpu_program(part, part.gpu, what, trust, gpu)
         if program is not None:
             return CompiledPart(part, program, what)
-    if part.code is not None:
-        problem = _problem(part.model, part.code, trust)
+    code = code_to_run(part.codes)
+    if part.codes:
+        problem = _problem(part, code, trust)
     elif part.gpu is not None:
         problem = "has code for GPUs alone, and none is used"
     else:
         return HostModel(part.model, what)
-    if part.code is not None and not problem:
-        return CompiledPart(part, HostProgram(part.code), what)
+    if code is not None and not problem:
+        return CompiledPart(part, HostProgram(code), what)
     again = _again(trust.compile_model, what, problem)
     interpreted = HostModel(part.model, what)  # checks the model before it is compiled
     if trust.report is not None:
         trust.report(f"{what} {problem}; its ONNX model is compiled again")
-    code = again(part.model)
+    code = code_to_run(again(part.model))
     return interpreted if code is None else CompiledPart(part, HostProgram(code), what)
 
 
@@ -106,14 +107,15 @@ def _again(compiler: _Compiler | None, what: str, problem: str) -> _Compiler:
     return compiler
 
 
-def _problem(model: bytes, code: HostCode, trust: CodeTrust) -> str:
-    """Why code may not run, after the name of its part; empty if it may."""
-    level = level_to_run(code.objects)
-    if level is None:
-        return f"has code for {', '.join(code.objects) or 'no processor'}, not for this one"
+def _problem(part: HostPart, code: HostCode | None, trust: CodeTrust) -> str:
+    """Why the best code for this processor may not run, after the name of its part; empty if it
+    may."""
+    level = None if code is None else level_to_run(code.objects)
+    if code is None or level is None:
+        return f"has code for {', '.join(part.objects) or 'no processor'}, not for this one"
     if not code.from_file or trust.trust_file:
         return ""
-    if code_digest(model, code, level) not in OwnCode():
+    if code_digest(part.model, code, level) not in OwnCode():
         return "has machine code that was not compiled here"
     return ""
 

@@ -43,5 +43,5 @@ def _alone(call: CodeCall, code: HostCode, inputs: tuple[str, ...]) -> HostCode:
     names = {name: number for number, name in enumerate((*inputs, _RESULT))}
     step = replace(call, buffers=tuple(range(len(buffers))))
     return HostCode(
-        tuple(buffers), names, inputs, (_RESULT,), (step,), b"", end, code.objects, code.from_file
+        tuple(buffers), names, inputs, (_RESULT,), (step,), (), end, code.objects, code.from_file
     )

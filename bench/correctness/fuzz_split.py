@@ -116,9 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     "seed": seed,
                     "failure": failure,
                     "launches": len(artifact.launches),
-                    "compiled": sum(len(part.code.calls) for part in parts if part.code),
+                    "compiled": sum(len(part.codes[0].calls) for part in parts if part.codes),
                     "interpreted": sum(
-                        len(part.code.interpreted) if part.code else len(part.nodes)
+                        len(part.codes[0].interpreted) if part.codes else len(part.nodes)
                         for part in parts
                     ),
                 }

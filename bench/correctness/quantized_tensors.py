@@ -75,8 +75,9 @@ def compare_quantized(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> Qua
 
 def _run(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> dict[str, Array]:
     (part,) = daedal.compile(model.SerializeToString(), target="cpu").parts
-    assert isinstance(part, HostPart) and part.code is not None
-    return HostProgram(part.code).run(feeds)
+    assert isinstance(part, HostPart)
+    (code,) = part.codes
+    return HostProgram(code).run(feeds)
 
 
 def _quantized(model: onnx.ModelProto) -> dict[str, int]:

@@ -135,10 +135,11 @@ def measure(name: str, model: bytes, threads: int) -> Row:
     artifact = daedal.compile(model, target="cpu")
     seconds = time.perf_counter() - began
     (part,) = artifact.parts
-    assert isinstance(part, HostPart) and part.code is not None
+    assert isinstance(part, HostPart)
+    (code,) = part.codes
     proto = onnx.ModelProto.FromString(model)
     feeds = model_feeds(proto)
-    program = HostProgram(part.code, threads)
+    program = HostProgram(code, threads)
     runners: dict[str, Runner] = {"daedal": lambda: program.run(feeds)}
     runners |= {
         who: made
@@ -157,8 +158,8 @@ def measure(name: str, model: bytes, threads: int) -> Row:
         is_quantized(proto),
         threads,
         seconds,
-        len(part.code.calls),
-        [f"{step.op}: {step.reason}" for step in part.code.interpreted],
+        len(code.calls),
+        [f"{step.op}: {step.reason}" for step in code.interpreted],
         max(_difference(found[item], wanted[item]) for item in names),
         fastest,
         median,

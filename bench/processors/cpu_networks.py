@@ -42,7 +42,7 @@ from bench.zoo.quantized import quantized
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.onnxruntime_session import open_session
 from daedal.runtime.host import HostModel
-from daedal.runtime.host_code import HostProgram
+from daedal.runtime.host_code import HostProgram, code_to_run
 
 MOST_DIFFERENT = 1e-4
 RUNS, MIN_SECONDS = 7, 0.3
@@ -138,9 +138,10 @@ def float_row(name: str, model: bytes) -> FloatRow:
     artifact = daedal.compile(model, target="cpu")
     seconds = time.perf_counter() - began
     (part,) = artifact.parts
-    assert isinstance(part, HostPart) and part.code is not None
+    assert isinstance(part, HostPart)
+    (code,) = part.codes
     feeds = model_feeds(onnx.ModelProto.FromString(model))
-    program = HostProgram(part.code)
+    program = HostProgram(code)
     proto = onnx.ModelProto.FromString(model)
     session = open_session(proto, fast=True)
     ours, theirs = _interleaved(lambda: program.run(feeds), lambda: session(feeds))
@@ -150,9 +151,9 @@ def float_row(name: str, model: bytes) -> FloatRow:
     return FloatRow(
         name,
         seconds,
-        len(part.code.calls),
-        len({call.symbol for call in part.code.calls}),
-        [f"{step.op}: {step.reason}" for step in part.code.interpreted],
+        len(code.calls),
+        len({call.symbol for call in code.calls}),
+        [f"{step.op}: {step.reason}" for step in code.interpreted],
         0.0 if units else _difference(program.run(feeds), wanted),
         units,
         ours,
@@ -168,15 +169,16 @@ def host_row(name: str, artifact: Artifact) -> HostRow:
     for part in parts:
         slow = HostModel(part.model, "a part")
         feeds = slow.zeros()
-        if part.code is None:
+        code = code_to_run(part.codes)
+        if code is None:
             reasons.append("the whole part")
             continue
-        fast = HostProgram(part.code)
+        fast = HostProgram(code)
         ours, theirs = _interleaved(
             lambda f=fast, x=feeds: f.run(x), lambda s=slow, x=feeds: s.run(x)
         )
         compiled, interpreted = compiled + ours, interpreted + theirs
-        reasons += [f"{step.op}: {step.reason}" for step in part.code.interpreted]
+        reasons += [f"{step.op}: {step.reason}" for step in code.interpreted]
     nodes = sum(len(part.nodes) for part in parts)
     return HostRow(name, len(parts), nodes, reasons, compiled, interpreted)
 

@@ -115,7 +115,7 @@ def _seconds(code: GpuCode, gpu: CudaGpu, feeds: dict[str, Any]) -> float:
     loaded = gpu.load(code.images[architecture_to_run(code, gpu) or ""], list(kernels))
     base = gpu.allocate(host.memory_bytes)
     try:
-        gpu.write(base, host.constants)
+        gpu.write(base, host.constant_data())
         for name, value in feeds.items():
             gpu.write(base + host.buffers[host.names[name]].offset, value.tobytes())
 

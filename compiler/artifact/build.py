@@ -78,16 +78,16 @@ def build_artifact(
 
     def compile_part(
         model: bytes, graph: Graph, target: str
-    ) -> tuple[HostCode | None, GpuCode | None]:
-        code = compile_host_model(model, cpu_levels, report, objects, graph)
+    ) -> tuple[tuple[HostCode, ...], GpuCode | None]:
+        codes = compile_host_model(model, cpu_levels, report, objects, graph)
         if gpus is None or target != GPU:
-            return code, None
-        return code, _gpu_code(model, gpus, cpu_levels, report, objects)
+            return codes, None
+        return codes, _gpu_code(model, gpus, cpu_levels, report, objects)
 
     return _Build(model, compiled, from_tensors, to_tensors, states).artifact(compile_part)
 
 
-CompilePart = Callable[[bytes, Graph, str], tuple[HostCode | None, GpuCode | None]]
+CompilePart = Callable[[bytes, Graph, str], tuple[tuple[HostCode, ...], GpuCode | None]]
 """The code of a part, given as ONNX, as a graph and with its target, for processors and GPUs."""
 
 

@@ -1,6 +1,6 @@
 """`compile_host_model`: the ONNX model of a host's part as machine code, for several levels.
 
-Input: a serialized model, as `compiler.frontend.host_model` makes it. Output: a `HostCode`, or None
+Input: a serialized model, as `compiler.frontend.host_model` makes it. Output: `HostCode`s, none
 where the part must be interpreted.
 """
 
@@ -10,11 +10,11 @@ from types import MappingProxyType
 
 import onnx
 
-from daedal.artifact.code import code_digest
+from daedal.artifact.code import code_digests
 from daedal.artifact.host_code import HostCode
 from daedal.artifact.object_file import read_symbols
 from daedal.common.errors import TuningError, UserError
-from daedal.compiler.cpu.build import build_host_code
+from daedal.compiler.cpu.build import build_host_codes
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
@@ -23,8 +23,8 @@ from daedal.native.own_code import OwnCode
 
 __all__ = ["PORTABLE_LEVELS", "best_levels", "compile_host_model", "linked", "saved_levels"]
 
-PORTABLE_LEVELS = ("x86-64", "x86-64-v3")
-"""Levels that every saved artifact has."""
+PORTABLE_LEVELS = tuple(level for level in reversed(LEVELS) if level.startswith("x86-64"))
+"""Levels that every saved artifact has: all of x86-64."""
 
 _LIBRARY_PREFIX = "__"
 """Begins the names of functions that compilers keep in libraries of their own, for what a processor
@@ -38,7 +38,10 @@ def best_levels() -> tuple[str, ...]:
 
 
 def saved_levels() -> tuple[str, ...]:
-    """The levels of an artifact that is written to a file: the portable ones, and the best here."""
+    """The levels of an artifact that is written to a file: the portable ones, and the best here.
+
+    `build_host_codes` leaves out those whose code would be that of others.
+    """
     return tuple(dict.fromkeys((*PORTABLE_LEVELS, *best_levels())))
 
 
@@ -49,34 +52,31 @@ def compile_host_model(
     cache: ObjectCache | None = None,
     imported: Graph | None = None,
     configs: Mapping[str, Config] = MappingProxyType({}),
-) -> HostCode | None:
-    """Compile a model, and record that this machine made the code (`OwnCode`).
+) -> tuple[HostCode, ...]:
+    """Compile a model, and record that this machine made the code (`OwnCode`): a code for each
+    layout of tensors that the levels want.
 
     `imported` is the model as a graph, where it was made from one, and `configs` are schedules of
     kernels for the best of `levels`. Object code is kept in `cache`,
     by default the user's. A level that lacks what a kernel needs is left out, with a sentence to
-    `report`. None without a model or levels, and where every level is left out.
+    `report`. Nothing without a model or levels, and where every level is left out.
 
     Raises TuningError for a configuration that is no schedule of its kernel.
     """
     if not serialized or not levels:
-        return None
+        return ()
     try:
         model = onnx.ModelProto.FromString(serialized)
-        code = build_host_code(
-            model, levels=levels, cache=cache, imported=imported, configs=configs
-        )
+        built = build_host_codes(model, levels, cache=cache, imported=imported, configs=configs)
     except TuningError:
         raise  # another schedule than the one that was asked for would be no answer
     except UserError:
-        return None
-    objects = linked(code.objects, report)
-    if not objects:
-        return None
-    code = dataclasses.replace(code, objects=objects)
-    for level in code.objects:
-        OwnCode().add(code_digest(serialized, code, level))
-    return code
+        return ()
+    known = [dataclasses.replace(code, objects=linked(code.objects, report)) for code in built]
+    codes = tuple(code for code in known if code.objects)
+    for digest in code_digests(serialized, codes).values():
+        OwnCode().add(digest)
+    return codes
 
 
 def linked(

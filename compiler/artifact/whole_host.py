@@ -44,8 +44,8 @@ def host_artifact(
     """
 
     def compiled(serialized: bytes) -> HostPart:
-        code = compile_host_model(serialized, cpu_levels, report, objects, configs=configs)
-        return HostPart(serialized, code=code)
+        codes = compile_host_model(serialized, cpu_levels, report, objects, configs=configs)
+        return HostPart(serialized, codes=codes)
 
     return _artifact(model, compiled, "host", _ON_HOST)
 
@@ -66,7 +66,7 @@ def gpu_artifact(
     """
 
     def compiled(serialized: bytes) -> HostPart:
-        code = compile_host_model(serialized, cpu_levels, report, objects)
+        codes = compile_host_model(serialized, cpu_levels, report, objects)
         gpu = compile_gpu_model(
             serialized,
             architectures,
@@ -76,11 +76,11 @@ def gpu_artifact(
             cubins=bool(architectures),
             report=report,
         )
-        return HostPart(serialized, code=code, gpu=gpu)
+        return HostPart(serialized, codes=codes, gpu=gpu)
 
     def on_processor(serialized: bytes) -> HostPart:
         levels = cpu_levels or best_levels()
-        return HostPart(serialized, code=compile_host_model(serialized, levels, report, objects))
+        return HostPart(serialized, codes=compile_host_model(serialized, levels, report, objects))
 
     try:
         return _artifact(model, compiled, "gpu", _ON_GPU)

@@ -1,6 +1,8 @@
-"""`build_host_code`: a checked ONNX model becomes a `HostCode`."""
+"""`build_host_code`: a checked ONNX model becomes a `HostCode`; `build_host_codes`: one for each
+layout that levels of processors want."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -8,16 +10,20 @@ import onnx
 
 from daedal.artifact.host_code import HostCode
 from daedal.common.errors import ModelError, ScheduleError, TuningError
-from daedal.compiler.cpu.functions import Functions
-from daedal.compiler.cpu.importer import import_model
+from daedal.compiler.cpu.functions import Functions, level_registers
+from daedal.compiler.cpu.importer import ImportedModel, import_model
+from daedal.compiler.cpu.memory import StoredValues
+from daedal.compiler.cpu.program import has_dot_products
 from daedal.compiler.cpu.steps import program_code
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.ops.cpu.reuse import Registers
 from daedal.compiler.ops.graph.factors import PAIRS, QUADS, Factors
 from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
-from daedal.native.levels import VNNI, host_level
+from daedal.native.levels import LEVELS, VNNI, host_level
+from daedal.native.object_compiler import ObjectCompiler
 
-__all__ = ["build_host_code", "level_factors"]
+__all__ = ["build_host_code", "build_host_codes", "level_factors"]
 
 
 def level_factors(levels: Sequence[str]) -> Factors:
@@ -36,17 +42,18 @@ def build_host_code(
     imported: Graph | None = None,
     configs: Mapping[str, Config] = MappingProxyType({}),
 ) -> HostCode:
-    """Compile a model for processors.
+    """Compile a model for processors: code with one layout of its tensors.
 
     Parameters
     ----------
     model : checked; a symbolic first dimension of an input is 1.
     shapes : of inputs, where the model leaves them open.
-    levels : of `native.levels`; none: that of this processor.
+    levels : of `native.levels`, whose code has the schedules of the narrowest registers; none: that
+        of this processor.
     checked : whether indices are checked at run time, for tests: slow.
     factors : how 8-bit integers are multiplied; None: as fits all `levels` best.
     imported : the model as a graph, where it was made from one: it is not imported then.
-    configs : schedules of kernels for the best of `levels`, by the keys of their workloads.
+    configs : schedules of kernels, by the keys of their workloads.
 
     Raises
     ------
@@ -56,11 +63,64 @@ def build_host_code(
         One of `configs` is no schedule of its kernel.
     """
     chosen = tuple(levels) or (host_level(),)
-    factors = factors or level_factors(chosen)
     functions = Functions(chosen, cache or ObjectCache(), checked=checked, configs=configs)
-    try:
-        program = import_model(model, shapes, factors, imported)
+    with _sentences():
+        program = import_model(model, shapes, factors or level_factors(chosen), imported)
         code = program_code(program, functions)
+    return replace(code, objects={level: functions.objects(level) for level in chosen})
+
+
+def build_host_codes(
+    model: onnx.ModelProto,
+    levels: Sequence[str],
+    *,
+    cache: ObjectCache | None = None,
+    imported: Graph | None = None,
+    configs: Mapping[str, Config] = MappingProxyType({}),
+) -> tuple[HostCode, ...]:
+    """Compile a model for several levels of processors, each with the layouts and schedules that it
+    is fastest with: one code for all that have the same.
+
+    `configs` are for the best of the levels. A level with VNNI is left out if its code would be
+    that of the same level without, which is there, too. Other parameters, and what is raised, are
+    those of `build_host_code`.
+    """
+    cache, stored = cache or ObjectCache(), StoredValues()
+    levels = [level for level in reversed(LEVELS) if level in levels]  # the same in any order
+    with _sentences():
+        source = ImportedModel(model, imported=imported)
+        programs = {factors: source.program(factors) for factors in {*map(_factors, levels)}}
+        if PAIRS in programs and not has_dot_products(programs[PAIRS]):
+            levels = [item for item in levels if _plain(item) == item or _plain(item) not in levels]
+        groups: dict[tuple[Factors, Registers], list[str]] = {}
+        for level in levels:
+            groups.setdefault((_factors(level), level_registers(level)), []).append(level)
+        with ObjectCompiler(cache) as compiler:
+            made = list[tuple[HostCode, Functions, Sequence[str]]]()
+            for (factors, _), group in groups.items():
+                own = configs if levels[-1] in group else {}
+                functions = Functions(group, cache, checked=False, configs=own, compiler=compiler)
+                made.append((program_code(programs[factors], functions, stored), functions, group))
+            return tuple(
+                replace(code, objects={level: functions.objects(level) for level in group})
+                for code, functions, group in made
+            )
+
+
+def _factors(level: str) -> Factors:
+    return level_factors([level])
+
+
+def _plain(level: str) -> str:
+    """The same level without VNNI."""
+    return level.removesuffix(VNNI)
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Errors as `build_host_code` says."""
+    try:
+        yield
     except RecursionError as error:
         raise ModelError(
             "formulas of compiled code must not nest too deeply, and a node of this model has one "
@@ -70,4 +130,3 @@ def build_host_code(
         raise TuningError(
             f"a configuration must build its kernel, and one does not: {error}; tune again"
         ) from error
-    return replace(code, objects={level: functions.objects(level) for level in chosen})

@@ -3,7 +3,6 @@
 import hashlib
 import math
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 
 from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
@@ -16,22 +15,20 @@ from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Buffer
 from daedal.native.cache import ObjectCache
-from daedal.native.codegen import compile_text, compile_vectors
-from daedal.native.levels import level_cpu
+from daedal.native.object_compiler import ObjectCompiler, PendingObject
 
 __all__ = ["Functions", "level_registers"]
 
 
 class Functions:
-    """Functions of kernels, each scheduled once for the registers of each level.
-
-    All levels read the same layouts of constants: those of the narrowest registers.
+    """Functions of kernels, each scheduled once, for the narrowest registers of the levels.
 
     Parameters
     ----------
     levels : what object code is made for.
     checked : whether indices are checked at run time.
-    configs : schedules for the best of the levels, by the keys of their workloads.
+    configs : schedules, by the keys of their workloads.
+    compiler : of object code; None: of this process alone, where it is asked for.
 
     Attributes
     ----------
@@ -48,17 +45,16 @@ class Functions:
         *,
         checked: bool,
         configs: Mapping[str, Config] = MappingProxyType({}),
+        compiler: ObjectCompiler | None = None,
     ) -> None:
-        self._levels = tuple(levels)
-        self._cache = cache
+        self._compiler = compiler or ObjectCompiler(cache, children=0)
         self._checked = checked
         self._configs = configs
         self.uses: dict[str, KernelUse] = {}
-        self._registers = sorted(
-            {level_registers(level) for level in self._levels}, key=lambda item: item.vector_bytes
-        )
+        self._registers = min(map(level_registers, levels), key=lambda item: item.vector_bytes)
         self._functions: dict[str, Function] = {}
-        self._texts: dict[str, dict[Registers, tuple[str, bool]]] = {}
+        self._objects: dict[str, list[PendingObject]] = {level: [] for level in levels}
+        self._symbols: set[str] = set()
 
     def takes(self, _kernel: Kernel) -> bool:
         """No kernel of attention."""
@@ -79,9 +75,7 @@ class Functions:
         """The function that stores what lies around a tensor in `frame`."""
         func = frame.border(dtype)
         text = function_text(func, "SYMBOL", checked=self._checked)
-        symbol = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        plain = text.replace("@SYMBOL", f"@{symbol}"), False
-        self._texts[symbol] = dict.fromkeys(self._registers, plain)
+        symbol = self._add(text, tiled=False)
         elements = math.prod(frame.outer) - math.prod(frame.inner)
         return Function(symbol, (), parallel_extent(func), elements // 2)
 
@@ -90,36 +84,26 @@ class Functions:
 
     def objects(self, level: str) -> tuple[bytes, ...]:
         """Object files with all functions."""
-        cpu = level_cpu(level)
-        return tuple(
-            self._cache.get(
-                f"{level}\n{text}", partial(compile_vectors if tiled else compile_text, text, cpu)
-            )
-            for text, tiled in (item[level_registers(level)] for item in self._texts.values())
-        )
+        return tuple(item.result() for item in self._objects[level])
+
+    def _add(self, text: str, *, tiled: bool) -> str:
+        """Have a text compiled, each once; the symbol that its function gets instead of SYMBOL."""
+        symbol = f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        if symbol not in self._symbols:
+            self._symbols.add(symbol)
+            named = text.replace("@SYMBOL", f"@{symbol}")
+            for level, objects in self._objects.items():
+                objects.append(self._compiler.submit(named, level, tiled=tiled))
+        return symbol
 
     def _compiled(self, kernel: Kernel, free: Sequence[Buffer]) -> Function:
         config = self._configs.get(kernel_workload(kernel, free).key) if self._configs else None
-        # What was tuned decides on layouts; otherwise the narrowest registers do.
-        first, *others = self._registers if config is None else reversed(self._registers)
-        scheduled = kernel_function(kernel, free, first, config=config)
-        iterations = parallel_extent(scheduled.func)
-        kernels = {first: scheduled}
-        kernels |= {other: kernel_function(kernel, free, other, scheduled) for other in others}
-        texts = {
-            registers: function_text(
-                item.func, "SYMBOL", checked=self._checked, iterations=iterations
-            )
-            for registers, item in kernels.items()
-        }
-        digest = hashlib.sha256("\n".join(texts.values()).encode()).hexdigest()
-        symbol = f"k{digest[:16]}"
-        self._texts[symbol] = {
-            registers: (text.replace("@SYMBOL", f"@{symbol}"), kernels[registers].tiled)
-            for registers, text in texts.items()
-        }
+        scheduled = kernel_function(kernel, free, self._registers, config=config)
+        text = function_text(scheduled.func, "SYMBOL", checked=self._checked)
+        symbol = self._add(text, tiled=scheduled.tiled)
         moved = tuple((kernel.inputs.index(tensor), how) for tensor, how in scheduled.moved)
-        time = kernel_nanoseconds(kernel, self._registers[-1], tiled=scheduled.tiled)
+        time = kernel_nanoseconds(kernel, self._registers, tiled=scheduled.tiled)
+        iterations = parallel_extent(scheduled.func)
         return Function(symbol, moved, iterations, time, scheduled.held, scheduled.rounds)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import numpy as np
 import onnx
 
+from daedal.artifact.constants import Change, changed_kind
 from daedal.compiler import te
 from daedal.compiler.cpu.program import OWN, Computed, Joined, TensorProgram, View
 from daedal.compiler.graph.graph import Array, Graph, Node
@@ -140,14 +141,19 @@ class GraphTensors:
             self._known[key] = make()
         return self._known[key]
 
-    def table(self, value: Array, *, laid_out: bool = True) -> te.Tensor:
+    def table(
+        self, value: Array, changes: Sequence[Change] = (), *, laid_out: bool = True
+    ) -> te.Tensor:
         """See `Tensors.table`."""
-        array = np.ascontiguousarray(value)
+        shape, dtype = changed_kind(value.shape, value.dtype.name, changes)
         name = f"{OWN}{self._number()}"
-        tensor = te.placeholder(array.shape, array.dtype.name, f"p{self._number()}")
+        tensor = te.placeholder(shape, dtype, f"p{self._number()}")
         self._program.tensors[name] = tensor
-        self._program.types[name] = ResultType(array.shape, array.dtype.name)
-        self._program.constants[name] = array
+        self._program.types[name] = ResultType(shape, dtype)
+        if changes:
+            self._program.changed[tensor] = value, tuple(changes)
+        else:
+            self._program.constants[name] = np.ascontiguousarray(value)
         if laid_out:
             self._program.laid_out.add(tensor)
         return tensor

@@ -60,6 +60,56 @@ _VIEWS = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 """Operators that keep the order of the elements, with the operand first."""
 
 
+class ImportedModel:
+    """A model whose tensor expressions can be made for several kinds of processors.
+
+    Parameters
+    ----------
+    model : checked.
+    shapes : of inputs, where the model says none.
+    imported : the model as a graph, where it was made from one.
+
+    Raises
+    ------
+    ModelError
+        For a damaged model, and for shapes that contradict it.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        imported: Graph | None = None,
+    ) -> None:
+        self._model = bind_shapes(model, shapes or {}, empty=True)
+        self._graph = processor_graph(self._model, imported)
+
+    def program(
+        self,
+        factors: Factors = PAIRS,
+        check: Callable[[te.Tensor], None] = check_code,
+        *,
+        attentions: bool = False,
+    ) -> TensorProgram:
+        """The tensor expressions, for processors that multiply 8-bit integers as `factors` says.
+
+        `check` raises UnsupportedError for a tensor whose formula has no code; its node is
+        interpreted. With `attentions`, those of the model are found, as the graph defines them.
+
+        Raises ModelError for a damaged model.
+        """
+        importer = _Importer(self._model, factors, check)
+        nodes = self._model.graph.node
+        if self._graph is None:
+            importer.add(nodes)
+        else:
+            importer.add_graph(self._graph)
+            importer.add(importer.missing(nodes))
+        if attentions and any(node.op_type == "Softmax" for node in nodes):
+            importer.program.attentions = _attentions(self._graph, self._model, importer.program)
+        return importer.program
+
+
 def import_model(
     model: onnx.ModelProto,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -69,26 +119,8 @@ def import_model(
     *,
     attentions: bool = False,
 ) -> TensorProgram:
-    """The tensor expressions of a model, whose inputs have `shapes` where the model says none, for
-    processors that multiply 8-bit integers as `factors` says.
-
-    `imported` is the model as a graph, where it was made from one. `check` raises UnsupportedError
-    for a tensor whose formula has no code; its node is interpreted. With `attentions`, those of the
-    model are found, as the graph defines them.
-
-    Raises ModelError for a damaged model, and for shapes that contradict it.
-    """
-    bound = bind_shapes(model, shapes or {}, empty=True)
-    importer = _Importer(bound, factors, check)
-    graph = processor_graph(bound, imported)
-    if graph is None:
-        importer.add(bound.graph.node)
-    else:
-        importer.add_graph(graph)
-        importer.add(importer.missing(bound.graph.node))
-    if attentions and any(node.op_type == "Softmax" for node in bound.graph.node):
-        importer.program.attentions = _attentions(graph, bound, importer.program)
-    return importer.program
+    """The tensor expressions of a model for one kind of processors: see `ImportedModel`."""
+    return ImportedModel(model, shapes, imported).program(factors, check, attentions=attentions)
 
 
 def _attentions(

@@ -8,11 +8,9 @@ structure have equal texts, so they are compiled once.
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from daedal.artifact.constants import Packing
 from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
@@ -52,7 +50,6 @@ LEAST_PART, MOST_PART = 1024, 8192
 """Elements of an only axis that are one iteration: many to a call, and enough iterations for
 several threads to have about equal shares."""
 
-Array = npt.NDArray[Any]
 Item = TypeVar("Item")
 
 
@@ -102,14 +99,14 @@ class Moved:
     lanes: int
     grouped: bool = False
 
-    def applied(self, value: Array) -> Array:
-        """The constant in this layout."""
-        first = np.moveaxis(value, self.dimension, 0)
-        starts = range(0, len(first), self.lanes)
-        last = len(first) - self.lanes
-        blocks = [first[min(start, last) : min(start, last) + self.lanes] for start in starts]
-        place = -2 if self.grouped else -1
-        return np.ascontiguousarray(np.moveaxis(np.stack(blocks), 1, place))
+    def packing(self, shape: tuple[int, ...]) -> Packing:
+        """This layout of a constant of `shape`."""
+        rank = len(shape)
+        blocks = tuple(self.lanes if axis == self.dimension else 0 for axis in range(rank))
+        # What comes behind the split axis has numbers that are one higher.
+        own = tuple(axis + (axis > self.dimension) for axis in range(rank))
+        order = self._ordered(own, self.dimension, self.dimension + 1)
+        return Packing(shape, blocks, order)
 
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a constant of `shape`."""
@@ -148,7 +145,6 @@ def kernel_function(
     kernel: Kernel,
     constants: Collection[Buffer] = (),
     registers: Registers = WIDEST,
-    like: ScheduledKernel | None = None,
     config: Config | None = None,
 ) -> ScheduledKernel:
     """The scheduled function of a kernel.
@@ -157,7 +153,6 @@ def kernel_function(
     ----------
     constants : inputs whose layout is free.
     registers : of the processor.
-    like : the function for other registers, which reads the same layouts.
     config : of `kernel_space`; None: the one that the rules choose.
 
     Raises
@@ -165,7 +160,7 @@ def kernel_function(
     ScheduleError
         `config` is none of the kernel's space.
     """
-    scheduled = _scheduled(kernel, constants, registers, like, config)
+    scheduled = _scheduled(kernel, constants, registers, config)
     if kernel.frame is None:
         return scheduled
     return replace(scheduled, func=kernel.frame.placed(scheduled.func))
@@ -175,14 +170,11 @@ def _scheduled(
     kernel: Kernel,
     constants: Collection[Buffer],
     registers: Registers,
-    like: ScheduledKernel | None,
     config: Config | None,
 ) -> ScheduledKernel:
     """The function that stores the result by itself."""
     if kernel.stages:
         return ScheduledKernel(_rows_function(kernel))
-    if like is not None and not like.moved:
-        constants = ()
     kernel = _merged(kernel)
     result, reduction = kernel.result, kernel.reduction
     if reduction is None:
@@ -192,7 +184,7 @@ def _scheduled(
     bytes_each = ELEMENT_BYTES[reduction.dtype]
     given = formula.value, reduction.axes, bytes_each, constants, registers
     if config is None:
-        tiles = choose_tiles(*given, None if like is None else like.tiles)
+        tiles = choose_tiles(*given)
     else:
         space = tile_space(reduction, constants, registers)
         if space is None:

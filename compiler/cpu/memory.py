@@ -5,15 +5,16 @@ first, each at the lowest free offset (best fit is no better on networks that we
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from daedal.artifact.constants import Change, HostConstant, Values
 from daedal.artifact.host_code import HostBuffer
 
-__all__ = ["MemoryPlan"]
+__all__ = ["MemoryPlan", "StoredValues"]
 
 ALIGN = 64
 
@@ -25,14 +26,28 @@ class _Storage:
     size: int
     first: int
     last: int
-    data: bytes | None = None
+    constant: HostConstant | None = None
     offset: int = 0
+
+
+class StoredValues:
+    """The stored form of arrays, one for each: several codes may read the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[npt.NDArray[Any], Values]] = {}
+
+    def of(self, array: npt.NDArray[Any]) -> Values:
+        """The values of an array, which nobody writes from now on."""
+        if id(array) not in self._known:
+            self._known[id(array)] = array, Values.of(array)
+        return self._known[id(array)][1]
 
 
 class MemoryPlan:
     """Collects tensors, then places them."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: StoredValues | None = None) -> None:
+        self._stored = stored or StoredValues()
         self._storages: list[_Storage] = []
         self._buffers: list[tuple[int, str, tuple[int, ...]]] = []
 
@@ -42,11 +57,11 @@ class MemoryPlan:
         self._storages.append(_Storage(size, time, time))
         return self._append(len(self._storages) - 1, dtype, shape)
 
-    def add_constant(self, value: npt.NDArray[Any]) -> int:
-        """A tensor that is there from the beginning and stays."""
-        data = np.ascontiguousarray(value)
-        self._storages.append(_Storage(data.nbytes, 0, 0, data.tobytes()))
-        return self._append(len(self._storages) - 1, data.dtype.name, value.shape)
+    def add_constant(self, value: npt.NDArray[Any], changes: Sequence[Change] = ()) -> int:
+        """A tensor that is there from the beginning and stays: `value`, changed."""
+        constant = HostConstant(0, self._stored.of(value), tuple(changes))
+        self._storages.append(_Storage(constant.end, 0, 0, constant))
+        return self._append(len(self._storages) - 1, constant.dtype, constant.shape)
 
     def view(self, number: int, shape: Sequence[int]) -> int:
         """The same elements in another shape."""
@@ -63,24 +78,25 @@ class MemoryPlan:
         storage = self._storages[self._buffers[number][0]]
         storage.last = max(storage.last, time)
 
-    def placed(self) -> tuple[tuple[HostBuffer, ...], bytes, int]:
-        """All tensors, the bytes of the constants, and the size of the memory."""
-        constants = bytearray()
+    def placed(self) -> tuple[tuple[HostBuffer, ...], tuple[HostConstant, ...], int]:
+        """All tensors, the constants, and the size of the memory."""
+        constants, end = list[HostConstant](), 0
         for storage in self._storages:
-            if storage.data is not None:
-                storage.offset = len(constants)
-                constants += storage.data + bytes(-len(storage.data) % ALIGN)
-        size = self._place_others(len(constants))
+            if storage.constant is not None:
+                storage.offset = end
+                constants.append(replace(storage.constant, offset=end))
+                end += storage.size + -storage.size % ALIGN
+        size = self._place_others(end)
         buffers = tuple(
             HostBuffer(self._storages[storage].offset, dtype, shape)
             for storage, dtype, shape in self._buffers
         )
-        return buffers, bytes(constants), size
+        return buffers, tuple(constants), size
 
     def _place_others(self, begin: int) -> int:
         placed: list[_Storage] = []
         end = begin
-        others = [item for item in self._storages if item.data is None]
+        others = [item for item in self._storages if item.constant is None]
         for item in sorted(others, key=lambda item: -item.size):
             item.offset = begin
             near = [

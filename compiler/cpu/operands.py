@@ -14,7 +14,7 @@ from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.ops.cpu.reuse import NARROW, choose_tiles
 from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load, Reduce, Var
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
-from daedal.compiler.tir.linear import element_number
+from daedal.compiler.tir.linear import accessed_element
 from daedal.compiler.tir.visit import free_vars, loads, rewrite, substitute, walk
 
 __all__ = ["laid_out"]
@@ -65,7 +65,7 @@ def _moves_apart(load: Load, axis: Axis) -> bool:
     """Whether what lies along `axis` does not lie side by side."""
     if all(axis not in free_vars(index) for index in load.indices):
         return False
-    return element_number(load.indices, load.buffer.shape).coefficient(axis) != 1
+    return accessed_element(load).coefficient(axis) != 1
 
 
 def _is_worth_a_copy(

@@ -6,11 +6,25 @@ from typing import Any
 import numpy.typing as npt
 import onnx
 
+from daedal.artifact.constants import Change
 from daedal.compiler import te
 from daedal.compiler.cpu.attentions import Attended
 from daedal.compiler.ops.onnx.operation import ResultType
+from daedal.compiler.te.lower import topological
+from daedal.compiler.tir.expr import Call
+from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
+from daedal.compiler.tir.visit import walk
 
-__all__ = ["OWN", "STANDARD", "Computed", "Interpreted", "Joined", "TensorProgram", "View"]
+__all__ = [
+    "OWN",
+    "STANDARD",
+    "Computed",
+    "Interpreted",
+    "Joined",
+    "TensorProgram",
+    "View",
+    "has_dot_products",
+]
 
 Array = npt.NDArray[Any]
 
@@ -63,6 +77,7 @@ class TensorProgram:
     types : ONNX's shape and numpy's dtype of these.
     opsets : versions of the operator sets by domain.
     constants : values by name.
+    changed : constants that are made of others where code is loaded: of what, and how.
     laid_out : constants that lie in memory as kernels read them.
     attentions : that one kernel may compute.
     """
@@ -74,6 +89,7 @@ class TensorProgram:
     tensors: dict[str, te.Tensor] = field(default_factory=dict)
     types: dict[str, ResultType] = field(default_factory=dict)
     constants: dict[str, Array] = field(default_factory=dict)
+    changed: dict[te.Tensor, tuple[Array, tuple[Change, ...]]] = field(default_factory=dict)
     laid_out: set[te.Tensor] = field(default_factory=set)
     attentions: tuple[Attended, ...] = ()
 
@@ -81,3 +97,14 @@ class TensorProgram:
     def opset(self) -> int:
         """Version of the standard operator set."""
         return max((version for domain, version in self.opsets if domain in STANDARD), default=1)
+
+
+def has_dot_products(program: TensorProgram) -> bool:
+    """Whether products are added in groups, which processors have different instructions for."""
+    steps = (step for step in program.steps if isinstance(step, Computed))
+    return any(
+        isinstance(node, Call) and node.name in DOT_PRODUCTS
+        for tensor in topological([tensor for step in steps for tensor in step.tensors])
+        if tensor.value is not None
+        for node in walk(tensor.value)
+    )

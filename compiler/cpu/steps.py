@@ -12,13 +12,14 @@ from typing import Any, Protocol
 import numpy.typing as npt
 import onnx
 
+from daedal.artifact.constants import Change
 from daedal.artifact.host_code import CodeCall, HostCode, InterpretedNode, Join, Step
 from daedal.compiler import te
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.fusion import fuse
 from daedal.compiler.cpu.kernel import Kernel, Moved
-from daedal.compiler.cpu.memory import MemoryPlan
+from daedal.compiler.cpu.memory import MemoryPlan, StoredValues
 from daedal.compiler.cpu.placement import placements, read_by_steps
 from daedal.compiler.cpu.program import Computed, Interpreted, Joined, TensorProgram, View
 from daedal.compiler.graph.ops.foreign import names_read
@@ -83,9 +84,11 @@ class KernelFunctions(Protocol):
         ...
 
 
-def program_code(program: TensorProgram, functions: KernelFunctions) -> HostCode:
-    """All steps and the memory, without object code."""
-    return _Builder(program, functions).code()
+def program_code(
+    program: TensorProgram, functions: KernelFunctions, stored: StoredValues | None = None
+) -> HostCode:
+    """All steps and the memory, without object code; constants have the values of `stored`."""
+    return _Builder(program, functions, stored).code()
 
 
 class _Builder:
@@ -98,10 +101,15 @@ class _Builder:
     names : the buffer of each named tensor.
     """
 
-    def __init__(self, program: TensorProgram, functions: KernelFunctions) -> None:
+    def __init__(
+        self,
+        program: TensorProgram,
+        functions: KernelFunctions,
+        stored: StoredValues | None,
+    ) -> None:
         self.program = program
         self.functions = functions
-        self.plan = MemoryPlan()
+        self.plan = MemoryPlan(stored)
         self.constants: dict[Buffer, Array] = {
             program.tensors[name]: value
             for name, value in program.constants.items()
@@ -250,7 +258,7 @@ class _Builder:
         free = [
             source
             for source in kernel.sources
-            if source in self.constants
+            if (source in self.constants or source in self.program.changed)
             and source not in self.program.laid_out
             and math.prod(source.shape) > 1
         ]
@@ -300,16 +308,21 @@ class _Builder:
     def _number(self, tensor: te.Tensor, time: int) -> int:
         """The buffer of a tensor that is in memory at `time`."""
         if tensor not in self.numbers:
-            self.numbers[tensor] = self.plan.add_constant(self.constants[tensor])
+            self.numbers[tensor] = self.plan.add_constant(*self._stored(tensor))
         self.plan.read(self.numbers[tensor], time)
         return self.numbers[tensor]
 
     def _moved_constant(self, tensor: te.Tensor, how: Moved) -> int:
         key = tensor, how
         if key not in self._moved_constants:
-            value = self.constants[tensor].reshape(tensor.shape)
-            self._moved_constants[key] = self.plan.add_constant(how.applied(value))
+            value, changes = self._stored(tensor)
+            packing = how.packing(tensor.shape)
+            self._moved_constants[key] = self.plan.add_constant(value, (*changes, packing))
         return self._moved_constants[key]
+
+    def _stored(self, tensor: te.Tensor) -> tuple[Array, tuple[Change, ...]]:
+        """What is stored of a constant, and what makes it of that."""
+        return self.program.changed.get(tensor) or (self.constants[tensor], ())
 
     def _buffer(self, name: str) -> int:
         """A new buffer for an input or the result of an interpreted node."""

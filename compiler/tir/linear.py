@@ -2,13 +2,22 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from daedal.compiler.tir.dtype import INDEX_DTYPE
-from daedal.compiler.tir.expr import Binary, Cast, Expr, IntImm, Select, Var
+from daedal.compiler.tir.expr import Binary, Buffer, Cast, Expr, IntImm, Select, Var
 from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.visit import free_vars, rewrite
 
-__all__ = ["Linear", "bounds", "element_number", "linear", "simplify"]
+__all__ = [
+    "Access",
+    "Linear",
+    "accessed_element",
+    "bounds",
+    "element_number",
+    "linear",
+    "simplify",
+]
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,26 @@ def element_number(indices: Sequence[Expr], shape: Sequence[int]) -> Linear:
         total = total + Linear(scaled, form.constant * step)
         step *= extent
     return _rejoined(total)
+
+
+class Access(Protocol):
+    """A node that reads or writes an element of a buffer."""
+
+    @property
+    def buffer(self) -> Buffer:
+        """Where the element is."""
+        ...
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        """Of the element."""
+        ...
+
+
+@Memo
+def accessed_element(access: Access) -> Linear:
+    """The number of the element that a node reads or writes, in C order."""
+    return element_number(access.indices, access.buffer.shape)
 
 
 def bounds(expr: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:

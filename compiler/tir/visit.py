@@ -1,6 +1,7 @@
 """Walking and rewriting expressions."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from daedal.compiler.tir.expr import (
     And,
@@ -32,20 +33,21 @@ __all__ = [
 ]
 
 
+_OPERANDS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
+    **dict.fromkeys((Binary, Compare, And, Or), lambda node: (node.a, node.b)),
+    Not: lambda node: (node.a,),
+    **dict.fromkeys((Cast, Reduce), lambda node: (node.value,)),
+    Select: lambda node: (node.condition, node.true, node.false),
+    Load: lambda node: node.indices,
+    Call: lambda node: node.args,
+}
+"""Of each class of nodes that has operands."""
+
+
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The operands of a node, in order."""
-    match expr:
-        case Binary(_, a, b) | Compare(_, a, b) | And(a, b) | Or(a, b):
-            return (a, b)
-        case Not(a) | Cast(_, a) | Reduce(_, a, _):
-            return (a,)
-        case Select(condition, true, false):
-            return (condition, true, false)
-        case Load(_, indices):
-            return indices
-        case Call(_, args):
-            return args
-    return ()
+    operands = _OPERANDS.get(type(expr))
+    return () if operands is None else operands(expr)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
@@ -72,7 +74,8 @@ def loads(expr: Expr) -> tuple[Load, ...]:
 
 def rewrite(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild bottom-up; where `visit` returns an expression it stands for the node."""
-    node = rebuilt(expr, tuple(rewrite(child, visit) for child in children(expr)))
+    parts = children(expr)
+    node = rebuilt(expr, tuple([rewrite(part, visit) for part in parts])) if parts else expr
     replaced = visit(node)
     return node if replaced is None else replaced
 

@@ -44,7 +44,7 @@ def compile_command(
         list[str] | None,
         typer.Option(
             help="Compile the host's code for this level of processors; may be repeated. By "
-            "default x86-64, x86-64-v3, and the best of this machine; for target gpu, none."
+            "default all levels of x86-64, and the best of this machine; for target gpu, none."
         ),
     ] = None,
     shape: Annotated[

@@ -54,13 +54,14 @@ def code_json(part: HostPart) -> dict[str, Any]:
     counts as compiled. A part with code for GPUs counts as that code has it.
     """
     operators = Counter(_operators(part.model))
-    code = part.code if part.gpu is None else part.gpu.host
-    if code is None:
+    codes = part.codes if part.gpu is None else (part.gpu.host,)
+    if not codes:
         interpreted = [
             {"op": op, "reason": "the part is not compiled", "nodes": count}
             for op, count in sorted(operators.items())
         ]
         return {"compiled": {}, "interpreted": interpreted, "levels": {}}
+    code = codes[0]  # all have the same nodes
     reasons = Counter((item.op, item.reason) for item in code.interpreted)
     left = Counter(item.op for item in code.interpreted)
     return {
@@ -69,9 +70,9 @@ def code_json(part: HostPart) -> dict[str, Any]:
             {"op": op, "reason": reason, "nodes": count}
             for (op, reason), count in sorted(reasons.items())
         ],
-        "levels": _sizes({} if part.code is None else part.code.objects),
+        "levels": _sizes(part.objects),
         "calls": len(code.calls),
-        "constant_bytes": len(code.constants),
+        "constant_bytes": code.constant_bytes,
         "memory_bytes": code.memory_bytes,
         **({} if part.gpu is None else _gpu_json(part.gpu)),
     }

@@ -132,7 +132,9 @@ def operand(number: int, item: KernelInput) -> Array:
         values = rng.integers(limits.min, limits.max + 1, item.shape).astype(kind)
     else:
         values = rng.integers(1, 100, item.shape).astype(kind)
-    return _aligned(values if item.moved is None else item.moved.applied(values))
+    if item.moved is not None:
+        values = item.moved.packing(item.shape).applied(values)
+    return _aligned(values)
 
 
 def _aligned(values: Array) -> Array:

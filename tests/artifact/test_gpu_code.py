@@ -28,7 +28,7 @@ from tests.robustness.artifact_mutations import (
     change_manifest,
 )
 from tests.support.gpu_code import as_gpu_code, ptx_of
-from tests.support.host_models import SHAPE, small_floats
+from tests.support.host_models import SHAPE, small_floats, zeroed
 from tests.support.spirv import spirv_of
 
 LEVELS = ("x86-64", "aarch64")
@@ -43,7 +43,7 @@ def code() -> GpuCode:
 
 @pytest.fixture(scope="module")
 def artifact(code: GpuCode) -> Artifact:
-    parts = (HostPart(small_floats(), (), None, code),)
+    parts = (HostPart(small_floats(), (), (), code),)
     return Artifact(parts, (Value("x", SHAPE),), (Value("y", SHAPE),))
 
 
@@ -54,7 +54,7 @@ def test_code_is_read_back(artifact: Artifact) -> None:
     before, after = artifact.host_parts[0].gpu, found.host_parts[0].gpu
     assert before is not None and not before.from_file
     assert after is not None and after.from_file
-    ends = ("constants", "nodes", "emulated-aarch64", EMULATED, "sm_80")
+    ends = ("values", "nodes", "emulated-aarch64", EMULATED, "sm_80")
     assert list(_members(data)) == [
         "manifest.json",
         "part0.onnx",
@@ -64,7 +64,7 @@ def test_code_is_read_back(artifact: Artifact) -> None:
 
 def test_a_part_can_have_code_for_both(code: GpuCode) -> None:
     host = build_host_code(onnx.ModelProto.FromString(small_floats()), levels=LEVELS)
-    part = HostPart(small_floats(), (), host, code)
+    part = HostPart(small_floats(), (), (host,), code)
     artifact = Artifact((part,), (Value("x", SHAPE),), (Value("y", SHAPE),))
     assert Artifact.from_bytes(artifact.to_bytes()) == artifact
 
@@ -72,14 +72,14 @@ def test_a_part_can_have_code_for_both(code: GpuCode) -> None:
 def test_everything_counts_for_the_digest(code: GpuCode) -> None:
     kernel = code.kernels[0]
     wider = (replace(kernel, block=(64, 1, 1)), *code.kernels[1:])
-    zeros = bytes(len(code.host.constants))
+    zeros = zeroed(code.host)
     digests = [
         gpu_digest(b"", code, EMULATED),
         gpu_digest(b"", code, "sm_80"),
         gpu_digest(b"m", code, EMULATED),
         gpu_digest(b"", replace(code, kernels=wider), EMULATED),
         gpu_digest(b"", replace(code, images={EMULATED: code.images["sm_80"]}), EMULATED),
-        gpu_digest(b"", replace(code, host=replace(code.host, constants=zeros)), EMULATED),
+        gpu_digest(b"", replace(code, host=zeros), EMULATED),
         gpu_digest(b"", replace(code, host=replace(code.host, steps=())), EMULATED),
         # The same bytes for another architecture.
         gpu_digest(b"", replace(code, images={"sm_90": code.images["sm_80"]}), "sm_90"),
@@ -105,11 +105,11 @@ def set_at(*path: Any) -> Callable[[Any], None]:
 @pytest.mark.parametrize(
     "change",
     [
-        set_at("host", "memory_bytes", 64),
-        set_at("host", "buffers", 0, 0, 1),
-        set_at("host", "steps", 1, "symbol", "k0123456789abcdef"),
-        set_at("host", "objects", {"x86-64": []}),
-        set_at("host", "objects", {"x86-64": [1]}),
+        set_at("host", "codes", 0, "memory_bytes", 64),
+        set_at("host", "codes", 0, "buffers", 0, 0, 1),
+        set_at("host", "codes", 0, "steps", 1, "symbol", "k0123456789abcdef"),
+        set_at("host", "codes", 0, "objects", {"x86-64": []}),
+        set_at("host", "codes", 0, "objects", {"x86-64": [1]}),
         set_at("on_processor", None),
         set_at("on_processor", [["k0123456789abcdef", ["y"], "why"]]),
         set_at("kernels", {}),
@@ -208,7 +208,7 @@ def test_functions_of_the_processor_are_read_back(mixed: GpuCode) -> None:
         set_at("on_processor", 0, 1, "y"),
         set_at("on_processor", 0, 2, None),
         set_at("on_processor", 0, []),
-        set_at("host", "objects", {}),
+        set_at("host", "codes", 0, "objects", {}),
         lambda item: item["on_processor"].extend(item["on_processor"]),
         lambda item: item["kernels"].append({**KERNEL, "symbol": item["on_processor"][0][0]}),
     ],

@@ -11,10 +11,11 @@ import pytest
 from daedal.artifact.artifact import Artifact, HostPart, Value
 from daedal.artifact.code import (
     code_digest,
-    code_from_json,
-    code_json,
-    code_member_names,
-    code_members,
+    code_digests,
+    codes_from_json,
+    codes_json,
+    codes_member_names,
+    codes_members,
 )
 from daedal.artifact.host_code import BUFFER_BYTES, LEVEL_MACHINES, HostCode
 from daedal.common.errors import ArtifactError
@@ -23,7 +24,7 @@ from daedal.compiler.tir.dtype import DTYPES, numpy_dtype
 from daedal.isa.program import READ_FAILURES
 from daedal.native.levels import LEVELS
 from tests.robustness.artifact_mutations import _members, _sealed
-from tests.support.host_models import SHAPE, small_floats
+from tests.support.host_models import SHAPE, small_floats, zeroed
 
 CODE_LEVELS = ("x86-64", "aarch64")
 
@@ -35,7 +36,7 @@ def code() -> HostCode:
 
 @pytest.fixture(scope="module")
 def artifact(code: HostCode) -> Artifact:
-    parts = (HostPart(small_floats(), (), code),)
+    parts = (HostPart(small_floats(), (), (code,)),)
     return Artifact(parts, (Value("x", SHAPE),), (Value("y", SHAPE),))
 
 
@@ -49,27 +50,28 @@ def test_code_is_read_back(artifact: Artifact) -> None:
     assert data == artifact.to_bytes()
     found = Artifact.from_bytes(data)
     assert found == artifact and found.to_bytes() == data
-    assert found.host_parts[0].code is not None and found.host_parts[0].code.from_file
-    assert artifact.host_parts[0].code is not None and not artifact.host_parts[0].code.from_file
+    assert [code.from_file for code in found.host_parts[0].codes] == [True]
+    assert [code.from_file for code in artifact.host_parts[0].codes] == [False]
     assert set(_members(data)) == {
         "manifest.json",
-        *(f"part0.{end}" for end in ("onnx", "constants", "nodes", *CODE_LEVELS)),
+        *(f"part0.{end}" for end in ("onnx", "values", "nodes", *CODE_LEVELS)),
     }
 
 
 def test_everything_counts_for_the_digest(code: HostCode) -> None:
     first, second = CODE_LEVELS
-    item, members = code_json(code), code_members(code)
-    assert code_digest(b"", code_from_json(item, members), first) == code_digest(b"", code, first)
-    moved = copy.deepcopy(item)
-    moved["buffers"][0][0] += 64
-    zeros = {**members, "constants": bytes(len(code.constants))}
+    item, members = codes_json([code]), codes_members([code])
+    (read,) = codes_from_json(item, members)
+    assert code_digests(b"", [read]) == code_digests(b"", [code])
+    changed = copy.deepcopy(item)
+    changed["codes"][0]["buffers"][0][0] += 64
+    (moved,) = codes_from_json(changed, members)
     digests = {
         code_digest(b"", code, first),
         code_digest(b"", code, second),
         code_digest(b"m", code, first),
-        code_digest(b"", code_from_json(moved, members), first),
-        code_digest(b"", code_from_json(item, zeros), first),
+        code_digest(b"", moved, first),
+        code_digest(b"", zeroed(code), first),
         code_digest(b"", replace(code, steps=code.steps[:1]), first),
     }
     assert len(digests) == 6
@@ -87,6 +89,16 @@ def set_at(*path: Any) -> Callable[[Any], None]:
         document[last] = value
 
     return change
+
+
+def packing(extents: list[int], blocks: list[int], order: list[int]) -> dict[str, list[int]]:
+    """A packing as the manifest has it."""
+    return {"extents": extents, "blocks": blocks, "order": order}
+
+
+def products(matrix: Any, dtype: str = "float32") -> dict[str, Any]:
+    """Products as the manifest has them."""
+    return {"matrix": matrix, "dtype": dtype}
 
 
 @pytest.mark.parametrize(
@@ -118,7 +130,23 @@ def set_at(*path: Any) -> Callable[[Any], None]:
         set_at("steps", 1, "rounds", 1 << 20),
         set_at("steps", 1, "work", 0.5),
         set_at("steps", 0, "op", "a\n"),
-        set_at("steps", 0, "size", 10),
+        set_at("steps", 0, "node", 10),
+        set_at("constants", 0, 0, 1),
+        set_at("constants", 0, 0, 1 << 40),
+        set_at("constants", 0, 1, 99),
+        set_at("constants", 0, 2, [packing([3, 3], [0, 0], [])]),
+        set_at("constants", 0, 2, [packing([3, 3], [0, 0], [0, 0])]),
+        set_at("constants", 0, 2, [packing([3, 3], [4, 0], [0, 1, 2])]),
+        set_at("constants", 0, 2, [packing([2, 3], [0, 0], [0, 1])]),
+        set_at("constants", 0, 2, [packing([3], [0], [0])]),
+        set_at("constants", 0, 2, [packing([1 << 40, 3], [0, 0], [0, 1])]),
+        set_at("constants", 0, 2, [products([[1, 2]])]),
+        set_at("constants", 0, 2, [products([[1, 2, 3], [1, 2]])]),
+        set_at("constants", 0, 2, [products([[1, 2, 1e30]])]),
+        set_at("constants", 0, 2, [products([[1, 2, True]])]),
+        set_at("constants", 0, 2, [products([[1, 2, "3"]])]),
+        set_at("constants", 0, 2, [products([[1, 2, 3]], "object")]),
+        set_at("constants", 0, 2, [products([[1, 2, 3]] * 1000)]),
         set_at("objects", "x86-64", [1]),
         set_at("objects", "x86-64", []),
         set_at("objects", "riscv64", []),
@@ -128,18 +156,19 @@ def set_at(*path: Any) -> Callable[[Any], None]:
 def test_wrong_numbers_are_refused(
     change: Callable[[Any], None], code: HostCode, artifact: Artifact
 ) -> None:
-    item, members = copy.deepcopy(code_json(code)), code_members(code)
-    change(item)
+    item, members = copy.deepcopy(codes_json([code])), codes_members([code])
+    change(item["codes"][0])
     with pytest.raises(READ_FAILURES):
-        code_member_names(item)
-        code_from_json(item, members)
+        codes_member_names(item)
+        codes_from_json(item, members)
 
 
 def test_objects_of_another_processor_are_refused(code: HostCode) -> None:
-    item, members = code_json(code), code_members(code)
-    item["objects"]["x86-64"] = item["objects"]["aarch64"]
+    item, members = codes_json([code]), codes_members([code])
+    objects = item["codes"][0]["objects"]
+    objects["x86-64"] = objects["aarch64"]
     with pytest.raises(ValueError, match="for a processor of that level"):
-        code_from_json(item, {**members, "x86-64": members["aarch64"]})
+        codes_from_json(item, {**members, "x86-64": members["aarch64"]})
 
 
 def test_a_damaged_object_is_one_sentence(artifact: Artifact) -> None:

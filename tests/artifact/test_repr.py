@@ -16,7 +16,7 @@ def test_an_artifact_is_a_line() -> None:
     assert f"for tiny: {len(program.instructions):,} instructions" in repr(program)
     assert repr(program) in repr(launch) and f"{len(launch.layers)} layers" in repr(launch)
     first = artifact.host_parts[0]
-    assert "quantize" in repr(first) and "x86-64" in repr(first.code)
-    for item in (artifact, launch, program, first, first.code):
+    assert "quantize" in repr(first) and "x86-64" in repr(first.codes[0])
+    for item in (artifact, launch, program, first, first.codes[0]):
         assert len(repr(item)) < 300
         assert "\n" not in repr(item)

@@ -168,14 +168,14 @@ def test_products_of_products_of_float16_are_on_tensor_cores() -> None:
 def test_shared_networks(shared: Path, model: SharedModel) -> None:
     """The integers of the processor, in any order of the threads, and without a race."""
     part = daedal.compile(model.path(shared), target="cpu").host_parts[0]
-    assert part.code is not None
+    (processor,) = part.codes
     serialized = onnx.ModelProto.FromString(part.model)
     code = build_gpu_code(serialized, architectures=["emulated"], checked=True)
     assert not code.host.interpreted and not code.on_processor
     program = GpuProgram(code, EmulatedGpu(races=True, seed=0))
     (name,) = code.host.inputs
     image = model.images(shared)[:1].reshape(code.host.buffers[code.host.names[name]].shape)
-    found, expected = (item.run({name: image}) for item in (program, HostProgram(part.code)))
+    found, expected = (item.run({name: image}) for item in (program, HostProgram(processor)))
     for output, array in expected.items():
         np.testing.assert_allclose(found[output], array, rtol=1e-6, atol=1e-7)
 

@@ -264,7 +264,7 @@ def test_a_cubin_from_a_file_is_trusted_as_other_code(code: GpuCode) -> None:
     names = b"\0".join(kernel.symbol.encode() for kernel in code.kernels)
     cubin = b"\x7fELF\x02\x01" + bytes(12) + b"\xbe\x00" + bytes(44) + names
     both = replace(code, images={"sm_80": code.images["sm_80"], "sm_80.cubin": (cubin,)})
-    part = HostPart(small_floats(), (), None, gpu_from_json(gpu_json(both), gpu_members(both)))
+    part = HostPart(small_floats(), (), (), gpu_from_json(gpu_json(both), gpu_members(both)))
     gpu = FakeGpu(architectures=("sm_80",))
     for name in ("sm_80", "sm_80.cubin"):
         with pytest.raises(ArtifactError, match="was not compiled here"):
@@ -282,7 +282,7 @@ def part_of(code: GpuCode, *, is_known: bool) -> HostPart:
     if is_known:
         for architecture in code.images:
             OwnCode().add(gpu_digest(small_floats(), code, architecture))
-    return HostPart(small_floats(), (), None, gpu_from_json(gpu_json(code), gpu_members(code)))
+    return HostPart(small_floats(), (), (), gpu_from_json(gpu_json(code), gpu_members(code)))
 
 
 def test_code_from_a_file_runs_where_it_was_compiled(code: GpuCode) -> None:
@@ -329,7 +329,7 @@ def test_other_code_is_compiled_again(code: GpuCode, is_made: bool) -> None:
         asked.append(architectures)
         return code if is_made else None
 
-    def processor(model: bytes) -> HostCode | None:
+    def processor(model: bytes) -> Sequence[HostCode]:
         return compile_host_model(model, best_levels())
 
     device = FakeGpu()
@@ -347,13 +347,13 @@ def test_other_code_is_compiled_again(code: GpuCode, is_made: bool) -> None:
 
 
 def test_code_for_another_architecture_is_compiled_again(code: GpuCode) -> None:
-    part = HostPart(small_floats(), (), None, code)
+    part = HostPart(small_floats(), (), (), code)
     with pytest.raises(ArtifactError, match=r"part 0 has code for .*, sm_80, not for fake; comp"):
         load_host_part(part, "part 0", CodeTrust(), FakeGpu(architectures=("sm_90",)))
 
 
 def test_without_a_gpu_the_processor_runs_the_model(code: GpuCode) -> None:
-    part = HostPart(small_floats(), (), None, code)
+    part = HostPart(small_floats(), (), (), code)
     said: list[str] = []
     trust = CodeTrust(False, lambda model: compile_host_model(model, best_levels()), said.append)
     found = load_host_part(part, "part 0", trust)
@@ -361,7 +361,7 @@ def test_without_a_gpu_the_processor_runs_the_model(code: GpuCode) -> None:
     assert said == [
         "part 0 has code for GPUs alone, and none is used; its ONNX model is compiled again"
     ]
-    both = replace(part, code=host_code(small_floats()))
+    both = replace(part, codes=(host_code(small_floats()),))
     found = load_host_part(both, "part 0")
     assert isinstance(found, CompiledPart) and isinstance(found.program, HostProgram)
     with pytest.raises(ArtifactError, match="and part 0 has code for GPUs alone, and none is used"):
@@ -390,13 +390,13 @@ def test_functions_of_the_processor_between_kernels(code: GpuCode) -> None:
         ).objects["aarch64"]
     }
     elsewhere = replace(mixed, host=replace(mixed.host, objects=objects))
-    part = HostPart(small_floats(), (), None, elsewhere)
+    part = HostPart(small_floats(), (), (), elsewhere)
     with pytest.raises(ArtifactError, match="part 0 has functions for aarch64, not for this proc"):
         load_host_part(part, "part 0", CodeTrust(), device)
 
 
 def test_an_executor_runs_parts_on_its_gpu(code: GpuCode) -> None:
-    part = HostPart(small_floats(), (), None, code)
+    part = HostPart(small_floats(), (), (), code)
     artifact = Artifact((part,), (Value("x", SHAPE),), (Value("y", SHAPE),))
     device = FakeGpu()
     found = Executor(artifact, None, gpu=device).run({"x": X}).outputs

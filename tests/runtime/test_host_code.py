@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from daedal.artifact.code import code_from_json, code_json, code_members
+from daedal.artifact.code import codes_from_json, codes_json, codes_members
 from daedal.artifact.host_code import LEVEL_MACHINES, HostCode, Join
 from daedal.artifact.parts import HostPart
 from daedal.common.errors import ArtifactError, ModelError
@@ -22,7 +23,7 @@ from daedal.runtime import host_code
 from daedal.runtime.host import HostModel
 from daedal.runtime.host_code import HostProgram
 from daedal.runtime.host_parts import CodeTrust, CompiledPart, load_host_part
-from tests.support.host_models import SHAPE, one_model, small_floats
+from tests.support.host_models import SHAPE, one_model, small_floats, zeroed
 
 X = np.array([[1, -2, 3], [0.5, 0, 1]], np.float32)
 
@@ -33,9 +34,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def from_file(code: HostCode | None) -> HostCode:
-    assert code is not None
-    return code_from_json(code_json(code), code_members(code))
+def from_file(codes: Sequence[HostCode]) -> tuple[HostCode, ...]:
+    return codes_from_json(codes_json(codes), codes_members(codes))
 
 
 def compiled(model: bytes, levels: tuple[str, ...] | None = None) -> HostPart:
@@ -46,7 +46,7 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostPart:
     """A part from a file that another machine compiled."""
     part = compiled(small_floats())
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
-    return replace(part, code=from_file(part.code))
+    return replace(part, codes=from_file(part.codes))
 
 
 def test_code_computes_what_the_model_means() -> None:
@@ -64,7 +64,7 @@ def test_inputs_that_do_not_fit_have_the_same_sentence_with_and_without_code(
     is_compiled: bool,
 ) -> None:
     part = compiled(small_floats())
-    loaded = load_host_part(part if is_compiled else replace(part, code=None), "part 0")
+    loaded = load_host_part(part if is_compiled else replace(part, codes=()), "part 0")
     for values, sentence in (
         ({}, r"^a run must give the model's input 'x' of shape \(2, 3\); it got nothing$"),
         ({"x": X[:1]}, r"^input 'x' must have shape \(2, 3\), not \(1, 3\)$"),
@@ -90,7 +90,7 @@ def quantizing(scale: float) -> bytes:
 def test_values_beyond_all_integers_saturate(value: float, scale: float, is_compiled: bool) -> None:
     """As ONNX says: infinities, too."""
     part = compiled(quantizing(scale))
-    loaded = load_host_part(part if is_compiled else replace(part, code=None), "part 0")
+    loaded = load_host_part(part if is_compiled else replace(part, codes=()), "part 0")
     x = X.copy()
     x[0, 0] = value
     with np.errstate(over="ignore"):
@@ -101,7 +101,7 @@ def test_values_beyond_all_integers_saturate(value: float, scale: float, is_comp
 @pytest.mark.parametrize("is_compiled", [True, False])
 def test_nan_that_is_quantized_is_refused(is_compiled: bool) -> None:
     part = compiled(quantizing(1))
-    loaded = load_host_part(part if is_compiled else replace(part, code=None), "part 0")
+    loaded = load_host_part(part if is_compiled else replace(part, codes=()), "part 0")
     with pytest.raises(
         ModelError, match=r"^input 'x' is quantized, and must not have NaN; clean it$"
     ):
@@ -110,7 +110,7 @@ def test_nan_that_is_quantized_is_refused(is_compiled: bool) -> None:
 
 def test_code_from_a_file_runs_where_it_was_compiled() -> None:
     part = compiled(small_floats())
-    read = replace(part, code=from_file(part.code))
+    read = replace(part, codes=from_file(part.codes))
     assert isinstance(load_host_part(read, "part 0"), CompiledPart)
 
 
@@ -134,7 +134,7 @@ def test_other_code_is_compiled_again(tmp_path: Path, monkeypatch: pytest.Monkey
     said: list[str] = []
     models: list[bytes] = []
 
-    def again(model: bytes) -> HostCode | None:
+    def again(model: bytes) -> Sequence[HostCode]:
         models.append(model)
         return compile_host_model(model, best_levels())
 
@@ -151,7 +151,7 @@ def test_other_code_is_interpreted_where_it_cannot_be_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     part = foreign(tmp_path, monkeypatch)
-    interpreted = load_host_part(part, "part 0", CodeTrust(compile_model=lambda _: None))
+    interpreted = load_host_part(part, "part 0", CodeTrust(compile_model=lambda _: ()))
     assert isinstance(interpreted, HostModel)
 
 
@@ -159,12 +159,11 @@ def test_code_with_another_model_or_other_numbers_is_not_what_was_compiled(
     tmp_path: Path,
 ) -> None:
     part = compiled(small_floats())
-    code = from_file(part.code)
-    constants = bytes(len(code.constants))
+    (code,) = from_file(part.codes)
     for changed in (
-        HostPart(part.model + b"\x22\x00", (), code),
-        HostPart(part.model, (), replace(code, constants=constants, from_file=True)),
-        HostPart(part.model, (), replace(code, memory_bytes=code.memory_bytes + 64)),
+        HostPart(part.model + b"\x22\x00", (), (code,)),
+        HostPart(part.model, (), (zeroed(code),)),
+        HostPart(part.model, (), (replace(code, memory_bytes=code.memory_bytes + 64),)),
     ):
         with pytest.raises(ArtifactError, match="was not compiled here"):
             load_host_part(changed, "part 0")
@@ -198,15 +197,15 @@ def test_a_level_without_float16_is_left_out() -> None:
     said: list[str] = []
     model = one_model(nodes)
     onnx.checker.check_model(model)
-    code = compile_host_model(model, ("x86-64", "x86-64-v3"), said.append)
-    assert code is not None and list(code.objects) == ["x86-64-v3"]
+    (code,) = compile_host_model(model, ("x86-64", "x86-64-v3"), said.append)
+    assert list(code.objects) == ["x86-64-v3"]
     assert len(said) == 1 and said[0].startswith("level x86-64 is left out: it lacks __extendhfsf2")
-    assert compile_host_model(model, ("x86-64",)) is None
+    assert not compile_host_model(model, ("x86-64",))
 
 
 def test_nothing_to_compile() -> None:
-    assert compile_host_model(b"", best_levels()) is None
-    assert compile_host_model(small_floats(), ()) is None
+    assert not compile_host_model(b"", best_levels())
+    assert not compile_host_model(small_floats(), ())
 
 
 def ran(nodes: list[onnx.NodeProto], outputs: dict[str, tuple[int, ...] | None]) -> HostProgram:
@@ -221,8 +220,7 @@ def ran(nodes: list[onnx.NodeProto], outputs: dict[str, tuple[int, ...] | None])
     ]
     graph = helper.make_graph(nodes, "views", values, results)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    code = compile_host_model(model.SerializeToString(), best_levels())
-    assert code is not None
+    (code,) = compile_host_model(model.SerializeToString(), best_levels())
     return HostProgram(code)
 
 
@@ -277,8 +275,7 @@ def test_sequences_of_interpreted_nodes_hold_no_views_of_the_memory() -> None:
     ],
 )
 def test_an_interpreted_node_gives_the_shape_of_its_buffer(node: str, gives: str) -> None:
-    code = compiled(small_floats()).code
-    assert code is not None
+    (code,) = compiled(small_floats()).codes
     other = onnx.parser.parse_model(f"""
         <ir_version: 10, opset_import: ["": 21]>
         node (float[2, 3] x) => (float[3] b) <int64[1] axis = {{0}}> {{ {node} }}
@@ -294,8 +291,7 @@ def test_an_interpreted_node_gives_the_shape_of_its_buffer(node: str, gives: str
 @pytest.mark.parametrize("more_bytes", [0, 16, 32, 48, 1 << 20])
 def test_tensors_begin_at_lines_of_the_cache(more_bytes: int) -> None:
     """Wherever the memory is that numpy gives."""
-    code = compiled(small_floats()).code
-    assert code is not None
+    (code,) = compiled(small_floats()).codes
     programs = [
         HostProgram(replace(code, memory_bytes=code.memory_bytes + more_bytes)) for _ in range(4)
     ]

@@ -1,5 +1,6 @@
 """A kernel of the processor between kernels of a GPU has memory for its own tensors alone."""
 
+from daedal.artifact.constants import HostConstant, Values
 from daedal.artifact.host_code import ALIGN, CodeCall, HostBuffer, HostCode
 from daedal.runtime.processor_call import _alone
 
@@ -13,8 +14,9 @@ def test_tensors_lie_apart_and_aligned() -> None:
         HostBuffer(4096, "float32", (16,)),
     )
     names = {"a": 0, "other": 1, "b": 2, "c": 3}
+    constants = (HostConstant(0, Values("uint8", (2,), b"12")),)
     call = CodeCall("kernel", (0, 2, 3), 4, 100)
-    code = HostCode(buffers, names, ("a", "b"), ("c",), (call,), b"12", 8192, {}, False)
+    code = HostCode(buffers, names, ("a", "b"), ("c",), (call,), constants, 8192, {}, False)
     alone = _alone(call, code, ("a", "b"))
     assert [buffer.shape for buffer in alone.buffers] == [(3, 7), (9, 2), (16,)]
     sizes = (3 * 7 * 4, 9 * 2 * 8, 16 * 4)

@@ -9,7 +9,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.devices import open_device
 from daedal.runtime.executor import Executor
 from daedal.runtime.host import HostModel
-from daedal.runtime.host_code import HostProgram
+from daedal.runtime.host_code import HostProgram, code_to_run
 from daedal.runtime.host_parts import CompiledPart
 
 __all__ = ["check_host_code"]
@@ -25,10 +25,11 @@ def check_host_code(artifact: Artifact, inputs: Mapping[str, npt.ArrayLike]) -> 
     values = Executor(artifact, device).run(inputs).values
     compared = 0
     for number, part in enumerate(artifact.host_parts):
-        if part.code is None:
+        code = code_to_run(part.codes)
+        if code is None:
             continue
         what = f"host part {number}"
-        found = CompiledPart(part, HostProgram(part.code), what).run(values)
+        found = CompiledPart(part, HostProgram(code), what).run(values)
         for name, expected in HostModel(part.model, what).run(values).items():
             assert found[name].dtype == expected.dtype and found[name].shape == expected.shape, name
             if expected.dtype in (np.int8, np.uint8):

@@ -1,12 +1,15 @@
 """Small ONNX models for the compiler for processors."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["SHAPE", "one_model", "small_floats"]
+from daedal.artifact.host_code import HostCode
+
+__all__ = ["SHAPE", "one_model", "small_floats", "zeroed"]
 
 SHAPE = (2, 3)
 
@@ -39,3 +42,12 @@ def small_floats() -> bytes:
     return one_model(
         nodes, [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(zeros, "z")]
     )
+
+
+def zeroed(code: HostCode) -> HostCode:
+    """The same code with zeros as its constants."""
+    constants = tuple(
+        replace(item, values=replace(item.values, data=bytes(len(item.values.data))))
+        for item in code.constants
+    )
+    return replace(code, constants=constants)

@@ -207,8 +207,7 @@ class _Kernel(Statements):
         if chunk.condition is not None:
             inside = at.scalar(chunk.condition)
             valid = self.text.value(f"select {inside}, i32 {chunk.size}, i32 0")
-        places = ((chunk.buffer, chunk.indices), (chunk.source.buffer, chunk.source.indices))
-        to, source = (at.address(buffer, at.place(buffer, indices)) for buffer, indices in places)
+        to, source = (at.address(item.buffer, at.place(item)) for item in (chunk, chunk.source))
         self._operations.copy(to, source, chunk.size, valid)
 
     def _missing(self) -> list[str]:

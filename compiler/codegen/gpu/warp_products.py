@@ -12,7 +12,7 @@ from daedal.compiler.codegen.llvm.expressions import Expressions
 from daedal.compiler.codegen.llvm.places import Lane
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES, Value, llvm_type
 from daedal.compiler.tir.expr import Expr, Load, Var
-from daedal.compiler.tir.linear import element_number, linear
+from daedal.compiler.tir.linear import accessed_element, linear
 from daedal.compiler.tir.stmt import BufferStore, For
 from daedal.compiler.tir.visit import free_vars, substitute
 from daedal.compiler.tir.warp_products import WarpProduct, factors_of
@@ -51,7 +51,7 @@ def write_product(at: Expressions, product: WarpProduct, nest: For, lane: Var) -
     result = _called(at, product, words, sums)
     for number, (i, j) in enumerate(_ELEMENTS):
         at.values[loops.rows], at.values[loops.columns] = i, j
-        place = at.place(store.buffer, store.indices)
+        place = at.place(store)
         one_sum = at.text.value(f"extractvalue {result}, {number}")
         kind, address = llvm_type(product.sums), at.address(store.buffer, place)
         at.text.line(f"store {kind} {one_sum}, {address}, align {ELEMENT_BYTES[product.sums]}")
@@ -186,7 +186,7 @@ def _matrices(
             upper = text.value(f"lshr i64 {lane}, 4")
             found[pair[0]] = text.value(f"add i64 {upper}, {pair[1] - pair[1] % 2}")
     at.values.update(found)
-    address = at.address(buffer, at.place(buffer, load.indices))
+    address = at.address(buffer, at.place(load))
     at.values.clear()
     at.values.update(before)
     loaded = access.count if pair is None else MATRICES
@@ -262,7 +262,7 @@ def _joined(at: Expressions, load: Load, count: int) -> str:
     assert at.lane is not None
     if _follows(at, load, {at.lane.var: 1}, count):
         buffer = load.buffer
-        address = at.address(buffer, at.place(buffer, load.indices))
+        address = at.address(buffer, at.place(load))
         if at.announce is not None:
             at.announce(buffer, address, WORD_BYTES, False)
         return at.text.value(f"load i32, {address}, align {WORD_BYTES}")
@@ -271,7 +271,7 @@ def _joined(at: Expressions, load: Load, count: int) -> str:
 
 def _follows(at: Expressions, load: Load, along: Mapping[Expr, int], count: int) -> bool:
     """Whether `count` elements along some terms follow each other, from a multiple of it on."""
-    form = element_number(load.indices, load.buffer.shape)
+    form = accessed_element(load)
     others = [
         (term, factor)
         for term, factor in form.terms

@@ -44,8 +44,8 @@ from daedal.compiler.tir.expr import (
     Var,
 )
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
-from daedal.compiler.tir.linear import bounds, element_number
-from daedal.compiler.tir.visit import free_vars, walk
+from daedal.compiler.tir.linear import Access, accessed_element, bounds
+from daedal.compiler.tir.visit import free_vars, loads
 from daedal.native.function_text import FunctionText
 
 __all__ = ["Expressions"]
@@ -82,7 +82,7 @@ def _follows(first: Load, second: Load) -> bool:
     """Whether `second` reads the element after that of `first`."""
     if first.buffer is not second.buffer:
         return False
-    places = [element_number(load.indices, load.buffer.shape) for load in (first, second)]
+    places = [accessed_element(load) for load in (first, second)]
     return places[0].terms == places[1].terms and places[1].constant == places[0].constant + 1
 
 
@@ -180,12 +180,12 @@ class Expressions:
                 return called(self.text, name, self._alike(*args), dtype, self.library)
         raise AssertionError(f"no code for {expr!r}")
 
-    def place(self, buffer: Buffer, indices: Sequence[Expr]) -> Place:
+    def place(self, access: Access) -> Place:
         """Where an element lies in a buffer whose elements are in C order."""
         if self.checked:
-            for index, extent in zip(indices, buffer.shape, strict=True):
+            for index, extent in zip(access.indices, access.buffer.shape, strict=True):
                 self._check(index, extent)
-        total = element_number(indices, buffer.shape)
+        total = accessed_element(access)
         step, scattered = 0, False
         number = total.constant
         parts: list[tuple[Value, int]] = []
@@ -255,7 +255,7 @@ class Expressions:
     def _level(self, term: Expr) -> int:
         """The number of the place where a term of an index can be computed."""
         inner = len(self.places)
-        if self.checked or any(isinstance(node, Load) for node in walk(term)):
+        if self.checked or loads(term):
             return inner
         found = [self.levels.get(var, 0) for var in free_vars(term)]
         return min(max(found, default=0), inner)
@@ -378,7 +378,7 @@ class Expressions:
 
     def _load(self, load: Load) -> Value:
         buffer = load.buffer
-        place = self.place(buffer, load.indices)
+        place = self.place(load)
         if place.step == 0:
             return self._read(buffer, self.address(buffer, place))
         assert self.lane is not None
@@ -450,11 +450,11 @@ class Expressions:
         """The factors of each lane, one after the other: loaded at once where they lie so."""
         assert self.lane is not None
         count, size, dtype = self.lane.count, len(elements), elements[0].dtype
-        loads = [item.value if isinstance(item, Cast) else item for item in elements]
-        known = [item for item in loads if isinstance(item, Load)]
+        inner = [item.value if isinstance(item, Cast) else item for item in elements]
+        known = [item for item in inner if isinstance(item, Load)]
         if len(known) == size and all(map(_follows, known, known[1:])):
             buffer = known[0].buffer
-            place = self.place(buffer, known[0].indices)
+            place = self.place(known[0])
             if place.step in (0, size) and place.repeated == 1:
                 number = size * count if place.step else size
                 found = self._read(buffer, self.address(buffer, place), number)

@@ -22,16 +22,8 @@ def parallel_extent(func: PrimFunc) -> int:
     return body.extent if isinstance(body, For) and body.kind == "parallel" else 1
 
 
-def function_text(
-    func: PrimFunc, symbol: str, *, checked: bool = False, iterations: int | None = None
-) -> str:
-    """A module with the function as `symbol`.
-
-    Parameters
-    ----------
-    checked : whether the checked form is written.
-    iterations : how many its callers count; by default those of its parallel loop. It runs as many
-        of its own as the same part of all.
+def function_text(func: PrimFunc, symbol: str, *, checked: bool = False) -> str:
+    """A module with the function as `symbol`; `checked`: in its checked form.
 
     Raises UnsupportedError for what has no code: an intrinsic, or buffers too large for the stack.
     """
@@ -49,7 +41,7 @@ def function_text(
     text = (
         f"define internal i64 @body({parameters}, i64 %begin, i64 %end) #0 {{\n{body}\n}}\n\n"
         f"define i64 @{symbol}(ptr %buffers, i64 %begin, i64 %end) #0 {{\n{entry}\n"
-        f"{_call(given, parallel_extent(func), iterations)}}}\n\n"
+        f"  %r = call i64 @body({given}, i64 %begin, i64 %end)\n  ret i64 %r\n}}\n\n"
         'attributes #0 = { nounwind "prefer-vector-width"="512" }\n'
     )
     return declarations(text) + text
@@ -68,19 +60,6 @@ def _body(func: PrimFunc, checked: bool) -> str:
     writer.text.start(writer.failure)
     writer.text.leave("ret i64 1")
     return writer.text.body()
-
-
-def _call(given: str, own: int, iterations: int | None) -> str:
-    """The call of the body, with its own iterations."""
-    if iterations in (None, own):
-        return f"  %r = call i64 @body({given}, i64 %begin, i64 %end)\n  ret i64 %r\n"
-    return (
-        f"  %m0 = mul i64 %begin, {own}\n  %first = udiv i64 %m0, {iterations}\n"
-        f"  %m1 = mul i64 %end, {own}\n  %last = udiv i64 %m1, {iterations}\n"
-        "  %some = icmp ult i64 %first, %last\n  br i1 %some, label %run, label %none\n"
-        f"run:\n  %r = call i64 @body({given}, i64 %first, i64 %last)\n  ret i64 %r\n"
-        "none:\n  ret i64 0\n"
-    )
 
 
 def declarations(text: str) -> str:

@@ -7,7 +7,7 @@ A vector of int32 is bounded and narrowed by itself; several are by fewer instru
 from dataclasses import dataclass
 
 from daedal.compiler.tir.expr import Binary, Call, Cast, Expr, IntImm
-from daedal.compiler.tir.linear import element_number
+from daedal.compiler.tir.linear import accessed_element
 from daedal.compiler.tir.stmt import BufferStore, For
 
 __all__ = ["PACKED_LANES", "PackedStore", "packed_store"]
@@ -44,7 +44,7 @@ def packed_store(vectors: For) -> PackedStore | None:
         return None
     if not isinstance(store, BufferStore) or store.buffer.dtype not in ("int8", "uint8"):
         return None
-    form = element_number(store.indices, store.buffer.shape)
+    form = accessed_element(store)
     steps = form.coefficient(lanes.var), form.coefficient(vectors.var)
     return _packed(store.value) if steps == (1, PACKED_LANES) else None
 

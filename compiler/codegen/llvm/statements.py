@@ -23,7 +23,7 @@ from daedal.compiler.codegen.llvm.scalars import (
     turned,
 )
 from daedal.compiler.tir.expr import Binary, Buffer, Expr, Load, Var
-from daedal.compiler.tir.linear import Linear, element_number
+from daedal.compiler.tir.linear import Linear, accessed_element
 from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, Prefetch, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars, loads
 from daedal.native.function_text import FunctionText
@@ -84,8 +84,8 @@ class Statements:
                 self.write(body)
             case BufferStore():
                 self._store(stmt)
-            case Prefetch(buffer, indices):
-                address = self.at.address(buffer, self.at.place(buffer, indices))
+            case Prefetch(buffer):
+                address = self.at.address(buffer, self.at.place(stmt))
                 self.text.line(
                     f"call void @llvm.prefetch.p0({address}, i32 0, i32 {NEAREST_CACHE}, i32 1)"
                 )
@@ -173,10 +173,10 @@ class Statements:
         read = loads(store.value)
         if any(item.buffer is store.buffer for item in read):
             return False
-        place = element_number(store.indices, store.buffer.shape)
+        place = accessed_element(store)
         if _steps(place, columns.var) != 1 or abs(_steps(place, rows.var) or 0) < columns.extent:
             return False
-        forms = [element_number(item.indices, item.buffer.shape) for item in read]
+        forms = [accessed_element(item) for item in read]
         return any(
             _steps(form, rows.var) == 1 and _steps(form, columns.var) not in (0, 1)
             for form in forms
@@ -197,7 +197,7 @@ class Statements:
         at.lane = Lane(columns.var, count)
         for number, vector in enumerate(turned(self.text, vectors)):
             at.values[rows.var] = number
-            place = at.place(store.buffer, store.indices)
+            place = at.place(store)
             self._put(store.buffer, at.address(store.buffer, place), vector)
         del at.values[rows.var]
         at.lane = None
@@ -233,7 +233,7 @@ class Statements:
             flipped = self.text.value(f"xor {found}, splat (i8 -128)")
             found = Value(flipped, "int8", count)
         at.values[vectors.var] = 0
-        place = at.place(store.buffer, store.indices)
+        place = at.place(store)
         self._put(store.buffer, at.address(store.buffer, place), found)
         del at.values[vectors.var]
         at.lane = None
@@ -267,7 +267,7 @@ class Statements:
         at.contract = _accumulates(store)
         value = at.value(store.value)
         at.contract = False
-        place = at.place(buffer, store.indices)
+        place = at.place(store)
         if lane is None or place.step == 0:
             assert not value.lanes, "lanes that write one place"
             self._put(buffer, at.address(buffer, place), value)

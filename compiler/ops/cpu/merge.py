@@ -11,7 +11,7 @@ from collections.abc import Collection
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.places import REPEATED
 from daedal.compiler.tir.expr import Axis, Binary, Expr, IntImm, Load, Var
-from daedal.compiler.tir.linear import element_number, simplify
+from daedal.compiler.tir.linear import accessed_element, simplify
 from daedal.compiler.tir.visit import children, free_vars, rewrite, substitute, walk
 
 __all__ = ["merged"]
@@ -61,7 +61,7 @@ def _alike(value: Expr, outer: Axis, inner: Axis, reduction: te.Tensor | None) -
     used = {var for index in value.indices for var in free_vars(index)}
     if value.buffer is reduction or used.isdisjoint((outer, inner)):
         return True
-    form = element_number(value.indices, value.buffer.shape)
+    form = accessed_element(value)
     mixed = any(
         term is not outer and term is not inner and not {outer, inner}.isdisjoint(free_vars(term))
         for term, _ in form.terms

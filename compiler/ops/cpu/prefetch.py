@@ -18,7 +18,7 @@ from dataclasses import replace
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.ops.cpu.reuse import LINE_BYTES
 from daedal.compiler.tir.expr import Binary, Expr, IntImm, Load, Var, minimum
-from daedal.compiler.tir.linear import element_number
+from daedal.compiler.tir.linear import accessed_element
 from daedal.compiler.tir.lower import lower
 from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
 from daedal.compiler.tir.stmt import BufferStore, For, Prefetch, PrimFunc, Stmt
@@ -142,4 +142,4 @@ def _accumulates(store: BufferStore) -> bool:
 
 def _step(load: Load, var: Var) -> int:
     """By how many elements a place moves along `var`."""
-    return element_number(load.indices, load.buffer.shape).coefficient(var)
+    return accessed_element(load).coefficient(var)

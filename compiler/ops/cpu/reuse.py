@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
-from daedal.compiler.tir.linear import Linear, element_number
+from daedal.compiler.tir.linear import Linear, accessed_element
 from daedal.compiler.tir.visit import free_vars, loads, walk
 
 __all__ = [
@@ -137,10 +137,9 @@ def choose_tiles(
     element_bytes: int,
     constants: Collection[Buffer],
     registers: Registers = WIDEST,
-    like: Tiles | None = None,
 ) -> Tiles | None:
     """The best of `tile_candidates` by their cycles, or None where no axis suits a vector."""
-    found = tile_candidates(value, axes, element_bytes, constants, registers, like)
+    found = tile_candidates(value, axes, element_bytes, constants, registers)
     best = min(found, key=lambda item: item.cycles, default=None)
     return None if best is None else best.tiles
 
@@ -151,7 +150,6 @@ def tile_candidates(
     element_bytes: int,
     constants: Collection[Buffer],
     registers: Registers = WIDEST,
-    like: Tiles | None = None,
 ) -> Iterator[Candidate]:
     """The register tiles of a reduction over `value`; none where no axis suits a vector.
 
@@ -160,7 +158,6 @@ def tile_candidates(
     axes : of the result.
     element_bytes : of an accumulator.
     constants : buffers whose layout may be chosen.
-    like : the tile for other registers whose constants are laid out already.
     """
     read = loads(value)
     places = {load: _place(load) for load in read}
@@ -187,8 +184,6 @@ def tile_candidates(
         spare = PAIRED_SPARE if 2 in grouped.values() else SPARE
         held = [other for other in range(len(axes)) if other not in free]
         counts = _lane_counts(axis.extent, one)
-        if like is not None and like.packed:
-            counts = [like.lanes] if number == like.vector else []
         for lanes in counts:
             vectors = -(-lanes // one)
             partly = not free and lanes * widest < LINE_BYTES
@@ -338,7 +333,7 @@ def _sharing(axes: Sequence[Axis], places: dict[Load, Linear], moving: Sequence[
 
 def _place(load: Load) -> Linear:
     """The number of the element that `load` reads, as an affine form."""
-    return element_number(load.indices, load.buffer.shape)
+    return accessed_element(load)
 
 
 def grouped_loads(value: Expr) -> dict[Load, int]:

@@ -6,10 +6,11 @@ in which they are read.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from daedal.artifact.constants import Packing
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.graph.graph import Array, Graph, Node
@@ -53,7 +54,7 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
         return _requantized(operation, winograd_sums(operation, transform), operation.constant(2))
     factors = operation.tensors.factors
     source = _groups_of_channels(operation, factors)
-    packed = operation.tensors.table(_packed(weights, factors.group))
+    packed = operation.tensors.table(weights, [_packing(weights.shape, factors.group)])
     taps, axes = taps_of((*kernel, -(-ins // factors.group)))
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
@@ -83,7 +84,8 @@ def _conv2d_in_order(operation: GraphOperation) -> te.Tensor:
         (images, channels, *extents),
         lambda n, c, h, w: factors.element(read[n, c, h - top, w - left]),
     )
-    packed = operation.tensors.table(_packed(np.moveaxis(weights, 3, 1), factors.group))
+    moved = np.moveaxis(weights, 3, 1)
+    packed = operation.tensors.table(moved, [_packing(moved.shape, factors.group)])
     taps, axes = taps_of((ins, rows, -(-columns // factors.group)))
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
@@ -160,10 +162,13 @@ def _grouped(operation: GraphOperation) -> te.Tensor:
     factors = _factors_of_groups(operation, ins, groups)
     source = _groups_of_channels(operation, factors)
     own, count = outs // groups, -(-ins // factors.group)
-    whole = np.zeros((groups, own, count * factors.group, *kernel), np.int8)
-    whole[:, :, :ins] = weights.reshape(groups, own, ins, *kernel)
-    split = whole.reshape(groups, own, count, factors.group, *kernel)
-    table = operation.tensors.table(np.moveaxis(split, (1, 2, 3), (-2, -3, -1)), laid_out=False)
+    packing = Packing(
+        (groups, own, count * factors.group, *kernel),
+        (0, 0, factors.group, 0, 0),
+        (0, 4, 5, 2, 1, 3),
+    )
+    split = weights.reshape(groups, own, ins, *kernel)
+    table = operation.tensors.table(split, [packing], laid_out=False)
     taps, axes = taps_of((*kernel, count))
 
     def products(n: Expr, h: Expr, w: Expr, out: Expr) -> Expr:
@@ -250,14 +255,15 @@ def _groups_of_channels(operation: GraphOperation, factors: Factors) -> te.Tenso
     )
 
 
-def _packed(weights: Array, group: int) -> Array:
-    """Weights (O, I, ...) as (blocks of O, ..., groups of I, lanes, group)."""
-    outs, ins, *kernel = weights.shape
-    groups = -(-ins // group)
-    whole = np.zeros((blocks(outs) * LANES, groups * group, *kernel), np.int8)
-    whole[:outs, :ins] = weights
-    split = whole.reshape(-1, LANES, groups, group, *kernel)
-    return np.ascontiguousarray(np.moveaxis(split, (1, 2, 3), (-2, -3, -1)))
+def _packing(shape: Sequence[int], group: int) -> Packing:
+    """Weights (O, I, ...) of `shape` as (blocks of O, ..., groups of I, lanes, group)."""
+    outs, ins, *kernel = shape
+    places = range(4, 4 + len(kernel))
+    return Packing(
+        (blocks(outs) * LANES, ins + -ins % group, *kernel),
+        (LANES, group, *(0 for _ in kernel)),
+        (0, *places, 2, 1, 3),
+    )
 
 
 def _lower_dense(operation: GraphOperation) -> te.Tensor:
@@ -269,7 +275,7 @@ def _lower_dense(operation: GraphOperation) -> te.Tensor:
     k = te.reduce_axis(groups, "k")
     if factors.group > 1:
         return _dense_in_order(operation, source, k)
-    packed = operation.tensors.table(_packed(weights, factors.group))
+    packed = operation.tensors.table(weights, [_packing(weights.shape, factors.group)])
 
     def products(*i: Expr) -> Expr:
         *rows, block, lane = i
@@ -287,11 +293,9 @@ def _dense_in_order(operation: GraphOperation, source: te.Tensor, k: Axis) -> te
     """Results in the order of their axes, as what comes next reads them, so that it is computed
     where the sums are in registers. Weights lie as the register tile reads them."""
     factors, weights = operation.tensors.factors, operation.constant(1)
-    outs, depth = weights.shape
-    whole = np.zeros((outs, k.extent * factors.group), np.int8)
-    whole[:, :depth] = weights
-    groups = np.moveaxis(whole.reshape(outs, k.extent, factors.group), 0, 1)
-    table = operation.tensors.table(groups, laid_out=False)
+    extents = (len(weights), k.extent * factors.group)
+    packing = Packing(extents, (0, factors.group), (1, 0, 2))
+    table = operation.tensors.table(weights, [packing], laid_out=False)
 
     def products(*i: Expr) -> Expr:
         *rows, out = i

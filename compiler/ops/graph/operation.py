@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from daedal.artifact.constants import Change
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.types import TensorType
@@ -36,9 +37,11 @@ class Tensors(Protocol):
     def viewed(self, tensor: te.Tensor, shape: Sequence[int]) -> te.Tensor:
         """The elements of `tensor`, which is in memory from now on, in another shape."""
 
-    def table(self, value: Array, *, laid_out: bool = True) -> te.Tensor:
-        """An input that holds a constant; `laid_out`: kernels read it as it lies, else as suits
-        them."""
+    def table(
+        self, value: Array, changes: Sequence[Change] = (), *, laid_out: bool = True
+    ) -> te.Tensor:
+        """An input that holds a constant, or what `changes` make of it where code is loaded;
+        `laid_out`: kernels read it as it lies, else as suits them."""
 
     def once(self, key: tuple[Hashable, ...], make: Callable[[], te.Tensor]) -> te.Tensor:
         """What `make` gives, the same for equal keys: a tensor that several operators read."""

@@ -19,15 +19,15 @@ sums below 2^25 or 2^29 are exact.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from daedal.artifact.constants import Change, Packing, Products
 from daedal.compiler import te
-from daedal.compiler.graph.graph import Array
 from daedal.compiler.ops.graph.factors import PAIRS
 from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
 from daedal.compiler.ops.graph.operation import GraphOperation
@@ -180,7 +180,7 @@ def winograd_sums(operation: GraphOperation, transform: Transform) -> te.Tensor:
     moved = _transformed(operation, tiles, transform)
     ins, group = moved.shape[-2], transform.group
     flat = operation.tensors.viewed(moved, (*moved.shape[:-2], ins * LANES))
-    packed = operation.tensors.table(_packed(weights, transform))
+    packed = operation.tensors.table(weights, _changes(weights.shape, transform))
     groups = te.reduce_axis(packed.shape[3], "k")
 
     def product(u: Expr, v: Expr, n: Expr, i: Expr, j: Expr, b: Expr, o: Expr) -> Expr:
@@ -238,15 +238,11 @@ def _transformed(
     )
 
 
-def _packed(weights: Array, transform: Transform) -> Array:
-    """Transformed weights (O, I, 3, 3) as (window, window, blocks of O, groups of I, lanes,
-    group)."""
-    matrix, group, window = transform.weights, transform.group, transform.window
-    moved = matrix @ weights.astype(matrix.dtype) @ matrix.T
-    turned = np.moveaxis(moved, (2, 3), (0, 1))
-    outs, ins = weights.shape[:2]
-    groups = -(-ins // group)
-    full = np.zeros((window, window, blocks(outs) * LANES, groups * group), transform.dtype)
-    full[:, :, :outs, :ins] = turned
-    split = full.reshape(window, window, -1, LANES, groups, group)
-    return np.ascontiguousarray(np.moveaxis(split, 3, 4))
+def _changes(shape: Sequence[int], transform: Transform) -> tuple[Change, ...]:
+    """Weights (O, I, 3, 3) of `shape` transformed, as (window, window, blocks of O, groups of I,
+    lanes, group)."""
+    matrix = tuple(tuple(row) for row in transform.weights.tolist())
+    outs, ins, group, window = *shape[:2], transform.group, transform.window
+    extents = (blocks(outs) * LANES, ins + -ins % group, window, window)
+    packing = Packing(extents, (LANES, group, 0, 0), (4, 5, 0, 2, 1, 3))
+    return Products(matrix, transform.dtype), packing

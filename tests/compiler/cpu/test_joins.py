@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from daedal.artifact.code import code_from_json, code_json, code_members
+from daedal.artifact.code import codes_from_json, codes_json, codes_members
 from daedal.artifact.host_code import HostCode, Join
 from daedal.compiler.cpu.build import build_host_code
 from daedal.runtime.host_code import HostProgram
@@ -33,7 +33,7 @@ def checked(made: onnx.ModelProto) -> HostCode:
     """Compiled and read back from a file, it gives what the evaluator gives, and is not
     interpreted."""
     compiled = build_host_code(made)
-    code = code_from_json(code_json(compiled), code_members(compiled))
+    (code,) = codes_from_json(codes_json([compiled]), codes_members([compiled]))
     assert not code.interpreted
     (found,) = HostProgram(code).run({"x": X}).values()
     (wanted,) = ReferenceEvaluator(made).run(None, {"x": X})
@@ -84,7 +84,7 @@ def test_damaged_joins_are_refused(name: str) -> None:
     steps = tuple(HARM[name](step) if isinstance(step, Join) else step for step in code.steps)
     harmed = dataclasses.replace(code, steps=steps)
     with pytest.raises((ValueError, LookupError)):
-        code_from_json(code_json(harmed), code_members(harmed))
+        codes_from_json(codes_json([harmed]), codes_members([harmed]))
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])

@@ -1,17 +1,41 @@
 """Object code for other processors has their form."""
 
 import struct
+from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.qdq_model import QdqModel
-from daedal.compiler.cpu.build import build_host_code
-from daedal.native.levels import LEVELS, host_level, level_to_run
+from daedal.compiler.cpu.build import build_host_code, build_host_codes
+from daedal.native.levels import LEVELS, host_level, level_to_run, levels_to_run
+from daedal.runtime.host_code import HostProgram
 
 MACHINES = {level: 0xB7 if level == "aarch64" else 0x3E for level in LEVELS}
 """``e_machine``. Source: System V ABI, ELF header; ELF for the Arm 64-bit Architecture."""
+
+
+def product_model() -> onnx.ModelProto:
+    """A matrix product with a constant."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [60, 40])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [60, 96])],
+        [numpy_helper.from_array(np.ones((40, 96), np.float32), "w")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+
+
+def quantized_model() -> onnx.ModelProto:
+    """A convolution of 8-bit integers."""
+    maker, rng = QdqModel(opset=21), np.random.default_rng(1)
+    x = maker.requantized(maker.input("x", (1, 16, 5, 5)), 0.05, 3)
+    weights = maker.weights(rng.integers(-128, 128, (16, 16, 3, 3)).astype(np.int8), 0.01)
+    maker.quantize(maker.op("Conv", x, weights), 0.07, 5, output="y")
+    return maker.model("y", dtype="int8")
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -57,30 +81,48 @@ def test_8_bit_integers_lie_as_all_levels_multiply_them(
     levels: tuple[str, ...], dtype: str
 ) -> None:
     """Maps as uint8 for products of four, as int16 for those of two."""
-    maker, rng = QdqModel(opset=21), np.random.default_rng(1)
-    x = maker.requantized(maker.input("x", (1, 16, 5, 5)), 0.05, 3)
-    weights = maker.weights(rng.integers(-128, 128, (16, 16, 3, 3)).astype(np.int8), 0.01)
-    maker.quantize(maker.op("Conv", x, weights), 0.07, 5, output="y")
-    code = build_host_code(maker.model("y", dtype="int8"), levels=levels)
+    code = build_host_code(quantized_model(), levels=levels)
     assert {buffer.dtype for buffer in code.buffers} & {"uint8", "int16"} == {dtype}
 
 
 def test_every_level_has_code_for_its_registers() -> None:
-    """Of one model for three levels: the widest has vectors of 512 bits and the same layouts."""
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [60, 40])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [60, 96])],
-        [numpy_helper.from_array(np.ones((40, 96), np.float32), "w")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    """Of one model for three levels: the widest has vectors of 512 bits and layouts of its own."""
     levels = ("x86-64", "x86-64-v3", "x86-64-v4")
-    code = build_host_code(model, levels=levels)
-    alone = build_host_code(model, levels=("x86-64-v3",))
-    assert code.constants == alone.constants
-    sizes = {level: [len(data) for data in code.objects[level]] for level in levels}
-    assert len({len(found) for found in sizes.values()}) == 1
+    narrow, wide = build_host_codes(product_model(), levels)
+    assert [list(code.objects) for code in (narrow, wide)] == [["x86-64", "x86-64-v3"], [levels[2]]]
+    (one,), (other,) = narrow.constants, wide.constants
+    assert one.changes != other.changes and one.values is other.values
     # EVEX, the encoding of AVX-512's instructions, begins with this byte.
-    counts = {level: b"".join(code.objects[level]).count(b"\x62") for level in levels}
+    objects = {**narrow.objects, **wide.objects}
+    counts = {level: b"".join(objects[level]).count(b"\x62") for level in levels}
     assert counts["x86-64-v4"] > 4 * max(counts["x86-64"], counts["x86-64-v3"], 1)
+    for code in (narrow, wide):
+        (alone,) = build_host_codes(product_model(), tuple(code.objects))
+        assert alone == code
+
+
+def test_vnni_matters_for_products_of_integers_alone() -> None:
+    levels = ("x86-64-v3", "x86-64-v4", "x86-64-v4-vnni")
+    floats = build_host_codes(product_model(), levels)
+    assert [list(code.objects) for code in floats] == [["x86-64-v3"], ["x86-64-v4"]]
+    integers = build_host_codes(quantized_model(), levels)
+    assert [list(code.objects) for code in integers] == [[level] for level in levels]
+    alone = build_host_codes(product_model(), ["x86-64-v4-vnni"])
+    assert [list(code.objects) for code in alone] == [["x86-64-v4-vnni"]]
+
+
+def test_levels_have_the_same_integers_of_weights_that_are_stored_once() -> None:
+    """Each level that this processor has; plain weights are the values of all."""
+    codes = build_host_codes(quantized_model(), ("x86-64", "x86-64-v3-vnni", *levels_to_run()))
+    weights = {item.values.digest for code in codes for item in code.constants if item.changes}
+    assert len(weights) == 1 and len(codes) > 1
+    assert len({item.changes for code in codes for item in code.constants}) == 3
+    x = np.random.default_rng(2).normal(size=(1, 16, 5, 5)).astype(np.float32)
+    found = [
+        HostProgram(replace(code, objects={level: code.objects[level]})).run({"x": x})["y"]
+        for code in codes
+        for level in code.objects
+        if level in levels_to_run()
+    ]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])

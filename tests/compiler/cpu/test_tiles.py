@@ -1,8 +1,6 @@
 """Register tiles: those that do not divide their axes, axes that become one, packed constants."""
 
-import ctypes
 from dataclasses import replace
-from itertools import pairwise
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -13,9 +11,8 @@ from daedal.compiler.codegen.llvm.function import function_text
 from daedal.compiler.cpu.kernel import Kernel, kernel_function
 from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers, Tiles, choose_tiles
-from daedal.compiler.ops.cpu.schedule import schedule_map
 from daedal.compiler.tir.expr import Expr, Reduce
-from daedal.native.codegen import compile_vectors, load_object, simplify
+from daedal.native.codegen import simplify
 from tests.support.machine_code import run_machine_code
 
 
@@ -182,42 +179,23 @@ def test_packed_constants_lie_in_blocks_of_lanes() -> None:
     assert tensor is kernel.inputs[1] and how.lanes in (8, 16)
     rng = np.random.default_rng(1)
     x, w, b = (rng.integers(-9, 9, item.shape).astype(np.float32) for item in kernel.inputs)
-    packed = how.applied(w)
+    packed = how.packing(w.shape).applied(w)
     assert packed.shape == (48 // how.lanes, 7, how.lanes)
     found = run_machine_code(scheduled.func, {"x0": x, "x1": packed, "x2": b})["y"]
     np.testing.assert_array_equal(found, x @ w + b)
 
 
+@pytest.mark.parametrize("registers", [NARROW, WIDEST])
 @pytest.mark.parametrize(("rows", "columns"), [(5, 48), (30, 40), (7, 61), (1, 24)])
-def test_wider_registers_read_the_same_constants(rows: int, columns: int) -> None:
+def test_constants_lie_as_the_registers_want(rows: int, columns: int, registers: Registers) -> None:
     kernel = product(rows, columns, 7)
-    narrow = kernel_function(kernel, (kernel.inputs[1],), NARROW)
-    wide = kernel_function(kernel, (kernel.inputs[1],), WIDEST, narrow)
-    assert wide.moved == narrow.moved
+    scheduled = kernel_function(kernel, (kernel.inputs[1],), registers)
     rng = np.random.default_rng(rows)
     x, w, b = (rng.integers(-9, 9, item.shape).astype(np.float32) for item in kernel.inputs)
-    laid_out = narrow.moved[0][1].applied(w) if narrow.moved else w
-    for scheduled in (narrow, wide):
-        found = run_machine_code(scheduled.func, {"x0": x, "x1": laid_out, "x2": b})["y"]
-        np.testing.assert_array_equal(found.reshape(rows, columns), x @ w + b)
-
-
-@pytest.mark.parametrize("iterations", [1, 2, 5, 64, 1000])
-@pytest.mark.parametrize("pieces", [1, 2, 3])
-def test_callers_may_count_iterations_otherwise(iterations: int, pieces: int) -> None:
-    """The pieces of a range of another length are all of the function's own iterations, once."""
-    x = te.placeholder((5, 40), "float32", "x0")
-    y = te.compute((5, 40), lambda i, j: x[i, 39 - j] + 1.0, "y")
-    func = schedule_map(te.create_prim_func([x], [y]), "y")
-    text = function_text(func, "counted", iterations=iterations)
-    code = load_object(compile_vectors(text), "counted")
-    function = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 4)(code.address)
-    given = np.arange(200, dtype=np.float32).reshape(5, 40)
-    found = np.zeros_like(given)
-    addresses = (ctypes.c_void_p * 2)(given.ctypes.data, found.ctypes.data)
-    for begin, end in pairwise(iterations * part // pieces for part in range(pieces + 1)):
-        assert function(ctypes.addressof(addresses), begin, end) == 0
-    np.testing.assert_array_equal(found, given[:, ::-1] + 1)
+    laid_out = scheduled.moved[0][1].packing(w.shape).applied(w) if scheduled.moved else w
+    given = {"x0": x, "x1": np.ascontiguousarray(laid_out), "x2": b}
+    found = run_machine_code(scheduled.func, given)["y"]
+    np.testing.assert_array_equal(found.reshape(rows, columns), x @ w + b)
 
 
 def test_an_axis_that_is_divided_becomes_two() -> None:

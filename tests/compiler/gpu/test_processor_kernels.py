@@ -130,7 +130,8 @@ def test_a_model_without_any_kernel_is_for_processors(monkeypatch: pytest.Monkey
     serialized = only_a_root().SerializeToString()
     artifact = daedal.compile(serialized, target="gpu", report=said.append)
     (part,) = artifact.host_parts
-    assert part.gpu is None and part.code is not None and not part.code.interpreted
+    (code,) = part.codes
+    assert part.gpu is None and not code.interpreted
     (placement,) = artifact.placements
     sentence = f"GPUs have no code for any kernel of the model: {LACKING}"
     assert (placement.where, placement.why) == ("host", sentence)

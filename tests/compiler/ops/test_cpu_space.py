@@ -108,18 +108,3 @@ def test_what_is_no_tile_is_refused() -> None:
     key = kernel_workload(use.kernel, use.free).key
     with pytest.raises(TuningError, match="a configuration must build its kernel"):
         build_host_code(made("conv"), configs={key: wrong})
-
-
-def test_narrower_levels_read_the_layout_of_a_tuned_kernel() -> None:
-    """Constants are laid out once: as the schedule for the best level reads them."""
-    levels = ("x86-64-v4", "x86-64-v3")
-    ((use, _),) = uses("conv")
-    space = kernel_space(use.kernel, use.free, WIDEST)
-    assert space is not None
-    key = kernel_workload(use.kernel, use.free).key
-    packed = [config for config in space.enumerate() if space.tiles(config).packed]
-    config = max(packed, key=lambda item: item["lanes"])
-    code = build_host_code(made("conv"), levels=levels, configs={key: config})
-    plain = build_host_code(made("conv"), levels=levels)
-    assert set(code.objects) == set(levels)
-    assert code.constants != plain.constants or config == space.default

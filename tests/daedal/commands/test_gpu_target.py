@@ -68,7 +68,7 @@ def test_compile_says_what_is_compiled(run: Run, folder: Path, tmp_path: Path) -
     assert lines[2].startswith("interpreted: Bernoulli (one node): ")
     assert lines[3] == f"{target}: kernels for GPUs; `daedal inspect` tells more"
     part = Artifact.load(target).host_parts[0]
-    assert part.code is None and part.gpu is not None
+    assert not part.codes and part.gpu is not None
 
 
 def test_compile_says_what_the_processor_runs(

@@ -20,8 +20,8 @@ def part(operators: Sequence[str], interpreted: Sequence[str] = ()) -> HostPart:
     zero = numpy_helper.from_array(np.zeros(1, np.float32), "zero")
     model = helper.make_model(helper.make_graph(nodes, "part", [x], [y], [zero]))
     steps = tuple(InterpretedNode(b"", op, "it has no kernel") for op in interpreted)
-    code = HostCode((), {}, ("x",), (names[-1],), steps, b"", 0, {"x86-64": (b"object",)})
-    return HostPart(model.SerializeToString(), (), code)
+    code = HostCode((), {}, ("x",), (names[-1],), steps, (), 0, {"x86-64": (b"object",)})
+    return HostPart(model.SerializeToString(), (), (code,))
 
 
 def test_parts_that_are_compiled_whole_have_one_line() -> None:
