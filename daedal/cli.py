@@ -10,7 +10,8 @@ import importlib.metadata
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -40,9 +41,15 @@ from daedal.commands.streams import prepare_streams
 from daedal.commands.synth import synth_command
 from daedal.commands.trace import trace_command
 from daedal.commands.tune import tune_command
+from daedal.commands.usage import (
+    UsageError,
+    did_you_mean,
+    remember_arguments,
+    usage_sentence,
+)
 from daedal.commands.variants import variants_command
 from daedal.commands.verilog import verilog_command
-from daedal.common.errors import DaedalError
+from daedal.common.errors import DaedalError, UserError
 from daedal.native.caches.report import cache_problem
 from daedal.native.python_child import SAFE_PATH, changed_environment
 from daedal.reports.console import make_console
@@ -58,6 +65,18 @@ def _without_types_of_flags(params: Any) -> Any:
     return params
 
 
+@contextmanager
+def _errors_know(ctx: Any, args: list[str]) -> Iterator[None]:
+    """Give errors of the parser the command and its arguments."""
+    remember_arguments(ctx, args)
+    try:
+        yield
+    except UsageError as error:
+        if error.ctx is None:
+            error.ctx = ctx
+        raise
+
+
 class _Commands(TyperGroup):
     """The commands; an interruption that none of them handles raises `Ended`, since Typer turns a
     KeyboardInterrupt into an exit without a sentence."""
@@ -65,6 +84,26 @@ class _Commands(TyperGroup):
     def get_params(self, ctx: Any) -> Any:
         """The options."""
         return _without_types_of_flags(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Parse the options before the command; errors know the command."""
+        with _errors_know(ctx, args):
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the user named. Raises UserError if there is none."""
+        names = self.list_commands(ctx)
+        if args[0] not in names and not ctx.resilient_parsing:
+            raise UserError(
+                f"a command must be one of `daedal --help`, not {args[0]!r}"
+                f"{did_you_mean(args[0], names)}"
+            )
+        return super().resolve_command(ctx, args)
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command line. Raises UsageError, which Typer would print in another form."""
+        options |= {"prog_name": "daedal", "standalone_mode": False}
+        sys.exit(super().main(*args, **options))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the user chose."""
@@ -86,6 +125,11 @@ class _Command(TyperCommand):
     def get_params(self, ctx: Any) -> Any:
         """As `_Commands` has them."""
         return _without_types_of_flags(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Parse a command's arguments; errors know the command."""
+        with _errors_know(ctx, args):
+            return super().parse_args(ctx, args)
 
 
 _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
@@ -164,6 +208,10 @@ def main() -> None:
                 sys.stdout.flush()  # here, where a full disk still becomes a sentence
     except DaedalError as error:
         _fail(str(error), 2)
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed
+            sys.exit(2)
+        _fail(usage_sentence(error), 2)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
