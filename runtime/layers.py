@@ -53,13 +53,19 @@ class LayerProfile:
         return self.layer.needed_macs / self.mode_macs_per_cycle
 
     @property
+    def bytes_needed(self) -> int:
+        """Bytes that have to cross the bus: each once, or those that it moved if these are fewer,
+        because operands or results stay on chip."""
+        return min(self.layer.bytes_once, self.bytes_moved)
+
+    @property
     def memory_cycles(self) -> float:
-        """Cycles of its bytes on the bus if each crosses it once."""
-        return self.layer.bytes_once / self.bus_bytes
+        """Cycles of the needed bytes on the bus."""
+        return self.bytes_needed / self.bus_bytes
 
     @property
     def roofline_cycles(self) -> float:
-        """Lower bound given by array and bus: the longer of ideal and memory cycles."""
+        """The fewest cycles of array and bus: the longer of ideal and memory cycles."""
         return max(self.ideal_cycles, self.memory_cycles)
 
     @property
@@ -71,8 +77,9 @@ class LayerProfile:
 
     @property
     def roofline_share(self) -> float:
-        """Roofline over cycles: 1 if the array or the bus was busy in every cycle."""
-        return self.roofline_cycles / self.cycles if self.cycles > 0 else 0.0
+        """Roofline over cycles: 1 if the array or the bus was busy in every cycle, or if the layer
+        took fewer cycles because it worked while the previous layer was still storing."""
+        return min(1.0, self.roofline_cycles / self.cycles) if self.cycles > 0 else 0.0
 
     @property
     def bytes_moved(self) -> int:

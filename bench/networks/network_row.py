@@ -102,8 +102,8 @@ class NetworkRow:
 
     @property
     def roofline_share(self) -> float:
-        """Sum of the layers' rooflines over the cycles."""
-        total = sum(layer["roofline_cycles"] for layer in self.layers)
+        """Sum of the layers' rooflines, each at most its layer's cycles, over the cycles."""
+        total = sum(min(layer["roofline_cycles"], layer["cycles"]) for layer in self.layers)
         return total / self.cycles if self.cycles else 0.0
 
     @property

@@ -24,10 +24,10 @@ def layers_table(profile: NetworkProfile) -> Table:
     """A row per layer, and the whole.
 
     "held up by": the unit at the end of the chain of those who wait for each other; "ideal":
-    multiplications at the full rate of the layer's mode; "roofline": the longer of that and every
-    byte once over the bus; "of roof": the share of the layer's cycles that this is; "of peak": the
-    share of the multiplications that the array can do. Products with padding are in none of them;
-    the caption tells how many they are.
+    multiplications at the full rate of the layer's mode; "roofline": the longer of that and the
+    bytes over the bus, each once and without those that stay on chip; "of roof": the share of the
+    layer's cycles that this is; "of peak": the share of the multiplications that the array can do.
+    Products with padding are in none of them; the caption tells how many they are.
     """
     heads = ("layer", "bound", "held up by", "cycles", "ideal", "roofline", "of roof", "of peak")
     table = plain_table(escape(title(profile)), (*heads, "moved", "once", "MACs/B"), 3)
@@ -39,7 +39,7 @@ def layers_table(profile: NetworkProfile) -> Table:
             f"{item.cycles:,}",
             _cycles(item.ideal_cycles),
             _cycles(item.roofline_cycles),
-            _share(item.roofline_cycles, item.cycles),
+            _share(item.roofline_share, 1),
             _share(item.share, 1),
             f"{item.bytes_moved:,} B",
             f"{item.layer.bytes_once:,} B",
@@ -55,7 +55,7 @@ def layers_table(profile: NetworkProfile) -> Table:
         f"{profile.cycles:,}",
         _cycles(ideal),
         _cycles(profile.roofline_cycles),
-        _share(profile.roofline_cycles, profile.cycles),
+        _share(profile.roofline_share, 1),
         _share(profile.share, 1),
         f"{moved:,} B",
         f"{sum(item.layer.bytes_once for item in profile.layers):,} B",

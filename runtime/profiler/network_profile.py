@@ -107,6 +107,12 @@ class NetworkProfile:
         return sum(layer.roofline_cycles for layer in self.layers)
 
     @property
+    def roofline_share(self) -> float:
+        """Part of all cycles that the layers' rooflines are, each at most its layer's cycles."""
+        bounded = sum(layer.roofline_share * layer.cycles for layer in self.layers)
+        return bounded / self.cycles if self.cycles else 0.0
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of all layers."""
         return sum(layer.layer.macs for layer in self.layers)
@@ -138,6 +144,7 @@ class NetworkProfile:
             "padding_macs": self.padding_macs,
             "share": self.share,
             "roofline_cycles": self.roofline_cycles,
+            "roofline_share": self.roofline_share,
             "beats_read": self.beats_read,
             "beats_written": self.beats_written,
             "units": {unit.name.lower(): item.to_json() for unit, item in self.units.items()},

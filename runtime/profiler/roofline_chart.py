@@ -3,7 +3,7 @@
 A layer's filled point is at its multiplications per byte moved and per cycle, without those with
 padding. It never lies above the roof: for a layer that started while the previous one was still
 storing, at least its roofline's cycles are used. The hollow point, drawn if it differs, is where
-the layer would be if every byte crossed the bus once. Layers without multiplications are omitted.
+the layer would be if no byte crossed the bus twice. Layers without multiplications are omitted.
 
 Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model for
 multicore architectures", CACM 52(4), 2009.
@@ -52,10 +52,7 @@ def roofline_chart(profile: NetworkProfile) -> Drawing:
     numbered = [
         (number, layer)
         for number, layer in enumerate(profile.layers, start=1)
-        if layer.layer.needed_macs
-        and layer.cycles > 0
-        and layer.bytes_moved
-        and layer.layer.bytes_once
+        if layer.layer.needed_macs and layer.cycles > 0 and layer.bytes_moved and layer.bytes_needed
     ]
     ridge = peak / bus
     reuses = [layer.reuse for _, layer in numbered] + [_reuse_once(x) for _, x in numbered]
@@ -72,7 +69,7 @@ def roofline_chart(profile: NetworkProfile) -> Drawing:
 
 
 def _reuse_once(layer: LayerProfile) -> float:
-    return layer.layer.needed_macs / layer.layer.bytes_once
+    return layer.layer.needed_macs / layer.bytes_needed
 
 
 def _draw_axes(drawing: Drawing, axes: _Axes) -> None:
@@ -113,7 +110,7 @@ def _draw_layer(drawing: Drawing, axes: _Axes, number: int, layer: LayerProfile)
     once, below = axes.at_x(reuse_once), axes.at_y(min(layer.rate, reuse_once * layer.bus_bytes))
     hint = (
         f"{number} {layer.layer.name}: {layer.rate:.1f} per cycle, {layer.reuse:.1f} per byte "
-        f"moved ({reuse_once:.1f} if each were moved once), bound by {layer.bound.value}"
+        f"moved ({reuse_once:.1f} if none moved twice), bound by {layer.bound.value}"
     )
     if abs(once - x) > _NEAR:
         drawing.add("line", kind="reuse", x1=x, y1=y, x2=once, y2=below)

@@ -1,5 +1,7 @@
 """Per-layer profiles: differences of marks, and cycles that sum to the last store."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,11 +100,27 @@ def test_rooflines_bytes_and_reuse() -> None:
     first, second = two_layers(mark(1, Unit.STORE, 200, 20), mark(2, Unit.STORE, 260, 50))
     assert (first.bytes_read, first.bytes_written) == (8 * 16, 4 * 16)
     assert (second.bytes_read, second.bytes_written) == (7 * 16, 16)
-    assert (first.ideal_cycles, first.memory_cycles, first.roofline_cycles) == (100, 25, 100)
-    assert (second.ideal_cycles, second.roofline_cycles) == (0, 60)
-    assert (first.roofline_share, second.roofline_share) == (0.5, 1)
+    assert (first.ideal_cycles, first.memory_cycles, first.roofline_cycles) == (100, 24, 100)
+    # The first moves fewer than its 200 bytes, the second fewer than its 480: the others are on
+    # chip.
+    assert (first.bytes_needed, second.bytes_needed) == (192, 128)
+    assert (second.ideal_cycles, second.roofline_cycles) == (0, 16)
+    assert (first.roofline_share, second.roofline_share) == (0.5, 16 / 60)
     assert first.reuse == 25600 / 192 and second.reuse == 0
     assert first.traffic == 192 / 200
+
+
+def test_bytes_that_move_twice_are_not_needed() -> None:
+    (first, _) = two_layers(mark(1, Unit.STORE, 200, 20), mark(2, Unit.STORE, 260, 50))
+    once = replace(first, layer=replace(first.layer, bytes_once=100))
+    assert (once.bytes_needed, once.memory_cycles, once.traffic) == (100, 12.5, 1.92)
+
+
+def test_a_layer_that_overlaps_the_one_before_is_at_its_roofline() -> None:
+    """It took fewer cycles than its products, as it began while the first one was storing."""
+    first, second = two_layers(mark(2, Unit.STORE, 210, 50), mark(1, Unit.STORE, 260, 20))
+    assert (first.cycles, first.roofline_cycles, first.roofline_share) == (50, 100, 1)
+    assert (second.cycles, second.roofline_share) == (210, 16 / 210)
 
 
 def test_the_roof_of_a_mode() -> None:

@@ -22,7 +22,10 @@ def test_layers_and_tail_are_the_launch(seed: int) -> None:
     assert all(counters.cycles == profile.cycles for counters in profile.units.values())
     assert profile.macs == sum(item.layer.macs for item in profile.layers)
     for item in profile.layers:
-        assert item.roofline_cycles == max(item.layer.macs / 64, item.layer.bytes_once / 8)
+        needed = min(item.layer.bytes_once, item.bytes_moved)
+        assert item.roofline_cycles == max(item.layer.macs / 64, needed / 8)
+        assert item.roofline_share <= 1
+    assert profile.roofline_share <= 1
 
 
 def test_a_device_without_time() -> None:
