@@ -10,6 +10,7 @@ import contextlib
 import os
 import stat
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -65,19 +66,31 @@ def kept_variables(names: Iterable[str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+_hiding = threading.Lock()
+_hidden: list[ModuleType] = []
+"""The main module, once for each block of `without_main` that is open."""
+
+
 @contextlib.contextmanager
 def without_main() -> Iterator[None]:
     """Within the block, a process that `multiprocessing` spawns does not import this one's main
-    module: a user's script would run again in it.
+    module: a user's script would run again in it. Blocks of several threads may overlap.
 
     Source: CPython, Lib/multiprocessing/spawn.py, get_preparation_data.
     """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+    with _hiding:
+        if not _hidden:
+            _hidden.append(sys.modules["__main__"])
+            sys.modules["__main__"] = ModuleType("__main__")
+        else:
+            _hidden.append(_hidden[0])
     try:
         yield
     finally:
-        sys.modules["__main__"] = main
+        with _hiding:
+            main = _hidden.pop()
+            if not _hidden:
+                sys.modules["__main__"] = main
 
 
 def tool_places() -> dict[str, str]:

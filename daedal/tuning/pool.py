@@ -25,7 +25,12 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.ops.space import Config
 from daedal.isa.memory_file import AnyMemory
 from daedal.isa.variant import Variant
-from daedal.native.python_child import SAFE_PATH, changed_environment, kept_variables
+from daedal.native.python_child import (
+    SAFE_PATH,
+    changed_environment,
+    kept_variables,
+    without_main,
+)
 from daedal.shielding import shielded
 from daedal.tuning import pool_worker
 from daedal.tuning.layer_runner import checked
@@ -413,8 +418,19 @@ def _root(error: BaseException) -> str:
     return first_line(error) if isinstance(error, Exception) and str(error) else repr(error)
 
 
+class _Nanny(distributed.Nanny):  # type: ignore[misc] # Dask has no types
+    """Starts a worker, and another one if that is killed; neither imports the main module: a user's
+    script needs no guard."""
+
+    async def instantiate(self) -> Any:
+        """Start the process."""
+        with without_main():
+            return await super().instantiate()
+
+
 def _local_cluster(workers: int) -> Any:
     return distributed.LocalCluster(
+        worker_class=_Nanny,
         n_workers=workers,
         threads_per_worker=1,
         processes=True,

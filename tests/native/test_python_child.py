@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from daedal.native.python_child import (
     python_command,
     python_environment,
     tool_places,
+    without_main,
 )
 from tests.support.hostile_folder import HostileFolder
 from tests.support.owners import give_away
@@ -29,6 +31,18 @@ KNOWN = {
     "hw/formal/aiger.py": "where a script is looked for; Python puts its folder on the path",
 }
 """Files that name this Python, and why they may."""
+
+
+def test_blocks_without_the_main_module_may_overlap() -> None:
+    main = sys.modules["__main__"]
+    first, second = without_main(), without_main()
+    first.__enter__()
+    second.__enter__()
+    assert not hasattr(sys.modules["__main__"], "__file__")
+    first.__exit__(None, None, None)
+    assert sys.modules["__main__"] is not main, "the second one is still open"
+    second.__exit__(None, None, None)
+    assert sys.modules["__main__"] is main
 
 
 def test_a_child_and_its_own_child_import_nothing_from_there(tmp_path: Path) -> None:

@@ -55,6 +55,27 @@ def test_a_worker_that_does_not_come_back_is_replaced(monkeypatch: pytest.Monkey
         wait_until(lambda: pool.tags()["cycle-model"] >= 2)
 
 
+SCRIPT = """
+from daedal.tuning.pool import Pool
+
+print("the script runs")
+with Pool(workers=1) as pool:
+    print(pool.tags()["cycle-model"])
+"""
+
+
+@pytest.mark.heavy(20)
+def test_a_script_needs_no_guard(tmp_path: Path) -> None:
+    """Its workers do not import it: there, it would start a pool again."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "the script runs\n1\n"
+
+
 def test_workers_that_start_slowly_are_not_replaced_ever_faster() -> None:
     """A machine under load would be buried in processes."""
     scaled: list[int] = []
