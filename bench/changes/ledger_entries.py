@@ -118,12 +118,15 @@ def _transformers() -> Iterator[Entry]:
 
 
 def _boards() -> Iterator[Entry]:
-    """Of docs/boards.md and docs/codesign.md."""
+    """Of docs/boards.md, docs/memory.md and docs/codesign.md."""
     for network in BOARD_NETWORKS:
         for timing in BOARD_MEMORIES.values():
             count = partial(network.count, timing)
             yield Entry(network.name, network.machine, count, slow=True, label=f"_{timing.name}")
     sdram = BOARD_MEMORIES[BOARD_MEMORY]
+    for name in ("resnet18", "mobilenet_v1", "mobilenet_v2"):  # of docs/memory.md
+        count = partial(models.on_board, name, sdram, tiles_for=PRESETS["ddr"])
+        yield Entry(name, "ecp5", count, slow=True, label=f"_ddr_on_{sdram.name}")
     for changed in BUFFERS_ON_BOARD:
         for name in ("resnet18", "mobilenet_v1"):
             count = partial(models.on_board, name, sdram)

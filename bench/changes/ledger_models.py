@@ -80,9 +80,13 @@ def zoo_network(name: str, variant: Variant) -> Figures:
     return replace(_counted(artifact), memory_bytes=memory)
 
 
-def on_board(name: str, timing: MemoryModel, variant: Variant) -> Figures:
-    """A network of `bench.zoo`, or ``vit_mnist``, with a board's memory."""
-    return figures_on_board(_programs(_compiled_once(name, variant, timing)), timing)
+def on_board(
+    name: str, timing: MemoryModel, variant: Variant, tiles_for: MemoryModel | None = None
+) -> Figures:
+    """A network of `bench.zoo`, or ``vit_mnist``, with a board's memory, or with the tiles of
+    another one."""
+    artifact = _compiled_once(name, variant, tiles_for or timing)
+    return figures_on_board(_programs(artifact), timing)
 
 
 def convolution(number: int, variant: Variant) -> Figures:
