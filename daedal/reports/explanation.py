@@ -54,8 +54,8 @@ def explanation_lines(item: Explanation) -> Iterator[str]:
         yield f"the model attributes this to: {'; '.join(named)}"
     if abs(item.rest) >= _NEGLIGIBLE:
         yield (
-            f"it attributes {signed_percent(item.rest)} to features with equal values: their "
-            "effect depends on those that differ"
+            f"it attributes {signed_percent(item.rest)} to features that are the same in both "
+            "schedules: what they cost depends on those that changed"
         )
     moved = [_unit_text(change) for change in _waits(item.units)[:_NAMED]]
     if moved:
@@ -85,10 +85,11 @@ def explanation_tables(item: Explanation) -> list[Table]:
     """The knobs and features that changed, and what the units did."""
     if not item.knobs:
         return []
-    heads = ("knob", "default", "best", "with the default's value")
-    knobs = plain_table("Knobs that changed", heads, 1)
+    heads = ("knob", "meaning", "default", "best", "with the default's value")
+    knobs = plain_table("Knobs that changed", heads, 2)
     for knob in item.knobs:
-        knobs.add_row(escape(knob.knob), str(knob.before), str(knob.after), _without(knob))
+        values = str(knob.before), str(knob.after), _without(knob)
+        knobs.add_row(escape(knob.knob), escape(feature_title(knob.knob)), *values)
     return [knobs, _features_table(item.contributions[:_SHOWN]), _units_table(item)]
 
 
@@ -117,7 +118,10 @@ def _units_table(item: Explanation) -> Table:
         )
     table.add_section()
     for name, old, new in item.work:
-        table.add_row(name, f"{old:,}", f"{new:,}", f"{new - old:+,}" if new != old else "")
+        if old != new:
+            table.add_row(name, f"{old:,}", f"{new:,}", f"{new - old:+,}")
+    same = [f"{old:,} {name}" for name, old, new in item.work if old == new]
+    table.caption = f"the same in both: {', '.join(same)}" if same else None
     return table
 
 

@@ -14,6 +14,7 @@ from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from daedal.reports.console import make_console
 from daedal.reports.explanation import explanation_lines, explanation_tables
+from daedal.reports.schedule_features import feature_title
 from daedal.tuning.accelerator import AcceleratorTuning
 from daedal.tuning.contributions import Contributions, Schedules
 from daedal.tuning.experience import Experience
@@ -125,6 +126,12 @@ def test_words_and_tables_tell_the_figures(explained: Explanation) -> None:
             console.print(table)
     shown = captured.get()
     assert "Knobs that changed" in shown and "cycles in which" in shown
+    for knob in explained.knobs:
+        assert feature_title(knob.knob) in shown, "what it means"
+    table, _, same = " ".join(shown.split()).partition("the same in both: ")
+    for name, old, new in explained.work:
+        assert (f"{old:,} {name}" in same) == (old == new)
+        assert (f"{name} {old:,} {new:,}" in table) == (old != new)
     rows = len(explained.contributions[:8])
     assert sum("%" in line for line in shown.splitlines()) == rows, "one for each that differs"
 
