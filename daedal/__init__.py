@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from daedal.api import compile, simulate
+    from daedal.artifact.artifact import Artifact
     from daedal.codesign.compare import compare
     from daedal.codesign.explore import explore
     from daedal.compiler.targets.crossings import HostRates
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from daedal.tuning.tune import tune
 
 __all__ = [
+    "Artifact",
     "HostRates",
     "Variant",
     "add_target",
@@ -44,6 +46,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Artifact": "daedal.artifact.artifact",
     "HostRates": "daedal.compiler.targets.crossings",
     "Variant": "daedal.isa.variant",
     "add_target": "daedal.targets",
