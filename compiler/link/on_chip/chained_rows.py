@@ -44,7 +44,7 @@ from daedal.isa.scratchpad import Memory
 from daedal.isa.table import GemmMode, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["ChainedRows", "chained_rows"]
+__all__ = ["ChainParts", "ChainedRows", "chain_parts"]
 
 
 class ChainedRows(NamedTuple):
@@ -61,13 +61,72 @@ class ChainedRows(NamedTuple):
     parts: Sequence[Instance]
 
 
-def chained_rows(
+class ChainParts(NamedTuple):
+    """Which tiles of two layers have the same parts of a tensor.
+
+    Parameters
+    ----------
+    first, second : instructions of the layers.
+    group : the tensor.
+    parts : instances of OUT that the first layer stores, and of INP that the second one loads: for
+        each part, in the order in which the second one loads them.
+    """
+
+    first: Sequence[SegmentInstruction]
+    second: Sequence[SegmentInstruction]
+    group: str
+    parts: Sequence[tuple[Sequence[Instance], Sequence[Instance]]]
+    addresses: RowAddresses
+    stored: Mapping[Instance, Mapping[int, int]]
+    loaded: Mapping[Instance, Loaded]
+
+    @property
+    def numbers(self) -> dict[Instance, int]:
+        """The number of the part, by instances of both layers."""
+        return {
+            instance: number
+            for number, (tiles, readers) in enumerate(self.parts)
+            for instance in (*tiles, *readers)
+        }
+
+    @property
+    def num_rows(self) -> int:
+        """Of OUT, of all parts."""
+        return sum(len(self.stored[tile]) for tiles, _ in self.parts for tile in tiles)
+
+    def rows(self) -> ChainedRows | None:
+        """Both layers with all of the tensor in its parts; None where no instruction can have these
+        rows."""
+        there: dict[Instance, OnChip] = {}
+        wholes = []
+        for tiles, readers in self.parts:
+            words = sorted(word for tile in tiles for word in self.stored[tile])
+            places = {word: row for row, word in enumerate(words)}
+            whole = Instance(self.group, Memory.OUT, len(words))
+            wholes.append(whole)
+            for tile in tiles:
+                rows = {row: places[word] for word, row in self.stored[tile].items()}
+                there[tile] = OnChip(whole, rows, ())
+            there |= {reader: self.loaded[reader].at(places, whole) for reader in readers}
+        written = _written(self.first, there, self.addresses)
+        readers = {reader: there[reader] for reader in self.loaded}
+        multiplied, saved = read_on_chip(self.second, readers)
+        loads = sum(
+            item.unit is Unit.LOAD and item.rows[0].instance in self.loaded for item in self.second
+        )
+        return (
+            None if written is None or saved < loads else ChainedRows(written, multiplied, wholes)
+        )
+
+
+def chain_parts(
     first: Sequence[SegmentInstruction],
     second: Sequence[SegmentInstruction],
     variant: Variant,
     aliases: Mapping[str, Alias],
-) -> ChainedRows | None:
-    """Both layers with all of the tensor in parts; None where that is not possible."""
+) -> ChainParts | None:
+    """The parts of a tensor that the second layer could multiply in OUT; None where there are none.
+    Whether instructions can have their rows, only `ChainParts.rows` tells."""
     if GemmMode.DENSE_OUT not in GemmMode.of(variant):
         return None
     addresses = RowAddresses(variant, aliases, Memory.OUT)
@@ -80,21 +139,8 @@ def chained_rows(
     loaded = loaded_words(second, group, owners.keys(), addresses)
     if not loaded or not _loads_nothing_else(second, group, loaded, addresses):
         return None
-    there: dict[Instance, OnChip] = {}
-    parts = []
-    for mine, readers in _components(loaded, owners):
-        words = sorted(word for tile in mine for word in tiles[tile])
-        places = {word: row for row, word in enumerate(words)}
-        whole = Instance(group, Memory.OUT, len(words))
-        parts.append(whole)
-        for tile in mine:
-            rows = {row: places[word] for word, row in tiles[tile].items()}
-            there[tile] = OnChip(whole, rows, ())
-        there |= {reader: loaded[reader].at(places, whole) for reader in readers}
-    written = _written(first, there, addresses)
-    multiplied, saved = read_on_chip(second, {reader: there[reader] for reader in loaded})
-    loads = sum(item.unit is Unit.LOAD and item.rows[0].instance in loaded for item in second)
-    return None if written is None or saved < loads else ChainedRows(written, multiplied, parts)
+    parts = _components(loaded, owners)
+    return ChainParts(first, second, group, parts, addresses, tiles, loaded)
 
 
 def _only_result(items: Sequence[SegmentInstruction], addresses: RowAddresses) -> str | None:

@@ -27,7 +27,7 @@ from itertools import groupby
 from daedal.compiler.codegen.segment import Instance, SegmentInstruction
 from daedal.compiler.cost.instructions import InstructionCost
 from daedal.compiler.cost.memory import DDR
-from daedal.compiler.link.on_chip.chained_rows import ChainedRows, chained_rows
+from daedal.compiler.link.on_chip.chained_rows import ChainedRows, ChainParts, chain_parts
 from daedal.compiler.link.ordering.follow_tiles import all_fit
 from daedal.compiler.link.ordering.spread_tiles import Tile, independent
 from daedal.compiler.link.ordering.tiles import Words, tiles_of
@@ -67,13 +67,17 @@ def chain_layers(
         first, second = layers[number : number + 2]
         if number - 1 in chains or number in apart or _share_rows(first, second, kept):
             continue
-        found = chained_rows(first, second, variant, words.aliases)
-        if found is None or _fits_as_a_whole(found, variant):
+        parts = chain_parts(first, second, variant, words.aliases)
+        if parts is None or _fits_as_a_whole(parts, variant):
             continue
-        mixed = chain_tiles(found.first, found.second, found.parts, variant)
+        if _parts_of_tiles(tiles_of(first), tiles_of(second), parts.numbers) is None:
+            continue  # it takes less time to find out than to move rows
+        found = parts.rows()
+        mixed = None if found is None else chain_tiles(*found, variant)
         alone = all(loaded[group] == 1 for group in _stored(first, words))
         if (
-            mixed is not None
+            found is not None
+            and mixed is not None
             and all_fit([item for _, item in mixed], variant)
             and _pays(rates, (first, second), found, alone)
         ):
@@ -91,15 +95,11 @@ def chain_tiles(
     """Instructions of both layers, each with 0 or 1: those of the second that multiply one of
     `parts` behind those of the first that compute it and the next one. None if the tiles cannot
     have this order."""
-    if len(parts) < 2:
-        return None
-    numbers = {part: number for number, part in enumerate(parts)}
     tiles, later = tiles_of(first), tiles_of(second)
-    computed, multiplied = _parts_of(tiles, numbers), _parts_of(later, numbers)
-    if computed is None or multiplied is None or multiplied != sorted(multiplied) or computed[0]:
+    known = _parts_of_tiles(tiles, later, {part: number for number, part in enumerate(parts)})
+    if known is None:
         return None
-    if computed != sorted(computed) and not independent(tiles, but=numbers):
-        return None
+    computed, multiplied = known
     order = sorted(range(len(tiles)), key=lambda number: computed[number])
     spreads = _spreads(tiles, len(parts), variant)
     return list(
@@ -128,12 +128,11 @@ def _stored(items: Items, words: Words) -> set[str]:
     return {words.group(x.tensor) for x in items if x.unit is Unit.STORE and x.tensor is not None}
 
 
-def _fits_as_a_whole(found: ChainedRows, variant: Variant) -> bool:
+def _fits_as_a_whole(parts: ChainParts, variant: Variant) -> bool:
     """Whether all parts fit OUT, with two tiles of the second layer's results."""
-    others = {a.instance for item in found.second for a in item.rows} - set(found.parts)
+    others = {access.instance for item in parts.second for access in item.rows}
     results = max((x.rows for x in others if x.memory is Memory.OUT), default=0)
-    rows = sum(part.rows for part in found.parts)
-    return rows + 2 * results <= scratchpad(variant, Memory.OUT).depth_rows
+    return parts.num_rows + 2 * results <= scratchpad(variant, Memory.OUT).depth_rows
 
 
 def _pays(
@@ -149,6 +148,21 @@ def _pays(
     return together < sum(max(busy.values()) for busy in apart) + rates.latency
 
 
+def _parts_of_tiles(
+    tiles: Sequence[Tile], later: Sequence[Tile], numbers: Mapping[Instance, int]
+) -> tuple[list[int], list[int]] | None:
+    """The part that each tile of two layers computes or multiplies, by the `numbers` of instances;
+    None if the tiles cannot have the order of a chain."""
+    computed, multiplied = _parts_of(tiles, numbers), _parts_of(later, numbers)
+    if computed is None or multiplied is None or multiplied != sorted(multiplied):
+        return None
+    if computed[0] or max(computed) == 0:
+        return None
+    if computed != sorted(computed) and not independent(tiles, but=numbers):
+        return None
+    return computed, multiplied
+
+
 def _parts_of(tiles: Sequence[Tile], numbers: Mapping[Instance, int]) -> list[int] | None:
     """The number of the part that each tile computes or multiplies; None if one has none, or
     several."""
@@ -157,6 +171,7 @@ def _parts_of(tiles: Sequence[Tile], numbers: Mapping[Instance, int]) -> list[in
         mine = {
             numbers[access.instance]
             for item in tile
+            if item.unit is not Unit.LOAD
             for access in item.rows
             if access.instance in numbers
         }

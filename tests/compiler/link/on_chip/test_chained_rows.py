@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
-from daedal.compiler.link.on_chip.chained_rows import chained_rows
+from daedal.compiler.link.on_chip.chained_rows import ChainedRows, chain_parts
 from daedal.compiler.link.ordering import chain_tiles as ordering
 from daedal.compiler.link.ordering.chain_tiles import chain_layers, chain_tiles
 from daedal.compiler.link.ordering.tiles import Words
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import GemmMode, LoadMemory, Opcode, OutMemory, Unit
-from daedal.isa.variant import load_variant
+from daedal.isa.variant import Variant, load_variant
 from tests.compiler.link.on_chip.test_kept_results import BEATS, SMALL, stored, written
 
 Items = list[SegmentInstruction]
@@ -63,8 +63,13 @@ def multiplied(*tiles: Sequence[int], width: int = 4, tensor: str = "t") -> Item
 _RESULTS = (("a", Memory.ACC), ("y", Memory.OUT))
 
 
+def chained_rows(first: Items, second: Items, variant: Variant) -> ChainedRows | None:
+    parts = chain_parts(first, second, variant, {})
+    return None if parts is None else parts.rows()
+
+
 def test_each_tile_is_a_part() -> None:
-    found = chained_rows(computed((0, 2), (2, 2)), multiplied((0, 2), (2, 2)), SMALL, {})
+    found = chained_rows(computed((0, 2), (2, 2)), multiplied((0, 2), (2, 2)), SMALL)
     assert found is not None
     assert [part.rows for part in found.parts] == [4, 4]
     assert not any(item.unit is Unit.LOAD for item in found.second)
@@ -78,7 +83,7 @@ def test_each_tile_is_a_part() -> None:
 def test_tiles_of_different_sizes_share_a_part() -> None:
     """Two tiles of one row are what a tile of the second layer reads."""
     first = computed((0, 1), (1, 1), (2, 2))
-    found = chained_rows(first, multiplied((0, 2), (2, 2)), SMALL, {})
+    found = chained_rows(first, multiplied((0, 2), (2, 2)), SMALL)
     assert found is not None
     one, two = found.parts
     stores = [item for item in found.first if item.unit is Unit.STORE]
@@ -89,7 +94,7 @@ def test_tiles_of_different_sizes_share_a_part() -> None:
 
 def test_overlapping_reads_make_one_part() -> None:
     first = computed((0, 1), (1, 1), (2, 1), (3, 1))
-    found = chained_rows(first, multiplied((0, 3), (1, 3)), SMALL, {})
+    found = chained_rows(first, multiplied((0, 3), (1, 3)), SMALL)
     assert found is not None
     assert [part.rows for part in found.parts] == [8]
     assert chain_tiles(found.first, found.second, found.parts, SMALL) is None
@@ -104,7 +109,7 @@ def test_overlapping_reads_make_one_part() -> None:
     ],
 )
 def test_nothing_to_chain(first: Items, second: Items) -> None:
-    assert chained_rows(first, second, SMALL, {}) is None
+    assert chained_rows(first, second, SMALL) is None
 
 
 def test_rows_of_accumulators_are_no_results_to_chain() -> None:
@@ -112,17 +117,17 @@ def test_rows_of_accumulators_are_no_results_to_chain() -> None:
     first = computed((0, 2), (2, 2))
     *others, last = first
     wide = SegmentInstruction(last.template.replace(memory=OutMemory.ACC), last.rows, last.tensor)
-    assert chained_rows(first, multiplied((0, 2), (2, 2)), SMALL, {}) is not None
-    assert chained_rows([*others, wide], multiplied((0, 2), (2, 2)), SMALL, {}) is None
+    assert chained_rows(first, multiplied((0, 2), (2, 2)), SMALL) is not None
+    assert chained_rows([*others, wide], multiplied((0, 2), (2, 2)), SMALL) is None
 
 
 def test_a_machine_without_the_port() -> None:
-    assert chained_rows(computed((0, 4)), multiplied((0, 4)), load_variant("tiny"), {}) is None
+    assert chained_rows(computed((0, 4)), multiplied((0, 4)), load_variant("tiny")) is None
 
 
 def order(tiles: Sequence[Sequence[int]], later: Sequence[Sequence[int]]) -> str:
     """The layer of every tile, in the order of their STOREs of whole tiles."""
-    found = chained_rows(computed(*tiles, width=8), multiplied(*later, width=8), SMALL, {})
+    found = chained_rows(computed(*tiles, width=8), multiplied(*later, width=8), SMALL)
     assert found is not None
     mixed = chain_tiles(found.first, found.second, found.parts, SMALL)
     assert mixed is not None
@@ -141,7 +146,7 @@ def test_tiles_may_have_another_order() -> None:
     tiles = [(0, 2), (4, 2), (2, 2), (6, 2)]
     assert order(tiles, sorted(tiles)) == "00101011"
     found = chained_rows(computed((4, 4), (0, 4), width=8), multiplied((0, 4), (4, 4), width=8),
-                         SMALL, {})  # fmt: skip
+                         SMALL)  # fmt: skip
     assert found is not None
     assert chain_tiles(found.first, found.second, found.parts, SMALL) is None
 
