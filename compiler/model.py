@@ -145,15 +145,18 @@ def compile_for_gpu(
     cpu_levels: Sequence[str] = (),
     objects: ObjectCache | None = None,
     configs: Mapping[str, Config] | None = None,
+    precision: str = "float32",
     report: Callable[[str], None] | None = None,
 ) -> Artifact:
     """Compile any model for GPUs of `architectures`, by default of the usual ones, with `configs`
-    of kernels, and for `cpu_levels` of processors. Raises as `compile_for_cpu`, and
-    UnsupportedError."""
+    of kernels, and for `cpu_levels` of processors; `precision` is that of `build_gpu_code`. Raises
+    as `compile_for_cpu`, and UnsupportedError."""
     chosen = gpu_architectures(architectures)
     checked = _whole(model, shapes, report)
     _say(report, f"compiling for GPUs: {', '.join(chosen)}")
-    return gpu_artifact(checked, architectures, cpu_levels, report, objects, configs or {})
+    return gpu_artifact(
+        checked, architectures, cpu_levels, report, objects, configs or {}, precision
+    )
 
 
 def _whole(

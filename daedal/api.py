@@ -108,6 +108,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     configs: Mapping[str, Config] | None = None,
     other_configs: bool = False,
     records: str | Path | None = None,
+    precision: str = "float32",
     states: Mapping[str, str] | None = None,
     memory: AnyMemory = "ddr",
     cache: bool = True,
@@ -141,6 +142,8 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     layers by the keys of their workloads, as `daedal.tuning` finds them; for the targets
     ``cpu`` and ``gpu``, those of kernels; for processors, for the best of `cpu_levels`. `records`
     is a database of `daedal.tune`, from which they are taken instead.
+    With `precision` ``float16``, GPUs multiply float32 as float16 where they have tensor cores for
+    it, and add in float32.
     `states` are inputs that stay in the device's memory between launches, with the outputs that
     hold their new rows; a ``*`` stands for any text (docs/generation.md). `memory` is what is
     behind the machine, a preset or a TOML file (docs/memory.md): where its words take longer than
@@ -157,6 +160,8 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     architectures = gpu_of_target(target)
     levels = best_levels() if cpu_levels is None else _checked_levels(cpu_levels)
     objects = None if cache else NoCache()
+    if precision != "float32" and (chosen is not None or architectures is None):
+        raise UserError(f"precision {precision} needs target gpu, not {target or variant}")
     if records is not None:
         from daedal.tuning.recorded import recorded_schedules
 
@@ -184,6 +189,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
                 cpu_levels=levels if cpu_levels else (),
                 objects=objects,
                 configs=configs,
+                precision=precision,
                 report=report,
             )
         return compile_for_cpu(

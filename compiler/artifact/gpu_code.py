@@ -26,13 +26,14 @@ def compile_gpu_model(
     levels: Sequence[str] = (),
     *,
     cubins: bool = False,
+    precision: str = "float32",
     report: Callable[[str], None] | None = None,
 ) -> GpuCode:
     """Compile a model, and record that this machine made the code (`OwnCode`).
 
     Images are kept in `cache`, by default the user's. `configs` are schedules of
     kernels, by the keys of their workloads. Processors of `levels`, by default the best of this
-    one, run kernels that GPUs have no code for. `cubins` and `report` are those of
+    one, run kernels that GPUs have no code for. `cubins`, `precision` and `report` are those of
     `build_gpu_code`, which raises.
     """
     model = onnx.ModelProto.FromString(serialized)
@@ -43,6 +44,7 @@ def compile_gpu_model(
         cache=cache,
         configs=configs,
         cubins=cubins,
+        precision=precision,
         report=report,
     )
     if code.on_processor:

@@ -57,10 +57,11 @@ def gpu_artifact(
     report: Callable[[str], None] | None = None,
     objects: ObjectCache | None = None,
     configs: Mapping[str, Config] = MappingProxyType({}),
+    precision: str = "float32",
 ) -> Artifact:
     """The artifact of a whole checked model, compiled for GPUs of `architectures` with
-    `configs`, and for `cpu_levels` of processors, too: for these alone where GPUs have no code for
-    any of its kernels.
+    `configs` and `precision`, and for `cpu_levels` of processors, too: for these alone where GPUs
+    have no code for any of its kernels.
 
     Raises as `host_artifact`.
     """
@@ -74,6 +75,7 @@ def gpu_artifact(
             configs,
             cpu_levels,
             cubins=bool(architectures),
+            precision=precision,
             report=report,
         )
         return HostPart(serialized, codes=codes, gpu=gpu)

@@ -22,9 +22,10 @@ __all__ = ["Attended", "Stages", "attended", "attention_stages", "is_reordered",
 
 @dataclass(frozen=True)
 class Attended:
-    """Tensors of one attention: the `scores` that its softmax reads, the `weights` that this gives,
-    and the `result`, weighted means of values."""
+    """Tensors of one attention: `products` of queries and keys, the `scores` that its softmax
+    reads, the `weights` that this gives, and the `result`, weighted means of values."""
 
+    products: te.Tensor
     scores: te.Tensor
     weights: te.Tensor
     result: te.Tensor
@@ -34,7 +35,8 @@ def attended(graph: Graph, tensors: Mapping[str, te.Tensor]) -> tuple[Attended, 
     """The attentions of a graph whose `tensors` have these formulas."""
     found = []
     for item in find_attentions(graph):
-        own = [tensors.get(name) for name in (item.operand, item.weights, item.result)]
+        names = item.inner[0], item.operand, item.weights, item.result
+        own = [tensors.get(name) for name in names]
         known = [tensor for tensor in own if tensor is not None and tensor.value is not None]
         if len(known) == len(own):
             found.append(Attended(*known))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler import te
@@ -29,7 +30,7 @@ class Constants:
 
     Attributes
     ----------
-    added : placeholders that `folded` made, with their values.
+    added : placeholders that `folded` and `converted` made, with their values.
     """
 
     def __init__(self, values: Mapping[Buffer, Array], *, converts: bool = True) -> None:
@@ -48,6 +49,16 @@ class Constants:
         if value is None or value.size != 1 or load.pad_value is not None:
             return None
         return as_expr(value.item(), load.dtype)
+
+    def converted(self, buffer: Buffer, dtype: str) -> te.Tensor | None:
+        """A constant in another dtype; None for what is none."""
+        value = self._values.get(buffer)
+        if value is None:
+            return None
+        made = te.placeholder(buffer.shape, dtype, f"{buffer.name}.{dtype}")
+        with np.errstate(over="ignore"):
+            self.added[made] = self._values[made] = value.astype(dtype)
+        return made
 
     def folded(self, formula: Expr) -> Expr:
         """`formula` where each part that depends on constants alone is a constant of its own.

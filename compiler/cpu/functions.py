@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
+from daedal.compiler import te
 from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.kernel import Kernel, kernel_function
@@ -36,6 +37,7 @@ class Functions:
     """
 
     takes_copies = True
+    has_halves = False
     converts_constants = True
 
     def __init__(
@@ -58,6 +60,10 @@ class Functions:
 
     def takes(self, _kernel: Kernel) -> bool:
         """No kernel of attention."""
+        return False
+
+    def narrows(self, _sums: te.Tensor) -> bool:
+        """No product."""
         return False
 
     def of(self, kernel: Kernel, constants: Collection[Buffer]) -> Function:

@@ -16,6 +16,7 @@ from daedal.compiler import te
 from daedal.compiler.cpu.attentions import Attended, Stages, attention_stages, is_reordered
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.frame import Frame, Framed, framed
+from daedal.compiler.cpu.halves import with_halves
 from daedal.compiler.cpu.immediates import without_immediates
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.cpu.narrowing import without_narrow_casts
@@ -56,6 +57,7 @@ def fuse(
     copies: bool = True,
     attentions: Sequence[Attended] = (),
     takes: Callable[[Kernel], bool] = lambda _: True,
+    narrows: Callable[[te.Tensor], bool] | None = None,
 ) -> dict[te.Tensor, Kernel]:
     """The kernels that compute `needed`, by what they write, in any order.
 
@@ -67,8 +69,10 @@ def fuse(
     copies : whether maps with pads and operands in another layout are brought into memory, for the
         vectors of processors.
     attentions : that become a kernel each, where this `takes` it.
+    narrows : whether operands of a sum of products of float32 are rounded to float16; None: of no
+        sum. Both products of an attention are alike.
     """
-    return _Fusion(needed, constants, copies, attentions, takes).kernels
+    return _Fusion(needed, constants, copies, attentions, takes, narrows).kernels
 
 
 class _Fusion:
@@ -79,6 +83,7 @@ class _Fusion:
         copies: bool,
         attentions: Sequence[Attended],
         takes: Callable[[Kernel], bool],
+        narrows: Callable[[te.Tensor], bool] | None,
     ) -> None:
         self._constants = constants
         self._copies = copies
@@ -90,12 +95,27 @@ class _Fusion:
         for tensor in order:
             assert tensor.value is not None
             self._values[tensor] = tensor.value
+        self._stored = set[te.Tensor]()
+        if narrows is not None:
+            self._narrow(narrows)
         frames = self._framed(self._roots()) if copies else {}
         roots = self._roots()
         self.kernels = self._joined(self._with_operands(roots) if copies else roots)
         for tensor, item in frames.items():
             kernel = self.kernels.pop(item.content)
             self.kernels[tensor] = replace(kernel, frame=item.frame)
+
+    def _narrow(self, narrows: Callable[[te.Tensor], bool]) -> None:
+        """Round operands of products to float16."""
+        attended = {part for item in self._attentions for part in (item.products, item.result)}
+        self._values, halves = with_halves(
+            self._values, self._constants, lambda tensor: tensor in attended or narrows(tensor)
+        )
+        self._stored = set(halves.values())
+        self._attentions = [
+            replace(item, weights=halves.get(item.weights, item.weights))
+            for item in self._attentions
+        ]
 
     def _roots(self) -> list[te.Tensor]:
         """The tensors that are written into no formula; readers and formulas of all are set."""
@@ -181,6 +201,8 @@ class _Fusion:
         formula = self._formulas[tensor]
         readers = self._readers[tensor]
         if isinstance(formula, Reduce) or tensor in self._needed or tensor in self._padded:
+            return False
+        if tensor in self._stored:  # so that products of matrices read nothing else
             return False
         if sum(1 for _ in walk(formula)) > MAX_NODES or _height(formula) > MAX_HEIGHT:
             return False

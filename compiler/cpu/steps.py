@@ -60,15 +60,21 @@ class KernelFunctions(Protocol):
     ----------
     takes_copies : whether maps with pads are stored inside their pads, and operands copied where
         vectors need another layout: as processors want it.
+    has_halves : whether `narrows` is asked.
     converts_constants : whether constants are kept in the dtype that kernels compute in; tensor
         cores want them in their own.
     """
 
     takes_copies: bool
+    has_halves: bool
     converts_constants: bool
 
     def takes(self, kernel: Kernel, /) -> bool:
         """Whether there is one function for a kernel of attention."""
+        ...
+
+    def narrows(self, sums: te.Tensor, /) -> bool:
+        """Whether operands of a sum of products of float32 are rounded to float16."""
         ...
 
     def of(self, kernel: Kernel, constants: Collection[Buffer], /) -> Function:
@@ -122,6 +128,7 @@ class _Builder:
             copies=functions.takes_copies,
             attentions=program.attentions,
             takes=functions.takes,
+            narrows=functions.narrows if functions.has_halves else None,
         )
         self.constants.update(known.added)
         self._placements = placements(program, self.kernels) if functions.takes_copies else {}

@@ -13,6 +13,7 @@ from daedal.common.errors import (
     ToolError,
     TuningError,
     UnsupportedError,
+    UserError,
 )
 from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES
 from daedal.compiler.codegen.gpu.ptxas import find_ptxas
@@ -28,7 +29,10 @@ from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import host_level
 
-__all__ = ["build_gpu_code"]
+__all__ = ["PRECISIONS", "build_gpu_code"]
+
+PRECISIONS = ("float32", "float16")
+"""Of the operands of products of float32, the most exact first."""
 
 
 def build_gpu_code(
@@ -41,6 +45,7 @@ def build_gpu_code(
     checked: bool = False,
     configs: Mapping[str, Config] = MappingProxyType({}),
     cubins: bool = False,
+    precision: str = "float32",
     report: Callable[[str], None] | None = None,
 ) -> GpuCode:
     """Compile a model for GPUs.
@@ -56,6 +61,8 @@ def build_gpu_code(
     configs : schedules of kernels, by the keys of their workloads.
     checked : whether kernels announce their accesses to the emulator's detectors, for tests: slow.
     cubins : whether there are cubins beside PTX, where NVIDIA's assembler is installed.
+    precision : ``float16``: products of float32 that tensor cores can compute of float16 are
+        computed so, with sums of float32.
     report : called with a sentence where it is, and refuses a kernel.
 
     Raises
@@ -66,11 +73,15 @@ def build_gpu_code(
     UnsupportedError
         There are kernels, and none is for GPUs.
     """
+    if precision not in PRECISIONS:
+        raise UserError(f"a precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
     chosen = gpu_architectures(architectures)
     cache = cache or ObjectCache()
     levels = tuple(levels) or (host_level(),)
     processor = Functions(levels, cache, checked=checked)
-    functions = GpuFunctions(chosen, processor, checked=checked, configs=configs)
+    functions = GpuFunctions(
+        chosen, processor, checked=checked, configs=configs, has_halves=precision == "float16"
+    )
     try:
         program = import_model(model, shapes, SINGLES, check=check_gpu_code, attentions=True)
         host = program_code(program, functions)

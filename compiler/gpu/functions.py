@@ -20,9 +20,10 @@ from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.gpu.images import check_kernel
 from daedal.compiler.ops.gpu.attention_tiles import attention_tiles
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
+from daedal.compiler.ops.gpu.tensor_cores import choose_core_tiles
 from daedal.compiler.ops.space import Config
-from daedal.compiler.tir.expr import Binary, Buffer, Reduce
-from daedal.compiler.tir.visit import loads, walk
+from daedal.compiler.tir.expr import Binary, Buffer, Cast, Expr, Load, Reduce
+from daedal.compiler.tir.visit import loads, rewrite, walk
 from daedal.compiler.tir.warp_products import WARP_PRODUCTS
 
 __all__ = ["GpuFunctions"]
@@ -42,6 +43,7 @@ class GpuFunctions:
         it, such a kernel is an error.
     checked : whether accesses are announced to the emulator's detectors.
     configs : schedules, by the keys of their workloads.
+    has_halves : whether products of float32 that tensor cores can compute of float16 are.
 
     Attributes
     ----------
@@ -60,7 +62,10 @@ class GpuFunctions:
         *,
         checked: bool,
         configs: Mapping[str, Config] = MappingProxyType({}),
+        has_halves: bool = False,
     ) -> None:
+        self._has_warps = SPIRV not in architectures
+        self.has_halves = has_halves and self._has_warps
         self._architectures = tuple(architectures)
         self._processor = processor
         self._configs = configs
@@ -91,11 +96,17 @@ class GpuFunctions:
     def takes(self, kernel: Kernel) -> bool:
         """Whether one kernel computes an attention, on all architectures."""
         try:
-            has_warps = SPIRV not in self._architectures
-            found = attention_tiles(kernel, has_warps=has_warps) is not None
+            found = attention_tiles(kernel, has_warps=self._has_warps) is not None
             return found and bool(self._function(kernel))
         except (UnsupportedError, ScheduleError):
             return False
+
+    def narrows(self, sums: te.Tensor) -> bool:
+        """Whether tensor cores compute a sum of products, of operands of float16."""
+        formula = sums.value
+        assert isinstance(formula, Reduce)
+        halves = rewrite(formula.value, _half)
+        return choose_core_tiles(halves, sums.axes, formula.axes) is not None
 
     def of(self, kernel: Kernel, _constants: Collection[Buffer] = ()) -> Function:
         """The function of a kernel. Constants keep their layout."""
@@ -146,8 +157,7 @@ class GpuFunctions:
         return function
 
     def _written(self, kernel: Kernel) -> Function:
-        has_warps = SPIRV not in self._architectures
-        func = gpu_kernel_function(kernel, has_warps=has_warps, config=self._config(kernel))
+        func = gpu_kernel_function(kernel, has_warps=self._has_warps, config=self._config(kernel))
         text = kernel_text(func, "", checked=self._checked)
         for architecture in self._architectures:
             check_kernel(text, architecture)
@@ -170,6 +180,14 @@ def _launched(text: KernelText, uses: Sequence[KernelUse]) -> GpuKernel:
         next(cores, ""),
         tuple(_shown(name) for use in uses for name in use.names),
     )
+
+
+def _half(node: Expr) -> Expr | None:
+    """An element as one of float16 would be read."""
+    if not isinstance(node, Load):
+        return None
+    buffer = Buffer(node.buffer.name, node.buffer.shape, "float16")
+    return Cast(node.dtype, Load(buffer, node.indices, node.pad_value))
 
 
 def _shown(name: str) -> str:

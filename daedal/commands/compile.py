@@ -88,6 +88,13 @@ def compile_command(
     records: Annotated[
         Path | None, typer.Option(help="Take schedules from this database of `daedal tune`.")
     ] = None,
+    precision: Annotated[
+        str,
+        typer.Option(
+            metavar="float32|float16",
+            help="For target gpu: what float32 is rounded to where tensor cores multiply it.",
+        ),
+    ] = "float32",
     memory: MemoryName = "ddr",
     cache: Annotated[
         bool, typer.Option(help="Keep the code of layers in the user's cache for the next time.")
@@ -144,6 +151,7 @@ def compile_command(
             to_tensors=to_tensors or (),
             host=None if all_on_accelerator else rates,
             records=records,
+            precision=precision,
             states=states,
             memory=memory,
             cache=cache,

@@ -169,6 +169,17 @@ def test_run_on_the_emulated_gpu(run: Run, folder: Path, tmp_path: Path) -> None
     assert found.argmax(axis=1).tolist() == demo_images(2)[1].tolist()
 
 
+def test_precision_of_products(run: Run, folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "x.daedal"
+    given = ("compile", folder / "small.onnx", "-o", target, "--precision", "float16")
+    status, _, err = run(*given, "--target", "gpu:emulated")
+    assert status == 0, err
+    refuses(run(*given, "--target", "vta"), "precision float16 needs target gpu, not vta")
+    refuses(
+        run(*given[:-1], "half", "--target", "gpu"), "must be one of float32, float16, not 'half'"
+    )
+
+
 def test_code_that_was_not_compiled_here(
     run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
