@@ -279,18 +279,20 @@ class _Fusion:
             ]
             if found:
                 epilogues[root] = max(found, key=lambda item: _terms(self._formulas[item]))
-        groups = self._groups(roots, readers, epilogues)
-        kernels, attended = self._attended(readers, epilogues)
-        stages = {item for group in groups.values() for item in group} | attended
+        kernels, stages = self._attended(readers, epilogues)
+        left = [root for root in roots if root not in stages | kernels.keys()]
+        rows = set[te.Tensor]()
+        for root, group in self._groups(left, readers, epilogues).items():
+            kernel = self._row_kernel(root, group)
+            if self._copies or self._takes(kernel):
+                kernels[root] = kernel
+                rows.add(root)
+                stages.update(group)
         absorbed = stages | {
-            source for root, source in epilogues.items() if root not in stages | groups.keys()
+            source for root, source in epilogues.items() if root not in stages | rows
         }
         for root in roots:
-            if root in kernels:
-                continue
-            if root in groups:
-                kernels[root] = self._row_kernel(root, groups[root])
-            elif root not in absorbed:
+            if root not in kernels and root not in absorbed:
                 kernels[root] = self._kernel(root, epilogues.get(root))
         return kernels
 
@@ -332,11 +334,9 @@ class _Fusion:
         epilogues: Mapping[te.Tensor, te.Tensor],
     ) -> dict[te.Tensor, tuple[te.Tensor, ...]]:
         """The stages of kernels that compute rows: not with reductions of other kinds."""
-        if not self._copies:
-            return {}
         apart = {root for root, source in epilogues.items() if source.shape[-1] > 1}
         formulas = {root: self._formulas[root] for root in roots if root not in apart}
-        return row_groups(formulas, readers, {*self._needed, *self._padded})
+        return row_groups(formulas, readers, {*self._needed, *self._padded}, lanes=self._copies)
 
     def _is_epilogue(self, tensor: te.Tensor, source: te.Tensor) -> bool:
         """Whether `tensor` reads the reduction `source` element by element."""
@@ -389,6 +389,8 @@ class _Fusion:
 
     def _row_kernel(self, root: te.Tensor, stages: Sequence[te.Tensor]) -> Kernel:
         """The kernel of a root and what is computed before each of its rows."""
+        if not self._copies:
+            return self._staged_kernel(root, stages, None)
         folded = [self._constants.folded(self._formulas[item]) for item in (*stages, root)]
         calls = {node.name for item in folded for node in walk(item) if isinstance(node, Call)}
         if "exp" not in calls:  # whose results may be tiny: processors stall on smaller products
@@ -410,27 +412,39 @@ class _Fusion:
 
     def _attention_kernel(self, root: te.Tensor, item: Attended, stages: Stages) -> Kernel:
         """The kernel of an attention for `root`: its result, or what reads that one by one."""
+        kernel = self._staged_kernel(root, stages.before, stages.mean, item.result)
+        return replace(kernel, scores=kernel.stages[stages.before.index(item.scores)])
+
+    def _staged_kernel(
+        self,
+        root: te.Tensor,
+        stages: Sequence[te.Tensor],
+        reduction: te.Tensor | None,
+        inlined: te.Tensor | None = None,
+    ) -> Kernel:
+        """The kernel of a root, `stages` before it, and the `reduction` that it reads, perhaps over
+        the formula of `inlined`."""
         known: dict[Buffer, te.Tensor] = {}
         made: dict[Buffer, te.Tensor] = {}
-        names = [*(f"r{number}" for number in range(len(stages.before))), "r"]
-        for tensor, name in zip((*stages.before, stages.mean), names, strict=True):
+        for number, tensor in enumerate(stages if reduction is None else (*stages, reduction)):
             value, known = self._outside(self._constants.folded(self._formulas[tensor]), known)
+            name = "r" if tensor is reduction else f"r{number}"
             made[tensor] = known[tensor] = te.Tensor(
                 name, tensor.shape, tensor.dtype, "global", tensor.axes, value
             )
-        mean = made[stages.mean]
-        if root is stages.mean:
+        if root is reduction:
+            mean = made[reduction]
             result = te.compute(mean.shape, lambda *i: mean[i], "y")
         else:
             formula = self._formulas[root]
-            if root is not item.result is not stages.mean:
-                formula = self._written_into(formula, item.result)
+            if inlined is not None and root is not inlined is not reduction:
+                formula = self._written_into(formula, inlined)
             value, known = self._outside(self._constants.folded(formula), known)
             result = te.Tensor("y", root.shape, root.dtype, "global", root.axes, value)
         pairs = [(buffer, tensor) for buffer, tensor in known.items() if buffer not in made]
         sources, inputs = (tuple(items) for items in zip(*pairs, strict=True))
-        own = tuple(made[tensor] for tensor in stages.before)
-        return Kernel(inputs, result, mean, sources, stages=own, scores=made[item.scores])
+        own = tuple(made[tensor] for tensor in stages)
+        return Kernel(inputs, result, reduction and made[reduction], sources, stages=own)
 
     def _written_into(self, formula: Expr, source: te.Tensor) -> Expr:
         """A formula with that of a tensor which it reads in it."""

@@ -105,7 +105,7 @@ class ImportedModel:
         else:
             importer.add_graph(self._graph)
             importer.add(importer.missing(nodes))
-        if attentions and any(node.op_type == "Softmax" for node in nodes):
+        if attentions and {"MatMul", "Softmax"} <= {node.op_type for node in nodes}:
             importer.program.attentions = _attentions(self._graph, self._model, importer.program)
         return importer.program
 

@@ -30,6 +30,8 @@ def row_groups(
     formulas: Mapping[te.Tensor, Expr],
     readers: Mapping[Buffer, Sequence[te.Tensor]],
     apart: Collection[Buffer],
+    *,
+    lanes: bool = True,
 ) -> dict[te.Tensor, tuple[te.Tensor, ...]]:
     """Stages by the tensor that they are computed for, in the order of `formulas`.
 
@@ -38,6 +40,7 @@ def row_groups(
     formulas : of all tensors that would be in memory, each behind those that it reads.
     readers : among these.
     apart : those that must be in memory, or are computed with a reduction of another kind.
+    lanes : whether vectors must suit a reduction.
     """
     found: dict[te.Tensor, tuple[te.Tensor, ...]] = {}
     taken = set[te.Tensor]()
@@ -54,7 +57,7 @@ def row_groups(
                 tensor not in taken
                 and tensor not in apart
                 and all(reader in group for reader in readers[tensor])
-                and _is_stage(tensor, formulas[tensor], result)
+                and _is_stage(tensor, formulas[tensor], result, lanes)
                 and all(_reads_own_row(formulas[reader], reader, tensor) for reader in group)
             )
 
@@ -107,7 +110,7 @@ def _is_row(tensor: te.Tensor, formula: Expr, result: te.Tensor) -> bool:
     )
 
 
-def _is_stage(tensor: te.Tensor, formula: Expr, result: te.Tensor) -> bool:
+def _is_stage(tensor: te.Tensor, formula: Expr, result: te.Tensor, lanes: bool) -> bool:
     """Whether a tensor is computed row by row: elements of a row, or a reduction of one."""
     if not isinstance(formula, Reduce):
         return _is_row(tensor, formula, result)
@@ -115,7 +118,7 @@ def _is_stage(tensor: te.Tensor, formula: Expr, result: te.Tensor) -> bool:
         tensor.shape == (*result.shape[:-1], 1)
         and len(formula.axes) == 1
         and all(_along(load, formula.axes[0]) for load in loads(formula.value))
-        and row_lanes(_with(tensor, formula)) > 1
+        and not (lanes and row_lanes(_with(tensor, formula)) == 1)
     )
 
 

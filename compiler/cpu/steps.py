@@ -70,7 +70,7 @@ class KernelFunctions(Protocol):
     converts_constants: bool
 
     def takes(self, kernel: Kernel, /) -> bool:
-        """Whether there is one function for a kernel of attention."""
+        """Whether there is one function for a kernel of attention, or of rows of a GPU."""
         ...
 
     def narrows(self, sums: te.Tensor, /) -> bool:

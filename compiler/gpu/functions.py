@@ -20,6 +20,7 @@ from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.gpu.images import check_kernel
 from daedal.compiler.ops.gpu.attention_tiles import attention_tiles
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
+from daedal.compiler.ops.gpu.rows import row_tiles
 from daedal.compiler.ops.gpu.tensor_cores import choose_core_tiles
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Binary, Buffer, Cast, Expr, Load, Reduce
@@ -94,9 +95,12 @@ class GpuFunctions:
         return tuple(self._left.values())
 
     def takes(self, kernel: Kernel) -> bool:
-        """Whether one kernel computes an attention, on all architectures."""
-        try:
+        """Whether one kernel computes an attention, or rows, on all architectures."""
+        if kernel.scores is None:
+            found = row_tiles(kernel) is not None
+        else:
             found = attention_tiles(kernel, has_warps=self._has_warps) is not None
+        try:
             return found and bool(self._function(kernel))
         except (UnsupportedError, ScheduleError):
             return False

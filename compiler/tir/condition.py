@@ -60,6 +60,8 @@ def bounds_where(
     (0, 10)
     >>> bounds_where(linear((i * 4 + j) // 3), {i: 2, j: 4}, where)
     (0, 1)
+    >>> bounds_where(linear(i * 2 + j // 2), {i: 2, j: 4}, where)
+    (0, 2)
     """
     if not conditions:
         return form.bounds(extents)
@@ -83,6 +85,10 @@ def bounds_where(
             low, high = low + min(ends), high + max(ends)
             for term, _ in terms:
                 del rest[term]
+    for quotient in [term for term in rest if isinstance(term, Binary) and term.op == "//"]:
+        joined = quotient in rest and _joined_where(quotient, rest, extents, conditions)
+        if joined:
+            low, high = low + joined[0], high + joined[1]
     for term, factor in rest.items():
         found = _term_where(term, extents, conditions)
         if found is None:
@@ -90,6 +96,36 @@ def bounds_where(
         ends = found[0] * factor, found[1] * factor
         low, high = low + min(ends), high + max(ends)
     return low, high
+
+
+def _joined_where(
+    quotient: Binary,
+    rest: dict[Expr, int],
+    extents: Mapping[Var, int],
+    conditions: Sequence[Condition],
+) -> tuple[int, int] | None:
+    """Bounds of a quotient and terms that can be in it, ``x * 16 + y // 2 = (x * 32 + y) // 2``, if
+    conditions speak of what is divided then; these terms are taken out of `rest`."""
+    factor = rest[quotient]
+    match quotient:
+        case Binary("//", divided, IntImm(divisor)) if divisor > 0 and factor > 0:
+            form = linear(divided)
+        case _:
+            return None
+    own = dict(form.terms)
+    for condition in conditions:
+        others = {term: f for term, f in condition.terms if term not in own}
+        if {term: f for term, f in condition.terms if term in own} != own:
+            continue
+        if any(f % divisor or rest.get(x) != f // divisor * factor for x, f in others.items()):
+            continue
+        terms = tuple(condition.terms)
+        found = bounds_where(Linear(terms, form.constant), extents, conditions)
+        if found is not None:
+            for term in (quotient, *others):
+                del rest[term]
+            return found[0] // divisor * factor, found[1] // divisor * factor
+    return None
 
 
 def _term_where(

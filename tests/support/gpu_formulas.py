@@ -65,6 +65,23 @@ def convolution(
     return Kernel((x, w), te.compute(shape, lambda *i: te.maximum(r[i], 0), "y"), r)
 
 
+def blocked(size: int, channels: int, blocks: int) -> Kernel:
+    """A convolution of every second pixel of a map that lies within its pads, whose channels are
+    last, as processors have them: results are blocks of 16 channels."""
+    side = 2 * size + 1
+    x = te.placeholder((side, side, channels), "int8", "x0")
+    w = te.placeholder((blocks, 3, 3, channels, 16), "int8", "x1")
+    a, b, c = (te.reduce_axis(n, name) for n, name in ((3, "a"), (3, "b"), (channels, "c")))
+    shape = (size, size, blocks, 16)
+
+    def value(i: Axis, j: Axis, block: Axis, lane: Axis) -> Expr:
+        element = x[i * 2 + a, j * 2 + b, c].astype("int32")
+        return te.sum(element * w[block, a, b, c, lane].astype("int32"), (a, b, c))
+
+    r = te.compute(shape, value, "r")
+    return Kernel((x, w), te.compute(shape, lambda *i: r[i] + 1, "y"), r)
+
+
 def depthwise(channels: int, size: int) -> Kernel:
     """Each channel with a kernel of its own: no product of rows and columns."""
     x = te.placeholder((channels, size, size), "float32", "x0")
@@ -157,6 +174,42 @@ def attention(
     return Kernel(inputs, y, r, stages=stages, scores=scores)
 
 
+def softmax(rows: int, columns: int, scale: float = 2.0**-4) -> Kernel:
+    """Twice the softmax of rows."""
+    x = te.placeholder((rows, columns), "float32", "x0")
+    k = te.reduce_axis(columns, "k")
+    one = (rows, 1)
+    top = te.compute(one, lambda i, _: te.max(x[i, k] * scale, k), "r0")
+    power = te.compute(x.shape, lambda i, j: te.exp(x[i, j] * scale - top[i, 0]), "r1")
+    total = te.compute(one, lambda i, _: te.sum(power[i, k], k), "r2")
+    y = te.compute(x.shape, lambda i, j: power[i, j] / total[i, 0] * 2.0, "y")
+    return Kernel((x,), y, stages=(top, power, total))
+
+
+def norm(images: int, rows: int, columns: int) -> Kernel:
+    """A layer norm of a sum of two rows, the second one of halves."""
+    shape, one = (images, rows, columns), (images, rows, 1)
+    x, w = te.placeholder(shape, "float32", "x0"), te.placeholder(shape, "float16", "x1")
+    gain = te.placeholder((columns,), "float32", "x2")
+    k = te.reduce_axis(columns, "k")
+    row = te.compute(shape, lambda *i: x[i] + w[i].astype("float32"), "r0")
+    total = te.compute(one, lambda a, b, _: te.sum(row[a, b, k], k), "r1")
+    mean = te.compute(one, lambda *i: total[i] / columns, "r2")
+
+    def square(a: Axis, b: Axis, c: Axis) -> Expr:
+        apart = row[a, b, k] - mean[a, b, c]
+        return te.sum(apart * apart, k)
+
+    squares = te.compute(one, square, "r3")
+
+    def result(a: Axis, b: Axis, c: Axis) -> Expr:
+        scale = te.rsqrt(squares[a, b, 0] / columns + 1e-5)
+        return (row[a, b, c] - mean[a, b, 0]) * scale * gain[c]
+
+    y = te.compute(shape, result, "y")
+    return Kernel((x, w, gain), y, stages=(row, total, mean, squares))
+
+
 def elementwise(*shape: int) -> Kernel:
     """A sum with a function in it."""
     x = te.placeholder(shape, "float32", "x0")
@@ -190,6 +243,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
             ("convolution", convolution, (18, 9, 10)),
         )
     },
+    "blocked convolution": lambda: blocked(8, 16, 2),
     "batched": lambda: batched(3, 7, 9, 10),
     "convolution": lambda: convolution(4, 6, 8),
     "odd convolution": lambda: convolution(3, 7, 5, stride=2),
@@ -202,6 +256,11 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "maxima of maps": lambda: maxima(3, 11),
     "an element": lambda: elementwise(1),
     "an element of six axes": lambda: elementwise(1, 1, 1, 1, 1, 1),
+    "softmax of rows": lambda: softmax(5, 70),
+    "softmax of short rows": lambda: softmax(19, 10),
+    "softmax of a long row": lambda: softmax(1, 600),
+    "norm of rows": lambda: norm(2, 3, 64),
+    "norm of odd rows": lambda: norm(1, 5, 301),
     "elementwise": lambda: elementwise(7, 111),
     "transposed": lambda: transposed(33, 50),
     "attention": lambda: attention(16, 32, 8, 16),

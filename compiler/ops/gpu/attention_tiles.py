@@ -17,9 +17,12 @@ __all__ = [
     "PRODUCT",
     "ROW_LANES",
     "ROW_THREADS",
+    "SIZES",
+    "STAGES",
     "AttentionTiles",
     "attention_tiles",
     "depth_of",
+    "fitting_tiles",
     "width_of",
 ]
 
@@ -103,20 +106,26 @@ def attention_tiles(kernel: Kernel, *, has_warps: bool = True) -> AttentionTiles
     return None if form is None or (form.is_half and not has_warps) else _chosen(form)
 
 
-def _chosen(form: AttentionForm) -> AttentionTiles | None:
-    """The largest tiles of which there are enough blocks, or else the smallest."""
+def fitting_tiles(form: AttentionForm) -> list[AttentionTiles]:
+    """All tiles that shared memory has room for, and that are not twice as large as the operands;
+    none if sums are too many for registers."""
     if max(form.depth, form.width) > MOST_ELEMENTS:
-        return None
-    found = [
+        return []
+    return [
         tiles
         for rows in SIZES
         for stages in (STAGES if form.is_half else (1,))
         for columns in SIZES
-        if rows < 2 * max(form.rows, SIZES[-1]) and columns < 2 * max(form.columns, SIZES[-1])
         if columns < form.columns or stages == 1
+        if rows < 2 * max(form.rows, SIZES[-1]) and columns < 2 * max(form.columns, SIZES[-1])
         if (tiles := AttentionTiles(rows, columns, stages, form.is_half)).shared_bytes(form)
         <= SHARED_BYTES
     ]
+
+
+def _chosen(form: AttentionForm) -> AttentionTiles | None:
+    """The largest tiles of which there are enough blocks, or else the smallest."""
+    found = fitting_tiles(form)
     if not found:
         return None
     images = math.prod(axis.extent for axis in form.batch)

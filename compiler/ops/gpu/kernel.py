@@ -5,8 +5,10 @@ from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.gpu.attention import attention_function
-from daedal.compiler.ops.gpu.attention_tiles import attention_tiles
+from daedal.compiler.ops.gpu.attention_space import GpuAttentionSpace, gpu_attention_space
+from daedal.compiler.ops.gpu.attention_tiles import AttentionTiles, attention_tiles
 from daedal.compiler.ops.gpu.padded import padded, stored
+from daedal.compiler.ops.gpu.rows import row_function, row_tiles
 from daedal.compiler.ops.gpu.schedule import (
     schedule_map,
     schedule_reduction,
@@ -23,7 +25,7 @@ from daedal.compiler.tir.stmt import PrimFunc
 
 __all__ = ["GpuSpace", "gpu_kernel_function", "gpu_kernel_space"]
 
-GpuSpace = GpuTileSpace | GpuCoreSpace
+GpuSpace = GpuTileSpace | GpuCoreSpace | GpuAttentionSpace
 """Of a kernel whose sums of products have tiles."""
 
 
@@ -50,8 +52,11 @@ def gpu_kernel_function(
 
 def gpu_kernel_space(kernel: Kernel, *, has_warps: bool = True) -> GpuSpace | None:
     """The schedules of a kernel; None where there is one only."""
-    if kernel.reduction is None or kernel.scores is not None:
+    if kernel.reduction is None:
         return None
+    if kernel.scores is not None:
+        found = gpu_attention_space(kernel, has_warps=has_warps)
+        return None if found is None or len(found) < 2 else found
     _, reduction = merged(kernel.result, kernel.reduction)
     assert reduction is not None
     formula = reduction.value
@@ -66,10 +71,16 @@ def gpu_kernel_space(kernel: Kernel, *, has_warps: bool = True) -> GpuSpace | No
 def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFunc:
     chosen = None if config is None else _configured(kernel, has_warps, config)
     if kernel.scores is not None:
-        tiles = attention_tiles(kernel, has_warps=has_warps)
-        if tiles is None:
+        tiles = chosen or attention_tiles(kernel, has_warps=has_warps)
+        if not isinstance(tiles, AttentionTiles):
             raise UnsupportedError("a kernel of attention must have tiles")
         return attention_function(kernel, tiles)
+    assert not isinstance(chosen, AttentionTiles)
+    if kernel.stages:
+        rows = row_tiles(kernel)
+        if rows is None:
+            raise UnsupportedError("a kernel of rows must have tiles")
+        return row_function(kernel, rows)
     if kernel.reduction is None:
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
         return schedule_map(func, kernel.result.name)
@@ -100,7 +111,9 @@ def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFu
     return stored(func, shape)
 
 
-def _configured(kernel: Kernel, has_warps: bool, config: Config) -> GpuTiles | CoreTiles:
+def _configured(
+    kernel: Kernel, has_warps: bool, config: Config
+) -> GpuTiles | CoreTiles | AttentionTiles:
     """The tiles of a configuration."""
     space = gpu_kernel_space(kernel, has_warps=has_warps)
     if space is None:

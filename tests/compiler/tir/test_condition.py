@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,3 +104,15 @@ def test_bounds_of_a_clipped_tile_are_exact() -> None:
     where = [normal_condition(A * 4 + B < 7, EXTENTS), normal_condition(A * 4 + B >= 2, EXTENTS)]
     assert bounds_where(linear(A * 8 + B * 2 + C - 1), EXTENTS, where) == (3, 12)
     assert bounds_where(linear(A * 8 + B), EXTENTS, where) == (0, 19)
+
+
+@pytest.mark.parametrize("limit", range(1, 13))
+@pytest.mark.parametrize("factor", [1, 3])
+def test_bounds_of_a_quotient_are_those_of_its_terms_together(limit: int, factor: int) -> None:
+    """``A * 2 + B // 2`` is ``(A * 4 + B) // 2``."""
+    where = [normal_condition(limit > A * 4 + B, EXTENTS)]
+    form = A * (2 * factor) + B // 2 * factor + C
+    reached = [
+        value(form, point) for point in points() if all(holds(item, point) for item in where)
+    ]
+    assert bounds_where(linear(form), EXTENTS, where) == (min(reached), max(reached))

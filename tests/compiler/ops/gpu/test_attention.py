@@ -6,16 +6,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from daedal.common.errors import UnsupportedError
+from daedal.common.errors import ScheduleError, UnsupportedError
 from daedal.compiler import te
 from daedal.compiler.codegen.gpu.kernel import kernel_text
 from daedal.compiler.codegen.gpu.nvptx import ptx_text
 from daedal.compiler.codegen.gpu.ptxas import assembled, find_ptxas
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu.attention import attention_function
+from daedal.compiler.ops.gpu.attention_space import GpuAttentionSpace
 from daedal.compiler.ops.gpu.attention_tiles import AttentionTiles, attention_tiles
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function, gpu_kernel_space
+from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.interpreter import run
+from daedal.compiler.tir.printer import func_text
 from tests.support.emulated import bank_conflicts_of, emulated
 from tests.support.gpu_formulas import attention, product
 from tests.support.gpu_texts import function_of, text_of
@@ -67,7 +70,33 @@ def given(kernel: Kernel) -> Arrays:
 def test_small_problems_have_small_tiles(name: str) -> None:
     kernel, expected = SEQUENCES[name]
     assert attention_tiles(kernel) == expected
-    assert gpu_kernel_space(kernel) is None
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_tiles_are_knobs(name: str) -> None:
+    """The rule's are the default; all of them fit."""
+    kernel, rule = SEQUENCES[name]
+    space = gpu_kernel_space(kernel)
+    if name == "a short one of 16 bits":  # which has one step of 16 keys, as the smallest tile
+        assert space is None
+        return
+    assert isinstance(space, GpuAttentionSpace)
+    assert space.default == Config.of(rows=rule.rows, columns=rule.columns, stages=rule.stages)
+    assert space.chosen(space.default) == rule
+    assert space.fits(space.all()).all()
+    cycles = space.cycles(space.all())
+    assert len(cycles) == len(space) > 1
+    assert (cycles > 0).all()
+    assert all(len(column) == len(space) for column in space.features(space.all()).values())
+
+
+def test_a_configuration_is_a_schedule() -> None:
+    kernel = attention(33, 18, 8, 24)
+    config = Config.of(rows=32, columns=16, stages=1)
+    found = gpu_kernel_function(kernel, config=config)
+    assert func_text(found) == func_text(attention_function(kernel, AttentionTiles(32, 16)))
+    with pytest.raises(ScheduleError, match="must be one of"):
+        gpu_kernel_function(kernel, config=Config.of(rows=128, columns=16, stages=1))
 
 
 @pytest.mark.parametrize(

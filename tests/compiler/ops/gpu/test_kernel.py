@@ -27,17 +27,19 @@ IN_SHARED_MEMORY = {
     "convolution",
     "odd convolution",
     "deep convolution",
+    "blocked convolution",
     "pointwise",
     "row sums",
     "all elements",
     "maxima of maps",
-    *(name for name in KERNELS if "attention" in name),
+    *(name for name in KERNELS if "attention" in name or "softmax" in name or "norm" in name),
     *(name for name in KERNELS if "tensor cores" in name),
 }
 STAGED = {
     *(f"{name} of {bits} bits in tensor cores" for bits in (8, 16) for name in STAGED_PRODUCTS),
     *(f"{name} of 16 bits in tensor cores" for name in ("odd product", "batched")),
     *(name for name in KERNELS if "attention of 16 bits" in name),
+    "blocked convolution",
 }
 """Rows of at least one operand are whole words, and there is more than one step."""
 SEEDS = (None, 0, 1, 2, 3)

@@ -31,7 +31,8 @@ INSTRUCTIONS = {"int8": "mma.m16n8k32.s8", "float16": "mma.m16n8k16.f16"}
 def test_products_that_have_an_instruction_use_it(name: str) -> None:
     text = text_of(name)
     found = {kind for kind in INSTRUCTIONS.values() if f"@gpu.{kind}(" in text.text}
-    uses = name in NAMES or name == "product of 8 bits" or "attention of 16 bits" in name
+    others = ("product of 8 bits", "blocked convolution")
+    uses = name in NAMES or name in others or "attention of 16 bits" in name
     assert found == ({INSTRUCTIONS[KERNELS[name]().inputs[0].dtype]} if uses else set())
     if uses:
         assert text.block[0] == 32
