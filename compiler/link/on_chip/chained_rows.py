@@ -109,8 +109,9 @@ class ChainParts(NamedTuple):
                 there[tile] = OnChip(whole, rows, ())
             there |= {reader: self.loaded[reader].at(places, whole) for reader in readers}
         written = _written(self.first, there, self.addresses)
-        readers = {reader: there[reader] for reader in self.loaded}
-        multiplied, saved = read_on_chip(self.second, readers)
+        multiplied, saved = read_on_chip(
+            self.second, {reader: there[reader] for reader in self.loaded}
+        )
         loads = sum(
             item.unit is Unit.LOAD and item.rows[0].instance in self.loaded for item in self.second
         )

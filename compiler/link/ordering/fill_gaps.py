@@ -8,19 +8,23 @@ loaded: what waits for them would wait longer.
 Input and output: placed instructions with their memory, before tokens are inserted.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from daedal.compiler.cost.instructions import InstructionCost
-from daedal.compiler.link.ordering.program_times import ProgramTimes, Times
+from daedal.compiler.link.ordering.program_times import Integers, ProgramTimes, Times
+from daedal.compiler.link.placement.hazards import NUM_QUEUES
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
+from daedal.native.kernel import kernel
+from daedal.native.types import Array, f64, i8, i32, i64
 
-__all__ = ["PASSES", "SHORTEST_GAP", "fill_gaps"]
+__all__ = ["PASSES", "SHORTEST_GAP", "fill_gaps", "idle_of_bus"]
+
+
+_LOAD, _STORE = int(Unit.LOAD), int(Unit.STORE)
 
 SHORTEST_GAP = 500
 """Cycles. The estimate of a shorter one is often wrong."""
@@ -51,85 +55,141 @@ def fill_gaps(
     """
     cost = InstructionCost(variant)
     schedule = ProgramTimes(variant, region_bytes, items, unread, cost.shared)
-    order = list(range(len(items)))
+    order = np.arange(len(items))
     for _ in range(PASSES):
         before, order = order, _filled(schedule, order)
-        if order == before:
+        if np.array_equal(order, before):
             break
-    return [items[number] for number in order]
+    return [items[number] for number in order.tolist()]
 
 
-class _Gap(NamedTuple):
-    """Time without a LOAD.
-
-    Parameters
-    ----------
-    place : in the program, where FETCH is when it begins.
-    begin : when a LOAD from there can begin.
-    cycles : how many of it may be filled.
-    behind : the place of the LOAD behind it.
-    """
-
-    place: int
-    begin: int
-    cycles: float
-    behind: int
+def idle_of_bus(schedule: ProgramTimes, order: Integers, times: Times) -> tuple[Integers, Integers]:
+    """When STOREs begin and end, one after the other, and how long they have taken until then."""
+    stores = order[schedule.units[order] == _STORE]
+    begins = times.begins[stores]
+    limits = np.concatenate(
+        [[0, 0], np.stack([begins, begins + schedule.cycles[stores]], 1).ravel()]
+    )
+    stored = np.cumsum([0, *(np.diff(limits) * (np.arange(len(limits) - 1) % 2 == 0))])
+    return limits, stored
 
 
-def _filled(schedule: ProgramTimes, order: Sequence[int]) -> list[int]:
+def _filled(schedule: ProgramTimes, order: Integers) -> Integers:
     """The order with some LOADs of constants in gaps."""
     times = schedule.times(order)
-    loads = [place for place, number in enumerate(order) if schedule.units[number] is Unit.LOAD]
-    places = {number: place for place, number in enumerate(order)}
-    moved: dict[int, list[int]] = {}
-    gone: set[int] = set()
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    loads = np.flatnonzero(schedule.units[order] == _LOAD)
+    begins = times.begins[order[loads]]
+    ends = np.concatenate([[0], (begins + schedule.cycles[order[loads]])[:-1]])
+    limits, stored = idle_of_bus(schedule, order, times)
+    taken = np.interp(begins, limits, stored) - np.interp(ends, limits, stored)
+    result = np.empty_like(order)
+    _fill(
+        order,
+        places,
+        loads,
+        begins,
+        ends,
+        SHARE * (begins - ends - taken),
+        schedule.constant.astype(np.int8),
+        schedule.cycles,
+        schedule.conflicts.reshape(-1),
+        schedule.before.ends,
+        schedule.before.numbers,
+        schedule.depth // 2,
+        times.handed,
+        times.ends,
+        np.zeros(len(order), dtype=np.int8),
+        np.empty_like(order),
+        np.empty_like(order),
+        result,
+    )
+    return result
 
-    def can_move(number: int, gap: _Gap, time: int) -> bool:
-        """Whether all that a LOAD waits for is in front of a gap, and has ended then."""
-        needed = (*schedule.before[number], *schedule.conflicts[number])
-        free = all(places[other] < gap.place or other in gone for other in needed)
-        return free and schedule.ready(number, times.ends) <= time
 
-    for gap in _gaps(schedule, order, times, loads, gone):
-        inserted = moved[gap.place] = []
-        begin = bisect_left(loads, gap.behind)
-        time, end = gap.begin, gap.begin + gap.cycles
-        for place in loads[begin : bisect_right(loads, gap.behind + WINDOW)]:
-            number = order[place]
-            if number in gone or not schedule.constant[number]:
-                continue
-            if time + schedule.cycles[number] > end or len(inserted) == schedule.depth // 2:
-                break
-            if can_move(number, gap, time):
-                inserted.append(number)
-                gone.add(number)
-                time += schedule.cycles[number]
-    rest = ([number] if number not in gone else [] for number in order)
-    return [n for place, kept in enumerate(rest) for n in (*moved.get(place, ()), *kept)]
+@kernel
+def _fill(
+    order: Array[i64],
+    places: Array[i64],
+    loads: Array[i64],
+    begins: Array[i64],
+    idle: Array[i64],
+    shares: Array[f64],
+    constant: Array[i8],
+    cycles: Array[i64],
+    conflicts: Array[i32],
+    before_ends: Array[i64],
+    before: Array[i32],
+    most: i64,
+    handed: Array[i64],
+    ends: Array[i64],
+    gone: Array[i8],
+    targets: Array[i64],
+    moved: Array[i64],
+    result: Array[i64],
+) -> None:
+    """Fill `result`, the new order.
 
-
-def _gaps(
-    schedule: ProgramTimes,
-    order: Sequence[int],
-    times: Times,
-    loads: Sequence[int],
-    gone: Collection[int],
-) -> Iterator[_Gap]:
-    """Gaps in front of `loads`, the places of all LOADs, but not of those that are `gone`."""
-    stores = [number for number in order if schedule.units[number] is Unit.STORE]
-    spans = [(times.begins[n], times.begins[n] + schedule.cycles[n]) for n in stores]
-    limits = np.array([(0, 0), *spans]).ravel()
-    # How long STOREs have taken until then.
-    stored = np.cumsum([0, *(np.diff(limits) * (np.arange(len(limits) - 1) % 2 == 0))])
-    after = end = 0
-    for place in loads:
-        number = order[place]
-        first, idle, begin = after, end, times.begins[number]
-        after, end = place + 1, begin + schedule.cycles[number]
-        if begin - idle < SHORTEST_GAP or number in gone:
+    Of each LOAD, at one of the places `loads`, there are when it begins, when LOAD is `idle`
+    before, and how many cycles may be filled (`shares`). `places` are those in `order`. A LOAD
+    that moves is `gone`; `moved` lists these, with the places in front of which they come.
+    """
+    count = first = 0
+    for k in range(len(loads)):
+        place = loads[k]
+        where, first = first, place + 1
+        if begins[k] - idle[k] < SHORTEST_GAP or gone[order[place]] != 0:
             continue
-        before, until = np.interp([idle, begin], limits, stored)
-        early = (n for n in range(first, place) if times.handed[order[n]] >= idle - _LEAD_CYCLES)
-        where = next(early, place)
-        start = max(idle, times.handed[order[where]])
-        yield _Gap(where, start, SHARE * (begin - idle - (until - before)), place)
+        while where < place and handed[order[where]] < idle[k] - _LEAD_CYCLES:
+            where += 1
+        time = max(idle[k], handed[order[where]])
+        until = f64(time) + shares[k]
+        inserted = 0
+        for later in range(k, len(loads)):
+            if loads[later] > place + WINDOW:
+                break
+            number = order[loads[later]]
+            if gone[number] != 0 or constant[number] == 0:
+                continue
+            if f64(time + cycles[number]) > until or inserted == most:
+                break
+            if _can_move(number, where, time, places, conflicts, before_ends, before, ends, gone):
+                targets[count] = where
+                moved[count] = number
+                count += 1
+                inserted += 1
+                gone[number] = 1
+                time += cycles[number]
+    at = next_moved = 0
+    for place in range(len(order)):
+        while next_moved < count and targets[next_moved] == place:
+            result[at] = moved[next_moved]
+            at += 1
+            next_moved += 1
+        if gone[order[place]] == 0:
+            result[at] = order[place]
+            at += 1
+
+
+@kernel
+def _can_move(
+    number: i64,
+    where: i64,
+    time: i64,
+    places: Array[i64],
+    conflicts: Array[i32],
+    before_ends: Array[i64],
+    before: Array[i32],
+    ends: Array[i64],
+    gone: Array[i8],
+) -> bool:
+    """Whether all that a LOAD waits for is in front of a gap, and has ended then."""
+    for k in range(before_ends[number - 1] if number > 0 else 0, before_ends[number]):
+        if places[before[k]] >= where and gone[before[k]] == 0:
+            return False
+    for k in range(number * NUM_QUEUES, (number + 1) * NUM_QUEUES):
+        other = conflicts[k]
+        if other >= 0 and (ends[other] > time or (places[other] >= where and gone[other] == 0)):
+            return False
+    return True

@@ -11,20 +11,18 @@ Input and output: placed instructions with their memory, before tokens are inser
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from daedal.compiler.cost.instructions import InstructionCost
 from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR
-from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazards
+from daedal.compiler.link.placement.earlier_loads import EarlierLoads
+from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazard_table
 from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.isa.hazards import NO_INSTRUCTION
+from daedal.compiler.link.placement.touched_rows import TouchedRows
 from daedal.isa.memory_model import MemoryModel
-from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["earlier_loads", "prefetch"]
+__all__ = ["prefetch"]
 
 SHORTEST_CYCLES = 16
 """Shorter waits are not filled. What fills a longer one may take longer than it."""
@@ -58,11 +56,12 @@ class _Schedule:
         memory: MemoryModel,
     ) -> None:
         self._units = [item.unit for item in items]
+        touched = TouchedRows.of(variant, items)
         self._conflicts = [
             [other for other in found if other >= 0]
-            for found in hazards(variant, region_bytes, items)
+            for found in hazard_table(variant, region_bytes, items, touched).tolist()
         ]
-        self._before = earlier_loads(variant, items)
+        self._before = EarlierLoads(touched)
         cost = InstructionCost(variant, memory)
         self._cycles = [cost.alone(item.instruction) for item in items]
         self._latency = machine_cost(variant, memory).latency
@@ -94,7 +93,7 @@ class _Schedule:
                 return
             if number in self._moved:
                 continue
-            needed = (*self._before[number], *self._conflicts[number])
+            needed = (*self._before.of(number), *self._conflicts[number])
             if any(other >= waiting and other not in self._moved for other in needed):
                 continue
             if self._ready(number) > self._free[Unit.LOAD]:
@@ -112,22 +111,3 @@ class _Schedule:
         end = max(self._ready(number), self._free[unit]) + self._cycles[number]
         self._free[unit] = end
         self._ends[number] = end + self._latency[unit]
-
-
-def earlier_loads(variant: Variant, items: Sequence[PlacedInstruction]) -> list[list[int]]:
-    """For each LOAD, the last ones before it into its rows: several can fill a tile and its
-    padding."""
-    latest = {
-        memory: np.full(pad.depth_rows, NO_INSTRUCTION)
-        for memory, pad in scratchpads(variant).items()
-    }
-    found = []
-    for number, item in enumerate(items):
-        before: set[int] = set()
-        for memory, first, runs, _, writes in item.rows if item.unit is Unit.LOAD else ():
-            for begin, end in runs if writes else ():
-                rows = latest[memory][first + begin : first + end]
-                before.update(np.unique(rows).tolist())
-                rows[:] = number
-        found.append(sorted(before - {NO_INSTRUCTION}))
-    return found

@@ -9,18 +9,29 @@ Input: placed instructions with their memory, before tokens are inserted. Output
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from daedal.compiler.link.ordering.prefetch import earlier_loads
-from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazards
+import numpy as np
+import numpy.typing as npt
+
+from daedal.compiler.link.placement.earlier_loads import EarlierLoads
+from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazard_table
 from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.compiler.link.placement.touched_rows import TouchedRows
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
+from daedal.native.kernel import kernel
+from daedal.native.types import Array, i32, i64
 
-__all__ = ["LATENCY_CYCLES", "ProgramTimes", "Times"]
+__all__ = ["LATENCY_CYCLES", "Integers", "ProgramTimes", "Times"]
 
 LATENCY_CYCLES = {Unit.LOAD: 80, Unit.GEMM: 16, Unit.ALU: 24, Unit.STORE: 80}
 """From an instruction's last step to the first of one that waits for it, with preset `ddr` and
 others on the bus: chosen by the ledger."""
+
+_LATENCIES = np.array([LATENCY_CYCLES[unit] for unit in Unit if unit < NUM_QUEUES], dtype=np.int64)
+_LOAD = int(Unit.LOAD)
+
+Integers = npt.NDArray[np.int64]
 
 _FETCH_CYCLES, _QUEUE_CYCLES = 2, 4
 """From one instruction to the next, and from FETCH to the unit."""
@@ -29,9 +40,9 @@ _FETCH_CYCLES, _QUEUE_CYCLES = 2, 4
 class Times(NamedTuple):
     """When each instruction leaves FETCH, begins, and ends, by its number."""
 
-    handed: Sequence[int]
-    begins: Sequence[int]
-    ends: Sequence[int]
+    handed: Integers
+    begins: Integers
+    ends: Integers
 
 
 class ProgramTimes:
@@ -44,9 +55,11 @@ class ProgramTimes:
 
     Attributes
     ----------
-    conflicts, before : by the number of an instruction, those of other units that it has to wait
-        for, and the last LOADs before it into its rows.
+    units : by the number of an instruction, as all of these.
+    conflicts : by unit, the latest one that an instruction has to wait for, or NO_INSTRUCTION.
+    before : the last LOADs before it into its rows.
     constant : whether an instruction is a LOAD of what is never written.
+    cycles : on its unit.
     """
 
     def __init__(
@@ -57,37 +70,72 @@ class ProgramTimes:
         unread: Collection[int],
         cost: Callable[[Instruction], int],
     ) -> None:
-        self.units = [item.unit for item in items]
-        self.conflicts = [
-            [other for other in found if other >= 0]
-            for found in hazards(variant, region_bytes, items)
-        ]
-        self.before = earlier_loads(variant, items)
-        self.constant = [item.unit is Unit.LOAD and item.beats is None for item in items]
+        touched = TouchedRows.of(variant, items)
+        self.units = touched.units
+        self.conflicts = hazard_table(variant, region_bytes, items, touched)
+        self.before = EarlierLoads(touched)
+        self.constant = np.array([item.beats is None for item in items]) & (self.units == _LOAD)
         self.depth = variant.units.queue_depth
-        self.cycles = [
-            0 if number in unread else cost(item.instruction) for number, item in enumerate(items)
-        ]
+        self.cycles: Integers = np.array([cost(item.instruction) for item in items], dtype=np.int64)
+        self.cycles[list(unread)] = 0
 
-    def times(self, order: Sequence[int]) -> Times:
+    def times(self, order: Integers) -> Times:
         """Of the program in this order."""
-        handed, begins, ends = ([0] * len(self.units) for _ in range(3))
-        # By unit, when its instructions leave its queue: when those in front of them begin.
-        leave: list[list[int]] = [[] for _ in range(NUM_QUEUES)]
-        last_begin, free = [0] * NUM_QUEUES, [0] * NUM_QUEUES
-        at = 0
-        for number in order:
-            unit = self.units[number]
-            at += _FETCH_CYCLES
-            if len(leave[unit]) >= self.depth:
-                at = max(at, leave[unit][-self.depth])
-            leave[unit].append(max(last_begin[unit], at))
-            begin = max(self.ready(number, ends), free[unit], at + _QUEUE_CYCLES)
-            handed[number], begins[number], last_begin[unit] = at, begin, begin
-            free[unit] = begin + self.cycles[number]
-            ends[number] = free[unit] + LATENCY_CYCLES[unit]
-        return Times(handed, begins, ends)
+        found = Times(*(np.zeros(len(self.units), dtype=np.int64) for _ in range(3)))
+        leave = np.zeros(NUM_QUEUES * self.depth, dtype=np.int64)
+        state = np.zeros(3 * NUM_QUEUES, dtype=np.int64)
+        conflicts = self.conflicts.reshape(-1)
+        _times(
+            order, self.units, self.cycles, conflicts, _LATENCIES, self.depth, leave, state, *found
+        )
+        return found
 
-    def ready(self, number: int, ends: Sequence[int]) -> int:
+    def waits_for(self, number: int) -> list[int]:
+        """The instructions of other units that one has to wait for."""
+        return [other for other in self.conflicts[number].tolist() if other >= 0]
+
+    def ready(self, number: int, times: Times) -> int:
         """When all that an instruction waits for has ended."""
-        return max((ends[other] for other in self.conflicts[number]), default=0)
+        return max((int(times.ends[other]) for other in self.waits_for(number)), default=0)
+
+
+@kernel
+def _times(
+    order: Array[i64],
+    units: Array[i64],
+    cycles: Array[i64],
+    conflicts: Array[i32],
+    latencies: Array[i64],
+    depth: i64,
+    leave: Array[i64],
+    state: Array[i64],
+    handed: Array[i64],
+    begins: Array[i64],
+    ends: Array[i64],
+) -> None:
+    """Fill the last three.
+
+    `leave` has, by unit, when the last `depth` of its instructions left its queue: when those in
+    front of them began. `state` has by unit how many these were, when the last one began, and when
+    the unit is free.
+    """
+    at = 0
+    for place in range(len(order)):
+        number = order[place]
+        unit = units[number]
+        at += _FETCH_CYCLES
+        count = state[unit]
+        slot = unit * depth + count % depth
+        if count >= depth:
+            at = max(at, leave[slot])
+        leave[slot] = max(state[NUM_QUEUES + unit], at)
+        state[unit] = count + 1
+        begin = max(state[2 * NUM_QUEUES + unit], at + _QUEUE_CYCLES)
+        for other in range(number * NUM_QUEUES, (number + 1) * NUM_QUEUES):
+            if conflicts[other] >= 0:
+                begin = max(begin, ends[conflicts[other]])
+        handed[number] = at
+        begins[number] = begin
+        state[NUM_QUEUES + unit] = begin
+        state[2 * NUM_QUEUES + unit] = begin + cycles[number]
+        ends[number] = begin + cycles[number] + latencies[unit]

@@ -23,11 +23,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from daedal.compiler.cost.instructions import InstructionCost
 from daedal.compiler.cost.machine import TRANSFER_CYCLES, machine_cost
 from daedal.compiler.cost.memory import DDR
-from daedal.compiler.link.ordering.program_times import ProgramTimes, Times
+from daedal.compiler.link.ordering.fill_gaps import idle_of_bus
+from daedal.compiler.link.ordering.program_times import Integers, ProgramTimes, Times
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.isa.instruction import Instruction
 from daedal.isa.memory_model import MemoryModel
@@ -78,13 +80,21 @@ def weights_ahead(
     instruction that touches its rows, so the result is unchanged.
     """
     rates = InstructionCost(variant, memory)
+    known: dict[int, int] = {}
 
     def cost(instruction: Instruction) -> int:
         moved = instruction.unit in (Unit.LOAD, Unit.STORE)
         return rates.of(instruction, instruction.steps) + TRANSFER_CYCLES * moved
 
-    whole = ProgramTimes(variant, region_bytes, items, unread, cost)
-    awaited = _awaited(whole, whole.times(range(len(items))))
+    def cost_once(instruction: Instruction) -> int:
+        """Of an instruction that `items` keep alive."""
+        found = known.get(id(instruction))
+        if found is None:
+            found = known[id(instruction)] = cost(instruction)
+        return found
+
+    whole = ProgramTimes(variant, region_bytes, items, unread, cost_once)
+    awaited = _awaited(whole, whole.times(np.arange(len(items))))
     words = machine_cost(variant, memory).transfer_beats
     cut = {n: size for n in awaited if (size := _rows_of_part(items[n], words)) is not None}
     if not cut:
@@ -93,35 +103,35 @@ def weights_ahead(
     pieces = [_piece(items[part.number], part, words) for part in parts]
     without = set(unread)
     gone = [n for n, part in enumerate(parts) if part.number in without]
-    schedule = ProgramTimes(variant, region_bytes, pieces, gone, cost)
+    schedule = ProgramTimes(variant, region_bytes, pieces, gone, cost_once)
     movable = [number for number, part in enumerate(parts) if part.number in cut]
-    order = list(range(len(pieces)))
+    order = np.arange(len(pieces))
     before = times = schedule.times(order)
     for _ in range(PASSES):
         found = _Loads(schedule, order, times).moved(movable)
         after = schedule.times(found)
-        if found == order or max(after.ends) >= max(times.ends):
+        if np.array_equal(found, order) or after.ends.max() >= times.ends.max():
             break
         order, times = found, after
-    gain = max(before.ends) - max(times.ends)
-    if gain < LEAST_GAIN * sum(whole.cycles[number] for number in cut):
+    gain = before.ends.max() - times.ends.max()
+    if gain < LEAST_GAIN * whole.cycles[list(cut)].sum():
         return list(items)
-    return [_piece(items[part.number], part, words) for part in _joined(parts, order)]
+    return [_piece(items[part.number], part, words) for part in _joined(parts, order.tolist())]
 
 
 def _awaited(schedule: ProgramTimes, times: Times) -> Iterator[int]:
     """The numbers of LOADs of constants without which GEMM would begin earlier, by
     `SHORTEST_WAIT`."""
-    free = 0
-    for number, unit in enumerate(schedule.units):
-        if unit is not Unit.GEMM:
-            continue
-        needed = schedule.conflicts[number]
-        loads = [other for other in needed if schedule.units[other] is Unit.LOAD]
-        others = max((times.ends[other] for other in needed if other not in loads), default=0)
-        if times.begins[number] - max(free, others, times.handed[number]) >= SHORTEST_WAIT:
-            yield from (other for other in loads if schedule.constant[other])
-        free = times.begins[number] + schedule.cycles[number]
+    numbers = np.flatnonzero(schedule.units == Unit.GEMM)
+    conflicts = schedule.conflicts[numbers]
+    ends = np.where(conflicts >= 0, times.ends[conflicts], 0)
+    others = np.delete(ends, Unit.LOAD, axis=1).max(axis=1)
+    free = np.concatenate([[0], (times.begins[numbers] + schedule.cycles[numbers])[:-1]])
+    limits = np.maximum(np.maximum(free, others), times.handed[numbers])
+    waiting = times.begins[numbers] - limits >= SHORTEST_WAIT
+    for load in conflicts[waiting, Unit.LOAD].tolist():
+        if load >= 0 and schedule.constant[load]:
+            yield load
 
 
 def _rows_of_part(item: PlacedInstruction, words: Mapping[tuple[Opcode, int], int]) -> int | None:
@@ -210,61 +220,57 @@ class _Load:
 class _Loads:
     """All LOADs of a program, which `moved` brings into another order."""
 
-    def __init__(self, schedule: ProgramTimes, order: Sequence[int], times: Times) -> None:
+    def __init__(self, schedule: ProgramTimes, order: Integers, times: Times) -> None:
         self._schedule, self._order, self._times = schedule, order, times
-        self._places = {number: place for place, number in enumerate(order)}
-        numbers = [number for number in order if schedule.units[number] is Unit.LOAD]
-        idle, spare = self._idle(numbers), self._spare()
+        self._places = np.empty_like(order)
+        self._places[order] = np.arange(len(order))
+        places = np.flatnonzero(schedule.units[order] == Unit.LOAD)
+        numbers = order[places]
+        columns = (numbers, places, times.begins[numbers], self._idle(numbers))
+        spare = SHARE * self._spare()[numbers]
         self._loads = [
-            _Load(number, self._places[number], times.begins[number], gap, SHARE * spare[number])
-            for number, gap in zip(numbers, idle, strict=True)
+            _Load(*values)
+            for values in zip(*(column.tolist() for column in (*columns, spare)), strict=True)
         ]
         self._by_number = {load.number: load for load in self._loads}
 
-    def _idle(self, numbers: Sequence[int]) -> list[float]:
+    def _idle(self, numbers: Integers) -> npt.NDArray[np.float64]:
         """Cycles of the bus without transfers between each LOAD and the one before."""
-        begins, cycles = self._times.begins, self._schedule.cycles
-        stores = [n for n in self._order if self._schedule.units[n] is Unit.STORE]
-        spans = [(begins[n], begins[n] + cycles[n]) for n in stores]
-        limits = np.array([(0, 0), *spans]).ravel()
-        stored = np.cumsum([0, *(np.diff(limits) * (np.arange(len(limits) - 1) % 2 == 0))])
-        firsts = np.array([begins[number] for number in numbers])
-        moved = np.array([cycles[number] for number in numbers])
+        limits, stored = idle_of_bus(self._schedule, self._order, self._times)
+        firsts, moved = self._times.begins[numbers], self._schedule.cycles[numbers]
         until = np.interp(firsts, limits, stored)
         idle = np.diff(firsts - until, prepend=0) - np.concatenate([[0], moved[:-1]])
-        found: list[float] = np.maximum(idle, 0).tolist()
+        found: npt.NDArray[np.float64] = np.maximum(idle, 0)
         return found
 
-    def _spare(self) -> list[float]:
+    def _spare(self) -> npt.NDArray[np.float64]:
         """Cycles from the end of each instruction to the first one that waits for it."""
-        spare = [float("inf")] * len(self._order)
-        for number in self._order:
-            begin = self._times.begins[number]
-            for other in self._schedule.conflicts[number]:
-                spare[other] = min(spare[other], begin - self._times.ends[other])
+        spare = np.full(len(self._order), np.inf)
+        for others in self._schedule.conflicts.T:
+            waiting = np.flatnonzero(others >= 0)
+            needed = others[waiting]
+            left = self._times.begins[waiting] - self._times.ends[needed]
+            np.minimum.at(spare, needed, left)
         return spare
 
-    def moved(self, numbers: Sequence[int]) -> list[int]:
+    def moved(self, numbers: Sequence[int]) -> Integers:
         """The order with LOADs of these numbers as early as possible."""
         for number in numbers:
             self._move(number)
-        found: list[int] = []
-        loads = iter(self._loads)
-        load = next(loads, None)
-        for place, number in enumerate(self._order):
-            while load is not None and load.place <= place:
-                found.append(load.number)
-                load = next(loads, None)
-            if self._schedule.units[number] is not Unit.LOAD:
-                found.append(number)
-        return found
+        places = np.array([load.place for load in self._loads], dtype=np.int64)
+        loads = np.array([load.number for load in self._loads], dtype=np.int64)
+        others = np.flatnonzero(self._schedule.units[self._order] != Unit.LOAD)
+        # LOADs come in front of what is at their place; they are in order already.
+        keys = np.concatenate([2 * places, 2 * others + 1])
+        found = np.concatenate([loads, self._order[others]])
+        return found[np.argsort(keys, kind="stable")]
 
     def _move(self, number: int) -> None:
         """Bring a LOAD to the front of the first one that may be delayed by it."""
         schedule, loads = self._schedule, self._loads
         at = self._index(number)
-        needed = (*schedule.before[number], *schedule.conflicts[number])
-        ready = schedule.ready(number, self._times.ends)
+        needed = (*schedule.before.of(number), *schedule.waits_for(number))
+        ready = schedule.ready(number, self._times)
         bound = max((self._place_of(other) for other in needed), default=-1)
         target = at
         while target > 0:
@@ -297,7 +303,7 @@ class _Loads:
     def _place_of(self, number: int) -> int:
         """Where an instruction is now."""
         load = self._by_number.get(number)
-        return self._places[number] if load is None else load.place
+        return int(self._places[number]) if load is None else load.place
 
     def _index(self, number: int) -> int:
         """Of a LOAD among all, which are sorted by their places."""

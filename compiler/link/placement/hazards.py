@@ -5,25 +5,24 @@ last writer of each unit. A kernel goes through the program once.
 """
 
 from collections.abc import Sequence
-from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.compiler.link.placement.touched_rows import ROW_FIELDS, TouchedRows
 from daedal.isa.hazards import NO_INSTRUCTION
-from daedal.isa.scratchpad import scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 from daedal.native.kernel import kernel
 from daedal.native.types import Array, i32, i64
 
-__all__ = ["NUM_QUEUES", "hazards"]
+__all__ = ["NUM_QUEUES", "hazard_table", "hazards"]
 
 NUM_QUEUES = 4
 """LOAD, GEMM, ALU and STORE."""
 
-_ROW_FIELDS, _BEAT_FIELDS = 5, 6
+_BEAT_FIELDS = 6
 _NO_BEATS = (0,) * _BEAT_FIELDS
 _NONE = int(NO_INSTRUCTION)
 _LOAD, _STORE = int(Unit.LOAD), int(Unit.STORE)
@@ -34,37 +33,31 @@ def hazards(
     region_bytes: tuple[int, int, int, int],
     items: Sequence[PlacedInstruction],
 ) -> list[list[int]]:
+    """`hazard_table` as lists."""
+    touched = TouchedRows.of(variant, items)
+    result: list[list[int]] = hazard_table(variant, region_bytes, items, touched).tolist()
+    return result
+
+
+def hazard_table(
+    variant: Variant,
+    region_bytes: tuple[int, int, int, int],
+    items: Sequence[PlacedInstruction],
+    touched: TouchedRows,
+) -> npt.NDArray[np.int32]:
     """Per instruction and unit, the latest one that it has to wait for, or NO_INSTRUCTION.
 
     There is nothing for an instruction's own unit.
+
+    Parameters
+    ----------
+    touched : rows of `items`.
     """
-    pads = scratchpads(variant)
-    ends = np.cumsum([0, *(pad.depth_rows for pad in pads.values())]).tolist()
-    spans = dict(zip(pads, pairwise(ends), strict=True))
     words = [size // variant.bus_bytes for size in region_bytes]
     region_ends = np.cumsum([0, *words]).tolist()
-    units: list[int] = []
-    row_counts: list[int] = []
-    rows: list[int] = []
     beats: list[int] = []
-    # By the identity of runs, which `items` keep alive: where they are in `ranges`.
-    known: dict[int, tuple[int, int]] = {}
-    ranges: list[int] = []
     for item in items:
-        instruction, _, touched, _, moved = item
-        units.append(instruction.unit)
-        row_counts.append(len(touched))
-        for memory, first, runs, reads, writes in touched:
-            low, high = spans[memory]
-            assert first + runs[0][0] >= 0 and first + runs[-1][1] <= high - low, (
-                f"{touched} leaves {memory}"
-            )
-            place = known.get(id(runs))
-            if place is None:
-                begin = len(ranges) // 2
-                place = known[id(runs)] = begin, begin + len(runs)
-                ranges += chain.from_iterable(runs)
-            rows += (low + first, *place, reads, writes)
+        moved = item.beats
         if moved is None:
             beats += _NO_BEATS
             continue
@@ -73,19 +66,18 @@ def hazards(
         beats += (region_ends[base] + offset, *extents)
     found = np.full(len(items) * NUM_QUEUES, NO_INSTRUCTION, dtype=np.int32)
     _find(
-        np.array(units, dtype=np.int64),
-        np.array(row_counts, dtype=np.int64),
-        np.array(rows, dtype=np.int64),
-        np.array(ranges, dtype=np.int64),
+        touched.units,
+        touched.counts,
+        touched.accesses,
+        touched.ranges,
         np.array(beats, dtype=np.int64),
-        _table(2 * NUM_QUEUES * ends[-1]),
-        ends[-1],
+        _table(2 * NUM_QUEUES * touched.depth),
+        touched.depth,
         _table(region_ends[-1]),
         _table(region_ends[-1]),
         found,
     )
-    result: list[list[int]] = found.reshape(-1, NUM_QUEUES).tolist()
-    return result
+    return found.reshape(-1, NUM_QUEUES)
 
 
 def _table(size: int) -> npt.NDArray[np.int32]:
@@ -107,8 +99,7 @@ def _find(
 ) -> None:
     """Fill `found`.
 
-    Each of `rows` is the row that its runs count from, where they begin and end in `ranges`, and
-    whether it reads and writes.
+    `rows` are the accesses of `TouchedRows`.
 
     `touched` has `depth` rows per unit for its last writer, then as many for its last reader. Only
     STORE writes memory, and only LOAD reads what is ever written.
@@ -118,22 +109,22 @@ def _find(
         unit = units[number]
         until = access + row_counts[number]
         for k in range(access, until):
-            first = rows[k * _ROW_FIELDS]
-            for table in range(2 * NUM_QUEUES if rows[k * _ROW_FIELDS + 4] != 0 else NUM_QUEUES):
+            first = rows[k * ROW_FIELDS]
+            for table in range(2 * NUM_QUEUES if rows[k * ROW_FIELDS + 4] != 0 else NUM_QUEUES):
                 other = table % NUM_QUEUES
                 if other == unit:
                     continue
                 at = table * depth + first
-                for run in range(rows[k * _ROW_FIELDS + 1], rows[k * _ROW_FIELDS + 2]):
+                for run in range(rows[k * ROW_FIELDS + 1], rows[k * ROW_FIELDS + 2]):
                     latest = _last_row(touched, at + ranges[2 * run], at + ranges[2 * run + 1])
                     if latest > found[number * NUM_QUEUES + other]:
                         found[number * NUM_QUEUES + other] = latest
         for k in range(access, until):
-            first = rows[k * _ROW_FIELDS]
+            first = rows[k * ROW_FIELDS]
             for how in range(2):
-                if rows[k * _ROW_FIELDS + 4 - how] != 0:
+                if rows[k * ROW_FIELDS + 4 - how] != 0:
                     at = (how * NUM_QUEUES + unit) * depth + first
-                    for run in range(rows[k * _ROW_FIELDS + 1], rows[k * _ROW_FIELDS + 2]):
+                    for run in range(rows[k * ROW_FIELDS + 1], rows[k * ROW_FIELDS + 2]):
                         for row in range(at + ranges[2 * run], at + ranges[2 * run + 1]):
                             touched[row] = number
         access = until

@@ -91,7 +91,7 @@ def test_products_in_front_are_not_delayed(steps: int) -> None:
             TINY, REGIONS, found, (), lambda item: InstructionCost(TINY).of(item, item.steps)
         )
         products = [n for n, item in enumerate(found) if item.unit is Unit.GEMM]
-        ends.append([times.times(range(len(found))).ends[n] for n in products])
+        ends.append([times.times(np.arange(len(found))).ends[n] for n in products])
     (*before, last), (*after, earlier) = ends
     assert after == before and earlier < last
 
