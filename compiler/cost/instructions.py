@@ -14,6 +14,8 @@ from daedal.isa.variant import Variant
 
 __all__ = ["InstructionCost", "num_steps"]
 
+_EXTENTS = tuple(f"extent{level}" for level in range(LOOPS))
+
 
 class InstructionCost:
     """Cycles of instructions on each unit and on the bus, without what they wait for."""
@@ -53,13 +55,17 @@ class InstructionCost:
         """The sums of GEMM, of the ALU, and of all others on the bus."""
         busy: Counter[str] = Counter()
         for item in items:
-            name = item.unit.name if item.unit in (Unit.GEMM, Unit.ALU) else "bus"
-            busy[name] += self.of(item.template, num_steps(item))
+            unit = item.unit
+            if unit is Unit.GEMM:
+                busy["GEMM"] += num_steps(item)
+            elif unit is Unit.ALU:
+                busy["ALU"] += self.of(item.template, num_steps(item))
+            else:
+                busy["bus"] += self.of(item.template, 0)
         return busy
 
 
 def num_steps(item: SegmentInstruction) -> int:
     """Micro-ops that an instruction of GEMM or ALU executes."""
-    values = item.template.values
-    extents = (values.get(f"extent{level}", 1) for level in range(LOOPS))
-    return len(item.uops or ()) * math.prod(extents)
+    get = item.template.values.get
+    return len(item.uops or ()) * math.prod([get(name, 1) for name in _EXTENTS])
