@@ -393,8 +393,7 @@ class _Fusion:
             return self._staged_kernel(root, stages, None)
         folded = [self._constants.folded(self._formulas[item]) for item in (*stages, root)]
         calls = {node.name for item in folded for node in walk(item) if isinstance(node, Call)}
-        if "exp" not in calls:  # whose results may be tiny: processors stall on smaller products
-            folded[-1] = with_reciprocals(folded[-1])
+        folded[-1] = with_reciprocals(folded[-1], may_be_tiny="exp" in calls)
         formulas, added = without_immediates(folded)
         self._constants.added.update(added)
         known: dict[Buffer, te.Tensor] = {}

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from daedal.compiler import te
 from daedal.compiler.tir.dtype import is_integer
-from daedal.compiler.tir.expr import Binary, Call, Cast, Expr, FloatImm
+from daedal.compiler.tir.expr import Binary, Call, Cast, Expr, FloatImm, Load, Reduce, Select
 from daedal.compiler.tir.visit import rewrite
 
 __all__ = ["reciprocal_of", "with_reciprocals"]
@@ -26,34 +26,63 @@ Reals = npt.NDArray[np.float32]
 NARROW = frozenset(("int8", "uint8"))
 SMALLEST, LARGEST = 2.0**-60, 2.0**60
 """Of scales: no part of a reciprocal is too small or too large for a float32."""
+LEAST_SCALE, TINY = 2.0**-20, 2.0**-60
+"""Of quotients: what is smaller than the latter divided by more than the former is rounded to 0,
+and products of all that is not have no subnormal part."""
 MOST_TIES, NEAR = 400, 4
 """Quotients beyond are no 8-bit integers with any zero point; floats on each side of a tie."""
 
 
-def with_reciprocals(formula: Expr) -> Expr:
-    """The formula, where what becomes an 8-bit integer is divided by products."""
+def with_reciprocals(formula: Expr, *, may_be_tiny: bool = False) -> Expr:
+    """The formula, where what becomes an 8-bit integer is divided by products.
+
+    `may_be_tiny`: what is divided may be such a small number that products with it are subnormal,
+    on which processors stall. Where it is never negative, such as a softmax, it is 0 then.
+    """
 
     def visit(node: Expr) -> Expr | None:
         match node:
             case Cast(dtype, Binary("+", rounded, Cast(_, zero) as added)) if dtype in NARROW:
-                if is_integer(zero.dtype) and (found := _quotient(rounded)) is not None:
+                found = _quotient(rounded, may_be_tiny=may_be_tiny)
+                if is_integer(zero.dtype) and found is not None:
                     return Cast(dtype, found + added)
             case Cast(dtype, rounded) if dtype in NARROW:
-                if (found := _quotient(rounded)) is not None:
+                found = _quotient(rounded, may_be_tiny=may_be_tiny)
+                if found is not None:
                     return Cast(dtype, found)
         return None
 
     return rewrite(formula, visit)
 
 
-def _quotient(rounded: Expr) -> Expr | None:
+def _quotient(rounded: Expr, *, may_be_tiny: bool) -> Expr | None:
     match rounded:
         case Call("round", (Binary("/", value, FloatImm(divisor, "float32")),)):
             parts = reciprocal_of(divisor)
+            if may_be_tiny and not (divisor > LEAST_SCALE and _is_never_negative(value)):
+                return None
+            if may_be_tiny:
+                value = te.select(value < TINY, 0.0, value)
             if parts is not None:
                 given = (FloatImm(item, "float32") for item in (divisor, *parts))
                 return te.rounded_quotient(value, *given)
     return None
+
+
+def _is_never_negative(value: Expr) -> bool:
+    """Whether a float is 0 or more, or no number."""
+    match value:
+        case Call("exp"):
+            return True
+        case FloatImm(number):
+            return number >= 0
+        case Select(_, a, b) | Binary("+" | "*" | "/", a, b):
+            return _is_never_negative(a) and _is_never_negative(b)
+        case Reduce("sum" | "max", inner, _):
+            return _is_never_negative(inner)
+        case Load(te.Tensor() as read):
+            return read.value is not None and _is_never_negative(read.value)
+    return False
 
 
 @lru_cache(maxsize=4096)

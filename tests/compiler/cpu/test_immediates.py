@@ -29,6 +29,18 @@ def test_scales_are_read_and_bounds_stay() -> None:
     )
 
 
+def test_bounds_stay_whatever_they_are() -> None:
+    """Functions of limited arguments are written for them."""
+    x = te.placeholder((4,), "float32", "x")
+    limited = te.compute((4,), lambda i: te.exp(te.maximum(x[i], -87.25)), "y")
+    assert limited.value is not None
+    value = (te.round(te.select(x[0] < 0.75, 0.0, limited.value) / 0.0123) + 0.0).astype("int8")
+    (changed,), constants = without_immediates([value])
+    kept = {node.value for node in walk(changed) if isinstance(node, FloatImm)}
+    assert kept == {-87.25, 0.75, 0.0}
+    assert [values.tolist() for values in constants.values()] == [[np.float32(0.0123)]]
+
+
 def test_floats_alone_stay() -> None:
     x = te.placeholder((4,), "float32", "x")
     y = te.compute((4,), lambda i: x[i] * 0.0123, "y")

@@ -1,5 +1,6 @@
 """Quotients by a scale: products with two parts of its reciprocal are rounded alike."""
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -71,19 +72,46 @@ def test_what_is_no_quantization_is_divided() -> None:
     assert with_reciprocals(z.value) == z.value
 
 
-def test_rows_with_exponents_are_divided() -> None:
-    """Their results may be so small that processors stall on products."""
+def small_row(function: Callable[[Expr], Expr]) -> Expr:
+    """The result of a kernel of rows: what `function` gives times a sum, quantized."""
     x = te.placeholder((4, 32), "float32", "x")
-    for function, divides in ((te.exp, True), (te.sqrt, False)):
-        k = te.reduce_axis(32, "k")
-        e = te.compute((4, 32), lambda i, j, f=function: f(x[i, j]), "e")
-        s = te.compute((4, 1), lambda i, _, e=e, k=k: te.sum(e[i, k], k), "s")
+    k = te.reduce_axis(32, "k")
+    e = te.compute((4, 32), lambda i, j: function(x[i, j]), "e")
+    s = te.compute((4, 1), lambda i, _: te.sum(e[i, k], k), "s")
 
-        def result(i: Expr, j: Expr, e: te.Tensor = e, s: te.Tensor = s) -> Expr:
-            whole = te.round(e[i, j] * s[i, 0] / FloatImm(0.0123, "float32"))
-            return whole.astype("int8")
+    def result(i: Expr, j: Expr) -> Expr:
+        return te.round(e[i, j] * s[i, 0] / FloatImm(0.0123, "float32")).astype("int8")
 
-        y = te.compute((4, 32), result, "y")
-        kernel = fuse([y], Constants({}))[y]
-        assert kernel.stages and kernel.result.value is not None
-        assert ("/" in names_in(kernel.result.value)) == divides
+    y = te.compute((4, 32), result, "y")
+    kernel = fuse([y], Constants({}))[y]
+    assert kernel.stages and kernel.result.value is not None
+    return kernel.result.value
+
+
+def test_rows_with_exponents_are_divided_if_they_may_be_negative() -> None:
+    """Their results may be so small that processors stall on products."""
+    assert "/" in names_in(small_row(lambda value: te.exp(value) - 1.0))
+    for function in (te.exp, te.sqrt):
+        assert "/" not in names_in(small_row(function))
+
+
+def test_exponents_are_quantized_by_products_of_normal_numbers() -> None:
+    """What is so small that products with it would be subnormal becomes 0."""
+    x = te.placeholder((64,), "float32", "x")
+
+    def y(scale: float) -> te.Tensor:
+        divisor = FloatImm(float(np.float32(scale)), "float32")
+        return te.compute(x.shape, lambda i: te.round(te.exp(x[i]) / divisor).astype("int8"), "y")
+
+    plain, small = y(1 / 100), y(1e-7)
+    assert plain.value is not None and small.value is not None
+    assert "/" in names_in(with_reciprocals(small.value, may_be_tiny=True))
+    changed = with_reciprocals(plain.value, may_be_tiny=True)
+    assert "rounded_quotient" in names_in(changed) and "/" not in names_in(changed)
+    tensor = te.Tensor("y", x.shape, "int8", "global", plain.axes, changed)
+    func = schedule_map(te.create_prim_func([x], [tensor], "quotient"), "y")
+    values = np.linspace(-87, 0.2, 64).astype(np.float32)
+    wanted = np.rint(np.exp(values.astype(np.float64)) * 100)
+    for level in levels_to_run():
+        found = run_machine_code(func, {"x": values}, cpu=level_cpu(level))["y"]
+        np.testing.assert_array_equal(found, wanted)
