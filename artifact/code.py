@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from daedal.artifact.constants import Change, HostConstant, Packing, Products, Values
+from daedal.artifact.constants import Change, Conversion, HostConstant, Packing, Products, Values
 from daedal.artifact.host_code import (
     ALIGN,
     BUFFER_BYTES,
@@ -49,7 +49,7 @@ __all__ = [
 MAX_ENTRIES = 1 << 20
 """Most buffers, steps and object files of a part."""
 MAX_MEMORY_BYTES = 1 << 36
-PRODUCT_DTYPES = ("float32", "int16")
+CHANGED_DTYPES = ("float32", "int16")
 """Of constants that are computed where code is loaded."""
 MAX_FACTOR = 1 << 20
 """Of a matrix that constants are multiplied by."""
@@ -248,11 +248,13 @@ def _constant(entry: Any, values: Sequence[Values], memory_bytes: int) -> HostCo
 
 
 def _change(item: Any) -> Change:
-    if "matrix" not in item:
+    if "order" in item:
         return Packing(wholes(item["extents"]), wholes(item["blocks"]), wholes(item["order"]))
+    if item["dtype"] not in CHANGED_DTYPES:
+        raise ValueError(f"what is changed must become one of {CHANGED_DTYPES}")
+    if "matrix" not in item:
+        return Conversion(item["dtype"])
     matrix = tuple(tuple(_real(number) for number in entries(row)) for row in item["matrix"])
-    if item["dtype"] not in PRODUCT_DTYPES:
-        raise ValueError(f"products must be of one of {PRODUCT_DTYPES}")
     return Products(matrix, item["dtype"])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Change", "HostConstant", "Packing", "Products", "Values", "changed_kind"]
+__all__ = ["Change", "Conversion", "HostConstant", "Packing", "Products", "Values", "changed_kind"]
 
 Array = npt.NDArray[Any]
 
@@ -148,7 +148,25 @@ class Products:
         return found
 
 
-Change = Packing | Products
+@dataclass(frozen=True)
+class Conversion:
+    """An array of another `dtype`, which holds all its values."""
+
+    dtype: str
+
+    def check(self, _shape: Sequence[int]) -> None:
+        """Nothing: arrays of any shape are converted."""
+
+    def shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Of the result: the same."""
+        return tuple(shape)
+
+    def applied(self, array: Array) -> Array:
+        """The array, converted."""
+        return array.astype(self.dtype)
+
+
+Change = Packing | Products | Conversion
 """What is done to stored values."""
 
 
@@ -158,7 +176,7 @@ def changed_kind(
     """Shape and dtype of what `changes` make of an array."""
     for change in changes:
         shape = change.shape(shape)
-        dtype = change.dtype if isinstance(change, Products) else dtype
+        dtype = dtype if isinstance(change, Packing) else change.dtype
     return tuple(shape), dtype
 
 

@@ -13,11 +13,10 @@ from daedal.common.errors import ModelError, ScheduleError, TuningError
 from daedal.compiler.cpu.functions import Functions, level_registers
 from daedal.compiler.cpu.importer import ImportedModel, import_model
 from daedal.compiler.cpu.memory import StoredValues
-from daedal.compiler.cpu.program import has_dot_products
 from daedal.compiler.cpu.steps import program_code
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.ops.cpu.reuse import Registers
-from daedal.compiler.ops.graph.factors import PAIRS, QUADS, Factors
+from daedal.compiler.ops.graph.factors import PAIRS, PAIRS_OR_REALS, QUADS, Factors
 from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import LEVELS, VNNI, host_level
@@ -28,7 +27,9 @@ __all__ = ["build_host_code", "build_host_codes", "level_factors"]
 
 def level_factors(levels: Sequence[str]) -> Factors:
     """How 8-bit integers are multiplied, as fits all `levels` best."""
-    return QUADS if all(level.endswith(VNNI) for level in levels) else PAIRS
+    if all(level.endswith(VNNI) for level in levels):
+        return QUADS
+    return PAIRS_OR_REALS if all(level == "x86-64-v4" for level in levels) else PAIRS
 
 
 def build_host_code(
@@ -89,12 +90,13 @@ def build_host_codes(
     levels = [level for level in reversed(LEVELS) if level in levels]  # the same in any order
     with _sentences():
         source = ImportedModel(model, imported=imported)
-        programs = {factors: source.program(factors) for factors in {*map(_factors, levels)}}
-        if PAIRS in programs and not has_dot_products(programs[PAIRS]):
+        if not source.multiplies_integers:
             levels = [item for item in levels if _plain(item) == item or _plain(item) not in levels]
         groups: dict[tuple[Factors, Registers], list[str]] = {}
         for level in levels:
-            groups.setdefault((_factors(level), level_registers(level)), []).append(level)
+            factors = level_factors([level]) if source.multiplies_integers else PAIRS
+            groups.setdefault((factors, level_registers(level)), []).append(level)
+        programs = {factors: source.program(factors) for factors in {item for item, _ in groups}}
         with ObjectCompiler(cache) as compiler:
             made = list[tuple[HostCode, Functions, Sequence[str]]]()
             for (factors, _), group in groups.items():
@@ -105,10 +107,6 @@ def build_host_codes(
                 replace(code, objects={level: functions.objects(level) for level in group})
                 for code, functions, group in made
             )
-
-
-def _factors(level: str) -> Factors:
-    return level_factors([level])
 
 
 def _plain(level: str) -> str:

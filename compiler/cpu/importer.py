@@ -41,6 +41,7 @@ from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.compiler.ops.graph.factors import PAIRS, Factors
+from daedal.compiler.ops.graph.integer_convolution import LOWERINGS as INTEGER_PRODUCTS
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
 from daedal.compiler.te.lower import topological
@@ -83,6 +84,12 @@ class ImportedModel:
     ) -> None:
         self._model = bind_shapes(model, shapes or {}, empty=True)
         self._graph = processor_graph(self._model, imported)
+
+    @property
+    def multiplies_integers(self) -> bool:
+        """Whether the expressions depend on how 8-bit integers are multiplied."""
+        nodes = () if self._graph is None else self._graph.nodes
+        return any(node.op in INTEGER_PRODUCTS for node in nodes)
 
     def program(
         self,

@@ -52,6 +52,10 @@ def without_narrow_casts(formula: Expr) -> Expr:
     return rewrite(formula, visit)
 
 
+_REAL = {"nearest_product": "rounded_product", "nearest_scaled": "rounded_scaled"}
+"""Functions that give the same as float32."""
+
+
 def _in_reals(expr: Expr) -> Expr | None:
     """A product that is rounded, and bounded, as float32, whose numbers are all exact; None for
     others."""
@@ -60,8 +64,10 @@ def _in_reals(expr: Expr) -> Expr | None:
         case Binary("+", inner, IntImm(number)):
             expr, zero = inner, number
     match expr:
-        case Binary("min", Binary("max", Call("nearest_product", args), IntImm(low)), IntImm(high)):
-            whole = call("rounded_product", tuple(without_narrow_casts(item) for item in args))
+        case Binary("min", Binary("max", Call(name, args), IntImm(low)), IntImm(high)) if (
+            name in _REAL
+        ):
+            whole = call(_REAL[name], tuple(without_narrow_casts(item) for item in args))
             moved = whole + FloatImm(float(zero), "float32") if zero else whole
             ends = (FloatImm(float(end + zero), "float32") for end in (low, high))
             return minimum(maximum(moved, next(ends)), next(ends))

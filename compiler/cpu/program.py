@@ -10,10 +10,6 @@ from daedal.artifact.constants import Change
 from daedal.compiler import te
 from daedal.compiler.cpu.attentions import Attended
 from daedal.compiler.ops.onnx.operation import ResultType
-from daedal.compiler.te.lower import topological
-from daedal.compiler.tir.expr import Call
-from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
-from daedal.compiler.tir.visit import walk
 
 __all__ = [
     "OWN",
@@ -23,7 +19,6 @@ __all__ = [
     "Joined",
     "TensorProgram",
     "View",
-    "has_dot_products",
 ]
 
 Array = npt.NDArray[Any]
@@ -97,14 +92,3 @@ class TensorProgram:
     def opset(self) -> int:
         """Version of the standard operator set."""
         return max((version for domain, version in self.opsets if domain in STANDARD), default=1)
-
-
-def has_dot_products(program: TensorProgram) -> bool:
-    """Whether products are added in groups, which processors have different instructions for."""
-    steps = (step for step in program.steps if isinstance(step, Computed))
-    return any(
-        isinstance(node, Call) and node.name in DOT_PRODUCTS
-        for tensor in topological([tensor for step in steps for tensor in step.tensors])
-        if tensor.value is not None
-        for node in walk(tensor.value)
-    )

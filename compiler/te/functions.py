@@ -37,6 +37,7 @@ __all__ = [
     "multiply_add",
     "nearest",
     "nearest_product",
+    "nearest_scaled",
     "number_or",
     "popcount",
     "pow",
@@ -44,6 +45,7 @@ __all__ = [
     "round",
     "rounded_product",
     "rounded_quotient",
+    "rounded_scaled",
     "rsqrt",
     "shift_even",
     "shift_right_even",
@@ -151,6 +153,16 @@ def nearest_product(value: Expr, high: Expr, low: Expr) -> Expr:
     It must be no tie, nor close to one (`compiler.tir.intrinsics`).
     """
     return call("nearest_product", (value, high, low), "int32")
+
+
+def nearest_scaled(value: Expr, factor: Expr) -> Expr:
+    """The int32 nearest to a whole float32 times another float32, halves to even."""
+    return call("nearest_scaled", (value, factor), "int32")
+
+
+def rounded_scaled(value: Expr, factor: Expr) -> Expr:
+    """`nearest_scaled` as a float32."""
+    return call("rounded_scaled", (value, factor))
 
 
 def rounded_product(value: Expr, high: Expr, low: Expr) -> Expr:

@@ -74,7 +74,7 @@ def _dot(*elements: Any) -> npt.NDArray[np.int32]:
     return np.asarray(total)
 
 
-def _nearest_product(value: Any, high: Any, low: Any) -> npt.NDArray[np.int32]:
+def _nearest_product(value: Any, high: Any, low: Any = 0.0) -> npt.NDArray[np.int32]:
     """A value times the sum of two factors, rounded half to even."""
     factor = np.asarray(high, np.float64) + np.asarray(low, np.float64)
     return np.asarray(np.rint(np.asarray(value, np.float64) * factor), np.int32)
@@ -113,6 +113,7 @@ INTRINSICS = _table(
     Intrinsic(
         "nearest_product", ("value", "high", "low"), "float", _nearest_product, uniform=False
     ),
+    Intrinsic("nearest_scaled", ("value", "factor"), "float", _nearest_product, uniform=False),
     Intrinsic("rounded_quotient", ("value", "divisor", "high", "low"), "float", _rounded_quotient),
     *(_dot_product(name, count) for name, count in DOT_PRODUCTS.items()),
     _integer("shift_even", shift_right_by, "value", "amount"),
@@ -146,6 +147,7 @@ INTRINSICS = _table(
     _float("number_or", lambda x, other: np.where(np.isnan(x), other, x), "value", "other"),
     _float("multiply_add", lambda a, b, c: a * b + c, "a", "b", "c"),
     _float("rounded_product", lambda x, a, b: np.rint(x * (a + b)), "value", "high", "low"),
+    _float("rounded_scaled", lambda x, a: np.rint(x * a), "value", "factor"),
     _float("floor", np.floor),
     _float("ceil", np.ceil),
     _float("trunc", np.trunc),
@@ -160,11 +162,13 @@ INTRINSICS = _table(
 processors do in one instruction; `nearest_product` is ``value * (high + low)`` of three float32,
 the first one whole, rounded half to even: below 2^21, and no tie, nor within 2^-24 of one unless
 its fraction has at most 24 bits (`native.nearest_products`), and `rounded_product` is the same as
-a float32; `rounded_quotient` is ``round(value / divisor)`` of float32, where `high` and `low` are
-parts of ``1 / divisor`` whose products give the same (`compiler.cpu.reciprocals`); `multiply_add`
-is ``a * b + c``, rounded once or twice as the processor does it; `round` takes halves to even, and
-`nearest` gives that as an int32, which must hold it; `abs` of the smallest integer is itself;
-`fmod` has its dividend's sign, as C's; `number_or` is `other` where its value is NaN.
+a float32; `nearest_scaled` and `rounded_scaled` have one factor, and their product may be
+anything below 2^21; `rounded_quotient` is ``round(value / divisor)`` of float32, where `high` and
+`low` are parts of ``1 / divisor`` whose products give the same (`compiler.cpu.reciprocals`);
+`multiply_add` is ``a * b + c``, rounded once or twice as the processor does it; `round` takes
+halves to even, and `nearest` gives that as an int32, which must hold it; `abs` of the smallest
+integer is itself; `fmod` has its dividend's sign, as C's; `number_or` is `other` where its value is
+NaN.
 """
 
 

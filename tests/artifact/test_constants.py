@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from daedal.artifact.constants import HostConstant, Packing, Products, Values
+from daedal.artifact.constants import Conversion, HostConstant, Packing, Products, Values
 
 
 def test_axes_are_filled_up_split_and_permuted() -> None:
@@ -82,3 +82,13 @@ def test_matrices_are_multiplied_from_both_sides(dtype: str) -> None:
     np.testing.assert_array_equal(memory.view(dtype).reshape(wanted.shape), wanted)
     with pytest.raises(ValueError, match="a matrix must fit the last two axes"):
         change.check((2, 5, 3, 2))
+
+
+def test_values_are_converted() -> None:
+    values = Values.of(np.array([[-128, 5], [7, 127]], np.int8))
+    turn = Packing((2, 2), (0, 0), (1, 0))
+    constant = HostConstant(0, values, (turn, Conversion("float32")))
+    assert (constant.shape, constant.dtype, constant.end) == ((2, 2), "float32", 16)
+    memory = np.zeros(16, np.uint8)
+    constant.put(memory)
+    np.testing.assert_array_equal(memory.view(np.float32), [-128, 7, 5, 127])

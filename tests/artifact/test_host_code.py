@@ -147,6 +147,7 @@ def products(matrix: Any, dtype: str = "float32") -> dict[str, Any]:
         set_at("constants", 0, 2, [products([[1, 2, "3"]])]),
         set_at("constants", 0, 2, [products([[1, 2, 3]], "object")]),
         set_at("constants", 0, 2, [products([[1, 2, 3]] * 1000)]),
+        set_at("constants", 0, 2, [{"dtype": "float64"}]),
         set_at("objects", "x86-64", [1]),
         set_at("objects", "x86-64", []),
         set_at("objects", "riscv64", []),

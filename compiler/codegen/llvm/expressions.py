@@ -148,7 +148,9 @@ class Expressions:
                 other == {"max": -math.inf, "min": math.inf}[op]
             ):
                 return self._extreme(op, *self._alike(start, x))
-            case Binary("+", Call("rounded_product", args), FloatImm(added)) if added.is_integer():
+            case Binary("+", Call("rounded_product" | "rounded_scaled", args), FloatImm(added)) if (
+                added.is_integer()
+            ):
                 return rounded_product(self.text, self._alike(*args), added, self.library)
             case Binary(op, a, b):
                 return arithmetic(self.text, op, *self._alike(a, b), contract=self.contract)

@@ -6,6 +6,7 @@ lane. Results may differ from the definition (float64, rounded once) in the last
 """
 
 from collections.abc import Callable
+from functools import partial, reduce
 
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.codegen.llvm.approximations import APPROXIMATIONS
@@ -176,16 +177,22 @@ def _nearest(text: FunctionText, arguments: list[Value], library: Library) -> Va
     return Value(text.value(f"call {kind} @{name}({value})"), "int32", value.lanes)
 
 
+_KINDS = {2: "scaled", 3: "product"}
+"""Of functions that round products, by the number of their arguments."""
+
+
 def _nearest_product(text: FunctionText, arguments: list[Value], library: Library) -> Value:
-    """Of vectors by the processor's own body (`native.nearest_products`), else in float64."""
+    """Of vectors by the processor's own body (`native.nearest_products`), else in float64; of one
+    factor or of two."""
     value = arguments[0]
     if value.lanes and library is c_library:
         given = ", ".join(map(str, arguments))
-        name = f"nearest_product.v{value.lanes}"
+        name = f"nearest_{_KINDS[len(arguments)]}.v{value.lanes}"
         kind = llvm_type("int32", value.lanes)
         return Value(text.value(f"call {kind} @{name}({given})"), "int32", value.lanes)
-    wide, high, low = (converted(text, item, "float64") for item in arguments)
-    product = arithmetic(text, "*", wide, arithmetic(text, "+", high, low))
+    wide, *factors = (converted(text, item, "float64") for item in arguments)
+    factor = reduce(partial(arithmetic, text, "+"), factors)
+    product = arithmetic(text, "*", wide, factor)
     return _nearest(text, [product], library)
 
 
@@ -198,7 +205,7 @@ def rounded_product(
     if value.lanes and library is c_library:
         last = splat(constant(added, value.dtype), value.lanes)
         given = ", ".join(map(str, (*arguments, last)))
-        name = f"rounded_product.v{value.lanes}"
+        name = f"rounded_{_KINDS[len(arguments)]}.v{value.lanes}"
         return Value(text.value(f"call {value.type} @{name}({given})"), value.dtype, value.lanes)
     found = converted(text, _nearest_product(text, arguments, library), value.dtype)
     if not added:
@@ -266,11 +273,13 @@ _OWN: dict[str, Callable[[FunctionText, list[Value], Library], Value]] = {
     "multiply_add": _multiply_add,
     "nearest": _nearest,
     "nearest_product": _nearest_product,
+    "nearest_scaled": _nearest_product,
     "number_or": _number_or,
     "popcount": _popcount,
     "round": _round,
     "rounded_product": _rounded_product,
     "rounded_quotient": _rounded_quotient,
+    "rounded_scaled": _rounded_product,
     "rsqrt": _rsqrt,
     "sigmoid": _sigmoid,
 }

@@ -70,5 +70,5 @@ def _packed(value: Expr) -> PackedStore | None:
     return None
 
 
-_BOUNDED = frozenset(["nearest_product"])
+_BOUNDED = frozenset(["nearest_product", "nearest_scaled"])
 """Functions whose results are far from the ends of int32."""

@@ -1,15 +1,16 @@
 """`Factors`: how processors and GPUs multiply 8-bit integers and add the products."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from daedal.artifact.constants import Change, Conversion, Packing
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.tir.expr import Axis, Expr
 
-__all__ = ["PAIRS", "QUADS", "SINGLES", "Factors"]
+__all__ = ["PAIRS", "PAIRS_OR_REALS", "QUADS", "REALS", "SINGLES", "Factors"]
 
 
 @dataclass(frozen=True)
@@ -21,11 +22,13 @@ class Factors:
     group : products of a group.
     dtype : of the elements of maps; weights are int8 in memory.
     offset : what is added to elements so that `dtype` holds them.
+    real_bytes : of weights as float32, up to which a layer is multiplied as `REALS` instead.
     """
 
     group: int
     dtype: str
     offset: int
+    real_bytes: int = 0
 
     def element(self, value: Expr) -> Expr:
         """An int8 as it is multiplied."""
@@ -43,12 +46,18 @@ class Factors:
         """The sum over `axes` of all products of groups."""
         numbers = range(self.group)
         elements, weights = [element(n) for n in numbers], [weight(n) for n in numbers]
+        if self.dtype == "float32":
+            return te.sum(elements[0] * weights[0], axes)
         if self.group == 1:
             return te.sum(elements[0].astype("int32") * weights[0].astype("int32"), axes)
         if self.offset:
             return te.sum(te.dot_quads(elements, weights), axes)
         first, second = (item.astype("int16") for item in weights)
         return te.sum(te.dot_pairs((elements[0], elements[1]), (first, second)), axes)
+
+    def changes(self, packing: Packing) -> tuple[Change, ...]:
+        """What makes factors of weights, which are packed."""
+        return (packing, Conversion("float32")) if self.dtype == "float32" else (packing,)
 
     def biased(self, rows: Array, weights: Array) -> Array:
         """Parameters [bias, multiplier, shift] of sums of `weights` (O, ...) times what lies
@@ -63,6 +72,14 @@ class Factors:
 
 PAIRS = Factors(2, "int16", 0)
 """Every processor adds two products of int16 in one instruction, or has few for it."""
+
+REALS = Factors(1, "float32", 0)
+"""Whole numbers as float32, of which sums are exact below 2^24."""
+
+PAIRS_OR_REALS = replace(PAIRS, real_bytes=1 << 19)
+"""With AVX-512 alone, products of pairs and their sums are two instructions, which compute as much
+as two of floats do, and weights are converted in between. Floats take more bytes: weights should
+stay in the cache of one core."""
 
 SINGLES = Factors(1, "int8", 0)
 """Tensor cores of GPUs multiply int8 as it is, and add up the products by themselves."""

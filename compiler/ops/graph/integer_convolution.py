@@ -15,7 +15,7 @@ from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import whole
-from daedal.compiler.ops.graph.factors import PAIRS, SINGLES, Factors
+from daedal.compiler.ops.graph.factors import PAIRS, REALS, SINGLES, Factors
 from daedal.compiler.ops.graph.maps import (
     LANES,
     blocks,
@@ -37,6 +37,8 @@ LEAST_RESULTS = 8
 """Of a group of a convolution: fewer do not fill a vector."""
 WHOLE = 1 << 24
 """Integers below are exact in float32."""
+LEAST_USES = 16
+"""Of a weight that is worth more bytes."""
 LARGE_BYTES = 1 << 20
 """Of a map that does not stay in the cache of one core."""
 
@@ -52,9 +54,11 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     transform = integer_transform(operation)
     if transform is not None:
         return _requantized(operation, winograd_sums(operation, transform), operation.constant(2))
-    factors = operation.tensors.factors
+    factors = _factors(operation)
     source = _groups_of_channels(operation, factors)
-    packed = operation.tensors.table(weights, [_packing(weights.shape, factors.group)])
+    packed = operation.tensors.table(
+        weights, factors.changes(_packing(weights.shape, factors.group))
+    )
     taps, axes = taps_of((*kernel, -(-ins // factors.group)))
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
@@ -85,7 +89,7 @@ def _conv2d_in_order(operation: GraphOperation) -> te.Tensor:
         lambda n, c, h, w: factors.element(read[n, c, h - top, w - left]),
     )
     moved = np.moveaxis(weights, 3, 1)
-    packed = operation.tensors.table(moved, [_packing(moved.shape, factors.group)])
+    packed = operation.tensors.table(moved, factors.changes(_packing(moved.shape, factors.group)))
     taps, axes = taps_of((ins, rows, -(-columns // factors.group)))
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
@@ -100,6 +104,23 @@ def _conv2d_in_order(operation: GraphOperation) -> te.Tensor:
     return _finished(operation, map_shape(operation.kind.shape), products, factors)
 
 
+def _factors(operation: GraphOperation) -> Factors:
+    """As the processor multiplies: a small layer as floats where that is no slower and exact."""
+    factors, weights = operation.tensors.factors, operation.constant(1)
+    bytes_each = ELEMENT_BYTES[REALS.dtype]
+    suits = (
+        weights.size * bytes_each <= factors.real_bytes
+        and math.prod(operation.type(0).shape) * bytes_each <= LARGE_BYTES
+        and math.prod(operation.kind.shape) >= LEAST_USES * len(weights)
+    )
+    return REALS if suits and _is_exact_in_reals(operation) else factors
+
+
+def _is_exact_in_reals(operation: GraphOperation) -> bool:
+    """Whether float32 holds all sums of products; biases are added as fits them."""
+    return int(_largest_sums(operation).max()) < WHOLE
+
+
 def _depthwise(operation: GraphOperation) -> te.Tensor:
     """Each element is read once for each tap only, so that it takes longer to make an int32 of it
     than to multiply it: maps have float32, which hold all sums where these are small. A large map
@@ -108,14 +129,13 @@ def _depthwise(operation: GraphOperation) -> te.Tensor:
     scaled = _scaled(operation)
     if scaled is not None:
         return scaled
-    reach = _largest_sums(operation) + np.abs(operation.constant(2)[:, 0])
-    in_reals = operation.tensors.factors.group > 1 and int(reach.max()) < WHOLE
+    in_reals = operation.tensors.factors.group > 1 and _is_exact_in_reals(operation)
     kind = "float32" if in_reals else "int32"
     pads = operation.whole("pad_value")
     is_shared = math.prod(operation.ints("strides")) == 1
     reals = math.prod(map_shape(operation.type(0).shape)) * ELEMENT_BYTES["float32"]
     converts = in_reals and (is_shared or reals <= LARGE_BYTES)
-    source = padded_map(operation, _as_reals if converts else None, pads)
+    source = padded_map(operation, REALS.element if converts else None, pads)
     packed = depthwise_weights(weights.astype(kind if in_reals else np.int8))
     table = operation.tensors.table(packed)
     taps, axes = taps_of(weights.shape[2:])
@@ -168,7 +188,7 @@ def _grouped(operation: GraphOperation) -> te.Tensor:
         (0, 4, 5, 2, 1, 3),
     )
     split = weights.reshape(groups, own, ins, *kernel)
-    table = operation.tensors.table(split, [packing], laid_out=False)
+    table = operation.tensors.table(split, factors.changes(packing), laid_out=False)
     taps, axes = taps_of((*kernel, count))
 
     def products(n: Expr, h: Expr, w: Expr, out: Expr) -> Expr:
@@ -201,10 +221,6 @@ def _factors_of_groups(operation: GraphOperation, ins: int, groups: int) -> Fact
         for item in (operation.tensors.factors, PAIRS, SINGLES)
         if channels - ins + -(-ins // item.group) * item.group <= room
     )
-
-
-def _as_reals(element: Expr) -> Expr:
-    return element.astype("float32")
 
 
 def _finished(
@@ -267,15 +283,17 @@ def _packing(shape: Sequence[int], group: int) -> Packing:
 
 
 def _lower_dense(operation: GraphOperation) -> te.Tensor:
-    factors = operation.tensors.factors
+    factors = _factors(operation)
     weights, shape = operation.constant(1), operation.kind.shape
     outs, depth = weights.shape
     groups = -(-depth // factors.group)
     source = _groups_of_rows(operation, groups, factors)
     k = te.reduce_axis(groups, "k")
-    if factors.group > 1:
-        return _dense_in_order(operation, source, k)
-    packed = operation.tensors.table(weights, [_packing(weights.shape, factors.group)])
+    if operation.tensors.factors.group > 1:
+        return _dense_in_order(operation, source, k, factors)
+    packed = operation.tensors.table(
+        weights, factors.changes(_packing(weights.shape, factors.group))
+    )
 
     def products(*i: Expr) -> Expr:
         *rows, block, lane = i
@@ -289,13 +307,15 @@ def _lower_dense(operation: GraphOperation) -> te.Tensor:
     return operation.compute(shape, lambda *i: result[*i[:-1], i[-1] // LANES, i[-1] % LANES])
 
 
-def _dense_in_order(operation: GraphOperation, source: te.Tensor, k: Axis) -> te.Tensor:
+def _dense_in_order(
+    operation: GraphOperation, source: te.Tensor, k: Axis, factors: Factors
+) -> te.Tensor:
     """Results in the order of their axes, as what comes next reads them, so that it is computed
     where the sums are in registers. Weights lie as the register tile reads them."""
-    factors, weights = operation.tensors.factors, operation.constant(1)
+    weights = operation.constant(1)
     extents = (len(weights), k.extent * factors.group)
     packing = Packing(extents, (0, factors.group), (1, 0, 2))
-    table = operation.tensors.table(weights, [packing], laid_out=False)
+    table = operation.tensors.table(weights, factors.changes(packing), laid_out=False)
 
     def products(*i: Expr) -> Expr:
         *rows, out = i
@@ -322,9 +342,13 @@ def _groups_of_rows(operation: GraphOperation, groups: int, factors: Factors) ->
     def copied() -> te.Tensor:
         source = operation.compute((*rows, count), lambda *i: factors.element(read[i]))
         # In memory, so that the elements of a group are one load, not several conversions.
-        return operation.tensors.viewed(source, source.shape) if factors.group > 1 else source
+        return (
+            operation.tensors.viewed(source, source.shape)
+            if operation.tensors.factors.group > 1
+            else source
+        )
 
-    return operation.tensors.once(("rows", name), copied)
+    return operation.tensors.once(("rows", name, factors.dtype), copied)
 
 
 def _conv2d_lacks(graph: Graph, node: Node) -> str:

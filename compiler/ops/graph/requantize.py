@@ -85,7 +85,7 @@ class Requantization:
             whole = acc + added if added else acc
             return te.clip(whole, self._low, self._high).astype("int8")
         low, high = self._low - self._zero, self._high - self._zero
-        if self._split is not None:
+        if self._split is not None and (acc.dtype == "int32" or self._split.has_real_biases):
             return (te.clip(self._split_product(acc, read), low, high) + self._zero).astype("int8")
         total = acc if acc.dtype == "float64" else acc.astype("float64")
         if self._biases.any():
@@ -101,9 +101,10 @@ class Requantization:
         biases = self._split.biases
         if biases.any():
             acc = acc + read(biases if acc.dtype == "int32" else self._split.real_biases)
-        return te.nearest_product(
-            acc.astype("float32"), read(self._split.first), read(self._split.second)
-        )
+        value, first = acc.astype("float32"), read(self._split.first)
+        if self._split.is_single:
+            return te.nearest_scaled(value, first)
+        return te.nearest_product(value, first, read(self._split.second))
 
 
 def by_number(values: Array) -> Expr:

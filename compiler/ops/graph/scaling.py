@@ -30,11 +30,22 @@ NEARLY = 2.0**-16
 
 @dataclass(frozen=True)
 class SplitRatios:
-    """For each row what is added to the sums, and two float32 whose sum is the ratio."""
+    """For each row what is added to the sums, and two float32 whose sum is the ratio. The second
+    ones are all 0 where the first ones alone round every sum."""
 
     biases: Array
     first: Array
     second: Array
+
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether the first ones alone round every sum."""
+        return not self.second.any()
+
+    @cached_property
+    def has_real_biases(self) -> bool:
+        """Whether float32 holds the biases."""
+        return int(np.abs(self.biases).max(initial=0)) < EXACT
 
     @cached_property
     def real_biases(self) -> Array:
@@ -61,6 +72,7 @@ def split_ratios(rows: Array, largest: Array, low: int, high: int) -> SplitRatio
         return None
     varies = ~is_same
     chosen = ratios.copy()
+    allowed = np.where(is_same, -math.inf, ratios), np.where(is_same, math.inf, ratios)
     if varies.any():
         given = multipliers[varies], shifts[varies]
         least, most = _allowed(*given, reach[varies], low, high)
@@ -68,8 +80,12 @@ def split_ratios(rows: Array, largest: Array, low: int, high: int) -> SplitRatio
         if np.any((least > most) & ~is_short):
             return None
         chosen[varies] = np.where(is_short, ratios[varies], (least + most) / 2)
+        for end, found in zip(allowed, (least, most), strict=True):
+            end[varies] = np.where(is_short, ratios[varies], found)
     first = chosen.astype(np.float32)
     second = (chosen - first).astype(np.float32)
+    if np.all((allowed[0] <= first) & (first <= allowed[1])):
+        second = np.zeros_like(first)
     return SplitRatios(biases.astype(np.int32), first, second)
 
 

@@ -144,7 +144,7 @@ def real_transform(operation: GraphOperation) -> Transform | None:
 def integer_transform(operation: GraphOperation) -> Transform | None:
     """That of a convolution of integers, each of whose sums is exact; None where it is computed
     directly."""
-    found = _suited(operation) if operation.tensors.factors == PAIRS else None
+    found = _suited(operation) if operation.tensors.factors.group == PAIRS.group else None
     if found is None:
         return None
     sums = np.abs(operation.constant(1).astype(np.int64)).sum(axis=(1, 2, 3))

@@ -117,7 +117,15 @@ def test_bools() -> None:
     check(func, values("bool"), values("bool", 6))
 
 
-OWN_TYPES = (*DOT_PRODUCTS, "nearest", "nearest_product", "rounded_product", "rounded_quotient")
+OWN_TYPES = (
+    *DOT_PRODUCTS,
+    "nearest",
+    "nearest_product",
+    "nearest_scaled",
+    "rounded_product",
+    "rounded_quotient",
+    "rounded_scaled",
+)
 """Intrinsics whose arguments or results have one type, with tests of their own."""
 
 
@@ -156,6 +164,17 @@ def test_nearest_product(product: Callable[..., Expr]) -> None:
     check(mapped(product, "float32", "float32", "float32"), whole, high, low)
     moved = mapped(lambda *i: product(*i) + 7, "float32", "float32", "float32")
     check(moved, whole, high, low)
+
+
+@pytest.mark.parametrize("product", [te.nearest_scaled, te.rounded_scaled])
+def test_products_with_one_factor(product: Callable[..., Expr]) -> None:
+    """Ties, too: both are exact."""
+    rng = np.random.default_rng(8)
+    whole = rng.integers(-(1 << 20), 1 << 20, SHAPE).astype(np.float32)
+    factor = rng.uniform(1e-4, 1, SHAPE).astype(np.float32)
+    factor[0], factor[1] = 0.5, 2.0**-9
+    check(mapped(product, "float32", "float32"), whole, factor)
+    check(mapped(lambda *i: product(*i) + 7, "float32", "float32"), whole, factor)
 
 
 def test_pairs() -> None:

@@ -191,7 +191,7 @@ def test_every_intrinsic_has_a_function() -> None:
         assert intrinsic.kind in ("integer", "float", "number")
     tested = {*REFERENCE, "bit_and", "bit_or", "bit_xor", "bit_not", "popcount"}
     tested |= {"dot_pairs", "dot_quads", "multiply_add", "nearest", "nearest_product", "number_or"}
-    tested |= {"rounded_product", "rounded_quotient"}
+    tested |= {"nearest_scaled", "rounded_product", "rounded_quotient", "rounded_scaled"}
     assert tested | {"requantize", "shift_even", "shift_right_even"} == set(INTRINSICS)
 
 
@@ -205,6 +205,8 @@ def test_products_of_two_factors_are_rounded_once() -> None:
     assert applied(te.nearest_product, *columns) == [2, -3]
     columns[2] = -columns[2]
     assert applied(te.nearest_product, *columns) == [1, -4]
+    assert applied(te.nearest_scaled, *columns[:2]) == [2, -4]
+    assert applied(te.rounded_scaled, *columns[:2]) == [2.0, -4.0]
 
 
 def test_rounded_products_and_sums_of_products_are_floats() -> None:

@@ -8,14 +8,14 @@ import onnx
 import pytest
 
 from bench.qdq_model import QdqModel
-from daedal.artifact.host_code import HostBuffer
+from daedal.artifact.host_code import HostBuffer, HostCode
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.graph import processor_graph
 from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.interpreter import run
 from daedal.compiler.ops.graph import integer_convolution
-from daedal.compiler.ops.graph.factors import PAIRS, QUADS, SINGLES, Factors
+from daedal.compiler.ops.graph.factors import PAIRS, PAIRS_OR_REALS, QUADS, SINGLES, Factors
 from daedal.compiler.ops.graph.table import LOWERINGS
 from daedal.native.levels import levels_to_run
 from daedal.runtime.host_code import HostProgram
@@ -47,7 +47,7 @@ def check(model: onnx.ModelProto, op: str) -> Graph:
     assert graph is not None
     assert op in {node.op for node in graph.nodes}
     multiplies = op in ("q_conv2d", "q_dense")
-    for factors in (PAIRS, QUADS, SINGLES) if multiplies else (PAIRS,):
+    for factors in (PAIRS, PAIRS_OR_REALS, QUADS, SINGLES) if multiplies else (PAIRS,):
         _check_code(graph, HostProgram(build_host_code(model, factors=factors)))
     _check_code(graph, HostProgram(build_host_code(model, checked=True)))
     return graph
@@ -356,6 +356,42 @@ def test_products_of_tokens_are_computed_where_they_are_read() -> None:
     maker.op("Mul", *parts, output="y")
     code = build_host_code(maker.model("y"))
     assert len(code.calls) == 3
+
+
+def test_small_layers_are_multiplied_as_floats_where_that_is_exact() -> None:
+    """And where each weight is used often enough to be worth its bytes."""
+    cases = [
+        (conv(32, 24, (3, 3), pads=[1] * 4), (1, 24, 6, 7), "float32"),
+        (of_rows(48, 24), (1, 20, 24), "float32"),
+        (of_rows(48, 24), (1, 2, 24), "int16"),  # two rows
+        (conv(400, 400, (1, 1)), (1, 400, 4, 4), "int16"),  # 640,000 bytes of weights
+        (conv(8, 1100, (4, 4)), (1, 1100, 7, 7), "int16"),  # sums beyond 2^24
+    ]
+    for build, shape, dtype in cases:
+        model = quantized_model(shape, build)
+        code = build_host_code(model, factors=PAIRS_OR_REALS)
+        (product, *_) = (
+            call for call in code.calls if any(_is_weight(code, n) for n in call.buffers)
+        )
+        assert code.buffers[product.buffers[0]].dtype == dtype
+
+
+def _is_weight(code: HostCode, number: int) -> bool:
+    """Whether a buffer holds a constant that is packed."""
+    offset = code.buffers[number].offset
+    return any(item.changes and item.offset == offset for item in code.constants)
+
+
+def test_large_biases_of_float_sums_are_added_in_float64() -> None:
+    """Sums are exact in float32, and biases are not."""
+    maker = QdqModel(opset=21)
+    rng = np.random.default_rng(0)
+    x = maker.requantized(maker.input("x", (1, 20, 24)), 0.05, 3)
+    weights = rng.integers(-128, 128, (24, 48)).astype(np.int8)
+    bias = maker.constant(np.full(48, 0.05 * 1e-7 * ((1 << 24) + 12345), np.float32))
+    product = maker.op("MatMul", x, maker.weights(weights, 1e-7))
+    maker.quantize(maker.op("Add", product, bias), 1e-5, -5, output="y")
+    check(maker.model("y", dtype="int8"), "q_dense")
 
 
 @pytest.mark.parametrize(("factors", "dtype"), [(PAIRS, "int16"), (QUADS, "uint8")])

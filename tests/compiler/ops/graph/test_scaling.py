@@ -50,6 +50,10 @@ def check(rows: Array, split: SplitRatios, largest: Array, low: int, high: int) 
     found = run_machine_code(func, given)["y"].astype(np.int64)
     wanted = requantize(sums, *(rows[:, column, None] for column in range(3)), 0, low, high)
     np.testing.assert_array_equal(found.clip(low, high), wanted)
+    if split.is_single:
+        whole = (sums + split.biases[:, None]).astype(np.float32).astype(np.float64)
+        single = np.rint(whole * split.first[:, None].astype(np.float64))
+        np.testing.assert_array_equal(single.clip(low, high), wanted)
 
 
 @pytest.mark.parametrize("scale", [0.3, 0.02, 2e-3, 1e-4])
@@ -76,6 +80,20 @@ def test_ratios_of_few_bits_have_ties(ratio: float) -> None:
     assert split is not None
     assert split.second[0] == 0
     check(rows, split, largest, -128, 127)
+
+
+def test_one_factor_is_enough_for_some_rows() -> None:
+    rng = np.random.default_rng(3)
+    rows = rows_of(2e-4 * rng.uniform(0.5, 1, 40), rng.integers(-3000, 3000, 40))
+    largest = np.full(40, 2_000_000)
+    found = [split_ratios(row[None], largest[:1], -128, 127) for row in rows]
+    single = np.array([item is not None and item.is_single for item in found])
+    assert 0 < single.sum() < 40
+    split = split_ratios(rows[single], largest[single], -128, 127)
+    assert split is not None and split.is_single
+    check(rows[single], split, largest[single], -128, 127)
+    both = split_ratios(rows, largest, -128, 127)
+    assert both is None or not both.is_single
 
 
 def test_products_too_close_to_ties_are_left_to_float64() -> None:
