@@ -16,14 +16,18 @@ from daedal.compiler.tir.lower.fragments import lower_fragments
 from daedal.compiler.tir.lower.padding import lower_padding
 from daedal.compiler.tir.lower.stages import lower_stages
 from daedal.compiler.tir.lower.windows import lower_windows
+from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.stmt import PrimFunc
 
 __all__ = ["lower", "lower_kernel"]
 
 
+@Memo
 def lower(func: PrimFunc) -> PrimFunc:
-    """`func` as plain loops around stores."""
-    return lower_windows(lower_padding(lower_blocks(func)))
+    """`func` as plain loops around stores; itself where it is the result of this function."""
+    lowered = lower_windows(lower_padding(lower_blocks(func)))
+    lower.remember(lowered, lowered)
+    return lowered
 
 
 def lower_kernel(func: PrimFunc) -> PrimFunc:
