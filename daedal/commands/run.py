@@ -128,7 +128,7 @@ def run_command(
         where = device or "processor"
 
         def progress(done: int, total: int) -> None:
-            report(f"{where}: {done} of {total} done")
+            report(f"running on {where}: {done} of {total} done")
 
         found: LayerCheck | None = None
         trusted = code_trust(trust_file=trust, report=_say)

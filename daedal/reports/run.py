@@ -19,14 +19,15 @@ def layers_table(layers: Sequence[LayerProfile]) -> Table:
     """Cycles per layer, and where the units spent them.
 
     "of peak" is the share of the multiplications that the array could do in the layer's cycles;
-    products with padding are not in it, and the caption tells how many they are.
+    products with padding are not in it, and the caption tells how many they are. The last three
+    columns are the busy cycles of a unit as a share of its own cycles for the layer.
     """
     heads = ("layer", "op", "MACs", "cycles", "of peak", "read", "written", "GEMM", "ALU", "LOAD")
     table = plain_table("Layers", heads, num_left=2)
     for item in layers:
         busy = [
-            f"{100 * item.units[unit].classes[CycleClass.BUSY] / max(1, item.cycles):.0f} %"
-            for unit in (Unit.GEMM, Unit.ALU, Unit.LOAD)
+            f"{100 * own.classes[CycleClass.BUSY] / max(1, own.cycles):.0f} %"
+            for own in (item.units[unit] for unit in (Unit.GEMM, Unit.ALU, Unit.LOAD))
         ]
         table.add_row(
             escape(item.layer.name),

@@ -1,6 +1,7 @@
 """Figures of layers with many products with padding: the same in all reports, and possible."""
 
 import io
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,8 @@ import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.inspection import inspect
+from daedal.isa.registers import CycleClass
+from daedal.isa.table import Unit
 from daedal.reports import profile as profile_report
 from daedal.reports import run as run_report
 from daedal.reports.inspection import inspection_json
@@ -69,6 +72,11 @@ def test_reports_agree(artifact: Artifact, profile: NetworkProfile) -> None:
     assert lines[-1].rstrip() == f"ideal, of peak, MACs/B: {left_out}"
     lines = printed(run_report.layers_table(profile.layers))
     assert shares[0] in row(lines, "conv22/Conv")
+    busy = [
+        100 * own.classes[CycleClass.BUSY] / max(1, own.cycles)
+        for own in (profile.layers[1].units[unit] for unit in (Unit.GEMM, Unit.ALU, Unit.LOAD))
+    ]
+    assert re.findall(r"(\d+) %", row(lines, "conv22/Conv"))[1:] == [f"{x:.0f}" for x in busy]
     assert lines[-1].rstrip() == f"of peak: {left_out}"
     page = profile_page(profile)
     assert all(f"<td>{share}</td>" in page for share in shares)
