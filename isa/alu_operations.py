@@ -106,3 +106,7 @@ class AluOp(enum.IntEnum):
         for part, settings in _ONE_OF_EACH:
             if sum(bool(self.parts & names) for names in settings) > 1:
                 raise ValueError(f"an ALU operation may use the {part} once, not as {self.name}")
+
+
+for _op in AluOp:
+    _op.check()
