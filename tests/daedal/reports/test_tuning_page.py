@@ -83,7 +83,7 @@ def test_the_page_tells_the_figures(tuning: NetworkTuning) -> None:
         assert text in page, text
     assert "GEMM waits 180 fewer cycles for LOAD" in page
     assert "bus words moved, in all" in page and "cycles in which GEMM waits for LOAD" in page
-    assert "−1.0 % to features with equal values" in page
+    assert "−1.0 % to features that are the same in both schedules" in page
     assert "limited by LOAD, or the bus by default, and by GEMM with the best schedule" in page
     assert page.count("<svg") == 2 + 2
 
