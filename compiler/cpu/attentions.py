@@ -13,22 +13,12 @@ from onnx import numpy_helper
 
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Graph
+from daedal.compiler.ops.attended import Attended
 from daedal.compiler.quantization.attentions import find_attentions
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Reduce
 from daedal.compiler.tir.visit import loads
 
-__all__ = ["Attended", "Stages", "attended", "attention_stages", "is_reordered", "with_float32"]
-
-
-@dataclass(frozen=True)
-class Attended:
-    """Tensors of one attention: `products` of queries and keys, the `scores` that its softmax
-    reads, the `weights` that this gives, and the `result`, weighted means of values."""
-
-    products: te.Tensor
-    scores: te.Tensor
-    weights: te.Tensor
-    result: te.Tensor
+__all__ = ["Stages", "attended", "attention_stages", "is_reordered", "with_float32"]
 
 
 def attended(graph: Graph, tensors: Mapping[str, te.Tensor]) -> tuple[Attended, ...]:
@@ -39,7 +29,8 @@ def attended(graph: Graph, tensors: Mapping[str, te.Tensor]) -> tuple[Attended, 
         own = [tensors.get(name) for name in names]
         known = [tensor for tensor in own if tensor is not None and tensor.value is not None]
         if len(known) == len(own):
-            found.append(Attended(*known))
+            products, scores, weights, result = known
+            found.append(Attended(products, scores, weights, result))
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from daedal.compiler import te
-from daedal.compiler.cpu.attentions import Attended, Stages, attention_stages, is_reordered
+from daedal.compiler.cpu.attentions import Stages, attention_stages, is_reordered
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.frame import Frame, Framed, framed
 from daedal.compiler.cpu.halves import with_halves
@@ -23,6 +23,7 @@ from daedal.compiler.cpu.narrowing import without_narrow_casts
 from daedal.compiler.cpu.operands import laid_out
 from daedal.compiler.cpu.reciprocals import with_reciprocals
 from daedal.compiler.cpu.rows import row_groups
+from daedal.compiler.ops.attended import Attended
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.dtype import numpy_dtype
 from daedal.compiler.tir.expr import (
@@ -412,7 +413,8 @@ class _Fusion:
     def _attention_kernel(self, root: te.Tensor, item: Attended, stages: Stages) -> Kernel:
         """The kernel of an attention for `root`: its result, or what reads that one by one."""
         kernel = self._staged_kernel(root, stages.before, stages.mean, item.result)
-        return replace(kernel, scores=kernel.stages[stages.before.index(item.scores)])
+        scores = kernel.stages[stages.before.index(item.scores)]
+        return replace(kernel, scores=scores, is_guarded=item.is_guarded)
 
     def _staged_kernel(
         self,

@@ -18,7 +18,7 @@ from onnx import numpy_helper
 from daedal.common.errors import ModelError, UserError, first_line
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.support import check_code
-from daedal.compiler.cpu.attentions import Attended, attended, with_float32
+from daedal.compiler.cpu.attentions import attended, with_float32
 from daedal.compiler.cpu.branches import branch_graph
 from daedal.compiler.cpu.expansion import expanded
 from daedal.compiler.cpu.graph import processor_graph
@@ -40,6 +40,7 @@ from daedal.compiler.graph.ops.foreign import evaluate_onnx, is_random, names_re
 from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.types import MAX_ELEMENTS
+from daedal.compiler.ops.attended import Attended
 from daedal.compiler.ops.graph.factors import PAIRS, Factors
 from daedal.compiler.ops.graph.integer_convolution import LOWERINGS as INTEGER_PRODUCTS
 from daedal.compiler.ops.onnx.lower import lower_node
@@ -113,7 +114,7 @@ class ImportedModel:
             importer.add_graph(self._graph)
             importer.add(importer.missing(nodes))
         if attentions and {"MatMul", "Softmax"} <= {node.op_type for node in nodes}:
-            importer.program.attentions = _attentions(self._graph, self._model, importer.program)
+            importer.program.attentions += _attentions(self._graph, self._model, importer.program)
         return importer.program
 
 
@@ -362,8 +363,10 @@ class _Importer:
         if results[0] is not None and self._maps.add_node(node, given, results[0]):
             return
         tables: dict[te.Tensor, Array] = {}
+        attentions: list[Attended] = []
         prefix = f"t{self._next()}"
-        tensors = lower_node(node, program.opset, operands, results, prefix, tables)
+        given_too = tables, attentions
+        tensors = lower_node(node, program.opset, operands, results, prefix, *given_too)
         known = {operand.tensor for operand in operands if operand is not None}
         empty = {item.tensor for item in operands if item is not None and 0 in item.shape}
         for tensor in topological(tensors, known):
@@ -380,6 +383,7 @@ class _Importer:
             program.tensors[name] = tensor
             program.types[name] = kind
         program.steps.append(Computed(names, kept))
+        program.attentions += tuple(attentions)
 
     def _interpret(self, node: onnx.NodeProto, reason: str) -> None:
         for name in filter(None, node.output):

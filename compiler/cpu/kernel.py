@@ -69,6 +69,7 @@ class Kernel:
         stages and `result` read, and reductions of such rows. Then `reduction` is None.
     scores : of a kernel of attention, for GPUs, the stage whose softmax weights `reduction`: the
         first stage has products of queries and keys, and the last one the weights.
+    is_guarded : whether these weights are 0 where all scores are minus infinity, and not NaN.
     """
 
     inputs: tuple[te.Tensor, ...]
@@ -79,6 +80,7 @@ class Kernel:
     name: str = ""
     stages: tuple[te.Tensor, ...] = ()
     scores: te.Tensor | None = None
+    is_guarded: bool = False
 
     @property
     def key(self) -> str:

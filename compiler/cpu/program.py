@@ -8,7 +8,7 @@ import onnx
 
 from daedal.artifact.constants import Change
 from daedal.compiler import te
-from daedal.compiler.cpu.attentions import Attended
+from daedal.compiler.ops.attended import Attended
 from daedal.compiler.ops.onnx.operation import ResultType
 
 __all__ = [

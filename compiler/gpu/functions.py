@@ -97,7 +97,7 @@ class GpuFunctions:
     def takes(self, kernel: Kernel) -> bool:
         """Whether one kernel computes an attention, or rows, on all architectures."""
         if kernel.scores is None:
-            found = row_tiles(kernel) is not None
+            found = row_tiles(kernel, has_vectors=self._has_warps) is not None
         else:
             found = attention_tiles(kernel, has_warps=self._has_warps) is not None
         try:

@@ -8,7 +8,7 @@ one after the other; `local` ones are in registers.
 from collections.abc import Iterator
 
 from daedal.common.errors import UnsupportedError
-from daedal.compiler.codegen.gpu.kernel_text import KernelText
+from daedal.compiler.codegen.gpu.kernel_text import PARAMETER_ALIGN, KernelText
 from daedal.compiler.codegen.gpu.operations import Operations, function
 from daedal.compiler.codegen.gpu.warp_products import write_product
 from daedal.compiler.codegen.llvm.function import declarations
@@ -59,7 +59,8 @@ def kernel_text(func: PrimFunc, symbol: str, *, checked: bool = False) -> Kernel
     writer = _Kernel(lowered, checked)
     body = writer.written()
     parameters = "".join(
-        f", ptr noalias {'' if buffer in func.outputs else 'readonly '}%a{number}"
+        f", ptr noalias align {PARAMETER_ALIGN} "
+        f"{'' if buffer in func.outputs else 'readonly '}%a{number}"
         for number, buffer in enumerate(func.params)
     )
     text = (

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from daedal.artifact.gpu_code import Extents
 
-__all__ = ["KernelText"]
+__all__ = ["PARAMETER_ALIGN", "KernelText"]
+
+PARAMETER_ALIGN = 16
+"""Bytes: parameters begin at multiples of it; plans of memory give more (`artifact.host_code`)."""
 
 
 @dataclass(frozen=True)

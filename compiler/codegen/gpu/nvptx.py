@@ -6,7 +6,7 @@ NVIDIA, PTX ISA 8.0.
 """
 
 from daedal.compiler.codegen.gpu.bodies import BackEnd, called_names, with_bodies
-from daedal.compiler.codegen.gpu.kernel_text import KernelText
+from daedal.compiler.codegen.gpu.kernel_text import PARAMETER_ALIGN, KernelText
 from daedal.compiler.codegen.gpu.nvptx_operations import OPERATIONS
 from daedal.native.codegen import assembly_text
 from daedal.native.cpu import Cpu
@@ -52,7 +52,8 @@ def ptx_module(kernel: KernelText, architecture: str) -> str:
 
 
 def _entry(kernel: KernelText) -> str:
-    names = [f"ptr noalias %a{number}" for number in range(kernel.parameters)]
+    kind = f"ptr noalias align {PARAMETER_ALIGN}"
+    names = [f"{kind} %a{number}" for number in range(kernel.parameters)]
     given = "".join(f", ptr %a{number}" for number in range(kernel.parameters))
     threads = ",".join(map(str, kernel.block))
     resident = f' "nvvm.minctasm"="{kernel.resident}"' if kernel.resident else ""

@@ -90,7 +90,8 @@ _BACK_END = BackEnd(
     own=(_LOCAL_ID, _GROUP_ID, _BARRIER),
 )
 
-_POINTER = re.compile(r"\bptr ((?:noalias |readonly )*)(%\w+)")
+_POINTER = re.compile(r"\bptr ((?:noalias )?)(?:align \d+ )?((?:readonly )?)(%\w+)")
+"""A runtime may give buffers that begin anywhere, so that alignment is left out."""
 _ADDRESS = re.compile(r"^ *(%\w+) = getelementptr [^\n]*, ptr (%\w+),", re.MULTILINE)
 _PRODUCT = re.compile(r"^ *(%\w+) = fmul contract \w+ (\S+), (\S+)$", re.MULTILINE)
 _SUM = re.compile(r"= fadd contract (\w+) (\S+), (\S+)$", re.MULTILINE)
@@ -128,8 +129,8 @@ def _in_global_memory(text: str, parameters: int) -> str:
         found |= added
 
     def typed(pointer: re.Match[str]) -> str:
-        attributes, name = pointer.groups()
-        return f"ptr addrspace(1) {attributes}{name}" if name in found else pointer[0]
+        alias, access, name = pointer.groups()
+        return f"ptr addrspace(1) {alias}{access}{name}" if name in found else pointer[0]
 
     return _POINTER.sub(typed, text)
 

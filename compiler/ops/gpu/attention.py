@@ -24,9 +24,13 @@ from daedal.compiler.tir.stmt import PrimFunc
 __all__ = ["attention_function"]
 
 
-def attention_function(kernel: Kernel, tiles: AttentionTiles) -> PrimFunc:
-    """A kernel of attention as plain loops, bound to the axes of the grid."""
+def attention_function(
+    kernel: Kernel, tiles: AttentionTiles, *, has_vectors: bool = True
+) -> PrimFunc:
+    """A kernel of attention as plain loops, bound to the axes of the grid; with `has_vectors`,
+    several elements of float32 are copied at a time."""
     form = attention_form(kernel)
     assert form is not None
-    kind = CoreAttention if form.is_half else ThreadAttention
-    return kind(kernel, form, tiles).function()
+    if form.is_half:
+        return CoreAttention(kernel, form, tiles).function()
+    return ThreadAttention(kernel, form, tiles, has_vectors).function()

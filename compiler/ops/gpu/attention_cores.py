@@ -349,7 +349,7 @@ class CoreAttention(AttentionLoops):
 
                 def stored(column: Expr) -> Stmt:
                     at = row, column
-                    return self.stored(at, Load(self._sums, at) / total, self._width)
+                    return self.stored(at, self.mean(Load(self._sums, at), total), self._width)
 
                 return self._each(self._width, lane, stored)
 

@@ -26,6 +26,9 @@ class AttentionForm:
     value : as the mean reads it.
     mean : over its axes, the sum of weights times values.
     result : what is stored of it.
+    row, element : axes of the mean.
+    outer : the axis of the mean for each axis of scores but the last two.
+    is_half : whether all operands, weights too, are float16; else some are float32.
     """
 
     batch: tuple[Axis, ...]
@@ -40,11 +43,7 @@ class AttentionForm:
     row: Axis
     element: Axis
     outer: tuple[Axis | None, ...]
-
-    @property
-    def is_half(self) -> bool:
-        """Whether operands are float16; all others are float32."""
-        return self.query.dtype == "float16"
+    is_half: bool
 
     @property
     def rows(self) -> int:
@@ -157,7 +156,7 @@ def attention_form(kernel: Kernel) -> AttentionForm | None:
     if any(not isinstance(index, Axis) and index != IntImm(0) for index in outer):
         return None
     dtypes = {item.dtype for item in (*sums, *pair)}
-    if dtypes not in ({"float32"}, {"float16"}) or {products.dtype, mean.dtype} != {"float32"}:
+    if not dtypes <= {"float32", "float16"} or {products.dtype, mean.dtype} != {"float32"}:
         return None
     *_, own_row, own_column = products.axes
     queries = [load for load in sums if own_row in _used(load) and own_column not in _used(load)]
@@ -182,6 +181,7 @@ def attention_form(kernel: Kernel) -> AttentionForm | None:
         row=row,
         element=found[0],
         outer=tuple(index if isinstance(index, Axis) else None for index in outer),
+        is_half=dtypes == {"float16"},
     )
 
 

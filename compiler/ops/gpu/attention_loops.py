@@ -18,6 +18,7 @@ from daedal.compiler.tir.expr import (
     Select,
     Var,
     all_of,
+    eq,
     minimum,
 )
 from daedal.compiler.tir.linear import Linear, element_number
@@ -165,6 +166,12 @@ class AttentionLoops:
         if ends:
             value = Select(column < form.columns, value, FloatImm(-math.inf, value.dtype))
         return value
+
+    def mean(self, weighted: Expr, total: Expr) -> Expr:
+        """A weighted sum over the sum of all weights."""
+        if self._kernel.is_guarded:
+            total = Select(eq(total, 0.0), FloatImm(1.0, total.dtype), total)
+        return weighted / total
 
     def stored(self, at: tuple[Expr, Expr], mean: Expr, width: int) -> Stmt:
         """Store a mean of a query of the block, which has `width` elements here."""

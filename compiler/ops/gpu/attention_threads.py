@@ -39,14 +39,20 @@ from daedal.compiler.tir.stmt import If, PrimFunc, Stmt
 
 __all__ = ["ThreadAttention"]
 
+CHUNKS = (4, 2)
+"""Neighbouring elements that a thread may copy at a time."""
+
 FLOAT = "float32"
 
 
 class ThreadAttention(AttentionLoops):
     """Writes the loops of one kernel."""
 
-    def __init__(self, kernel: Kernel, form: AttentionForm, tiles: AttentionTiles) -> None:
+    def __init__(
+        self, kernel: Kernel, form: AttentionForm, tiles: AttentionTiles, has_vectors: bool
+    ) -> None:
         super().__init__(kernel, form, tiles)
+        self._chunks = CHUNKS if has_vectors else ()
         rows, columns = tiles.rows, tiles.columns
         depth, self._width = depth_of(form), width_of(form)
         shared = {
@@ -90,17 +96,24 @@ class ThreadAttention(AttentionLoops):
         )
 
     def _copied(self, to: Buffer, rows: Rows) -> Stmt:
-        """Rows of an operand in shared memory. Neighbouring threads copy what is next to each
-        other."""
+        """Rows of an operand in shared memory, some neighbouring elements at a time. Neighbouring
+        threads copy what is next to each other."""
         count, width = to.shape[0], self._depth if to is not self._values else self._width
-        total, threads = count * width, self.tiles.threads
+        each = rows.chunk(self._chunks) or 1
+        total, threads, along = count * width // each, self.tiles.threads, width // each
 
         def of_thread(thread: Var) -> Stmt:
             def some(part: Var) -> Stmt:
                 at = part * threads + thread
-                i, j = (at % count, at // count) if rows.is_turned else (at // width, at % width)
-                store = loops.store(to, (i, j), rows.element(i, j, count, width))
-                return store if total % threads == 0 else If(at < total, store)
+                i, j = (at % count, at // count) if rows.is_turned else (at // along, at % along)
+
+                def copied(element: Expr) -> Stmt:
+                    column = j * each + element
+                    value = rows.element(i, column, count, width)
+                    return loops.store(to, (i, column), value.astype(FLOAT))
+
+                chunk = copied(IntImm(0)) if each == 1 else loops.vector(each, copied)
+                return chunk if total % threads == 0 else If(at < total, chunk)
 
             return loops.loop("part", -(-total // threads), some)
 
@@ -367,7 +380,7 @@ class ThreadAttention(AttentionLoops):
                 total: Expr = Load(parts, (at[0], IntImm(0)))
                 for number in range(1, ROW_THREADS):
                     total = total + Load(parts, (at[0], IntImm(number)))
-                return self.stored(at, Load(sums, at) / total, self._width)
+                return self.stored(at, self.mean(Load(sums, at), total), self._width)
 
             return self._each_sum(thread, stored)
 

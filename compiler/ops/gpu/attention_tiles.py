@@ -38,6 +38,8 @@ MOST_ELEMENTS = 128
 """Of a query and of a result: the sums of a thread are in registers."""
 RESIDENT_THREADS, CORE_THREADS = 512, 384
 """Of a multiprocessor: of its 65536 registers, each has 128, or 168 on tensor cores."""
+MOST_RESIDENT = 6
+"""Blocks of a multiprocessor, whose shared memory has room for no more."""
 FEW_BLOCKS = 128
 """About as many as a GPU runs at a time: with fewer, blocks have fewer queries."""
 APART = 4
@@ -78,7 +80,8 @@ class AttentionTiles:
     def resident(self) -> int:
         """Blocks for which the registers of a multiprocessor must suffice; with fewer registers for
         each, threads would spill."""
-        return max(1, (CORE_THREADS if self.on_cores else RESIDENT_THREADS) // self.threads)
+        threads = CORE_THREADS if self.on_cores else RESIDENT_THREADS
+        return max(1, min(MOST_RESIDENT, threads // self.threads))
 
     @property
     def warps(self) -> int:

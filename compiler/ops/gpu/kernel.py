@@ -38,7 +38,8 @@ def gpu_kernel_function(
 
     Parameters
     ----------
-    has_warps : whether all GPUs that it is for have instructions of whole warps.
+    has_warps : whether all GPUs that it is for have instructions of whole warps, and choose one of
+        two vectors by one condition: OpenCL has neither.
     config : of `gpu_kernel_space`; None: the one that the rules choose.
 
     Raises
@@ -74,10 +75,10 @@ def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFu
         tiles = chosen or attention_tiles(kernel, has_warps=has_warps)
         if not isinstance(tiles, AttentionTiles):
             raise UnsupportedError("a kernel of attention must have tiles")
-        return attention_function(kernel, tiles)
+        return attention_function(kernel, tiles, has_vectors=has_warps)
     assert not isinstance(chosen, AttentionTiles)
     if kernel.stages:
-        rows = row_tiles(kernel)
+        rows = row_tiles(kernel, has_vectors=has_warps)
         if rows is None:
             raise UnsupportedError("a kernel of rows must have tiles")
         return row_function(kernel, rows)

@@ -40,6 +40,8 @@ BLOCK_THREADS = 128
 """Of a block whose rows are short."""
 FEW_ELEMENTS, MOST_ELEMENTS = 8, 32
 """Of a row that a thread has: with more, a row has more threads, as long as there are."""
+VECTORS = (4, 2, 1)
+"""Neighbouring elements that a thread may have: these are loaded and stored together."""
 MOST_REGISTERS, REGISTERS = 96, 65536
 """Of a thread for elements of rows, and of a multiprocessor. Source: CUDA C++ Programming Guide,
 compute capabilities."""
@@ -47,11 +49,13 @@ compute capabilities."""
 
 @dataclass(frozen=True)
 class RowTiles:
-    """Rows of a block, threads of each, and elements of each of these."""
+    """Rows of a block, threads of each, elements of each of these, and how many of them are next to
+    each other."""
 
     rows: int
     threads: int
     elements: int
+    vector: int = 1
 
     @property
     def few(self) -> int:
@@ -59,7 +63,7 @@ class RowTiles:
         return 1 << (self.threads.bit_length() // 2)
 
 
-def row_tiles(kernel: Kernel) -> RowTiles | None:
+def row_tiles(kernel: Kernel, *, has_vectors: bool = True) -> RowTiles | None:
     """The tiles of a kernel of rows; None where this schedule does not compute it."""
     if not kernel.stages or kernel.reduction is not None:
         return None
@@ -69,13 +73,16 @@ def row_tiles(kernel: Kernel) -> RowTiles | None:
     threads = min(FEW_THREADS, 1 << (length - 1).bit_length())
     while threads < MOST_THREADS and threads * FEW_ELEMENTS < length:
         threads *= 2
-    elements = -(-length // threads)
+    vectors = [n for n in VECTORS if has_vectors and length % n == 0 and length >= n * threads]
+    sizes = {n: -(-length // (threads * n)) * n for n in (*vectors, 1)}
+    vector = min(sizes, key=lambda n: (sizes[n], -n))
+    elements = sizes[vector]
     kept = len(_read_twice(kernel)) + sum(item.shape[-1] > 1 for item in kernel.stages)
     if elements > MOST_ELEMENTS or kept * elements > min(MOST_REGISTERS, REGISTERS // threads // 2):
         return None
     count = math.prod(kernel.result.shape[:-1])
     rows = max(1, min(BLOCK_THREADS // threads, 1 << (count - 1).bit_length()))
-    return RowTiles(rows, threads, elements)
+    return RowTiles(rows, threads, elements, vector)
 
 
 def _fits(tensor: te.Tensor, kernel: Kernel, length: int) -> bool:
@@ -152,8 +159,8 @@ class _Rows:
     def _fragment(self, name: str, dtype: str, length: int) -> Buffer:
         """Elements of rows, or one of each that every thread has."""
         tiles = self._tiles
-        width = tiles.threads * (tiles.elements if length > 1 else 1)
-        return Buffer(name, (tiles.rows, width), dtype, "fragment")
+        steps, vector = (tiles.elements // tiles.vector, tiles.vector) if length > 1 else (1, 1)
+        return Buffer(name, (tiles.rows, steps, tiles.threads * vector), dtype, "fragment")
 
     def function(self) -> PrimFunc:
         """The kernel, with the parameters of other kernels."""
@@ -176,57 +183,71 @@ class _Rows:
 
         return loops.loop("thread", tiles.rows * tiles.threads, of_thread, "thread.x")
 
-    def _each(self, length: int, thread: Expr, body: Callable[[Expr], Stmt]) -> Stmt:
-        """A statement for each element that a thread has."""
-        if length == 1:
-            return body(thread)
-        return loops.unrolled(
-            "step",
-            self._tiles.elements,
-            lambda step: body(step * self._tiles.threads + thread),
-        )
+    def _vectors(self, thread: Expr, body: Callable[["_Vector"], Stmt]) -> Stmt:
+        """A statement for each vector of elements that a thread has."""
+        tiles = self._tiles
 
-    def _places(self, tensor: te.Tensor, axis: Axis, row: Expr, element: Expr) -> dict[Var, Expr]:
-        """Of an element in the tensor: the last one where there is none."""
+        def of_step(step: Var) -> Stmt:
+            first = (step * tiles.threads + thread) * tiles.vector
+            return body(_Vector(step, thread * tiles.vector, first))
+
+        return loops.unrolled("step", tiles.elements // tiles.vector, of_step)
+
+    def _each(self, thread: Expr, body: Callable[["_Place"], Stmt]) -> Stmt:
+        """A statement for each element that a thread has, those of a vector together."""
+
+        def of_vector(vector: _Vector) -> Stmt:
+            if self._tiles.vector == 1:
+                return body(vector.element(IntImm(0)))
+            return loops.vector(self._tiles.vector, lambda lane: body(vector.element(lane)))
+
+        return self._vectors(thread, of_vector)
+
+    def _ends(self) -> bool:
+        """Whether some threads have elements behind the end of the row."""
+        tiles = self._tiles
+        return self._length < tiles.threads * tiles.elements
+
+    def _places(self, row: Expr, place: "_Place") -> dict[Var, Expr]:
+        """The axes of the result at an element: those of the last vector, if there is none."""
+        result = self._kernel.result
         number = self._block * self._tiles.rows + row
         if self._count % self._tiles.rows:
             number = minimum(number, self._count - 1)
-        outer = loops.digits(number, tensor.shape[:-1])
-        found: dict[Var, Expr] = dict(zip(tensor.axes[:-1], outer, strict=True))
-        if axis.extent == 1:
-            found[axis] = IntImm(0)
-        else:
-            ends = self._length % self._tiles.threads
-            found[axis] = minimum(element, self._length - 1) if ends else element
+        outer = loops.digits(number, result.shape[:-1])
+        found: dict[Var, Expr] = dict(zip(result.axes[:-1], outer, strict=True))
+        first = place.vector.first
+        if self._ends():
+            first = minimum(first, self._length - self._tiles.vector)
+        found[result.axes[-1]] = first + place.lane if self._length > 1 else IntImm(0)
         return found
 
-    def _value(self, tensor: te.Tensor, row: Expr, thread: Expr, element: Expr) -> Expr:
+    def _value(self, tensor: te.Tensor, row: Expr, thread: Expr, place: "_Place") -> Expr:
         """An element of a stage, or a term of a reduction."""
         result = self._kernel.result
-        places = self._places(result, result.axes[-1], row, element)
 
         def visit(node: Expr) -> Expr | None:
             if not isinstance(node, Load):
                 return None
             if node.buffer in self._stages:
-                at = element if node.buffer.shape[-1] > 1 else thread
-                return Load(self._stages[node.buffer], (row, at))
+                at = place.indices if node.buffer.shape[-1] > 1 else (IntImm(0), thread)
+                return Load(self._stages[node.buffer], (row, *at))
             if node in self._kept:
-                return Load(self._kept[node], (row, element))
+                return Load(self._kept[node], (row, *place.indices))
             return None
 
-        return substitute(rewrite(_in_result(tensor, result), visit), places)
+        value = rewrite(_in_result(tensor, result), visit)
+        return substitute(value, self._places(row, place))
 
     def _loaded(self, load: Load, kept: Buffer) -> Stmt:
         """Elements of an input that several stages read."""
-        result = self._kernel.result
 
         def of_thread(row: Expr, thread: Expr) -> Stmt:
-            def one(element: Expr) -> Stmt:
-                places = self._places(result, result.axes[-1], row, element)
-                return loops.store(kept, (row, element), substitute(load, places))
+            def one(place: _Place) -> Stmt:
+                value = substitute(load, self._places(row, place))
+                return loops.store(kept, (row, *place.indices), value)
 
-            return self._each(self._length, thread, one)
+            return self._each(thread, one)
 
         return self._threads(of_thread)
 
@@ -237,12 +258,14 @@ class _Rows:
         buffer = self._stages[tensor]
 
         def of_thread(row: Expr, thread: Expr) -> Stmt:
-            def one(element: Expr) -> Stmt:
-                return loops.store(
-                    buffer, (row, element), self._value(tensor, row, thread, element)
-                )
+            def one(place: _Place) -> Stmt:
+                value = self._value(tensor, row, thread, place)
+                at = place.indices if tensor.shape[-1] > 1 else (IntImm(0), thread)
+                return loops.store(buffer, (row, *at), value)
 
-            return self._each(tensor.shape[-1], thread, one)
+            if tensor.shape[-1] > 1:
+                return self._each(thread, one)
+            return one(_Vector(IntImm(0), thread, IntImm(0)).element(IntImm(0)))
 
         return self._threads(of_thread)
 
@@ -251,22 +274,24 @@ class _Rows:
         first = identity(op, dtype)
         parts, sums = self._exchange(dtype)
         own = Buffer("own", (1,), dtype, "local")
-        each = tiles.threads // tiles.few
 
         def combined(value: Expr) -> Stmt:
             return loops.store(own, (0,), combine(op, loops.first(own), value))
 
         def of_terms(row: Expr, thread: Expr) -> Stmt:
-            def term(element: Expr) -> Stmt:
-                value = self._value(tensor, row, thread, element)
-                if self._length % tiles.threads:
-                    value = Select(element < self._length, value, first)
-                return combined(value)
+            def terms(vector: _Vector) -> Stmt:
+                def term(lane: Expr) -> Stmt:
+                    value = self._value(tensor, row, thread, vector.element(lane))
+                    if self._ends():
+                        value = Select(vector.first < self._length, value, first)
+                    return combined(value)
+
+                return loops.unrolled("lane", tiles.vector, term)
 
             return loops.allocated(
                 [own],
                 loops.store(own, (0,), first),
-                self._each(self._length, thread, term),
+                self._vectors(thread, terms),
                 loops.store(parts, (row, thread), loops.first(own)),
             )
 
@@ -279,7 +304,7 @@ class _Rows:
                 loops.allocated(
                     [own],
                     loops.store(own, (0,), first),
-                    loops.unrolled("part", each, part),
+                    loops.unrolled("part", tiles.threads // tiles.few, part),
                     loops.store(sums, (row, thread), loops.first(own)),
                 ),
             )
@@ -291,7 +316,7 @@ class _Rows:
                 loops.unrolled(
                     "part", tiles.few, lambda number: combined(Load(sums, (row, number)))
                 ),
-                loops.store(self._stages[tensor], (row, thread), loops.first(own)),
+                loops.store(self._stages[tensor], (row, 0, thread), loops.first(own)),
             )
 
         return flat_seq([self._threads(body) for body in (of_terms, of_few, of_all)])
@@ -309,19 +334,50 @@ class _Rows:
         return self._shared[dtype]
 
     def _stored(self) -> Stmt:
-        result = self._kernel.result
+        result, tiles = self._kernel.result, self._tiles
 
         def of_thread(row: Expr, thread: Expr) -> Stmt:
-            def one(element: Expr) -> Stmt:
-                number = self._block * self._tiles.rows + row
-                outer = loops.digits(number, result.shape[:-1])
-                value = self._value(result, row, thread, element)
-                inside = [number < self._count] if self._count % self._tiles.rows else []
-                inside += [element < self._length] if self._length % self._tiles.threads else []
-                condition = all_of(inside)
-                store = loops.store(self._output, (*outer, element), value)
-                return store if condition is None else If(condition, store)
+            number = self._block * tiles.rows + row
+            outer = loops.digits(number, result.shape[:-1])
 
-            return self._each(self._length, thread, one)
+            def vectors(vector: _Vector) -> Stmt:
+                def one(lane: Expr) -> Stmt:
+                    value = self._value(result, row, thread, vector.element(lane))
+                    return loops.store(self._output, (*outer, vector.first + lane), value)
+
+                inside = [number < self._count] if self._count % tiles.rows else []
+                inside += [vector.first < self._length] if self._ends() else []
+                condition = all_of(inside)
+                stored = one(IntImm(0)) if tiles.vector == 1 else loops.vector(tiles.vector, one)
+                return stored if condition is None else If(condition, stored)
+
+            return self._vectors(thread, vectors)
 
         return self._threads(of_thread)
+
+
+@dataclass(frozen=True)
+class _Vector:
+    """Neighbouring elements of a row: the step and the place in fragments of the first one, and its
+    number in the row."""
+
+    step: Expr
+    place: Expr
+    first: Expr
+
+    def element(self, lane: Expr) -> "_Place":
+        """One of them."""
+        return _Place(self, lane)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An element of a row."""
+
+    vector: _Vector
+    lane: Expr
+
+    @property
+    def indices(self) -> tuple[Expr, Expr]:
+        """In fragments, behind the row."""
+        return self.vector.step, self.vector.place + self.lane

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from daedal.compiler import te
+from daedal.compiler.ops.attended import Attended
 from daedal.compiler.ops.onnx.accumulate import wide
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
 from daedal.compiler.ops.onnx.over_axes import number, over_axes, power
@@ -73,8 +74,10 @@ def _attention(operation: Operation) -> list[te.Tensor]:
 
     scores = Operand(operation.compute(raw.shape, masked, "scores"), raw.shape)
     weights = _guarded_softmax(operation, scores)
+    total = _means(operation, weights, value)
+    operation.attends(Attended(raw, scores.tensor, weights.tensor, total, is_guarded=True))
     results = [
-        _output(operation, weights, value),
+        _output(operation, total, value.size),
         _present(operation, key, 1),
         _present(operation, value, 2),
     ]
@@ -129,18 +132,23 @@ def _scores(operation: Operation, query: _Heads, key: _Heads) -> te.Tensor:
     )
 
 
-def _output(operation: Operation, weights: Operand, value: _Heads) -> te.Tensor:
-    """Y from the softmax (batch, heads, queries, keys)."""
+def _means(operation: Operation, weights: Operand, value: _Heads) -> te.Tensor:
+    """Values by the softmax (batch, heads, queries, keys)."""
     batch, heads, queries, keys = weights.shape
     repeats, k, dtype = heads // value.heads, te.reduce_axis(keys, "k"), weights.dtype
-    total = operation.compute(
+    return operation.compute(
         (batch, heads, queries, value.size),
         lambda b, h, i, e: te.sum(
             weights[b, h, i, k] * value[b, h // repeats, k, e].astype(dtype), k
         ),
         "sums",
     )
-    kept, size = operation.result.dtype, value.size
+
+
+def _output(operation: Operation, total: te.Tensor, size: int) -> te.Tensor:
+    """Y from its sums (batch, heads, queries, size)."""
+    batch, heads, queries, _ = total.shape
+    dtype, kept = total.dtype, operation.result.dtype
     if operation.operand(0).rank == 4:
         if dtype == kept:
             return total

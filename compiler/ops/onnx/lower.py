@@ -6,6 +6,7 @@ import onnx
 
 from daedal.compiler import te
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.ops.attended import Attended
 from daedal.compiler.ops.onnx.operation import Array, Operand, Operation, ResultType, buffer_shape
 from daedal.compiler.ops.onnx.table import LOWERINGS
 from daedal.compiler.tir.errors import ExpressionError
@@ -20,6 +21,7 @@ def lower_node(
     results: Sequence[ResultType | None],
     prefix: str,
     tables: dict[te.Tensor, Array] | None = None,
+    attentions: list[Attended] | None = None,
 ) -> list[te.Tensor]:
     """The tensors of a node's results.
 
@@ -30,6 +32,7 @@ def lower_node(
     prefix : begins the names of all new tensors.
     tables : takes the inputs that the node adds, with their constant values; None: a node that
         needs such is refused.
+    attentions : takes those that the node is.
 
     Raises
     ------
@@ -41,7 +44,8 @@ def lower_node(
     if lowering is None:
         raise node.refuse("the operator has no tensor expression", "it is interpreted")
     try:
-        tensors = list(lowering(Operation(node, tuple(operands), tuple(results), prefix, tables)))
+        given = tuple(operands), tuple(results), prefix, tables, attentions
+        tensors = list(lowering(Operation(node, *given)))
     except ExpressionError as error:
         raise node.refuse(
             f"there must be a tensor expression: {error}", "it is interpreted"

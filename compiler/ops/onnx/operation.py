@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from daedal.compiler import te
 from daedal.compiler.frontend.node import OnnxNode
+from daedal.compiler.ops.attended import Attended
 from daedal.compiler.tir.expr import Expr, ExprLike, IntImm
 
 __all__ = ["Array", "Lowering", "Operand", "Operation", "ResultType", "buffer_shape"]
@@ -89,6 +90,7 @@ class Operation:
     results : None where an optional one is not asked for.
     prefix : begins the names of the tensors of this node, so that they differ from other nodes'.
     tables : where `table` records constants; None: a node that needs one is refused.
+    attentions : where `attends` records them, if it does.
     """
 
     node: OnnxNode
@@ -96,6 +98,7 @@ class Operation:
     results: tuple[ResultType | None, ...]
     prefix: str
     tables: dict[te.Tensor, Array] | None = None
+    attentions: list[Attended] | None = None
     _numbers: Any = field(default_factory=itertools.count, repr=False, compare=False)
 
     @property
@@ -157,6 +160,11 @@ class Operation:
         tensor = te.placeholder(array.shape, array.dtype.name, self._unique("table"))
         self.tables[tensor] = array
         return tensor
+
+    def attends(self, found: Attended) -> None:
+        """The node is an attention, which one kernel may compute."""
+        if self.attentions is not None:
+            self.attentions.append(found)
 
     def _unique(self, name: str) -> str:
         return f"{self.prefix}_{name}_{next(self._numbers)}"

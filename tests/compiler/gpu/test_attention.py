@@ -10,6 +10,7 @@ from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_program import GpuProgram
+from daedal.runtime.host_code import HostProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
 
 HEADS, WIDTH = 2, 5
@@ -148,3 +149,48 @@ def test_heads_that_share_keys() -> None:
 def test_processors_keep_their_kernels() -> None:
     """Which compute products, rows of softmax, and products."""
     assert len(build_host_code(model_of(7, 9)).calls) > 2
+
+
+def attention_node(dtype: int = TensorProto.FLOAT, **attributes: int) -> onnx.ModelProto:
+    """Four heads of queries and two of keys and values, and a mask that hides all keys from the
+    first query."""
+    mask = np.zeros((7, 9), onnx.helper.tensor_dtype_to_np_dtype(dtype))
+    mask[0], mask[1:, 5:] = -np.inf, -2
+    graph = helper.make_graph(
+        [node("Attention", ["q", "k", "v", "mask"], ["y"], **attributes)],
+        "network",
+        [
+            helper.make_tensor_value_info(name, dtype, shape)
+            for name, shape in (
+                ("q", (2, 4, 7, 5)),
+                ("k", (2, 2, 9, 5)),
+                ("v", (2, 2, 9, 6)),
+            )
+        ],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(mask, "mask")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT, HALF])
+@pytest.mark.parametrize("is_causal", [0, 1])
+def test_the_operator_of_onnx(dtype: int, is_causal: int) -> None:
+    """As processors compute it: weights are 0 where all keys are hidden."""
+    model = attention_node(dtype, is_causal=is_causal)
+    code = build_gpu_code(model, architectures=["emulated"], checked=True)
+    assert len(products(code)) == len(code.host.calls) == 1
+    rng = np.random.default_rng(3)
+    kind = onnx.helper.tensor_dtype_to_np_dtype(dtype)
+    inputs = {
+        item.name: rng.standard_normal(
+            [size.dim_value for size in item.type.tensor_type.shape.dim]
+        ).astype(kind)
+        for item in model.graph.input
+    }
+    found = GpuProgram(code, EmulatedGpu(races=True, seed=0)).run(inputs)["y"]
+    wanted = HostProgram(build_host_code(model)).run(inputs)["y"]
+    assert (wanted[:, :, 0] == 0).all()
+    error = 2e-3 if dtype == HALF else 1e-5
+    np.testing.assert_allclose(found, wanted, rtol=error, atol=error)

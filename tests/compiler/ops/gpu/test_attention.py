@@ -181,7 +181,7 @@ def test_sums_are_in_registers(name: str, architecture: str) -> None:
     assert ".minnctapersm" in ptx
     cubin = assembled(ptx, architecture)
     assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())
-    assert cubin.registers <= (168 if "16 bits" in name else 128)
+    assert cubin.registers <= 168
 
 
 @pytest.mark.skipif(

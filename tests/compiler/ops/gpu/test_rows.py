@@ -1,5 +1,6 @@
 """Softmax and norms as one kernel: threads of rows, and what they need."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -21,9 +22,9 @@ from tests.support.tensor_programs import inputs_of
 TILES = {
     "short rows": (softmax(1000, 10), RowTiles(8, 16, 1)),
     "one row": (softmax(1, 10), RowTiles(1, 16, 1)),
-    "rows of a warp": (norm(8, 128, 384), RowTiles(2, 64, 6)),
-    "rows of a block": (softmax(4096, 4096), RowTiles(1, 512, 8)),
-    "long rows": (softmax(64, 16000), RowTiles(1, 1024, 16)),
+    "rows of a warp": (norm(8, 128, 384), RowTiles(2, 64, 6, 2)),
+    "rows of a block": (softmax(4096, 4096), RowTiles(1, 512, 8, 4)),
+    "long rows": (softmax(64, 16000), RowTiles(1, 1024, 16, 4)),
     "a long norm": (norm(1, 300, 8191), RowTiles(1, 1024, 8)),
 }
 
@@ -33,6 +34,15 @@ def test_threads_of_a_row_follow_from_its_length(name: str) -> None:
     kernel, expected = TILES[name]
     assert row_tiles(kernel) == expected
     assert gpu_kernel_space(kernel) is None
+
+
+def test_neighbouring_elements_are_loaded_and_stored_together() -> None:
+    """Four of float32 by one instruction, if rows are multiples of them."""
+    for length, vector in ((512, ".v4"), (384, ".v2"), (385, "")):
+        ptx = ptx_text(kernel_text(gpu_kernel_function(softmax(64, length)), "k"), "sm_80")
+        loads = re.findall(r"ld\.global(?:\.nc)?(\.v\d)?\.[fb]32", ptx)
+        stores = re.findall(r"st\.global(\.v\d)?\.[fb]32", ptx)
+        assert set(loads) == set(stores) == {vector}
 
 
 def shifted() -> Kernel:
