@@ -13,7 +13,8 @@ Multiplication", ACM TOMS 34(3), 2008.
 import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load
@@ -57,6 +58,8 @@ OVERHEAD = 1.0
 """Loop overhead: cycles per iteration."""
 PER_CYCLE = 2
 """Loads, and products, of a cycle."""
+CORE_BYTES = 1 << 20
+"""What the caches of a core hold; those of some hold twice as much."""
 LINE_BYTES, PARTLY, STREAMS = 64, 1.2, 8
 """Where each row reads some operand anew, memory decides: lanes that are less than a line of the
 cache take so many times as long, and rows are at most so many, as processors fetch in advance along
@@ -77,6 +80,24 @@ NARROW = Registers(32, 16)
 """AVX2; what others have is split or joined by LLVM."""
 
 
+class Loops(NamedTuple):
+    """The axes outside a tile, by their positions.
+
+    Parameters
+    ----------
+    common : all operands move along these.
+    held : the vectors do, but not all operands.
+    free : the vectors stay in place.
+    """
+
+    common: tuple[int, ...] = ()
+    held: tuple[int, ...] = ()
+    free: tuple[int, ...] = ()
+
+
+_NO_LOOPS = Loops()
+
+
 @dataclass(frozen=True)
 class Tiles:
     """A register tile: the axis of its lanes, the axes of its rows, by their positions.
@@ -86,9 +107,10 @@ class Tiles:
     lanes : extent along the axis `vector`.
     rows : position and extent of each further axis of the tile, outermost first.
     packed : the constants to lay out in blocks of the lanes, each with all that is read for them.
-    outer : the order of all axes outside the tile: first those along which the vector's operand
-        moves, so that what it holds is read again for all others.
-    num_held : how many of `outer` these are.
+    outer : the order of all axes outside the tile, outermost first.
+    num_held : how many of `outer`, the first ones, the vectors move along, if all such are: what a
+        tile holds is then read again for all others.
+    loops : the same axes by what moves along them.
     """
 
     vector: int
@@ -97,6 +119,18 @@ class Tiles:
     packed: tuple[Buffer, ...] = ()
     outer: tuple[int, ...] = ()
     num_held: int = 0
+    loops: Loops = _NO_LOOPS
+
+    @property
+    def orders(self) -> tuple["Tiles", ...]:
+        """The same with the loops around it in either order: each vector goes by all that it is
+        multiplied with, or results of a row follow each other."""
+        common, held, free = self.loops
+        moving = sorted((*common, *held))
+        vectors = replace(self, outer=(*moving, *free), num_held=len(moving))
+        if not held or not free:
+            return (vectors,)
+        return vectors, replace(self, outer=(*common, *free, *held), num_held=0)
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -182,7 +216,8 @@ def tile_candidates(
         one = registers.vector_bytes // element_bytes
         strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in grouped)
         spare = PAIRED_SPARE if 2 in grouped.values() else SPARE
-        held = [other for other in range(len(axes)) if other not in free]
+        loops = _loops(axes, list(places.values()), free)
+        in_rows = _stores_in_rows(axes, loops, moving, element_bytes)
         counts = _lane_counts(axis.extent, one)
         for lanes in counts:
             vectors = -(-lanes // one)
@@ -192,8 +227,32 @@ def tile_candidates(
             limit = most - 1 if free else min(most - 1, STREAMS)
             blocks = _blocks(axes, sharing, free, most) if lanes == counts[-1] else ()
             for rows in itertools.chain(_rows(axes, again, limit), blocks):
-                tiles = Tiles(number, lanes, rows, packed, (*held, *free), len(held))
+                tiles = Tiles(number, lanes, rows, packed, loops=loops).orders[-1 if in_rows else 0]
                 yield _candidate(tiles, axes, vectors, used, slower)
+
+
+def _loops(axes: Sequence[Axis], places: Sequence[Linear], free: Sequence[int]) -> Loops:
+    moving = [number for number in range(len(axes)) if number not in free]
+    common = [number for number in moving if all(axes[number] in _vars(form) for form in places)]
+    held = [number for number in moving if number not in common]
+    return Loops(tuple(common), tuple(held), tuple(free))
+
+
+def _stores_in_rows(
+    axes: Sequence[Axis], loops: Loops, moving: Sequence[Load], element_bytes: int
+) -> bool:
+    """Whether results of a row follow each other: a result that no cache of a core holds is stored
+    in whole lines and pages then, if all vectors of a row stay in that cache.
+
+    `moving` are the loads of vectors.
+    """
+    size = math.prod(axis.extent for axis in axes) * element_bytes
+    apart = math.prod(axes[number].extent for number in loops.common)
+    held = sum(
+        math.prod(item.shape) * ELEMENT_BYTES[item.dtype]
+        for item in {load.buffer for load in moving}
+    )
+    return size > CORE_BYTES and held / apart <= CORE_BYTES / 2
 
 
 def _candidate(

@@ -29,8 +29,8 @@ class TileSpace(ListedSpace[Candidate]):
     """All register tiles of a kernel.
 
     A knob is the number of an axis or the extent of the tile along it; tiles have up to two axes of
-    rows, and an extent of 1 where they have fewer. `order` is 1 where the loops along which the
-    vector's operand stays in place are outside of the others.
+    rows, and an extent of 1 where they have fewer. `order` is 1 where results of a row follow each
+    other, and 0 where each vector goes by all that it is multiplied with.
 
     Parameters
     ----------
@@ -91,10 +91,9 @@ def tile_space(
 
 
 def _ordered(tiles: Tiles) -> Iterator[tuple[Row, Tiles]]:
-    """The tile with its values, in one or both orders of the loops around it."""
+    """The tile with its values, in one or both orders of the loops around it, its own first."""
     (axis, rows), (axis2, rows2) = (*tiles.rows, (0, 1), (0, 1))[:2]
     values = (tiles.vector, tiles.lanes, axis, rows, axis2, rows2)
-    yield (*values, 0), tiles
-    if 0 < tiles.num_held < len(tiles.outer):
-        held, free = tiles.outer[: tiles.num_held], tiles.outer[tiles.num_held :]
-        yield (*values, 1), replace(tiles, outer=(*free, *held), num_held=0)
+    orders = list(enumerate(tiles.orders))
+    for order, other in sorted(orders, key=lambda item: item[1].outer != tiles.outer):
+        yield (*values, order), other

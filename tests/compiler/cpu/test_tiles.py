@@ -225,3 +225,19 @@ def test_repeated_elements_keep_their_axis() -> None:
     mixed = te.compute((2, 16), lambda i, j: x[i * 2 + j % 2, j // 2], "y")
     thirds = te.compute((4, 24), lambda i, j: x[i, j // 3], "y")
     assert [merged(item, None)[0].shape[-1] for item in (repeated, mixed, thirds)] == [16, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "in_rows"), [(300, 900, True), (40, 300, False), (300, 9000, False)]
+)
+def test_large_results_are_stored_row_by_row(queries: int, keys: int, *, in_rows: bool) -> None:
+    """If the vectors of a row stay in the cache; those of another head are others."""
+    q = te.placeholder((4, queries, 32), "float32", "x0")
+    k = te.placeholder((4, 32, keys), "float32", "x1")
+    d = te.reduce_axis(32, "d")
+    scores = te.compute((4, queries, keys), lambda h, i, j: te.sum(q[h, i, d] * k[h, d, j], d), "r")
+    assert isinstance(scores.value, Reduce)
+    tiles = choose_tiles(scores.value.value, scores.axes, 4, ())
+    assert tiles is not None and tiles.vector == 2
+    assert tiles.outer == ((0, 1, 2) if in_rows else (0, 2, 1))
+    assert {item.outer for item in tiles.orders} == {(0, 1, 2), (0, 2, 1)}
