@@ -67,7 +67,7 @@ def profile_table(profile: dict[str, Any]) -> Table:
     table = plain_table(f"Units over {profile['cycles']:,} cycles", heads, num_left=1)
     for unit, counters in profile["units"].items():
         shares = [f"{100 * counters[kind] / max(1, profile['cycles']):.1f} %" for kind in kinds]
-        table.add_row(unit, *shares, f"{counters['work']:,}")
+        table.add_row(unit.upper(), *shares, f"{counters['work']:,}")
     return table
 
 

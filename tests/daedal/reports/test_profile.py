@@ -64,6 +64,19 @@ def test_no_layer_does_more_than_the_array_can(profile: NetworkProfile) -> None:
     assert profile.share == 2 * INSIDE / 256 / profile.cycles
 
 
+def test_units_have_one_name_in_all_tables(profile: NetworkProfile) -> None:
+    units = {unit.name.lower(): item.to_json() for unit, item in profile.units.items()}
+    tables = (
+        run_report.profile_table({"cycles": profile.cycles, "units": units}),
+        profile_report.units_table("Units", profile.units),
+    )
+    ours, others = (
+        [line.split()[0] for line in printed(table) if line.split()[-1:] and "%" in line]
+        for table in tables
+    )
+    assert ours == others == [unit.name for unit in profile.units]
+
+
 def test_reports_agree(artifact: Artifact, profile: NetworkProfile) -> None:
     left_out = f"without {2 * (EVERY - INSIDE):,} of {2 * EVERY:,} MACs, which are with padding"
     shares = [f"{100 * share:.1f} %" for share in (profile.layers[1].share, profile.share)]
