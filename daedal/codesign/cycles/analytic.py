@@ -1,10 +1,10 @@
 """`AnalyticCycles`: a network's estimated cycles on any variant, without compiling it.
 
 Its layers alone, each with the schedule whose estimate is least, by the cost models of the
-compiler's spaces. Graphs and the layers' spaces are made once for each array and bus, and for each
-choice of layers' forms that depends on sizes; then spaces move from variant to variant, and
-convolutions are enumerated together. Layers of a kind are estimated once for all variants that
-differ only in what they do not use.
+compiler's spaces, less what chains of layers save (`chains`). Graphs and the layers' spaces are
+made once for each array and bus, and for each choice of layers' forms that depends on sizes; then
+spaces move from variant to variant, and convolutions are enumerated together. Layers of a kind are
+estimated once for all variants that differ only in what they do not use.
 
 Both schedules and estimates are for the memory behind the machine, as the compiler's are.
 """
@@ -15,6 +15,7 @@ from enum import Enum
 from math import inf
 from typing import ParamSpec, TypeVar
 
+from daedal.codesign.cycles.chains import Pair, pairs_of
 from daedal.common.errors import UserError
 from daedal.compiler.cost.memory import MemoryCost
 from daedal.compiler.frontend.importer import load_onnx
@@ -51,8 +52,9 @@ class _Kind(Enum):
 
 @dataclass(frozen=True)
 class _Layer:
-    """How often the network has it, and its space on some variant."""
+    """The key of its workload, how often the network has it, and its space on some variant."""
 
+    key: str
     count: int
     graph: Graph
     node: Node
@@ -94,23 +96,25 @@ class _Layer:
 class _Blocked:
     """The layers of a blocked graph, and those of each kind by their numbers.
 
-    `known` are estimates of all layers of a kind.
+    `pairs` are those that may be chained, and how often they are there; `known` are estimates of
+    all layers of a kind, and of what pairs save.
     """
 
     layers: Sequence[_Layer]
+    pairs: Mapping[Pair, int]
     kinds: Mapping[_Kind, Sequence[int]]
     joined: ConvLayers | None
     known: dict[_Key, Sequence[float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, layers: Sequence[_Layer]) -> "_Blocked":
+    def of(cls, layers: Sequence[_Layer], pairs: Mapping[Pair, int]) -> "_Blocked":
         """From all layers."""
         kinds: dict[_Kind, list[int]] = {}
         for number, layer in enumerate(layers):
             kinds.setdefault(layer.kind, []).append(number)
         spaces = [layer.space for layer in layers]
         shapes = [space.shapes for space in spaces if isinstance(space, ConvSpace)]
-        return cls(layers, kinds, ConvLayers(shapes) if shapes else None)
+        return cls(layers, pairs, kinds, ConvLayers(shapes) if shapes else None)
 
     def cycles(self, variant: Variant, memory: MemoryModel, *, usual: bool) -> float:
         """The sum over all layers, of the default schedules or of those that are least."""
@@ -122,10 +126,25 @@ class _Blocked:
                 self.known[key] = self._estimates(kind, variant, memory, usual)
             for number, cycles in zip(numbers, self.known[key], strict=True):
                 found[number] = cycles
-        return sum(
+        alone = sum(
             item.count * max(cycles + layer_cycles, 0)
             for item, cycles in zip(self.layers, found, strict=True)
         )
+        return alone - self._saved(variant, memory)
+
+    def _saved(self, variant: Variant, memory: MemoryModel) -> float:
+        """What chains save, all together."""
+        key = (Pair, variant.units.gemm_reads_out, *_used(_Kind.PRODUCT, variant))
+        if key not in self.known:
+            spaces = {item.key: item for item in self.layers}
+            self.known[key] = [
+                count
+                * pair.saved_cycles(
+                    spaces[pair.first].on(variant), spaces[pair.second].on(variant), variant, memory
+                )
+                for pair, count in self.pairs.items()
+            ]
+        return sum(self.known[key])
 
     def _estimates(
         self, kind: _Kind, variant: Variant, memory: MemoryModel, usual: bool
@@ -237,13 +256,15 @@ class AnalyticCycles:
         return _Blocked.of(
             [
                 _Layer(
+                    kind.key,
                     kind.count,
                     kind.graph,
                     kind.node,
                     array.space(kind.key, kind.graph, kind.node, variant),
                 )
                 for kind in layer_kinds(parts)
-            ]
+            ],
+            pairs_of(parts),
         )
 
     def _passed(self, graph: Graph, variant: Variant, begin: str | None, end: str | None) -> Graph:
