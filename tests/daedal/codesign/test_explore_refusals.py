@@ -68,9 +68,12 @@ def test_settings_that_cannot_be(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--target", "vu9p"), "'vu9p' is not one of 'xc7z020', 'xczu3eg', 'ecp5-85f'"),
-        (("--seed", -1), "Invalid value for '--seed': Input should be greater than or equal to 0"),
-        (("--workers", 0), "Invalid value for '--workers'"),
+        (
+            ("--target", "vu9p"),
+            "error: --target must be one of 'xc7z020', 'xczu3eg', 'ecp5-85f', not 'vu9p'",
+        ),
+        (("--seed", -1), "error: --seed must be greater than or equal to 0, not '-1'"),
+        (("--workers", 0), "error: --workers must be greater than or equal to 1, not '0'"),
     ],
 )
 def test_values_that_an_option_does_not_have(
@@ -78,7 +81,7 @@ def test_values_that_an_option_does_not_have(
 ) -> None:
     status, out, err = explored(run, tmp_path / "found", *options)
     assert (status, out) == (2, "")
-    assert words in " ".join(err.replace("│", "").split())
+    assert words in err
     assert not (tmp_path / "found").exists()
 
 
