@@ -23,7 +23,7 @@ from tests.support.exploring import COUNT, DIGITS, OPTIONS, Counting, contents, 
 
 ORDER = (
     *("search.json", "estimates.jsonl", "progress.json", "front.json", "front.csv"),
-    *("variant.toml", "daedal_top.v", "digits_qdq.daedal", "digits_qdq.profile.json"),
+    *("variant.toml", "digits_qdq.daedal", "digits_qdq.profile.json"),
     *("predicted.json", "index.html"),
 )
 """Files of a search in the order in which they are first written as a whole."""
