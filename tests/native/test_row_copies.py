@@ -24,4 +24,4 @@ def test_nothing_else_is_written(rows: int, width: int, step: int, first: int) -
 
 def test_threads_have_rows_each() -> None:
     copies = RowCopies(0, 0, 7, 1, 1, splits=True)
-    assert copies.kernel.ranges(2) == [(0, 3), (3, 7)]
+    assert copies.kernel.parts(2) == [(0, 3, 7, 1), (3, 7, 7, 1)]
