@@ -64,7 +64,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def counted_fast(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """As `counted`, with made-up counts and nothing compiled for the front."""
-    monkeypatch.setattr(explore_module, "_complete", lambda *_given: None)
+    monkeypatch.setattr(explore_module, "_complete", lambda *_given: iter(()))
     return _scaled_down(monkeypatch, made_up)
 
 
