@@ -20,9 +20,11 @@ def test_weights_are_loaded_while_a_result_is_awaited() -> None:
 
 
 def test_weights_wait_for_their_rows() -> None:
-    """All layers have the same rows."""
+    """All layers have the same rows. A LOAD that moved would wait for them, and what is behind it
+    with it: so none moves."""
     items = layers(4, row_step=0)
     found = prefetch(TINY, REGIONS, items)
+    assert list(map(id, found)) == list(map(id, items))
     places = {id(item): place for place, item in enumerate(found)}
     for number in range(4, 16, 4):
         assert places[id(items[number + 1])] > places[id(items[number - 2])]
