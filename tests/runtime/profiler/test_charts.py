@@ -51,6 +51,17 @@ def test_a_layer_without_a_rate_or_a_reuse_has_no_point(profile: NetworkProfile,
     assert len(points) == len(layers) - 1
 
 
+def test_points_that_overlap_share_their_numbers(profile: NetworkProfile) -> None:
+    """Not those that lie above each other, or side by side."""
+    layer = profile.layers[0]
+    below = replace(layer, cycles=8 * layer.cycles)
+    beside = replace(layer, bytes_read=64 * (layer.bytes_read + layer.bytes_written))
+    drawing = roofline_chart(replace(profile, layers=(layer, layer, below, beside)))
+    texts = ElementTree.fromstring(drawing.text()).iter("text")
+    numbers = [item.text for item in texts if item.get("class") == "strong middle"]
+    assert numbers == ["1, 2", "3", "4"]
+
+
 def test_a_drawing_of_its_own_has_a_margin_all_around() -> None:
     root = ElementTree.fromstring(standalone(Drawing(100, 50, "title")))
     left, top, width, height = map(float, root.attrib["viewBox"].split())
