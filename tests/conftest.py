@@ -12,6 +12,7 @@ import hypothesis
 import numpy as np
 import pytest
 
+from tests.support.browser import Browser, find_chromium, opened_browser
 from tests.support.cpu_budget import ID
 from tests.support.durations import Durations, read_table
 
@@ -123,6 +124,15 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the models in ../shared, which is not there")
     return SHARED
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser for the tests of one module, or a skip that says what is missing."""
+    if find_chromium() is None:
+        pytest.skip("needs Chromium, which apt-get install chromium brings")
+    with opened_browser(tmp_path_factory.mktemp("browser")) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

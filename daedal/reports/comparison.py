@@ -9,14 +9,13 @@ from rich.table import Table
 
 from daedal.codesign.compare import ComparedNetwork, ComparedVariant
 from daedal.hw.synth.families import DEVICES, RESOURCES
-from daedal.isa.variant import Variant
+from daedal.reports.parameters import differing_parameters, parameters_by_section, value_text
 from daedal.reports.tables import plain_table
 
 __all__ = ["comparison_json", "comparison_lines", "comparison_tables"]
 
 _BAR = 24
 _SHOWN_BOUNDS = 2
-_SECTIONS = ("array", "memory", "bus", "units")
 _TEXTS = ("variant", "", "bound by", "on the host")
 
 
@@ -40,26 +39,10 @@ def comparison_tables(found: Sequence[ComparedVariant]) -> Iterator[Table]:
             *([_known(item.routed_mhz)] if is_routed else []),
         )
     yield hardware
-    if differing := _differing([item.variant for item in found]):
+    if differing := differing_parameters([item.variant for item in found]):
         yield _parameters_table(found, differing)
     for name in found[0].networks:
         yield _network_table(found, name)
-
-
-def _differing(variants: Sequence[Variant]) -> dict[str, list[Any]]:
-    """The values of the parameters that differ, by ``section.name``."""
-    sections = [_parameters(variant) for variant in variants]
-    every = {
-        f"{section}.{name}": [item[section][name] for item in sections]
-        for section in _SECTIONS
-        for name in sections[0][section]
-    }
-    return {name: values for name, values in every.items() if len(set(values)) > 1}
-
-
-def _parameters(variant: Variant) -> dict[str, dict[str, Any]]:
-    """By section and name."""
-    return {section: asdict(getattr(variant, section)) for section in _SECTIONS}
 
 
 def _parameters_table(
@@ -68,14 +51,8 @@ def _parameters_table(
     heads = ("parameter", *(item.variant.name for item in found))
     table = plain_table("Parameters that differ", heads, 1)
     for name, values in differing.items():
-        table.add_row(name, *map(_value, values))
+        table.add_row(name, *map(value_text, values))
     return table
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
@@ -191,7 +168,7 @@ def comparison_json(found: Sequence[ComparedVariant]) -> list[dict[str, Any]]:
         {
             "variant": item.variant.name,
             "fingerprint": item.variant.fingerprint,
-            "parameters": _parameters(item.variant),
+            "parameters": parameters_by_section(item.variant),
             "resources": dict(item.resources),
             "clock": asdict(item.clock),
             "routed": _routed(item),

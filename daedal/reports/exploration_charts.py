@@ -4,7 +4,7 @@ Input: counted variants, the prediction of one. Output: a `Drawing` that tells i
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from daedal.codesign.results.prediction import Prediction
 from daedal.codesign.results.verify import Verified
@@ -61,9 +61,13 @@ def front_chart(
     verified: Sequence[Verified] = (),
     *,
     energy: bool = False,
+    links: Mapping[str, str] | None = None,
 ) -> Drawing:
     """Full points for the front, hollow ones for other variants; a dashed line leads from a
-    predicted point to what was measured of it. With `energy`, points tell that, too."""
+    predicted point to what was measured of it. With `energy`, points tell that, too.
+
+    `links` are the ids of the page's elements that points of the front lead to, by variant.
+    """
     drawing = Drawing(_WIDTH, _HEIGHT, "Latency and area of the counted variants")
     measured = {item.variant: place for item in verified if (place := _measured(front, item))}
     shown = [_values(item) for item in (*front, *others)] + list(measured.values())
@@ -82,7 +86,9 @@ def front_chart(
             hint = f"{item.variant.name}, measured: {_figures(*there)}"
             drawing.add("line", kind="reuse", x1=cx, y1=cy, x2=x2, y2=y2)
             drawing.add("circle", kind="stall", cx=x2, cy=y2, r=4, hint=hint)
-        drawing.add("circle", kind="point", cx=cx, cy=cy, r=6, hint=_hint(item, energy))
+        link = (links or {}).get(item.variant.name, "")
+        hint = _hint(item, energy)
+        drawing.add("circle", kind="point", cx=cx, cy=cy, r=6, hint=hint, link=link)
     return drawing
 
 

@@ -11,10 +11,12 @@ from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.results.prediction import ParameterStep, Prediction
 from daedal.codesign.results.verify import Verified
 from daedal.codesign.search.evaluation import Evaluation
+from daedal.codesign.search.front_search import Goal
 from daedal.codesign.search.objectives import Objective
 from daedal.hw.synth.families import DEVICES, RESOURCES
 from daedal.reports.exploration import array_text
 from daedal.reports.exploration_charts import front_chart, parts_chart
+from daedal.reports.parameters import differing_parameters, value_text
 from daedal.reports.verification import verification_rows
 from daedal.runtime.profiler.layer_charts import cycles_chart
 from daedal.runtime.profiler.network_profile import NetworkProfile
@@ -55,6 +57,8 @@ def exploration_page(
     energy = Objective.energy in goal.objectives
     names = {item.variant.name for item in front}
     others = [item for item in found.evaluations if item.variant.name not in names]
+    links = {item.variant.name: f"point-{number}" for number, item in enumerate(front, 1)}
+    chart = front_chart(front, others, verified, energy=energy, links=links) if front else None
     return page_template("exploration.html", __package__).render(
         found=found,
         networks=list(front[0].cycles) if front else [],
@@ -63,27 +67,33 @@ def exploration_page(
         goal=[limit.words for limit in goal.limits],
         objectives=" and ".join(goal.objectives),
         has_energy=energy,
-        chart=_markup(front_chart(front, others, verified, energy=energy)) if front else "",
+        chart="" if chart is None else _markup(chart),
         titles=RESOURCES,
-        points=[_point(item, detail) for item, detail in zip(front, details, strict=True)],
+        points=[
+            _point(item, links[item.variant.name], detail, goal)
+            for item, detail in zip(front, details, strict=True)
+        ],
+        differing=differing_parameters([item.variant for item in front]),
+        value_text=value_text,
         verified=list(verification_rows(verified)),
     )
 
 
-def _point(item: Evaluation, details: PointDetails | None) -> dict[str, Any]:
+def _point(item: Evaluation, link: str, details: PointDetails | None, goal: Goal) -> dict[str, Any]:
     return {
         "item": item,
+        "link": link,
         "array": array_text(item),
         "latency": item.value(Objective.latency),
         "area": item.value(Objective.area),
         "energy": item.value(Objective.energy) if item.energy else None,
         "shares": item.shares,
         "clock": None if details is None else details.prediction.clock,
-        "details": None if details is None else _details(details),
+        "details": None if details is None else _details(item, details, goal),
     }
 
 
-def _details(details: PointDetails) -> dict[str, Any]:
+def _details(item: Evaluation, details: PointDetails, goal: Goal) -> dict[str, Any]:
     return {
         "networks": [
             (
@@ -95,32 +105,29 @@ def _details(details: PointDetails) -> dict[str, Any]:
             for name, profile in details.profiles.items()
         ],
         "units": _markup(parts_chart(details.prediction)),
-        "parameters": _parameters(details.prediction.steps),
+        "parameters": _parameters(item, details.prediction.steps, goal),
     }
 
 
-def _parameters(steps: Sequence[ParameterStep]) -> list[dict[str, Any]]:
+def _parameters(
+    here: Evaluation, steps: Sequence[ParameterStep], goal: Goal
+) -> list[dict[str, Any]]:
     """A row for each parameter, with the previous and the next value of the space."""
     rows: dict[str, dict[str, Any]] = {}
     for step in steps:
         row = rows.setdefault(
-            step.parameter, {"name": step.parameter, "now": _text(step.before), "steps": []}
+            step.parameter, {"name": step.parameter, "now": value_text(step.before), "steps": []}
         )
         row["steps"].append(
             {
-                "value": _text(step.after),
+                "value": value_text(step.after),
                 "latency": "does not fit" if step.latency is None else _percent(step.latency),
                 "area": "" if step.area is None else _signed(step.area),
                 "energy": "" if step.energy is None else _percent(step.energy),
+                "breaks": ", ".join(limit.words for limit in step.exceeded(here, goal.all_limits)),
             }
         )
     return list(rows.values())
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _percent(change: float) -> str:

@@ -23,6 +23,8 @@ _NEAR = 4.0
 """Distance below which the hollow point would overlap the filled one."""
 _SHARED_X, _SHARED_Y = 18.0, 12.0
 """Distances below which the numbers of two points would overlap."""
+_LETTER = 7.0
+"""Width of a letter at most, on average."""
 _NAMED = 4
 """Most numbers written below overlapping points."""
 
@@ -37,6 +39,10 @@ class _Axes:
     def at_x(self, value: float) -> float:
         low, high = self.x
         return _LEFT + (math.log2(value) - low) / (high - low) * (_WIDTH - _LEFT - _RIGHT)
+
+    def value_at_x(self, place: float) -> float:
+        low, high = self.x
+        return math.exp2(low + (place - _LEFT) / (_WIDTH - _LEFT - _RIGHT) * (high - low))
 
     def at_y(self, value: float) -> float:
         low, high = self.y
@@ -100,9 +106,11 @@ def _draw_roof(drawing: Drawing, axes: _Axes, peak: int, bus: int) -> None:
     x = _WIDTH - _RIGHT - 6
     text = f"array: {peak} per cycle"
     drawing.add("text", kind="end", x=x, y=axes.at_y(peak) - 8, text=text)
-    middle = math.sqrt(start * peak / bus)
-    x, y = axes.at_x(middle) - 10, axes.at_y(middle * bus) - 4
-    drawing.add("text", kind="end", x=x, y=y, text=f"bus: {bus} B per cycle")
+    # To the left of the slope's middle, above it; where that is too near the edge, further up.
+    text = f"bus: {bus} B per cycle"
+    end = max(axes.at_x(math.sqrt(start * peak / bus)) - 10, _LEFT + 6 + _LETTER * len(text))
+    rate = min(axes.value_at_x(end + 10) * bus, peak)
+    drawing.add("text", kind="end", x=end, y=axes.at_y(rate) - 4, text=text)
 
 
 def _draw_layer(drawing: Drawing, axes: _Axes, number: int, layer: LayerProfile) -> None:

@@ -31,9 +31,17 @@ class Drawing:
         )
 
     def add(
-        self, tag: str, *, hint: str = "", text: str = "", kind: str = "", **attributes: float | str
+        self,
+        tag: str,
+        *,
+        hint: str = "",
+        text: str = "",
+        kind: str = "",
+        link: str = "",
+        **attributes: float | str,
     ) -> None:
-        """Add an element. `hint` is its tooltip, `kind` its CSS classes.
+        """Add an element. `hint` is its tooltip, `kind` its CSS classes, `link` the id of the
+        page's element that it leads to.
 
         Attribute names have ``_`` for ``-``; numbers are written with at most two decimals.
         """
@@ -43,7 +51,10 @@ class Drawing:
         }
         if kind:
             found["class"] = kind
-        element = ElementTree.SubElement(self.root, tag, found)
+        parent = self.root
+        if link:
+            parent = ElementTree.SubElement(self.root, "a", {"href": f"#{link}"})
+        element = ElementTree.SubElement(parent, tag, found)
         if hint:
             ElementTree.SubElement(element, "title").text = hint
         elif text:

@@ -101,11 +101,14 @@ class FormSpace(LayerSpace):
         return found[0], found[1]
 
     def features(self, table: Table) -> dict[str, Floats]:
-        """Those of all forms; 0 where a form does not have one."""
+        """Those of all forms, whatever `table` has; 0 where a form does not have one."""
         found = {self._knob: table[self._knob].astype(np.float64)}
-        for form, rows, tiles in self._parts(table):
-            for name, column in form.features(tiles).items():
-                found.setdefault(name, np.zeros(len(table[self._knob])))[rows] = column
+        for number, form in enumerate(self._forms):
+            rows = table[self._knob] == number
+            for name, column in form.features(
+                {knob: table[knob][rows] for knob in form.knobs}
+            ).items():
+                found.setdefault(name, np.zeros(len(rows)))[rows] = column
         return found
 
     def cycles_with(self, table: Table, memory: MemoryModel) -> Floats:

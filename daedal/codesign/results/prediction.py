@@ -5,12 +5,12 @@ space: the variants with the next smaller or larger value of one parameter.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from daedal.codesign.hardware.clock import Clock
 from daedal.codesign.search.evaluation import Evaluation
-from daedal.codesign.search.objectives import Objective
+from daedal.codesign.search.objectives import Limit, Objective
 from daedal.codesign.search.variant_space import Point, Value, VariantSpace
 
 __all__ = ["ParameterStep", "Prediction", "parameter_steps", "prediction_from_json"]
@@ -25,6 +25,7 @@ class ParameterStep:
     latency : relative change, -0.1 for a tenth less; None where a network does not fit.
     area : change in percent of the device; None with `latency`.
     energy : relative change; None where the search does not estimate energies, too.
+    shares : what it takes of each resource, in percent of the device; empty with no `latency`.
     """
 
     parameter: str
@@ -33,6 +34,21 @@ class ParameterStep:
     latency: float | None
     area: float | None
     energy: float | None = None
+    shares: Mapping[str, float] = field(default_factory=dict)
+
+    def exceeded(self, here: Evaluation, limits: Sequence[Limit]) -> list[Limit]:
+        """The limits that it breaks, from the values of `here`, the variant before the change."""
+        if self.latency is None:
+            return []
+        values = {
+            **self.shares,
+            Objective.latency: here.value(Objective.latency) * (1 + self.latency),
+        }
+        if self.area is not None:
+            values[Objective.area] = here.value(Objective.area) + self.area
+        if self.energy is not None and here.energy:
+            values[Objective.energy] = here.value(Objective.energy) * (1 + self.energy)
+        return [limit for limit in limits if values.get(limit.measure, 0.0) > limit.most]
 
 
 @dataclass(frozen=True)
@@ -83,10 +99,12 @@ def parameter_steps(
             (name, value) for name, value in space.values(other).items() if value != before[name]
         )
         latency = area = energy = None
+        shares: dict[str, float] = {}
         if made is not None:
             latency = made.value(Objective.latency) / here.value(Objective.latency) - 1
             area = made.value(Objective.area) - here.value(Objective.area)
+            shares = {key: 100 * share for key, share in made.shares.items()}
             if made.energy and here.energy:
                 energy = made.value(Objective.energy) / here.value(Objective.energy) - 1
-        found.append(ParameterStep(name, before[name], value, latency, area, energy))
+        found.append(ParameterStep(name, before[name], value, latency, area, energy, shares))
     return found

@@ -39,6 +39,7 @@ class Large(SmallForm):
 
 SMALL, LARGE = SmallForm(), Large()
 BOTH = FormSpace("form", [SMALL, LARGE], usual=1)
+LARGE_ONE = Config.of(form=1, height=4, width=5)
 
 
 def test_it_has_the_configurations_of_all_forms():
@@ -67,6 +68,8 @@ def test_each_form_decides_what_fits_and_costs():
     np.testing.assert_array_equal(BOTH.bound(rows, memory), bounds)
     features = {name: column.tolist() for name, column in BOTH.features(rows).items()}
     assert features == {"form": [0, 1], "area": [10, 0], "height": [0, 4]}
+    # The names do not depend on the rows: models are fitted to some and asked about others.
+    assert list(BOTH.features(BOTH.table([LARGE_ONE]))) == ["form", "area", "height"]
 
 
 def test_the_default_is_that_of_the_usual_form():

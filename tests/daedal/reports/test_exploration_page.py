@@ -1,5 +1,6 @@
 """The page of a search: its figures, its drawing, and names that are not trusted."""
 
+import dataclasses
 import math
 import re
 from html.parser import HTMLParser
@@ -23,6 +24,7 @@ from daedal.reports.exploration_charts import front_chart
 from daedal.reports.exploration_page import PointDetails, exploration_page
 from daedal.runtime.profiler.measure import measure
 from daedal.sim.timing.device import TimingDevice
+from tests.support.browser import Browser
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 NAME = "net<script>alert(1)</script>"
@@ -58,7 +60,8 @@ def details() -> PointDetails:
     }
     steps = (
         ParameterStep("alu_lanes", 2, 1, 0.25, -1.5),
-        ParameterStep("alu_lanes", 2, 4, -0.125, 3.0),
+        ParameterStep("alu_lanes", 2, 4, -0.125, 13.0, None, {"block_ram": 60.0}),
+        ParameterStep("acc_banks", 2, 4, -0.01, 1.0, None, {"block_ram": 76.0}),
         ParameterStep("wgt_bytes", 65_536, 32_768, None, None),
         ParameterStep("counters", True, False, 0.0, -0.04),
     )
@@ -90,7 +93,7 @@ def test_the_page_tells_the_figures(details: PointDetails) -> None:
     rows = re.sub(r"<[^>]+>", "|", text.replace("\n", ""))
     for row in (
         "|alu_lanes||2||1||+25.0 %||−1.5|",
-        "|||||4||−12.5 %||+3.0|",
+        "|||||4||−12.5 %||+13.0|",
         "|wgt_bytes||65,536||32,768||does not fit|||",
         "|counters||yes||no||0.0 %||0.0|",
     ):
@@ -115,7 +118,7 @@ def test_names_are_escaped_and_nothing_is_loaded(details: PointDetails) -> None:
     text = page(details, verified(85.0))
     assert "<script" not in text and "net&lt;script&gt;" in text
     assert "default-src 'none'" in text
-    assert not re.search(r"(src|href)=", text)
+    assert not re.search(r"src=|href=(?!\"#point-)", text), "links stay on the page"
     depth: list[str] = []
 
     class Balanced(HTMLParser):
@@ -128,6 +131,43 @@ def test_names_are_escaped_and_nothing_is_loaded(details: PointDetails) -> None:
 
     Balanced().feed(text)
     assert not depth
+
+
+def test_the_plot_and_the_tables_lead_to_the_points(details: PointDetails) -> None:
+    text = page(details)
+    for number in (1, 2, 3):
+        assert text.count(f'href="#point-{number}"') == 2
+        assert text.count(f'id="point-{number}"') == 1
+
+
+def test_in_a_browser_links_open_the_points(details: PointDetails, browser: Browser) -> None:
+    text = page(details, verified(85.0))
+    look = browser.check(text)
+    links = [text for tag, text in look.focused if tag == "a"]
+    assert links[-3:] == ["fast", "middle", "small"] and len(links) == 6
+    with browser.opened(text) as (shown, _):
+        assert not shown.locator("details").nth(2).evaluate("e => e.open")
+        shown.locator('svg a[href="#point-3"]').click()
+        assert shown.locator("details").nth(2).evaluate("e => e.open")
+        assert shown.locator("#point-3").evaluate("e => e.getBoundingClientRect().top") < 900
+
+
+def test_parameters_that_differ_are_side_by_side(details: PointDetails) -> None:
+    lanes = [
+        dataclasses.replace(item, variant=item.variant.replace(alu_lanes=lanes))
+        for item, lanes in zip(FRONT, (4, 2, 2), strict=True)
+    ]
+    found = Exploration(lanes, lanes, 5, 1, 1_728, 60.0, False, Path(), GOAL)
+    rows = re.sub(r"<[^>]+>", "|", exploration_page(found, [details] * 3).replace("\n", ""))
+    assert "|units.alu_lanes||4||2||2|" in rows and "units.requantize_lanes" not in rows
+    assert "Parameters that differ" not in page(details)
+
+
+def test_neighbours_that_break_a_limit_say_which(details: PointDetails) -> None:
+    rows = re.sub(r"<[^>]+>", "|", page(details).replace("\n", ""))
+    assert "|alu_lanes||2||1||+25.0 %||−1.5|||" in rows
+    assert rows.count("|area at most 50 %|") == 1, "that of the largest point alone"
+    assert rows.count("|block RAM at most 75 %|") == 3
 
 
 def test_an_interrupted_search_has_a_page(details: PointDetails) -> None:

@@ -12,6 +12,7 @@ from daedal.hw.synth.place import PlaceRequest, Routed
 from daedal.isa.variant import load_variant
 from daedal.reports.synthesis import synthesis_record
 from daedal.reports.synthesis_page import synthesis_page
+from tests.support.browser import Browser
 from tests.support.page_reader import HOSTILE, Reader, assert_complete
 
 
@@ -41,6 +42,10 @@ def made(
 @pytest.mark.parametrize("routed", [False, True])
 def test_page_loads_nothing(routed: bool) -> None:
     assert_complete(synthesis_page(made(list("abcde"), routed=routed), "ecp5-85f"))
+
+
+def test_it_fits_a_screen(browser: Browser) -> None:
+    assert not browser.check(synthesis_page(made(list("abcde")), "ecp5-85f")).outside
 
 
 def test_names_stay_text() -> None:

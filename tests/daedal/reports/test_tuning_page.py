@@ -19,6 +19,7 @@ from daedal.tuning.explanation import Contribution, Explanation, KnobChange, Uni
 from daedal.tuning.network import NetworkTuning, TaskResult
 from daedal.tuning.selection import Selection
 from daedal.tuning.target import NetworkCycles
+from tests.support.browser import Browser
 
 NAME = "conv<script>alert(1)</script>"
 DEFAULT, BEST = Config.of(height=8, turns=0), Config.of(height=2, turns=0)
@@ -75,6 +76,10 @@ def tuning() -> NetworkTuning:
     counted = [NetworkCycles(total, {}) for total in (2500, 2200, 2200)]
     selection = Selection(counted[0], counted[1], {}, counted[2])
     return NetworkTuning(results, selection, 7, (make_explanation(),))
+
+
+def test_it_fits_a_screen(tuning: NetworkTuning, browser: Browser) -> None:
+    assert not browser.check(make_page(tuning)).outside
 
 
 def test_the_page_tells_the_figures(tuning: NetworkTuning) -> None:

@@ -15,6 +15,7 @@ from daedal.runtime.profiler.network_profile import NetworkProfile
 from daedal.runtime.profiler.page import profile_page
 from daedal.runtime.profiler.roofline_chart import roofline_chart
 from daedal.runtime.profiler.svg import clip_text, standalone
+from tests.support.browser import Browser
 from tests.support.page_reader import HOSTILE, Reader, assert_complete
 from tests.support.profiles import random_launch
 
@@ -25,6 +26,19 @@ def made(seed: int = 5, names: list[str] | None = None) -> NetworkProfile:
 
 def test_page_loads_nothing() -> None:
     assert_complete(profile_page(made()))
+
+
+def test_it_fits_a_screen_and_the_keyboard_moves_its_timeline(browser: Browser) -> None:
+    text = profile_page(made())
+    look = browser.check(text)
+    assert [tag for tag, _ in look.focused].count("canvas") == 1
+    assert [text for tag, text in look.focused if tag == "button"] == ["+", "−", "all"]
+    with browser.opened(text) as (page, messages):
+        page.focus("canvas")
+        before = page.screenshot()
+        page.keyboard.press("+")
+        assert page.screenshot() != before, "a part of the launch, larger"
+        assert not messages
 
 
 def test_names_of_models_stay_text() -> None:

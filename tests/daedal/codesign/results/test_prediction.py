@@ -44,6 +44,9 @@ def test_steps_are_the_neighbours() -> None:
     assert found["wgt_bytes", 65_536] == (0.0, 0.0)
     assert found["alu_lanes", 1] == pytest.approx((1.0, -2.0))
     assert found["alu_lanes", 4] == pytest.approx((-0.5, 4.0))
+    shares = {(step.parameter, step.after): step.shares for step in steps}
+    assert shares["alu_lanes", 4]["lut"] == pytest.approx(18.0)
+    assert shares["wgt_bytes", 16_384] == {}
     assert {step.before for step in steps if step.parameter == "alu_lanes"} == {2}
     assert parameter_steps(SPACE, estimate, (0, 1, 0)) == []
 
