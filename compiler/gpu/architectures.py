@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from daedal.artifact.gpu_code import EMULATED, SPIRV
 from daedal.common.errors import UserError
-from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES
+from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES, GROUP_ARCHITECTURES
 from daedal.native.levels import host_level
 
-__all__ = ["best_architecture", "gpu_architectures"]
+__all__ = ["best_architecture", "gpu_architectures", "have_group_products"]
 
 _EMULATED = EMULATED.rstrip("-")
 DEFAULT = (_EMULATED, "sm_80")
@@ -43,3 +43,10 @@ def best_architecture(names: Sequence[str]) -> str | None:
             continue
         return name
     return None
+
+
+def have_group_products(names: Sequence[str]) -> bool:
+    """Whether all of some architectures run products of matrices of groups of four warps. The
+    emulator does, but alone it stands for any GPU."""
+    others = [name for name in names if not name.startswith(_EMULATED)]
+    return bool(others) and all(name in GROUP_ARCHITECTURES for name in others)

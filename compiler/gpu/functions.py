@@ -17,6 +17,7 @@ from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.cpu.program import OWN
 from daedal.compiler.cpu.steps import Function
 from daedal.compiler.cpu.workload import KernelUse, kernel_workload
+from daedal.compiler.gpu.architectures import have_group_products
 from daedal.compiler.gpu.images import check_kernel
 from daedal.compiler.ops.gpu.attention_tiles import attention_tiles
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
@@ -25,11 +26,15 @@ from daedal.compiler.ops.gpu.tensor_cores import choose_core_tiles
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Binary, Buffer, Cast, Expr, Load, Reduce
 from daedal.compiler.tir.visit import loads, rewrite, walk
-from daedal.compiler.tir.warp_products import WARP_PRODUCTS
+from daedal.compiler.tir.warp_products import GROUP_PRODUCTS, WARP_PRODUCTS
 
 __all__ = ["GpuFunctions"]
 
-_CORES = {f"@gpu.{item.name}(": item.dtype for item in WARP_PRODUCTS.values()}
+_CORES = {
+    f"@gpu.{item.name}{end}": item.dtype
+    for products, end in ((WARP_PRODUCTS, "("), (GROUP_PRODUCTS, "."))
+    for item in products.values()
+}
 """Calls of tensor cores, and the dtype of their products."""
 
 
@@ -39,7 +44,8 @@ class GpuFunctions:
     Parameters
     ----------
     architectures : that every kernel must have code for. Where one of them is OpenCL, kernels have
-        no instructions of whole warps.
+        no instructions of whole warps, and where all of NVIDIA's have products of matrices of
+        groups of warps, kernels may have these.
     processor : has the functions of kernels that one of the architectures has no code for; without
         it, such a kernel is an error.
     checked : whether accesses are announced to the emulator's detectors.
@@ -66,6 +72,7 @@ class GpuFunctions:
         has_halves: bool = False,
     ) -> None:
         self._has_warps = SPIRV not in architectures
+        self._has_groups = have_group_products(architectures)
         self.has_halves = has_halves and self._has_warps
         self._architectures = tuple(architectures)
         self._processor = processor
@@ -161,7 +168,12 @@ class GpuFunctions:
         return function
 
     def _written(self, kernel: Kernel) -> Function:
-        func = gpu_kernel_function(kernel, has_warps=self._has_warps, config=self._config(kernel))
+        func = gpu_kernel_function(
+            kernel,
+            has_warps=self._has_warps,
+            has_groups=self._has_groups,
+            config=self._config(kernel),
+        )
         text = kernel_text(func, "", checked=self._checked)
         for architecture in self._architectures:
             check_kernel(text, architecture)

@@ -258,12 +258,16 @@ class MemoryPrimitives(ScheduleBase):
         self._update(bare.body, {buffer: {**self._notes(buffer), "stages": stages}})
 
     @primitive
-    def swizzle(self, block: BlockRef, write: int | str, every: int = 128) -> None:
+    def swizzle(
+        self, block: BlockRef, write: int | str, every: int = 128, *, panels: bool = False
+    ) -> None:
         """Permute a written buffer in a GPU's shared memory, against bank conflicts.
 
         The numbers of the chunks of 16 bytes in a line of 128 bytes are xored with that of the
         line; with a larger `every`, so many bytes have the same permutation: those of a row, if it
         is longer than a line. Rows of 16 bytes below each other are then in different banks.
+        With `panels`, the first lines of all rows follow each other, then the second ones, and so
+        on: rows and their bytes must be powers of two.
 
         >>> sch = chain()
         >>> print(sch, end="")
@@ -292,7 +296,8 @@ class MemoryPrimitives(ScheduleBase):
             )
         bare = self.bare
         buffer = self._allocated(bare, block, write, "swizzle")
-        self._update(bare.body, {buffer: {**self._notes(buffer), "swizzle": every}})
+        notes = {"swizzle": every, **({"panels": True} if panels else {})}
+        self._update(bare.body, {buffer: {**self._notes(buffer), **notes}})
 
     def _allocated(self, bare: PrimFunc, block: BlockRef, write: int | str, what: str) -> Buffer:
         """A buffer that a block writes and the function allocates."""

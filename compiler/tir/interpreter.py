@@ -24,6 +24,8 @@ from daedal.compiler.tir.stmt import (
     BlockRealize,
     BufferStore,
     CommitCopies,
+    CommitProducts,
+    FenceSums,
     For,
     If,
     Prefetch,
@@ -31,6 +33,7 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
     WaitForCopies,
+    WaitForProducts,
 )
 from daedal.compiler.tir.visit import loads
 from daedal.compiler.tir.writes import Write, in_order, update_of
@@ -101,6 +104,8 @@ class _Machine:
                     self.execute(body, env)
             case Barrier() | CommitCopies() | WaitForCopies():
                 pass  # statements are executed in order
+            case FenceSums() | CommitProducts() | WaitForProducts():
+                pass
             case Prefetch(buffer, indices):
                 self._value(Load(buffer, indices), env)  # inside the buffer
             case _:

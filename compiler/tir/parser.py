@@ -28,6 +28,8 @@ from daedal.compiler.tir.stmt import (
     BlockRealize,
     BufferStore,
     CommitCopies,
+    CommitProducts,
+    FenceSums,
     For,
     If,
     Prefetch,
@@ -37,12 +39,13 @@ from daedal.compiler.tir.stmt import (
     Stmt,
     Value,
     WaitForCopies,
+    WaitForProducts,
 )
 from daedal.compiler.tir.tokens import Line, split_lines
 
 __all__ = ["parse_func"]
 
-_STATEMENTS = "a store, for, if, alloc, block, prefetch, barrier, commit or wait"
+_STATEMENTS = "a store, for, if, alloc, block, prefetch, barrier, commit, fence or wait"
 
 
 def parse_func(text: str) -> PrimFunc:
@@ -156,8 +159,13 @@ class _Parser:
             line.finish("'barrier'")
             return Barrier()
         if line.take("commit"):
+            of_products = line.take("products")
             line.finish("'commit'")
-            return CommitCopies()
+            return CommitProducts() if of_products else CommitCopies()
+        if line.take("fence"):
+            sums = _buffer(line, scope)
+            line.finish("a fence")
+            return FenceSums(sums)
         if line.take("wait"):
             return _wait(line, scope)
         if line.take("if"):
@@ -259,14 +267,28 @@ def _store(line: Line, scope: Scope) -> Stmt:
     return BufferStore(buffer, indices, value)
 
 
+def _buffer(line: Line, scope: Scope) -> Buffer:
+    key = line.key("a buffer")
+    found = scope.get(key)
+    if not isinstance(found, Buffer):
+        line.fail(f"sums must be in a buffer that is allocated above, and {key!r} is none")
+    return found
+
+
 def _wait(line: Line, scope: Scope) -> Stmt:
+    if line.take("products"):
+        newest = line.integer("the number of groups that need not be done")
+        sums = _buffer(line, scope) if line.take("for") else None
+        line.finish("a wait")
+        return WaitForProducts(newest, sums)
     newest = line.integer("the number of groups that need not have landed")
     line.expect("for", "a wait")
     landed: list[Region] = []
     while not landed or line.take(","):
         landed.append(parse_region(line, scope))
+    fenced = line.take("fenced")
     line.finish("a wait")
-    return WaitForCopies(newest, tuple(landed))
+    return WaitForCopies(newest, tuple(landed), fenced)
 
 
 def _allocation(line: Line, scope: Scope) -> tuple[Scope, Allocation]:

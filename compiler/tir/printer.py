@@ -42,6 +42,8 @@ from daedal.compiler.tir.stmt import (
     BlockRealize,
     BufferStore,
     CommitCopies,
+    CommitProducts,
+    FenceSums,
     For,
     If,
     Prefetch,
@@ -52,6 +54,7 @@ from daedal.compiler.tir.stmt import (
     Stmt,
     Value,
     WaitForCopies,
+    WaitForProducts,
 )
 
 __all__ = ["expr_text", "func_text", "region_text", "stmt_text"]
@@ -153,8 +156,16 @@ def _stmt(stmt: Stmt, names: _Names, last: bool = True) -> list[str]:
             return ["barrier"]
         case CommitCopies():
             return ["commit"]
-        case WaitForCopies(newest, landed):
-            return [f"wait {newest} for {', '.join(_region(part, names) for part in landed)}"]
+        case WaitForCopies(newest, landed, fenced):
+            regions = ", ".join(_region(part, names) for part in landed)
+            return [f"wait {newest} for {regions}{' fenced' if fenced else ''}"]
+        case FenceSums(sums):
+            return [f"fence {names.of(sums)}"]
+        case CommitProducts():
+            return ["commit products"]
+        case WaitForProducts(newest, sums):
+            of = "" if sums is None else f" for {names.of(sums)}"
+            return [f"wait products {newest}{of}"]
         case If(condition, body):
             return [f"if {_expr(condition, names, 'bool')}:", *_indent(_stmt(body, names))]
         case Allocate():

@@ -28,6 +28,8 @@ __all__ = [
     "BlockRealize",
     "BufferStore",
     "CommitCopies",
+    "CommitProducts",
+    "FenceSums",
     "For",
     "If",
     "Prefetch",
@@ -38,6 +40,7 @@ __all__ = [
     "Stmt",
     "Value",
     "WaitForCopies",
+    "WaitForProducts",
 ]
 
 SCOPES = frozenset({"global", "inp", "wgt", "acc", "par", "tab", "out"})
@@ -211,11 +214,39 @@ class WaitForCopies(Stmt):
     lowered functions.
 
     `landed` are the regions that the oldest of these groups wrote, in all threads together. A
-    thread sees what others have copied there after a barrier.
+    thread sees what others have copied there after a barrier. Products of groups of warps
+    (`tir.warp_products`) see it where it is `fenced`.
     """
 
     newest: int
     landed: tuple[Region, ...]
+    fenced: bool = False
+
+
+@dataclass(frozen=True)
+class FenceSums(Stmt):
+    """The elements of a thread in a buffer are as products of groups of warps need them, which may
+    follow; only in lowered functions."""
+
+    sums: Buffer
+
+
+@dataclass(frozen=True)
+class CommitProducts(Stmt):
+    """The products that a group of warps has begun since the last commit become one group of
+    products; only in lowered functions."""
+
+
+@dataclass(frozen=True)
+class WaitForProducts(Stmt):
+    """A group of warps waits until all groups of its products are done, except for the `newest`;
+    only in lowered functions.
+
+    Until then they may read their operands and add to their sums. `sums` are used afterwards.
+    """
+
+    newest: int
+    sums: Buffer | None = None
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,12 @@
     c[m, n] = c[m, n] + float32(a[m, k]) * float32(b[k, n])      for m in 16, n in 8, k in 16
 
 Operands are in shared memory, in any layout, and the sums in a fragment. Who holds which sum is
-part of the instruction: `lane_loops` says it. Source: NVIDIA, PTX ISA 8.0, "Matrix Fragments for
-mma.m16n8k16 with floating point type", "Matrix Fragments for mma.m16n8k32".
+part of the instruction: `lane_loops` says it. Some products are those of a group of four warps,
+which follow each other: each of them has the sums of 16 rows of `a`, one after the other, and all
+read the same `b`. The group goes on before they are done (`lower.stages`), and both operands lie
+in shared memory as `codegen.gpu.group_products` says. Source: NVIDIA, PTX ISA 8.0, "Matrix
+Fragments for mma.m16n8k16 with floating point type", "Matrix Fragments for mma.m16n8k32",
+"Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
 """
 
 from collections.abc import Callable, Mapping
@@ -16,6 +20,9 @@ from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute
 
 __all__ = [
+    "COLUMNS",
+    "GROUP_PRODUCTS",
+    "GROUP_WARPS",
     "WARP_PRODUCTS",
     "WARP_THREADS",
     "WarpProduct",
@@ -23,10 +30,15 @@ __all__ = [
     "lane_loops",
     "product_at",
     "product_loops",
+    "product_named",
 ]
 
 WARP_THREADS = 32
 """Of a warp: neighbours along the first axis of a block."""
+COLUMNS = 8
+"""That the threads of a warp have in pairs."""
+GROUP_WARPS = 4
+"""Of a group: neighbours along the second axis, from a multiple of it on."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +47,9 @@ class WarpProduct:
 
     Attributes
     ----------
-    rows, columns, depth : of the product; `depth` terms are added to each sum.
+    rows, columns, depth : of a warp's part of the product; `depth` terms are added to each sum.
     dtype, sums : of the operands, and of the sums.
+    warps : that execute it together.
     """
 
     name: str
@@ -45,6 +58,7 @@ class WarpProduct:
     sums: str
     rows: int = 16
     columns: int = 8
+    warps: int = 1
 
     def match(self, extents: Mapping[Var, int], realize: BlockRealize) -> Match:
         """Match the nest of loops with `extents` around `realize`; raises Mismatch.
@@ -89,12 +103,33 @@ WARP_PRODUCTS: dict[str, WarpProduct] = {
         WarpProduct("mma.m16n8k32.s8", 32, "int8", "int32"),
     )
 }
-"""By name."""
+"""Of one warp, by name."""
+
+
+def _group_product(columns: int, depth: int, kind: str, dtype: str, sums: str) -> WarpProduct:
+    name = f"wgmma.m64n{columns}k{depth}.{kind}"
+    return WarpProduct(name, depth, dtype, sums, columns=columns, warps=GROUP_WARPS)
+
+
+GROUP_PRODUCTS: dict[str, WarpProduct] = {
+    item.name: item
+    for columns in (64, 128, 256)
+    for item in (
+        _group_product(columns, 16, "f16", "float16", "float32"),
+        _group_product(columns, 32, "s8", "int8", "int32"),
+    )
+}
+"""Of groups of warps, by name."""
+
+
+def product_named(name: object) -> WarpProduct | None:
+    """The product of an intrinsic; None for other names."""
+    return WARP_PRODUCTS.get(str(name)) or GROUP_PRODUCTS.get(str(name))
 
 
 def product_at(stmt: Stmt) -> WarpProduct | None:
     """The product that a loop of a lowered function stands for, as `lane_loops` marks it."""
-    return WARP_PRODUCTS.get(str(stmt.annotations.get("intrin"))) if isinstance(stmt, For) else None
+    return product_named(stmt.annotations.get("intrin")) if isinstance(stmt, For) else None
 
 
 def factors_of(stmt: Stmt) -> tuple[Load, Load, Load] | None:
@@ -117,7 +152,8 @@ def lane_loops(product: WarpProduct, nest: For) -> For:
         c[m, n] = ...               =>       for i in 2, j in 2, k in 16:
                                                  c[i * 8 + t // 4, t % 4 * 2 + j] = ...
 
-    The loop along `i` is marked as the intrinsic. The warp reads what these loops read, if not the
+    The loop along `i` is marked as the intrinsic; with more than eight columns there is a loop of
+    eights around `j`. The warp reads what these loops read, if not the
     same thread the same element; several threads read each element in both, so the same accesses of
     other threads race with them.
     """
@@ -151,9 +187,14 @@ def product_loops(
 
 def _lanes(product: WarpProduct, term: Var, body: Callable[[Expr, Expr], Stmt]) -> For:
     """Loops around a statement of a row and a column, which are those of each thread."""
-    lane, i, j = Var("lane"), Var("i"), Var("j")
-    terms = For(term, product.depth, body(i * 8 + lane // 4, lane % 4 * 2 + j))
-    marked = For(i, 2, For(j, 2, terms), annotations={"intrin": product.name})
+    lane, i, j, eight = Var("lane"), Var("i"), Var("j"), Var("eight")
+    column: Expr = lane % 4 * 2 + j
+    if product.columns > COLUMNS:
+        column = eight * COLUMNS + column
+    columns: Stmt = For(j, 2, For(term, product.depth, body(i * 8 + lane // 4, column)))
+    if product.columns > COLUMNS:
+        columns = For(eight, product.columns // COLUMNS, columns)
+    marked = For(i, 2, columns, annotations={"intrin": product.name})
     return For(lane, WARP_THREADS, marked, "thread.x")
 
 

@@ -10,7 +10,7 @@ from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.steps import program_code
 from daedal.compiler.cpu.workload import KernelUse
-from daedal.compiler.gpu.architectures import best_architecture
+from daedal.compiler.gpu.architectures import best_architecture, have_group_products
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.compiler.gpu.functions import GpuFunctions
 from daedal.compiler.gpu.images import gpu_images
@@ -79,12 +79,13 @@ class GpuTuning(KernelTuning):
 
     def space(self, use: KernelUse) -> GpuSpace | None:
         """See `KernelTuning`."""
-        return gpu_kernel_space(use.kernel)
+        has_groups = have_group_products([self._architecture])
+        return gpu_kernel_space(use.kernel, has_groups=has_groups)
 
     def build(self, use: KernelUse, configs: Mapping[str, Config]) -> GpuKernelCode:
         """See `KernelTuning`."""
         kernel = use.kernel
-        functions = GpuFunctions(checked=False, configs=configs)
+        functions = GpuFunctions((self._architecture,), checked=False, configs=configs)
         functions.of(kernel)
         (launch,), (image,) = (
             functions.kernels,

@@ -12,12 +12,13 @@ from daedal.sim.gpu.banks import Place, bank_conflicts
 from daedal.sim.gpu.copies import COPY_SLOTS, MAX_COPIES
 from daedal.sim.gpu.device_memory import DeviceMemory
 from daedal.sim.gpu.failure_text import failure_sentence
+from daedal.sim.gpu.groups import GROUP, GROUP_ROWS, GROUP_SLOTS, MAX_COLUMNS
 from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.races import SHADOW_WORDS
 from daedal.sim.gpu.reports import KEPT, Column, Failure, Race, place_text
 from daedal.sim.gpu.scheduler import STACK_BYTES
 from daedal.sim.gpu.thread import ROW
-from daedal.sim.gpu.warps import WARP, M, N
+from daedal.sim.gpu.warps import WARP
 
 __all__ = ["MAX_SHARED_BYTES", "MAX_THREADS", "Block"]
 
@@ -115,8 +116,9 @@ class Block:
             num_noted=0,
             noted=np.zeros(num_noted * NOTED, np.int64),
             copies=np.zeros(MAX_THREADS * MAX_COPIES * COPY_SLOTS, np.int64),
+            products=np.zeros(MAX_THREADS // GROUP * GROUP_SLOTS, np.int64),
             halves=np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32),
-            factors=np.zeros((M + N) * WARP, np.float64),
+            factors=np.zeros((GROUP_ROWS + MAX_COLUMNS) * WARP, np.float64),
         )
 
     def prepare(

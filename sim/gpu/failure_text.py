@@ -1,6 +1,7 @@
 """`failure_sentence`: why a launch ended early."""
 
 from daedal.sim.gpu.copies import MAX_COPIES
+from daedal.sim.gpu.groups import MAX_PRODUCTS
 from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.reports import Failure, Site, place_text, site_text
 
@@ -36,6 +37,32 @@ def failure_sentence(launch: Launch, symbol: str, reach: int) -> str:
             return (
                 f"products of matrices and ldmatrix need warps of 32 threads, and that of {thread} "
                 f"of {block} has {launch.size}"
+            )
+        case Failure.GROUP_DIVERGED:
+            return (
+                f"all threads of four warps must come to the same operation of their group, with "
+                f"the same operands, and in {block} {thread} waits for one that thread "
+                f"{launch.other_thread} does not come to"
+            )
+        case Failure.GROUP_PARTIAL:
+            return (
+                f"products of groups of warps need groups of 128 threads, and that of {thread} of "
+                f"{block} has {launch.size}"
+            )
+        case Failure.PRODUCTS:
+            return (
+                f"at most {MAX_PRODUCTS} products of a group of warps may be under way, and that "
+                f"of {thread} of {block} begins another one; wait for some of them"
+            )
+        case Failure.UNFINISHED:
+            return (
+                f"all products of a group of warps must be waited for, and those of {thread} of "
+                f"{block} are not"
+            )
+        case Failure.UNFENCED_SUMS:
+            return (
+                f"sums must be fenced before each group of products, and {thread} of {block} "
+                "begins one without"
             )
         case Failure.COPIES:
             return (

@@ -7,6 +7,7 @@ scheduler; accesses and asynchronous copies are calls of kernels (`races`, `copi
 from daedal.native.calls import kernel_symbol
 from daedal.native.kernel import Kernel
 from daedal.sim.gpu.copies import begin_copy, wait_for_copies
+from daedal.sim.gpu.groups import Argument
 from daedal.sim.gpu.races import access
 from daedal.sim.gpu.thread import ARGUMENT_WORDS, RESULT_WORD, Slot, State, Waiting
 
@@ -114,6 +115,82 @@ def _copies() -> str:
     )
 
 
+def _matrix() -> str:
+    """A descriptor as `groups.matrix_byte` reads it, from the begin of the shared memory on."""
+    return (
+        "define i64 @gpu.matrix(ptr %gpu, ptr addrspace(3) %at, i64 %leading, i64 %stride) {\n"
+        f"{_field(Slot.SHARED)}"
+        "  %from = ptrtoint ptr addrspace(3) %at to i64\n"
+        "  %offset = sub i64 %from, %shared\n"
+        "  %unit = lshr i64 %offset, 4\n"
+        "  %first = shl i64 %leading, 12\n"
+        "  %second = shl i64 %stride, 28\n"
+        "  %steps = or i64 %first, %second\n"
+        "  %all = or i64 %unit, %steps\n"
+        "  ret i64 %all\n}\n"
+        f"define void @gpu.fence.copies(ptr %gpu) {{\n{_field(Slot.FENCES)}"
+        "  %more = add i64 %fences, 1\n"
+        "  store i64 %more, ptr %fences.at, align 8\n"
+        "  ret void\n}\n"
+    )
+
+
+_GROUP_WORDS = len(Argument)
+_OF_SUMS = "ptr %sums, i64 %row, i64 %column"
+
+
+def _of_groups() -> str:
+    parts = [
+        _of_group("wgmma.commit", "", Waiting.GROUP_COMMIT, []),
+        _of_group("wgmma.wait", "i32 %newest", Waiting.GROUP_WAIT, ["%newest"]),
+    ]
+    for columns in (64, 128, 256):
+        for kind in ("f32", "i32"):
+            name = f"n{columns}.{kind}"
+            parts.append(_of_group(f"wgmma.fence.{name}", _OF_SUMS, Waiting.GROUP_FENCE, []))
+            parts.append(_of_group(f"wgmma.finish.{name}", _OF_SUMS, Waiting.GROUP_WAIT, ["0"]))
+        for shape, is_integer, majors in (
+            ("k16.f16", 0, ("kk", "km", "mk", "mm")),
+            ("k32.s8", 1, ("kk",)),
+        ):
+            for major in majors:
+                along = [str(int(letter == "m")) for letter in major]
+                words = [
+                    "%a",
+                    "%b",
+                    "%sums",
+                    "%row",
+                    "%column",
+                    str(columns),
+                    str(is_integer),
+                    *along,
+                ]
+                name = f"wgmma.m64n{columns}{shape}.{major}"
+                given = f"i64 %a, i64 %b, {_OF_SUMS}"
+                parts.append(_of_group(name, given, Waiting.GROUP_PRODUCT, words))
+    return "".join(parts)
+
+
+def _of_group(name: str, parameters: str, waiting: Waiting, words: list[str]) -> str:
+    """Leaves its operands in the row, and goes on when its group has been served."""
+    given = ", ".join(item for item in ("ptr %gpu", parameters) if item)
+    lines = [
+        f"define void @gpu.{name}({given}) {{",
+        f"  %waiting = getelementptr i64, ptr %gpu, i64 {Slot.WAITING:d}",
+        f"  store i64 {waiting:d}, ptr %waiting, align 8",
+    ]
+    for at in range(_GROUP_WORDS):
+        word = words[at] if at < len(words) else "0"
+        if word in ("%sums", "%newest"):
+            convert = "ptrtoint ptr" if word == "%sums" else "sext i32"
+            lines.append(f"  %w{at} = {convert} {word} to i64")
+            word = f"%w{at}"
+        lines.append(f"  %p{at} = getelementptr i64, ptr %gpu, i64 {Slot.EXCHANGE + at}")
+        lines.append(f"  store i64 {word}, ptr %p{at}, align 8")
+    lines.append(f"  call void @gpu.leave(ptr %gpu, i64 {State.GROUP:d})")
+    return "\n".join([*lines, "  ret void", "}\n"])
+
+
 _FOUR_I32 = "{i32, i32, i32, i32}"
 _TWO_I32 = "{i32, i32}"
 _FOUR_FLOATS = "{float, float, float, float}"
@@ -190,4 +267,4 @@ def _functions() -> str:
 def operations_text() -> str:
     """Definitions of all operations; they call `ROOTS` and what `fibers.fiber_text` defines."""
     parts = [_coordinates(), _shared(), _barrier(), _access("read", False), _access("write", True)]
-    return "".join([*parts, _copies(), _of_warps(), _functions()])
+    return "".join([*parts, _copies(), _of_warps(), _matrix(), _of_groups(), _functions()])

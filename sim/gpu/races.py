@@ -13,16 +13,20 @@ from daedal.native.types import i64
 from daedal.sim.gpu.accesses import note
 from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.raw_memory import load_i32, store_i32
-from daedal.sim.gpu.reports import KEPT, Column, Failure, Kind
+from daedal.sim.gpu.reports import KEPT, Column, Failure, Kind, Site
+from daedal.sim.gpu.thread import ROW, Slot
 
 __all__ = [
     "SHADOW_BYTES",
     "SHADOW_WORDS",
     "Shadow",
     "access",
+    "begin_reading",
+    "end_reading",
     "fail",
     "found_shadow",
     "mark",
+    "meets_unfenced",
     "reported",
     "wrote",
 ]
@@ -47,9 +51,16 @@ class Shadow(IntEnum):
     FLIGHT = 44
     """The thread whose asynchronous copy may write it."""
     FLIGHT_EPOCH = 48
+    WRITER_FENCES = 52
+    """`Slot.FENCES` of its last writer then."""
+    PRODUCTS = 56
+    """That read it and are not done, in the block whose first epoch follows, and a thread of the
+    last one."""
+    PRODUCTS_BLOCK = 60
+    PRODUCTS_THREAD = 64
 
 
-SHADOW_WORDS = 13
+SHADOW_WORDS = 17
 SHADOW_BYTES = 4 * SHADOW_WORDS
 
 
@@ -159,6 +170,44 @@ def wrote(launch: Launch, row: i64, thread: i64, site: i64) -> None:
     store_i32(row + Shadow.WRITER_EPOCH, launch.epoch)
     store_i32(row + Shadow.WRITER_SITE, site)
     store_i32(row + Shadow.WRITER_BLOCK, launch.block)
+    store_i32(row + Shadow.WRITER_FENCES, launch.threads[ROW * thread + Slot.FENCES])
+
+
+@kernel
+def begin_reading(launch: Launch, row: i64, thread: i64) -> None:
+    """A product of a group of warps may read a byte from now on."""
+    count = load_i32(row + Shadow.PRODUCTS)
+    if load_i32(row + Shadow.PRODUCTS_BLOCK) != launch.block_first:
+        count = 0
+    store_i32(row + Shadow.PRODUCTS, count + 1)
+    store_i32(row + Shadow.PRODUCTS_BLOCK, launch.block_first)
+    store_i32(row + Shadow.PRODUCTS_THREAD, thread)
+
+
+@kernel
+def is_being_read(launch: Launch, row: i64) -> bool:
+    """Whether a product of a group of warps may read a byte."""
+    if load_i32(row + Shadow.PRODUCTS_BLOCK) != launch.block_first:
+        return False
+    return load_i32(row + Shadow.PRODUCTS) > 0
+
+
+@kernel
+def end_reading(launch: Launch, row: i64) -> None:
+    """It has read it."""
+    if load_i32(row + Shadow.PRODUCTS_BLOCK) == launch.block_first:
+        store_i32(row + Shadow.PRODUCTS, load_i32(row + Shadow.PRODUCTS) - 1)
+
+
+@kernel
+def meets_unfenced(launch: Launch, row: i64, address: i64, thread: i64, site: i64) -> None:
+    """Report it where a product reads what the writer has not fenced since."""
+    if load_i32(row + Shadow.WRITER_EPOCH) < launch.block_first:
+        return
+    writer = load_i32(row + Shadow.WRITER)
+    if load_i32(row + Shadow.WRITER_FENCES) == launch.threads[ROW * writer + Slot.FENCES]:
+        block, place = load_i32(row + Shadow.WRITER_BLOCK), load_i32(row + Shadow.WRITER_SITE)
+        reported(launch, Kind.READ_UNFENCED, address, thread, site, block, writer, place)
 
 
 @kernel
@@ -185,6 +234,10 @@ def mark(
 ) -> None:
     """Compare an access of a byte with those before it, and keep it."""
     first = launch.block_first if is_shared else launch.launch_first
+    if is_shared and is_write and is_being_read(launch, row):
+        reader = load_i32(row + Shadow.PRODUCTS_THREAD)
+        kind = Kind.WRITE_UNDER_PRODUCT
+        reported(launch, kind, address, thread, site, launch.block, reader, Site.PRODUCT)
     if is_shared and load_i32(row + Shadow.FLIGHT_EPOCH) >= launch.block_first:
         kind = Kind.WRITE_IN_FLIGHT if is_write else Kind.READ_IN_FLIGHT
         flying = load_i32(row + Shadow.FLIGHT)

@@ -5,10 +5,13 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from daedal.native.intrinsic import intrinsic
 from daedal.native.types import f64, i64
 
 __all__ = [
+    "bits_of_float",
     "copy_bytes",
     "fill_words",
     "float_of_bits",
@@ -130,3 +133,19 @@ def _float_of_bits(_names: Mapping[str, Any]) -> str:
 def float_of_bits(bits: i64) -> f64:
     """The float32 of these 32 bits."""
     return float(struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0])
+
+
+def _bits_of_float(_names: Mapping[str, Any]) -> str:
+    return (
+        "define internal i64 @SELF(double %value) alwaysinline {\n"
+        "  %narrow = fptrunc double %value to float\n"
+        "  %bits = bitcast float %narrow to i32\n"
+        "  %wide = sext i32 %bits to i64\n"
+        "  ret i64 %wide\n}\n"
+    )
+
+
+@intrinsic(_bits_of_float)
+def bits_of_float(value: f64) -> i64:
+    """The 32 bits of the nearest float32."""
+    return int(struct.unpack("<i", np.float32(value).tobytes())[0])

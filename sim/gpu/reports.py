@@ -26,6 +26,15 @@ class Failure(IntEnum):
     """Sizes or addresses that an asynchronous copy cannot have."""
     ROW_ADDRESS = 9
     """An address that ldmatrix cannot have."""
+    GROUP_DIVERGED = 10
+    GROUP_PARTIAL = 11
+    """An operation of four warps in a group of fewer."""
+    PRODUCTS = 12
+    """Too many products that are not done."""
+    UNFENCED_SUMS = 13
+    """A product that is added to sums without a fence since the last group of products."""
+    UNFINISHED = 14
+    """Products that nothing has waited for."""
 
 
 class Kind(IntEnum):
@@ -37,6 +46,8 @@ class Kind(IntEnum):
     READ_IN_FLIGHT = 3
     WRITE_IN_FLIGHT = 4
     UNWRITTEN = 5
+    WRITE_UNDER_PRODUCT = 6
+    READ_UNFENCED = 7
 
 
 class Site(IntEnum):
@@ -45,6 +56,7 @@ class Site(IntEnum):
     COPY = -1
     LDMATRIX = -2
     ENDED = -3
+    PRODUCT = -4
 
 
 class Column(IntEnum):
@@ -63,7 +75,12 @@ class Column(IntEnum):
 KEPT = 16
 """Races that are kept of each launch."""
 
-_SITES = {Site.COPY: "an asynchronous copy", Site.LDMATRIX: "ldmatrix", Site.ENDED: "the end"}
+_SITES = {
+    Site.COPY: "an asynchronous copy",
+    Site.LDMATRIX: "ldmatrix",
+    Site.ENDED: "the end",
+    Site.PRODUCT: "a product of a group of warps",
+}
 _ACCESSES = {
     Kind.WRITE_WRITE: "writes {place}, and so does {other}",
     Kind.WRITE_READ: "reads {place}, which {other} writes",
@@ -71,6 +88,8 @@ _ACCESSES = {
     Kind.READ_IN_FLIGHT: "reads {place} while an asynchronous copy of {other} may write it",
     Kind.WRITE_IN_FLIGHT: "writes {place} while an asynchronous copy of {other} may write it",
     Kind.UNWRITTEN: "reads {place}, which no thread of the block has written",
+    Kind.WRITE_UNDER_PRODUCT: "writes {place} while a product of {other} may read it",
+    Kind.READ_UNFENCED: "reads {place}, which {other} has written without a fence",
 }
 
 

@@ -1,12 +1,14 @@
 """The scheduler: blocks one after the other, the threads of a block as fibers in turn.
 
 A pass runs every thread that can run until it waits or ends. What follows a pass: operations of
-warps whose threads all wait for them; if there are none, the barrier where all threads wait.
+warps whose threads all wait for them; if there are none, those of groups of warps; if there are
+none of these, either, the barrier where all threads wait.
 """
 
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.gpu.fibers import resume_fiber, start_fiber
+from daedal.sim.gpu.groups import begin_groups, end_groups, serve_groups
 from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.races import fail
 from daedal.sim.gpu.raw_memory import fill_words, load_i64, store_i64
@@ -44,6 +46,7 @@ def begin_thread(launch: Launch, thread: i64, x: i64, y: i64, z: i64) -> None:
     threads[at + Slot.NUM_COPIES] = 0
     threads[at + Slot.FIRST_COPY] = 0
     threads[at + Slot.GROUPS] = 0
+    threads[at + Slot.FENCES] = 0
     bottom = launch.stacks + thread * launch.stack_stride
     store_i64(bottom, CANARY)
     variables = bottom + STACK_BYTES - POISONED_BYTES
@@ -106,6 +109,7 @@ def run_block(launch: Launch, x: i64, y: i64, z: i64) -> None:
     fill_words(launch.shared, (launch.shared_bytes + 3) // 4, launch.poison)
     for thread in range(launch.num_threads):
         begin_thread(launch, thread, x, y, z)
+    begin_groups(launch)
     passes = 0
     goes_on = True
     while goes_on:
@@ -122,7 +126,12 @@ def run_block(launch: Launch, x: i64, y: i64, z: i64) -> None:
         if launch.failure != Failure.NONE:
             return
         if not goes_on:
+            goes_on = serve_groups(launch)
+            if launch.failure != Failure.NONE:
+                return
+        if not goes_on:
             goes_on = pass_barrier(launch)
+    end_groups(launch)
 
 
 @kernel

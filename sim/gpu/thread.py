@@ -39,6 +39,8 @@ class Slot(IntEnum):
     """The place of the oldest one."""
     GROUPS = 18
     """Groups of asynchronous copies that are committed."""
+    FENCES = 19
+    """How often it has made what it wrote visible to products of groups of warps."""
     EXCHANGE = 20
     """Operands of an operation of a warp, and results."""
 
@@ -63,10 +65,12 @@ class State(IntEnum):
     WARP = 3
     """It waits for its warp."""
     ENDED = 4
+    GROUP = 5
+    """It waits for its group of warps."""
 
 
 class Waiting(IntEnum):
-    """Operations that all threads of a warp execute together."""
+    """Operations that all threads of a warp, or of a group of warps, execute together."""
 
     SHUFFLE_XOR = 0
     LDMATRIX = 1
@@ -76,3 +80,7 @@ class Waiting(IntEnum):
     MMA_S8 = 5
     LDMATRIX2 = 6
     LDMATRIX2_TRANS = 7
+    GROUP_PRODUCT = 8
+    GROUP_FENCE = 9
+    GROUP_COMMIT = 10
+    GROUP_WAIT = 11

@@ -15,6 +15,8 @@ _NUMBERS = {
     0x237: "IMMA",
     0x23C: "HMMA",
     0x83B: "LDSM",
+    0x9F0: "HGMMA",
+    0x9F1: "IGMMA",
     0xB1D: "BAR",
     0x9AF: "LDGDEPBAR",
     0x91A: "DEPBAR",

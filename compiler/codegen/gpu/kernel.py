@@ -8,9 +8,16 @@ one after the other; `local` ones are in registers.
 from collections.abc import Iterator
 
 from daedal.common.errors import UnsupportedError
-from daedal.compiler.codegen.gpu.kernel_text import PARAMETER_ALIGN, KernelText
+from daedal.compiler.codegen.gpu.group_products import GroupProducts
+from daedal.compiler.codegen.gpu.kernel_text import (
+    GROUP_ALIGN,
+    PARAMETER_ALIGN,
+    SHARED_ALIGN,
+    KernelText,
+)
 from daedal.compiler.codegen.gpu.operations import Operations, function
 from daedal.compiler.codegen.gpu.warp_products import write_product
+from daedal.compiler.codegen.llvm.expressions import LINE_BYTES
 from daedal.compiler.codegen.llvm.function import declarations
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.codegen.llvm.statements import Statements
@@ -23,24 +30,25 @@ from daedal.compiler.tir.stmt import (
     Allocate,
     Barrier,
     CommitCopies,
+    CommitProducts,
+    FenceSums,
     For,
     If,
     PrimFunc,
     Seq,
     Stmt,
     WaitForCopies,
+    WaitForProducts,
 )
 from daedal.compiler.tir.warp_products import WARP_THREADS, WarpProduct, product_at
 
 __all__ = ["MAX_LOCAL_BYTES", "RESIDENT", "kernel_text"]
 
-SWIZZLE = "swizzle"
-"""The annotation of an allocation in shared memory: see `Schedule.swizzle`."""
+SWIZZLE, PANELS = "swizzle", "panels"
+"""Annotations of an allocation in shared memory: see `Schedule.swizzle`."""
 RESIDENT = "resident"
 """The annotation of a loop of blocks: see `KernelText`."""
 BLOCK_AXES = ("block.x", "block.y", "block.z")
-SHARED_ALIGN = 128
-"""Bytes: a row of the memory's banks."""
 MAX_LOCAL_BYTES = 1 << 12
 """Of one thread: more can be in no registers."""
 
@@ -131,6 +139,10 @@ class _Kernel(Statements):
             }
         self._bound: set[str] = set()
         self._lane: Var | None = None
+        self._warp: Var | None = None
+        self._groups = GroupProducts(self.at)
+        products = map(product_at, _loops(func.body))
+        self._has_groups = any(item is not None and item.warps > 1 for item in products)
         self._metadata: list[int] = []
         self.local_bytes = 0
         self.shared_bytes = 0
@@ -148,13 +160,23 @@ class _Kernel(Statements):
                 for item in allocations:
                     if SWIZZLE in item.annotations:
                         self.at.swizzles[item.buffer] = int(item.annotations[SWIZZLE])
+                    if PANELS in item.annotations:
+                        self.at.panels[item.buffer] = _panels(item.buffer)
                 super().write(stmt)
             case Barrier():
                 self._operations.barrier()
             case CommitCopies():
                 self._operations.commit()
-            case WaitForCopies(newest):
+            case WaitForCopies(newest, _, fenced):
                 self._operations.wait(newest)
+                if fenced:
+                    self._operations.fence_copies()
+            case FenceSums(sums):
+                self._groups.fence(sums)
+            case CommitProducts():
+                self._operations.commit_products()
+            case WaitForProducts(newest, sums):
+                self._groups.wait(newest, sums)
             case For() if stmt.kind in GPU_AXES:
                 self._bind(stmt)
             case _ if not has_threads(stmt) and (missing := self._missing()):
@@ -187,17 +209,23 @@ class _Kernel(Statements):
         self.at.extents[loop.var] = loop.extent
         self.at.values[loop.var] = self._coordinates.get(loop.kind, 0)
         bound, self._bound = self._bound, self._bound | {loop.kind}
-        lane = self._lane
+        lane, warp = self._lane, self._warp
         if loop.kind == THREAD_AXES[0]:
             self._lane = loop.var
+        if loop.kind == THREAD_AXES[1]:
+            self._warp = loop.var
         self.write(loop.body)
-        self._bound, self._lane = bound, lane
+        self._bound, self._lane, self._warp = bound, lane, warp
         del self.at.values[loop.var]
 
     def _product(self, product: WarpProduct, nest: For) -> None:
-        """A product of matrices, by whole warps."""
+        """A product of matrices, by whole warps or groups of these."""
         lane = self._lane
         assert lane is not None and self.at.extents[lane] == WARP_THREADS, nest
+        if product.warps > 1:
+            assert self._warp is not None, nest
+            self._groups.write(product, nest, lane, self._warp)
+            return
         write_product(self.at, product, nest, lane)
 
     def _copy(self, loop: For) -> None:
@@ -246,7 +274,8 @@ class _Kernel(Statements):
         super().allocate(buffer)
 
     def _share(self, buffer: Buffer) -> None:
-        first = -(-self.shared_bytes // SHARED_ALIGN) * SHARED_ALIGN
+        align = GROUP_ALIGN if self._has_groups and buffer in self.at.swizzles else SHARED_ALIGN
+        first = -(-self.shared_bytes // align) * align
         size = buffer_bytes(buffer)
         if buffer in self.at.swizzles:  # which permutes whole lines
             size = -(-size // SHARED_ALIGN) * SHARED_ALIGN
@@ -255,10 +284,22 @@ class _Kernel(Statements):
             self.at.pointers[buffer] = self._operations.shared(first)
 
 
+def _panels(buffer: Buffer) -> tuple[int, int]:
+    """Bytes of a row, and rows, of a buffer whose rows are cut into lines."""
+    extents = [extent for extent in buffer.shape if extent > 1] or [1]
+    row_bytes, rows = extents[-1] * ELEMENT_BYTES[buffer.dtype], extents[-2:][0]
+    if row_bytes < LINE_BYTES or any(size & (size - 1) for size in (row_bytes, rows)):
+        raise UnsupportedError(
+            f"rows in panels must be whole lines, and powers of two, and those of {buffer.name!r} "
+            f"are {rows} of {row_bytes} bytes; leave the panels out"
+        )
+    return row_bytes, rows
+
+
 def _synchronizes(stmt: Stmt) -> bool:
     """Whether a statement has barriers, or groups of asynchronous copies end in it."""
     match stmt:
-        case CommitCopies() | Barrier():
+        case CommitCopies() | Barrier() | CommitProducts():
             return True
         case Seq(body):
             return any(map(_synchronizes, body))

@@ -4,10 +4,14 @@ from dataclasses import dataclass
 
 from daedal.artifact.gpu_code import Extents
 
-__all__ = ["PARAMETER_ALIGN", "KernelText"]
+__all__ = ["GROUP_ALIGN", "PARAMETER_ALIGN", "SHARED_ALIGN", "KernelText"]
 
 PARAMETER_ALIGN = 16
 """Bytes: parameters begin at multiples of it; plans of memory give more (`artifact.host_code`)."""
+SHARED_ALIGN = 128
+"""Bytes: a row of the banks of shared memory."""
+GROUP_ALIGN = 1024
+"""Bytes: eight such rows, for operands of products of groups of warps."""
 
 
 @dataclass(frozen=True)

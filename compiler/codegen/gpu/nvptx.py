@@ -5,17 +5,26 @@ process, so only functions on a list are called. Source: LLVM, "User Guide for N
 NVIDIA, PTX ISA 8.0.
 """
 
+from dataclasses import replace
+
 from daedal.compiler.codegen.gpu.bodies import BackEnd, called_names, with_bodies
-from daedal.compiler.codegen.gpu.kernel_text import PARAMETER_ALIGN, KernelText
+from daedal.compiler.codegen.gpu.kernel_text import (
+    GROUP_ALIGN,
+    PARAMETER_ALIGN,
+    SHARED_ALIGN,
+    KernelText,
+)
+from daedal.compiler.codegen.gpu.nvptx_groups import GROUP_OPERATIONS
 from daedal.compiler.codegen.gpu.nvptx_operations import OPERATIONS
 from daedal.native.codegen import assembly_text
 from daedal.native.cpu import Cpu
 
-__all__ = ["ARCHITECTURES", "ptx_module", "ptx_text"]
+__all__ = ["ARCHITECTURES", "GROUP_ARCHITECTURES", "ptx_module", "ptx_text"]
 
 ARCHITECTURES: dict[str, str] = {"sm_90a": "ptx80", "sm_90": "ptx78", "sm_80": "ptx70"}
 """The oldest version of PTX that has each; drivers refuse text of a newer one than theirs."""
 
+TRIPLE = "nvptx64-nvidia-cuda"
 _NAMES = {
     "llvm.lrint.i32.f32": "llvm.nvvm.f2i.rn",
     "llvm.lrint.i32.f64": "llvm.nvvm.d2i.rn",
@@ -23,7 +32,7 @@ _NAMES = {
 """What it calls functions that it does not select under their own name."""
 
 _BACK_END = BackEnd(
-    "nvptx64-nvidia-cuda",
+    TRIPLE,
     OPERATIONS,
     selected=(
         *("abs", "ceil", "copysign", "ctpop", "exp2", "fabs", "floor", "fma", "fmuladd"),
@@ -34,7 +43,11 @@ _BACK_END = BackEnd(
     lacking=("llvm.exp2.f64",),
 )
 
-_SHARED = "@shared_memory = external addrspace(3) global [0 x i8], align 128\n"
+_WITH_GROUPS = replace(_BACK_END, operations={**OPERATIONS, **GROUP_OPERATIONS})
+GROUP_ARCHITECTURES = ("sm_90a",)
+"""Those that have products of groups of warps."""
+
+_SHARED = "@shared_memory = external addrspace(3) global [0 x i8], align {align}\n"
 
 
 def ptx_text(kernel: KernelText, architecture: str) -> str:
@@ -48,7 +61,9 @@ def ptx_module(kernel: KernelText, architecture: str) -> str:
     body = kernel.text
     for name, other in _NAMES.items():
         body = body.replace(f"@{name}(", f"@{other}(")
-    return _SHARED + with_bodies(body, _entry(kernel), _BACK_END)
+    back_end = _WITH_GROUPS if architecture in GROUP_ARCHITECTURES else _BACK_END
+    align = GROUP_ALIGN if "@gpu.wgmma." in body else SHARED_ALIGN
+    return _SHARED.format(align=align) + with_bodies(body, _entry(kernel), back_end)
 
 
 def _entry(kernel: KernelText) -> str:
@@ -65,4 +80,4 @@ def _entry(kernel: KernelText) -> str:
 
 
 def _cpu(architecture: str) -> Cpu:
-    return Cpu(_BACK_END.triple, architecture, frozenset((ARCHITECTURES[architecture],)))
+    return Cpu(TRIPLE, architecture, frozenset((ARCHITECTURES[architecture],)))

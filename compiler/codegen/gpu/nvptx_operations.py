@@ -6,7 +6,7 @@ Back-end".
 
 from collections.abc import Sequence
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "operation_body"]
 
 _SHARED = "ptr addrspace(3)"
 _WORDS = "{i32, i32, i32, i32}"
@@ -16,16 +16,17 @@ _MAX_GROUPS = 8
 """Groups of copies that may be under way while a thread waits; for more, it waits for all."""
 
 
-def _body(
+def operation_body(
     name: str, result: str, parameters: Sequence[str], lines: Sequence[str], more: str = ""
 ) -> str:
+    """The definition of ``@gpu.NAME``; `more` are its attributes."""
     given = ", ".join(("ptr %gpu", *parameters))
     text = "\n".join(line if line.endswith(":") else f"  {line}" for line in lines)
     return f"\ndefine internal {result} @gpu.{name}({given}) alwaysinline {more}{{\n{text}\n}}\n"
 
 
 def _coordinate(name: str, register: str) -> str:
-    return _body(
+    return operation_body(
         name,
         "i64",
         (),
@@ -47,7 +48,9 @@ def _copy() -> str:
         name = f"@llvm.nvvm.cp.async.{cache}.shared.global.{size}.s"
         call = f"call void {name}({_SHARED} %to, ptr addrspace(1) %source, i32 %valid)"
         lines += [f"copy{size}:", call, "ret void"]
-    return _body("copy", "void", (f"{_SHARED} %to", "ptr %from", "i32 %bytes", "i32 %valid"), lines)
+    return operation_body(
+        "copy", "void", (f"{_SHARED} %to", "ptr %from", "i32 %bytes", "i32 %valid"), lines
+    )
 
 
 def _wait() -> str:
@@ -58,13 +61,13 @@ def _wait() -> str:
     for number in numbers:
         call = f"call void @llvm.nvvm.cp.async.wait.group(i32 {number})"
         lines += [f"wait{number}:", call, "ret void"]
-    return _body("wait", "void", ("i32 %newest",), lines)
+    return operation_body("wait", "void", ("i32 %newest",), lines)
 
 
 def _warp(name: str, result: str, parameters: Sequence[str], intrinsic: str) -> str:
     """An operation of a whole warp that is one instruction."""
     call = f"%result = call {result} @llvm.nvvm.{intrinsic}"
-    return _body(name, result, parameters, (call, f"ret {result} %result"), "convergent ")
+    return operation_body(name, result, parameters, (call, f"ret {result} %result"), "convergent ")
 
 
 def _matrix_load(count: str, result: str) -> str:
@@ -87,7 +90,7 @@ def _half_product() -> str:
     given = ", ".join((*(f"<2 x half> %h{number}" for number in range(6)), *terms))
     call = f"%result = call {_FLOATS} @llvm.nvvm.mma.m16n8k16.row.col.f32.f32({given})"
     lines = (*casts, call, f"ret {_FLOATS} %result")
-    return _body("mma.m16n8k16.f16", _FLOATS, (*factors, *terms), lines, "convergent ")
+    return operation_body("mma.m16n8k16.f16", _FLOATS, (*factors, *terms), lines, "convergent ")
 
 
 OPERATIONS: dict[str, str] = {
@@ -96,22 +99,22 @@ OPERATIONS: dict[str, str] = {
         for level, register in (("thread", "tid"), ("block", "ctaid"))
         for axis in "xyz"
     },
-    "gpu.barrier": _body(
+    "gpu.barrier": operation_body(
         "barrier",
         "void",
         ("i32 %site",),
         ("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)", "ret void"),
         "convergent ",
     ),
-    "gpu.shared": _body("shared", _SHARED, (), (f"ret {_SHARED} @shared_memory",)),
+    "gpu.shared": operation_body("shared", _SHARED, (), (f"ret {_SHARED} @shared_memory",)),
     **{
-        f"gpu.{name}": _body(
+        f"gpu.{name}": operation_body(
             name, "void", ("ptr %address", "i32 %bytes", "i32 %site"), ("ret void",)
         )
         for name in ("read", "write")
     },
     "gpu.copy": _copy(),
-    "gpu.commit": _body(
+    "gpu.commit": operation_body(
         "commit", "void", (), ("call void @llvm.nvvm.cp.async.commit.group()", "ret void")
     ),
     "gpu.wait": _wait(),

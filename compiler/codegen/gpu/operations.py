@@ -46,6 +46,15 @@ class Operations:
         """All groups of this thread land, but for the newest ones."""
         self._text.line(f"call void @gpu.wait(ptr %gpu, i32 {newest})")
 
+    def fence_copies(self) -> None:
+        """What this thread has written to shared memory is there for products of groups of warps
+        that begin behind the next barrier."""
+        self._text.line("call void @gpu.fence.copies(ptr %gpu)")
+
+    def commit_products(self) -> None:
+        """The products of this group of warps since the last commit become a group."""
+        self._text.line("call void @gpu.wgmma.commit(ptr %gpu)")
+
     def announce(self, buffer: Buffer, address: str, size: int, is_store: bool) -> None:
         """Tell the race detector of an access of `size` bytes; `address` has its type."""
         if buffer.scope == "local":

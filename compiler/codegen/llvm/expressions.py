@@ -48,7 +48,7 @@ from daedal.compiler.tir.linear import Access, accessed_element, bounds
 from daedal.compiler.tir.visit import free_vars, loads
 from daedal.native.function_text import FunctionText
 
-__all__ = ["Expressions"]
+__all__ = ["LINE_BYTES", "Expressions"]
 
 
 LINE_BYTES, CHUNK_BYTES = 128, 16
@@ -103,6 +103,8 @@ class Expressions:
         outermost loop, of the one in it, and so on.
     library : writes functions of floats.
     swizzles : of buffers whose chunks are permuted: after how many bytes the permutation changes.
+    panels : of those whose rows are cut into lines: bytes of a row, and how many rows follow each
+        other before the next line of the first one. All are powers of two.
     announce : is told of every access of memory, with its address, bytes, and whether it is a
         store.
     """
@@ -119,6 +121,7 @@ class Expressions:
     places: list[Any] = field(default_factory=list)
     library: Library = c_library
     swizzles: dict[Buffer, int] = field(default_factory=dict)
+    panels: dict[Buffer, tuple[int, int]] = field(default_factory=dict)
     announce: Announce | None = None
 
     def scalar(self, expr: Expr) -> Value:
@@ -300,10 +303,26 @@ class Expressions:
         text, size, every = self.text, ELEMENT_BYTES[buffer.dtype], self.swizzles[buffer]
         scaled = text.value(f"mul i64 {offset}, {size}")
         place = text.value(f"add i64 {scaled}, {number * size}")
+        if buffer in self.panels:
+            place = self._in_panels(place, *self.panels[buffer])
         line = text.value(f"lshr i64 {place}, {(every // CHUNK_BYTES).bit_length() - 1}")
         mask = LINE_BYTES - CHUNK_BYTES
         chosen = text.value(f"xor i64 {place}, {text.value(f'and i64 {line}, {mask}')}")
         return self._behind(self.pointers[buffer], "i8", chosen)
+
+    def _in_panels(self, place: str, row_bytes: int, rows: int) -> str:
+        """Where a byte lies: the first lines of all rows, then the second ones, and so on."""
+        text = self.text
+        line = text.value(f"lshr i64 {place}, {LINE_BYTES.bit_length() - 1}")
+        panel = text.value(f"and i64 {line}, {row_bytes // LINE_BYTES - 1}")
+        down = text.value(f"lshr i64 {place}, {row_bytes.bit_length() - 1}")
+        row = text.value(f"and i64 {down}, {rows - 1}")
+        parts = (
+            text.value(f"and i64 {place}, {LINE_BYTES - 1 | -row_bytes * rows}"),
+            text.value(f"mul i64 {panel}, {rows * LINE_BYTES}"),
+            text.value(f"mul i64 {row}, {LINE_BYTES}"),
+        )
+        return reduce(lambda a, b: text.value(f"or i64 {a}, {b}"), parts)
 
     def _behind(self, pointer: str, kind: str, number: str) -> str:
         """The address of the element of type `kind` that lies `number` elements further."""

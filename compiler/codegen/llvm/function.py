@@ -13,7 +13,7 @@ from daedal.compiler.tir.stmt import For, PrimFunc
 
 __all__ = ["declarations", "function_text", "parallel_extent"]
 
-_CALL = re.compile(r"call ([^@]+) @([\w.]+)\(")
+_CALL = re.compile(r"call ([^@\n\"]+) @([\w.]+)\(")
 
 
 def parallel_extent(func: PrimFunc) -> int:

@@ -7,6 +7,7 @@ from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.gpu.attention import attention_function
 from daedal.compiler.ops.gpu.attention_space import GpuAttentionSpace, gpu_attention_space
 from daedal.compiler.ops.gpu.attention_tiles import AttentionTiles, attention_tiles
+from daedal.compiler.ops.gpu.core_choice import best_core_tiles
 from daedal.compiler.ops.gpu.padded import padded, stored
 from daedal.compiler.ops.gpu.rows import row_function, row_tiles
 from daedal.compiler.ops.gpu.schedule import (
@@ -17,7 +18,7 @@ from daedal.compiler.ops.gpu.schedule import (
 )
 from daedal.compiler.ops.gpu.shared_sums import SharedSums, shared_sums
 from daedal.compiler.ops.gpu.space import GpuCoreSpace, GpuTileSpace, gpu_core_space, gpu_tile_space
-from daedal.compiler.ops.gpu.tensor_cores import CoreTiles, choose_core_tiles, schedule_cores
+from daedal.compiler.ops.gpu.tensor_cores import CoreTiles, schedule_cores
 from daedal.compiler.ops.gpu.tiles import GpuTiles, choose_tiles, factors
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Reduce
@@ -30,7 +31,11 @@ GpuSpace = GpuTileSpace | GpuCoreSpace | GpuAttentionSpace
 
 
 def gpu_kernel_function(
-    kernel: Kernel, *, has_warps: bool = True, config: Config | None = None
+    kernel: Kernel,
+    *,
+    has_warps: bool = True,
+    has_groups: bool = False,
+    config: Config | None = None,
 ) -> PrimFunc:
     """The function of `kernel`, with all loops of the grid bound.
 
@@ -40,6 +45,7 @@ def gpu_kernel_function(
     ----------
     has_warps : whether all GPUs that it is for have instructions of whole warps, and choose one of
         two vectors by one condition: OpenCL has neither.
+    has_groups : whether all of them have products of matrices of groups of four warps, too.
     config : of `gpu_kernel_space`; None: the one that the rules choose.
 
     Raises
@@ -47,11 +53,13 @@ def gpu_kernel_function(
     ScheduleError
         `config` is none of the kernel's space.
     """
-    func = _scheduled(kernel, has_warps, config)
+    func = _scheduled(kernel, has_warps, has_groups, config)
     return func if kernel.frame is None else kernel.frame.placed(func)
 
 
-def gpu_kernel_space(kernel: Kernel, *, has_warps: bool = True) -> GpuSpace | None:
+def gpu_kernel_space(
+    kernel: Kernel, *, has_warps: bool = True, has_groups: bool = False
+) -> GpuSpace | None:
     """The schedules of a kernel; None where there is one only."""
     if kernel.reduction is None:
         return None
@@ -64,13 +72,17 @@ def gpu_kernel_space(kernel: Kernel, *, has_warps: bool = True) -> GpuSpace | No
     assert isinstance(formula, Reduce)
     if formula.op != "sum":
         return None
-    space: GpuSpace | None = gpu_core_space(reduction) if has_warps else None
+    space: GpuSpace | None = None
+    if has_warps:
+        space = gpu_core_space(reduction, has_groups=has_groups)
     space = space or gpu_tile_space(reduction)
     return None if space is None or len(space) < 2 else space
 
 
-def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFunc:
-    chosen = None if config is None else _configured(kernel, has_warps, config)
+def _scheduled(
+    kernel: Kernel, has_warps: bool, has_groups: bool, config: Config | None
+) -> PrimFunc:
+    chosen = None if config is None else _configured(kernel, has_warps, has_groups, config)
     if kernel.scores is not None:
         tiles = chosen or attention_tiles(kernel, has_warps=has_warps)
         if not isinstance(tiles, AttentionTiles):
@@ -91,7 +103,8 @@ def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFu
     assert isinstance(formula, Reduce)
     if chosen is None and formula.op == "sum":
         given = formula.value, reduction.axes, formula.axes
-        chosen = (choose_core_tiles(*given) if has_warps else None) or choose_tiles(*given)
+        chosen = best_core_tiles(*given, has_groups=has_groups) if has_warps else None
+        chosen = chosen or choose_tiles(*given)
     if chosen is None:
         shared = shared_sums(result, reduction)
         if shared is not None:
@@ -113,10 +126,10 @@ def _scheduled(kernel: Kernel, has_warps: bool, config: Config | None) -> PrimFu
 
 
 def _configured(
-    kernel: Kernel, has_warps: bool, config: Config
+    kernel: Kernel, has_warps: bool, has_groups: bool, config: Config
 ) -> GpuTiles | CoreTiles | AttentionTiles:
     """The tiles of a configuration."""
-    space = gpu_kernel_space(kernel, has_warps=has_warps)
+    space = gpu_kernel_space(kernel, has_warps=has_warps, has_groups=has_groups)
     if space is None:
         raise ScheduleError(f"a kernel with one schedule has no other, such as {config}")
     return space.chosen(config)

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler import te
+from daedal.compiler.ops.gpu.core_choice import GROUP_TILES, best_core_tiles, estimated_cycles
+from daedal.compiler.ops.gpu.group_cores import GROUP_ROWS, choose_group_tiles
 from daedal.compiler.ops.gpu.tensor_cores import CoreTiles, choose_core_tiles
 from daedal.compiler.ops.gpu.tiles import (
     BLOCK,
@@ -43,6 +45,10 @@ _CORE_KNOBS = ("rows", "columns", "depth", "stages")
 _CORE_BLOCKS = (64, 16, 32, 128)
 _CORE_DEPTHS = (32, 16, 64)
 _CORE_STAGES = (3, 1, 2, 4)
+_GROUPS = "groups"
+"""The knob of groups of warps, where there are products of such: how many of a block, 0 for
+products of single warps."""
+_GROUP_STAGES = (4, 3, 2)
 COPY = 400.0
 """Cycles until what a step copies is there, if no other step runs in the meantime, assumed."""
 
@@ -119,36 +125,49 @@ def gpu_tile_space(reduction: te.Tensor) -> GpuTileSpace | None:
 
 class GpuCoreSpace(ListedSpace[CoreTiles]):
     """Tiles of a sum of products on tensor cores: rows and columns of a block, terms of a step, and
-    steps whose operands are in shared memory at a time.
+    steps whose operands are in shared memory at a time; groups of warps, where there may be some.
 
     Parameters
     ----------
     found : the tiles; the rule's is the first.
     extents, reduced : of the axes of the result and of the reduction.
+    has_groups : whether the last knob is that of groups.
     """
 
     def __init__(
-        self, found: dict[Row, CoreTiles], extents: Sequence[int], reduced: Sequence[int]
+        self,
+        found: dict[Row, CoreTiles],
+        extents: Sequence[int],
+        reduced: Sequence[int],
+        *,
+        has_groups: bool = False,
     ) -> None:
-        super().__init__(_CORE_KNOBS, found)
+        knobs = (*_CORE_KNOBS, _GROUPS) if has_groups else _CORE_KNOBS
+        super().__init__(knobs, found)
         self._extents = tuple(extents)
         self._reduced = tuple(reduced)
+        self._has_groups = has_groups
 
     @property
     def default(self) -> Config:
         """The rule's tile."""
         first = next(iter(self._found))
-        return Config(tuple(zip(_CORE_KNOBS, first, strict=True)))
+        return Config(tuple(zip(self._names, first, strict=True)))
 
     def cycles(self, table: Table) -> Reals:
-        """See `Space`: of all warps, one after the other."""
-        return np.array([self._cycles(item) for item in self.items(table)])
+        """See `Space`: of all warps, one after the other; where there are groups, of the slowest
+        multiprocessor."""
+        found = self.items(table)
+        if self._has_groups:
+            given = self._extents, self._reduced
+            return np.array([estimated_cycles(item, *given) for item in found])
+        return np.array([self._cycles(item) for item in found])
 
     def features(self, table: Table) -> dict[str, Reals]:
         """See `Space`."""
         found = self.items(table)
         return {
-            **{knob: table[knob].astype(np.float64) for knob in _CORE_KNOBS},
+            **{knob: table[knob].astype(np.float64) for knob in self._names},
             "warps": np.array([float(item.warps) for item in found]),
             "blocks": np.array([float(_tiles(self._extents, item.tiles.block)) for item in found]),
         }
@@ -165,12 +184,15 @@ class GpuCoreSpace(ListedSpace[CoreTiles]):
         return float(_tiles(self._extents, tiles.block) * cores.warps * steps * own)
 
 
-def gpu_core_space(reduction: te.Tensor) -> GpuCoreSpace | None:
-    """The tiles of a sum of products on tensor cores; None where no instruction computes it."""
+def gpu_core_space(reduction: te.Tensor, *, has_groups: bool = False) -> GpuCoreSpace | None:
+    """The tiles of a sum of products on tensor cores; None where no instruction computes it.
+
+    `has_groups`: whether there are products of groups of warps.
+    """
     formula = reduction.value
     assert isinstance(formula, Reduce)
     given = formula.value, reduction.axes, formula.axes
-    rule = choose_core_tiles(*given)
+    rule = best_core_tiles(*given, has_groups=has_groups)
     if rule is None:
         return None
     listed: dict[CoreTiles, Row] = {}
@@ -178,11 +200,16 @@ def gpu_core_space(reduction: te.Tensor) -> GpuCoreSpace | None:
         rows, columns, depth, stages = row
         cores = choose_core_tiles(*given, (rows, columns), depth, stages)
         if cores is not None:
-            listed.setdefault(cores, row)
+            listed.setdefault(cores, (*row, 0) if has_groups else row)
+    for (groups, columns), stages in itertools.product(GROUP_TILES, _GROUP_STAGES):
+        cores = choose_group_tiles(*given, groups, columns, stages) if has_groups else None
+        if cores is not None:
+            sizes = (groups * GROUP_ROWS, columns, math.prod(cores.tiles.depth), cores.stages)
+            listed.setdefault(cores, (*sizes, groups))
     found = {listed.pop(rule): rule}
     found |= {row: cores for cores, row in listed.items()}
     extents, reduced = ([axis.extent for axis in axes] for axes in given[1:])
-    return GpuCoreSpace(found, extents, reduced)
+    return GpuCoreSpace(found, extents, reduced, has_groups=has_groups)
 
 
 def _tiles(extents: Sequence[int], sizes: Sequence[int]) -> int:

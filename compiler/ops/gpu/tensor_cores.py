@@ -7,7 +7,7 @@ words in memory.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler import te
@@ -18,9 +18,14 @@ from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
 from daedal.compiler.tir.expr import Axis, Cast, Expr, Load, Reduce, Var
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.compiler.tir.visit import free_vars, walk
-from daedal.compiler.tir.warp_products import WARP_PRODUCTS, WARP_THREADS, WarpProduct
+from daedal.compiler.tir.warp_products import (
+    COLUMNS,
+    WARP_PRODUCTS,
+    WARP_THREADS,
+    WarpProduct,
+)
 
-__all__ = ["CoreTiles", "choose_core_tiles", "schedule_cores"]
+__all__ = ["CoreTiles", "choose_core_tiles", "product_of", "schedule_cores", "warp_axes"]
 
 BLOCK = 64
 """Rows and columns of a block of threads, at most."""
@@ -85,20 +90,13 @@ def choose_core_tiles(
     stages : at most; fewer where there are fewer steps, or memory has no room.
     """
     operands = factors(value)
-    product = _product(value, operands)
+    product = product_of(value, operands, WARP_PRODUCTS.values())
     if operands is None or product is None or deep % product.depth:
         return None
-    used = [{var for index in operand.indices for var in free_vars(index)} for operand in operands]
-    rows = [n for n, axis in enumerate(axes) if axis in used[0] and axis not in used[1]]
-    columns = [n for n, axis in enumerate(axes) if axis in used[1] and axis not in used[0]]
-    if not rows or not columns:
+    found = warp_axes(operands, axes, reduced)
+    if found is None:
         return None
-    row, column = (max(group, key=lambda n: (axes[n].extent, n)) for group in (rows, columns))
-    term = max(range(len(reduced)), key=lambda n: reduced[n].extent)
-    if min(axes[row].extent, axes[column].extent) < FEWEST or reduced[term].extent < FEWEST_TERMS:
-        return None
-    if any(reduced[term] not in group for group in used):
-        return None
+    row, column, term = found
     threads, elements, depth = [1] * len(axes), [1] * len(axes), [1] * len(reduced)
     sizes = (
         _size(axes[row].extent, product.rows, most[0]),
@@ -118,6 +116,25 @@ def choose_core_tiles(
     return CoreTiles(product, tiles, row, column, term, min(stages, steps, room))
 
 
+def warp_axes(
+    operands: Sequence[Load], axes: Sequence[Axis], reduced: Sequence[Axis]
+) -> tuple[int, int, int] | None:
+    """The axes of the result that are rows and columns of a product of matrices, and the one of the
+    reduction, by number; None where they are too short."""
+    used = [{var for index in operand.indices for var in free_vars(index)} for operand in operands]
+    rows = [n for n, axis in enumerate(axes) if axis in used[0] and axis not in used[1]]
+    columns = [n for n, axis in enumerate(axes) if axis in used[1] and axis not in used[0]]
+    if not rows or not columns:
+        return None
+    row, column = (max(group, key=lambda n: (axes[n].extent, n)) for group in (rows, columns))
+    term = max(range(len(reduced)), key=lambda n: reduced[n].extent)
+    if min(axes[row].extent, axes[column].extent) < FEWEST or reduced[term].extent < FEWEST_TERMS:
+        return None
+    if any(reduced[term] not in group for group in used):
+        return None
+    return row, column, term
+
+
 def schedule_cores(func: PrimFunc, reduction: te.Tensor, result: str, cores: CoreTiles) -> PrimFunc:
     """A reduction by products of matrices, and what follows it."""
     intrinsics = {cores.product.name: cores.product}
@@ -131,7 +148,7 @@ def schedule_cores(func: PrimFunc, reduction: te.Tensor, result: str, cores: Cor
     block = _fused(schedule, blocks)
     schedule.bind(block, "block.x")
     _bind_warps(schedule, _fused(schedule, warps), cores)
-    _bind_lanes(schedule, own, inside)
+    _bind_lanes(schedule, own, inside, cores.product)
     schedule.set_scope(source, 0, "fragment")
     schedule.compute_at(source, block)
     _products(schedule, source, reduction, cores)
@@ -164,12 +181,12 @@ def _products(schedule: Schedule, source: BlockRef, reduction: te.Tensor, cores:
     schedule.tensorize(inside[0], cores.product.name)
     first = schedule.get_loops(init)[1:]
     _bind_warps(schedule, first[0], cores)
-    _bind_lanes(schedule, first[1 if cores.warps > 1 else 0 : -2], first[-2:])
+    _bind_lanes(schedule, first[1 if cores.warps > 1 else 0 : -2], first[-2:], cores.product)
     sizes = (*tiles.block, *tiles.depth)
     tile: dict[Var, int] = dict(zip((*reduction.axes, *formula.axes), sizes, strict=True))
     term = formula.axes[cores.term]
     for operand, copy in zip(operands, copies, strict=True):
-        _keep_apart(schedule, operand, copy, tile, term)
+        _keep_apart(schedule, operand, copy, tile, term, cores.product)
         _copied(schedule, operand, copy, tile, cores)
 
 
@@ -191,16 +208,24 @@ def _copied(
 
 
 def _keep_apart(
-    schedule: Schedule, operand: Load, copy: BlockRef, tile: Mapping[Var, int], term: Axis
+    schedule: Schedule,
+    operand: Load,
+    copy: BlockRef,
+    tile: Mapping[Var, int],
+    term: Axis,
+    product: WarpProduct,
 ) -> None:
     """Lay an operand out so that the threads of a warp need different banks.
 
     They read rows of 16 bytes, or elements of four groups of terms and eight rows or columns of the
-    result. A swizzle does for both, unless groups are no power of two apart.
+    result. A swizzle does for both, unless groups are no power of two apart. Groups of warps need
+    lines of 128 bytes.
     """
     along = max(n for n, index in enumerate(operand.indices) if term in free_vars(index))
     apart = math.prod(window(operand, tile)[along + 1 :])
-    if apart & (apart - 1) == 0:
+    if product.warps > 1:
+        schedule.swizzle(copy, 0, panels=apart > 1)
+    elif apart & (apart - 1) == 0:
         schedule.swizzle(copy, 0)
     else:
         schedule.storage_align(copy, 0, along, *APART)
@@ -225,9 +250,14 @@ def _bind_warps(schedule: Schedule, loop: LoopRef, cores: CoreTiles) -> None:
         schedule.bind(loop, "thread.y")
 
 
-def _bind_lanes(schedule: Schedule, own: Sequence[LoopRef], inside: Sequence[LoopRef]) -> None:
+def _bind_lanes(
+    schedule: Schedule, own: Sequence[LoopRef], inside: Sequence[LoopRef], product: WarpProduct
+) -> None:
     """The elements of a tile by the threads that have them after a product: see `lane_loops`."""
     rows, columns = inside
+    if product.warps > 1:
+        eight, columns = schedule.split(columns, [None, COLUMNS])
+        own = (*own, eight)
     upper, row = schedule.split(rows, [ELEMENTS[0], None])
     column, pair = schedule.split(columns, [ELEMENTS[1], None])
     schedule.reorder(*own, row, column, upper, pair)
@@ -251,14 +281,16 @@ def _fused(schedule: Schedule, loops: Sequence[LoopRef]) -> LoopRef:
     return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
 
 
-def _product(value: Expr, operands: tuple[Load, Load] | None) -> WarpProduct | None:
-    """The instruction for two operands, each converted to the sums' dtype."""
+def product_of(
+    value: Expr, operands: tuple[Load, Load] | None, products: Iterable[WarpProduct]
+) -> WarpProduct | None:
+    """The first instruction for two operands, each converted to the sums' dtype."""
     if operands is None or operands[0].buffer is operands[1].buffer:
         return None
     if sum(isinstance(node, Cast) for node in walk(value)) != 2:
         return None
     kinds = {operand.buffer.dtype for operand in operands}
-    for product in WARP_PRODUCTS.values():
+    for product in products:
         if kinds == {product.dtype} and value.dtype == product.sums:
             return product
     return None

@@ -16,7 +16,7 @@ from daedal.compiler.tir.linear import bounds, simplify
 from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
 from daedal.compiler.tir.stmt import Block, BlockRealize, For, If, PrimFunc, Stmt
 from daedal.compiler.tir.visit import substitute
-from daedal.compiler.tir.warp_products import WARP_PRODUCTS, lane_loops
+from daedal.compiler.tir.warp_products import lane_loops, product_named
 
 __all__ = ["lower_blocks"]
 
@@ -65,7 +65,7 @@ def _in_lanes(block: Block) -> Stmt:
 
     Around other bodies stand the loops of their threads already.
     """
-    product = WARP_PRODUCTS.get(str(block.annotations.get("intrin")))
+    product = product_named(block.annotations.get("intrin"))
     if product is None:
         return block.body
     assert isinstance(block.body, For)

@@ -9,6 +9,8 @@ from daedal.compiler.tir.stmt import (
     Barrier,
     BufferStore,
     CommitCopies,
+    CommitProducts,
+    FenceSums,
     For,
     If,
     Prefetch,
@@ -17,6 +19,7 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
     WaitForCopies,
+    WaitForProducts,
 )
 
 __all__ = ["flat_seq", "rebuilt"]
@@ -31,12 +34,12 @@ def rebuilt(
             return flat_seq([statement(part) for part in body])
         case For(_, _, body) | Allocate(_, body):
             return replace(stmt, body=statement(body))
-        case Barrier() | CommitCopies():
+        case Barrier() | CommitCopies() | FenceSums() | CommitProducts() | WaitForProducts():
             return stmt
         case Prefetch(buffer, indices):
             return Prefetch(buffer, tuple(expression(index) for index in indices))
-        case WaitForCopies(newest, landed):
-            return WaitForCopies(newest, tuple(_region(part, expression) for part in landed))
+        case WaitForCopies(_, landed):
+            return replace(stmt, landed=tuple(_region(part, expression) for part in landed))
         case If(condition, body):
             return If(expression(condition), statement(body))
         case BufferStore(buffer, indices, value):

@@ -25,9 +25,24 @@
 Each iteration commits one group, also where there is nothing left to copy, so that all waits count
 alike. What is not staged stays in its place. The barriers follow from the accesses: one behind the
 wait, which also orders the reads of a stage before the copies to it.
+
+Products of groups of warps (`tir.warp_products`) go on while the next iteration begins:
+
+    for k in 8:
+        wait products 1
+        wait 0 for s[k % 3, 0:+64] fenced
+        ... copies of the iteration k + 1
+        commit
+        fence f
+        ... products of s[k % 3, i], added to f
+        commit products
+    wait products 0 for f
+
+The copies of an iteration replace what the one before the last has read, which is done: with three
+stages, they are those of the next iteration only. Where nothing is replaced, nothing waits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daedal.common.errors import UnsupportedError
@@ -42,6 +57,8 @@ from daedal.compiler.tir.stmt import (
     Allocation,
     BufferStore,
     CommitCopies,
+    CommitProducts,
+    FenceSums,
     For,
     If,
     PrimFunc,
@@ -49,8 +66,10 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
     WaitForCopies,
+    WaitForProducts,
 )
 from daedal.compiler.tir.visit import free_vars, rewrite, substitute
+from daedal.compiler.tir.warp_products import product_at
 
 __all__ = ["STAGES", "lower_stages"]
 
@@ -73,6 +92,11 @@ def _lowered(stmt: Stmt, func: PrimFunc, extents: Mapping[Var, int]) -> Stmt:
             inner = {**extents, var: extent}
             if isinstance(body, Allocate) and any(map(_is_staged, body.allocations)):
                 return _pipeline(stmt, body, func, inner)
+            if (product := product_at(stmt)) is not None and product.warps > 1:
+                raise UnsupportedError(
+                    "code for GPUs must fill the operands of products of groups of warps by "
+                    f"asynchronous copies, and there are none around {product.name!r}; stage both"
+                )
             return replace(stmt, body=_lowered(body, func, inner))
         case Allocate(allocations) if staged := next(filter(_is_staged, allocations), None):
             raise _refused(staged.buffer, "it must be allocated directly inside of a loop")
@@ -146,7 +170,8 @@ def _pipeline(loop: For, body: Allocate, func: PrimFunc, extents: Mapping[Var, i
             raise _refused(buffer, "nothing in the loop around it writes it")
     if not used:
         raise _refused(staged[0].buffer, "nothing in the loop around it reads it")
-    ahead = count - 1
+    sums = _group_sums(used)
+    ahead = count - 2 if sums is not None and count > 2 else count - 1
     begin = Var("stage")
     first = [_begun(part, ring, loop, begin, None, func) for part in copies]
     later = loop.var + ahead
@@ -161,10 +186,15 @@ def _pipeline(loop: For, body: Allocate, func: PrimFunc, extents: Mapping[Var, i
     )
     inner: Stmt = flat_seq(
         [
-            WaitForCopies(ahead - 1, landed),
+            *(
+                ()
+                if sums is None or loop.extent == count
+                else (WaitForProducts(count - 1 - ahead),)
+            ),
+            WaitForCopies(ahead - 1, landed, fenced=sums is not None),
             *next_ones,
             CommitCopies(),
-            *(_lowered(ring.at(part, own), func, extents) for part in used),
+            *_used([ring.at(part, own) for part in used], sums, func, extents),
         ]
     )
     if others:
@@ -174,7 +204,36 @@ def _pipeline(loop: For, body: Allocate, func: PrimFunc, extents: Mapping[Var, i
         replace(rest[old], buffer=new, window=whole_window(new))
         for old, new in ring.buffers.items()
     )
-    return Allocate(allocations, flat_seq([filled, replace(loop, body=inner)]))
+    last = () if sums is None else (WaitForProducts(0, sums),)
+    return Allocate(allocations, flat_seq([filled, replace(loop, body=inner), *last]))
+
+
+def _used(
+    parts: Sequence[Stmt], sums: Buffer | None, func: PrimFunc, extents: Mapping[Var, int]
+) -> list[Stmt]:
+    """What an iteration does with its copies; products of groups of warps are one group."""
+    if sums is None:
+        return [_lowered(part, func, extents) for part in parts]
+    return [FenceSums(sums), *parts, CommitProducts()]
+
+
+def _group_sums(parts: Sequence[Stmt]) -> Buffer | None:
+    """What products of groups of warps add to; None where there are none."""
+    for part in parts:
+        match part:
+            case For(_, _, body) | Allocate(_, body) | If(_, body):
+                product = product_at(part)
+                if product is not None and product.warps > 1:
+                    return next(iter(_written(part)))
+                inner = [body]
+            case Seq(body):
+                inner = list(body)
+            case _:
+                continue
+        found = _group_sums(inner)
+        if found is not None:
+            return found
+    return None
 
 
 def _without_stages(item: Allocation) -> Allocation:

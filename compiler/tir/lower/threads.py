@@ -154,20 +154,22 @@ class Access:
         """The indices of elements, a row for each dimension, and the thread that touches each, with
         `values` of the outer variables; those of variables in `alike` stand for all others.
 
-        None where these are too many to be looked at, or not known before the run.
+        None where these are too many to be looked at, or not known before the run. Of threads that
+        touch the same elements, those with the lowest and with the highest number stand for all.
         """
         if any(isinstance(node, Load) for item in self.indices for node in walk(item.expr())):
             return None
         bound = {loop.kind: loop for loop in self.loops if loop.kind in THREAD_AXES}
         used = self.variables
         others = [x for x in self.loops if x.kind not in THREAD_AXES and x.var in used]
-        count = 1 if self.is_landing else threads.count
-        if count * math.prod(loop.extent for loop in others) > MAX_POINTS:
-            return None
         runs = np.ones(threads.count, bool)
         for axis in THREAD_AXES:
             if axis not in bound:
                 runs &= threads.coordinate(axis) == 0
+        runs &= self._first_and_last(threads, runs, bound)
+        count = 1 if self.is_landing else int(runs.sum())
+        if count * math.prod(loop.extent for loop in others) > MAX_POINTS:
+            return None
         # What has landed is of other threads than any that reads it.
         numbers = np.array([threads.count]) if self.is_landing else threads.numbers[runs]
         env: dict[Var, Any] = dict(values)
@@ -190,6 +192,28 @@ class Access:
             if not any(var in alike for var in free_vars(item.expr())):
                 exist &= (row >= 0) & (row < size)
         return indices[:, exist], who[exist]
+
+    def _first_and_last(
+        self, threads: Threads, runs: npt.NDArray[np.bool_], bound: Mapping[str, For]
+    ) -> npt.NDArray[np.bool_]:
+        """Whether a thread is the first or the last one of those that touch the same elements."""
+        own = {loop.var: threads.coordinate(axis)[runs] for axis, loop in bound.items()}
+        parts = [index.split(own) for index in self.indices]
+        if any(part is None for part in parts):
+            return runs
+        values = [
+            np.broadcast_to(evaluate(part[0].expr(), own, no_load), runs.sum())
+            for part in parts
+            if part is not None
+        ]
+        _, first, alike = np.unique(
+            np.stack(values), axis=1, return_index=True, return_inverse=True
+        )
+        last = np.zeros_like(first)
+        np.maximum.at(last, alike.reshape(-1), np.arange(alike.size))
+        found = np.zeros(threads.count, bool)
+        found[np.flatnonzero(runs)[np.concatenate([first, last])]] = True
+        return found
 
 
 def no_load(load: Load, _indices: Any) -> Any:

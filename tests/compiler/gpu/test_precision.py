@@ -37,7 +37,7 @@ def weights(*shape: int) -> np.ndarray:
     return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32) / 4
 
 
-def compared(model: onnx.ModelProto) -> GpuCode:
+def compared(model: onnx.ModelProto, *architectures: str) -> GpuCode:
     """The code of a model whose results differ by the roundings of float16 alone."""
     rng = np.random.default_rng(1)
     inputs = {
@@ -46,7 +46,8 @@ def compared(model: onnx.ModelProto) -> GpuCode:
         ).astype(np.float32)
         for item in model.graph.input
     }
-    code = build_gpu_code(model, architectures=["emulated"], checked=True, precision="float16")
+    chosen = ["emulated", *architectures]
+    code = build_gpu_code(model, architectures=chosen, checked=True, precision="float16")
     assert not code.host.interpreted and not code.on_processor
     (found,) = GpuProgram(code, EmulatedGpu(races=True, seed=0)).run(inputs).values()
     (wanted,) = open_session(model)(inputs)
@@ -97,6 +98,24 @@ def test_convolutions() -> None:
         w=weights(12, 16, 3, 3),
     )
     assert cores(compared(model)) == ["float16"]
+
+
+@pytest.mark.heavy(4)
+def test_groups_of_warps_multiply_where_all_architectures_have_them() -> None:
+    """The bias and the function behind them are of the same kernel."""
+    model = network(
+        [node("Gemm", ["x", "w", "b"], ["a"]), node("Tanh", ["a"], ["y"])],
+        (64, 256),
+        w=weights(256, 64) / 4,
+        b=weights(64),
+    )
+    code = compared(model, "sm_90a")
+    assert cores(code) == ["float16"] and len(code.host.calls) == 2
+    assert any(b"wgmma.mma_async" in image for image in code.images["sm_90a"])
+    for others in (["sm_90a", "sm_80"], ["emulated"]):
+        code = build_gpu_code(model, architectures=others, precision="float16")
+        assert cores(code) == ["float16"]
+        assert not any(b"wgmma" in image for images in code.images.values() for image in images)
 
 
 @pytest.mark.parametrize("outputs", [("y",), ("y", "w")])

@@ -101,10 +101,14 @@ def test_without_the_architecture_all_are_kernels(monkeypatch: pytest.MonkeyPatc
 def test_the_processor_joins_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where GPUs have no code for the copies."""
 
-    def refusing(kernel: Kernel, *, has_warps: bool, config: Config | None) -> PrimFunc:
+    def refusing(
+        kernel: Kernel, *, has_warps: bool, has_groups: bool, config: Config | None
+    ) -> PrimFunc:
         if kernel.frame is not None:
             raise UnsupportedError("no copies")
-        return gpu_kernel_function(kernel, has_warps=has_warps, config=config)
+        return gpu_kernel_function(
+            kernel, has_warps=has_warps, has_groups=has_groups, config=config
+        )
 
     monkeypatch.setattr(functions, "gpu_kernel_function", refusing)
     model = model_of(
