@@ -13,6 +13,7 @@ from daedal.native.dot_products import with_dot_products
 from daedal.native.nearest_products import with_nearest_products
 from daedal.native.packed_bytes import with_packed_bytes
 from daedal.native.quotients import with_quotients
+from daedal.native.tile_products import with_tile_products
 
 __all__ = [
     "LoadedCode",
@@ -40,6 +41,7 @@ def _target_machine(cpu: Cpu) -> Any:
 
 def _parsed(text: str, cpu: Cpu) -> Any:
     for with_bodies in (
+        with_tile_products,  # some of which add products
         with_dot_products,
         with_nearest_products,
         with_packed_bytes,

@@ -1,16 +1,31 @@
 """Levels of a processor: sets of features that object code may rely on.
 
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement,
-"Micro-Architecture Levels"; LLVM has a processor of each name. Levels with `VNNI` are ours: they
-add the instructions for products of 8 and 16 bits, which no level of that document has.
+"Micro-Architecture Levels"; LLVM has a processor of each name. Levels with `VNNI` or `AMX` are
+ours: they add the instructions for products of 8 and 16 bits, and of matrices of 8 bits, which no
+level of that document has.
 """
 
 from collections.abc import Collection
 
 from daedal.common.errors import UserError
 from daedal.native.cpu import Cpu, host_cpu
+from daedal.native.tile_products import TILE_FEATURES
+from daedal.native.tile_trial import tile_problem
 
-__all__ = ["LEVELS", "VNNI", "host_level", "level_cpu", "level_to_run", "levels_to_run"]
+__all__ = [
+    "AMX",
+    "AMX_LEVEL",
+    "LEVELS",
+    "VNNI",
+    "VNNI_LEVEL",
+    "adds_quads",
+    "host_level",
+    "level_cpu",
+    "level_to_run",
+    "levels_to_run",
+    "plain_level",
+]
 
 _V3 = frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"])
 _V4 = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
@@ -18,8 +33,14 @@ _V4 = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"
 VNNI = "-vnni"
 """Ends the names of levels with products of integers that are added up in one instruction."""
 
+AMX = "-amx"
+"""Ends the name of the level that has these, and products of matrices in tile registers."""
+
+VNNI_LEVEL, AMX_LEVEL = f"x86-64-v4{VNNI}", f"x86-64-v4{AMX}"
+
 LEVELS: dict[str, frozenset[str]] = {
-    f"x86-64-v4{VNNI}": _V4 | {"avx512vnni"},
+    AMX_LEVEL: _V4 | {"avx512vnni"} | TILE_FEATURES,
+    VNNI_LEVEL: _V4 | {"avx512vnni"},
     "x86-64-v4": _V4,
     f"x86-64-v3{VNNI}": _V3 | {"avxvnni"},
     "x86-64-v3": _V3,
@@ -33,19 +54,31 @@ _TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu"}
 
 def level_cpu(level: str) -> Cpu:
     """The processor that code of a level is compiled for."""
-    name = "generic" if level in _TRIPLES else level.removesuffix(VNNI)
+    name = "generic" if level in _TRIPLES else plain_level(level)
     triple = _TRIPLES.get(level, "x86_64-unknown-linux-gnu")
     return Cpu(triple, name, LEVELS[level])
 
 
+def plain_level(level: str) -> str:
+    """The same level without VNNI and AMX."""
+    return level.removesuffix(AMX).removesuffix(VNNI)
+
+
+def adds_quads(level: str) -> bool:
+    """Whether a processor of a level adds four products of 8 bits in one instruction."""
+    return level.endswith((VNNI, AMX))
+
+
 def levels_to_run() -> tuple[str, ...]:
-    """All levels that this processor has, the best first."""
+    """All levels that this processor has, the best first; that with AMX if a trial of its
+    instructions succeeds (`native.tile_trial`)."""
     host = host_cpu()
     machine = host.triple.split("-", 1)[0]
     return tuple(
         level
         for level, needed in LEVELS.items()
         if level_cpu(level).triple.startswith(machine) and needed <= host.features
+        if level != AMX_LEVEL or tile_problem() is None
     )
 
 

@@ -17,8 +17,9 @@ from typing import IO
 
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text, compile_vectors
-from daedal.native.levels import level_cpu
+from daedal.native.levels import AMX_LEVEL, VNNI_LEVEL, level_cpu
 from daedal.native.python_child import python_command, python_environment
+from daedal.native.tile_products import has_tile_products
 
 __all__ = ["ObjectCompiler", "PendingObject"]
 
@@ -87,6 +88,7 @@ class ObjectCompiler:
         processors = _processors()
         self._count = (processors if processors > 1 else 0) if children is None else children
         self._waiting: list[PendingObject] = []
+        self._items: dict[tuple[str, str, bool], PendingObject] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._own = threading.local()
         self._children: list[_Child] = []
@@ -106,8 +108,16 @@ class ObjectCompiler:
             child.close()
 
     def submit(self, text: str, level: str, *, tiled: bool) -> PendingObject:
-        """Have a text compiled for a level of processors."""
-        item = PendingObject(text, level, self._cache, tiled=tiled)
+        """Have a text compiled for a level of processors, each once.
+
+        Code without products in tile registers is the same with AMX as with VNNI.
+        """
+        if level == AMX_LEVEL and not has_tile_products(text):
+            level = VNNI_LEVEL
+        key = text, level, tiled
+        if key in self._items:
+            return self._items[key]
+        self._items[key] = item = PendingObject(text, level, self._cache, tiled=tiled)
         if self._count and not item.is_known:
             self._waiting.append(item)
         if self._pool is None and len(self._waiting) >= LEAST_TEXTS:

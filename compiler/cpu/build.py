@@ -16,10 +16,17 @@ from daedal.compiler.cpu.memory import StoredValues
 from daedal.compiler.cpu.steps import program_code
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.ops.cpu.reuse import Registers
-from daedal.compiler.ops.graph.factors import PAIRS, PAIRS_OR_REALS, QUADS, Factors
+from daedal.compiler.ops.graph.factors import PAIRS, PAIRS_OR_REALS, QUADS, TILES, Factors
 from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
-from daedal.native.levels import LEVELS, VNNI, host_level
+from daedal.native.levels import (
+    AMX_LEVEL,
+    LEVELS,
+    VNNI_LEVEL,
+    adds_quads,
+    host_level,
+    plain_level,
+)
 from daedal.native.object_compiler import ObjectCompiler
 
 __all__ = ["build_host_code", "build_host_codes", "level_factors"]
@@ -27,8 +34,8 @@ __all__ = ["build_host_code", "build_host_codes", "level_factors"]
 
 def level_factors(levels: Sequence[str]) -> Factors:
     """How 8-bit integers are multiplied, as fits all `levels` best."""
-    if all(level.endswith(VNNI) for level in levels):
-        return QUADS
+    if all(map(adds_quads, levels)):
+        return TILES if all(level == AMX_LEVEL for level in levels) else QUADS
     return PAIRS_OR_REALS if all(level == "x86-64-v4" for level in levels) else PAIRS
 
 
@@ -42,6 +49,7 @@ def build_host_code(
     factors: Factors | None = None,
     imported: Graph | None = None,
     configs: Mapping[str, Config] = MappingProxyType({}),
+    registers: Registers | None = None,
 ) -> HostCode:
     """Compile a model for processors: code with one layout of its tensors.
 
@@ -55,6 +63,8 @@ def build_host_code(
     factors : how 8-bit integers are multiplied; None: as fits all `levels` best.
     imported : the model as a graph, where it was made from one: it is not imported then.
     configs : schedules of kernels, by the keys of their workloads.
+    registers : that schedules are for; None: the narrowest of `levels`. Operations on tile
+        registers are emulated where a level has none.
 
     Raises
     ------
@@ -64,7 +74,9 @@ def build_host_code(
         One of `configs` is no schedule of its kernel.
     """
     chosen = tuple(levels) or (host_level(),)
-    functions = Functions(chosen, cache or ObjectCache(), checked=checked, configs=configs)
+    functions = Functions(
+        chosen, cache or ObjectCache(), checked=checked, configs=configs, registers=registers
+    )
     with _sentences():
         program = import_model(model, shapes, factors or level_factors(chosen), imported)
         code = program_code(program, functions)
@@ -82,16 +94,17 @@ def build_host_codes(
     """Compile a model for several levels of processors, each with the layouts and schedules that it
     is fastest with: one code for all that have the same.
 
-    `configs` are for the best of the levels. A level with VNNI is left out if its code would be
-    that of the same level without, which is there, too. Other parameters, and what is raised, are
-    those of `build_host_code`.
+    `configs` are for the best of the levels. A level with VNNI or AMX is left out if its code would
+    be that of the same level without, which is there, too. Other parameters, and what is raised,
+    are those of `build_host_code`.
     """
     cache, stored = cache or ObjectCache(), StoredValues()
     levels = [level for level in reversed(LEVELS) if level in levels]  # the same in any order
     with _sentences():
         source = ImportedModel(model, imported=imported)
         if not source.multiplies_integers:
-            levels = [item for item in levels if _plain(item) == item or _plain(item) not in levels]
+            families = [plain_level(level) for level in levels]
+            levels = [level for n, level in enumerate(levels) if families[n] not in families[:n]]
         groups: dict[tuple[Factors, Registers], list[str]] = {}
         for level in levels:
             factors = level_factors([level]) if source.multiplies_integers else PAIRS
@@ -103,15 +116,12 @@ def build_host_codes(
                 own = configs if levels[-1] in group else {}
                 functions = Functions(group, cache, checked=False, configs=own, compiler=compiler)
                 made.append((program_code(programs[factors], functions, stored), functions, group))
+            if VNNI_LEVEL in levels and not configs:
+                made = [item for item in made if item[2] != [AMX_LEVEL] or item[1].uses_tiles]
             return tuple(
                 replace(code, objects={level: functions.objects(level) for level in group})
                 for code, functions, group in made
             )
-
-
-def _plain(level: str) -> str:
-    """The same level without VNNI."""
-    return level.removesuffix(VNNI)
 
 
 @contextmanager

@@ -12,10 +12,11 @@ from daedal.compiler.cpu.kernel import Kernel, kernel_function
 from daedal.compiler.cpu.steps import Function
 from daedal.compiler.cpu.work import kernel_nanoseconds
 from daedal.compiler.cpu.workload import KernelUse, kernel_workload
-from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers
+from daedal.compiler.ops.cpu.reuse import NARROW, TILED, WIDEST, Registers
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Buffer
 from daedal.native.cache import ObjectCache
+from daedal.native.levels import AMX
 from daedal.native.object_compiler import ObjectCompiler, PendingObject
 
 __all__ = ["Functions", "level_registers"]
@@ -30,10 +31,12 @@ class Functions:
     checked : whether indices are checked at run time.
     configs : schedules, by the keys of their workloads.
     compiler : of object code; None: of this process alone, where it is asked for.
+    registers : that schedules are for; None: the narrowest of `levels`.
 
     Attributes
     ----------
     uses : the kernels, in the order in which they were first asked for.
+    uses_tiles : whether one of them computes products in tile registers.
     """
 
     takes_copies = True
@@ -48,12 +51,16 @@ class Functions:
         checked: bool,
         configs: Mapping[str, Config] = MappingProxyType({}),
         compiler: ObjectCompiler | None = None,
+        registers: Registers | None = None,
     ) -> None:
         self._compiler = compiler or ObjectCompiler(cache, children=0)
         self._checked = checked
         self._configs = configs
         self.uses: dict[str, KernelUse] = {}
-        self._registers = min(map(level_registers, levels), key=lambda item: item.vector_bytes)
+        self.uses_tiles = False
+        self._registers = registers or min(
+            map(level_registers, levels), key=lambda item: (item.vector_bytes, item.tiles)
+        )
         self._functions: dict[str, Function] = {}
         self._objects: dict[str, list[PendingObject]] = {level: [] for level in levels}
         self._symbols: set[str] = set()
@@ -107,6 +114,8 @@ class Functions:
         scheduled = kernel_function(kernel, free, self._registers, config=config)
         text = function_text(scheduled.func, "SYMBOL", checked=self._checked)
         symbol = self._add(text, tiled=scheduled.tiled)
+        tiles = scheduled.tiles
+        self.uses_tiles = self.uses_tiles or (tiles is not None and tiles.product is not None)
         moved = tuple((kernel.inputs.index(tensor), how) for tensor, how in scheduled.moved)
         time = kernel_nanoseconds(kernel, self._registers, tiled=scheduled.tiled)
         iterations = parallel_extent(scheduled.func)
@@ -114,5 +123,7 @@ class Functions:
 
 
 def level_registers(level: str) -> Registers:
-    """The vector registers that code of a level uses."""
+    """The registers that code of a level uses."""
+    if level.endswith(AMX):
+        return TILED
     return WIDEST if level.startswith("x86-64-v4") else NARROW

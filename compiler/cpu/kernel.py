@@ -5,6 +5,7 @@ it element by element, or rows that are computed one after the other (`rows`). K
 structure have equal texts, so they are compiled once.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -21,19 +22,22 @@ from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.cpu.next_row import next_row_prefetched
 from daedal.compiler.ops.cpu.overlap import Overlap
 from daedal.compiler.ops.cpu.prefetch import prefetched
+from daedal.compiler.ops.cpu.products import joined_terms, product_candidates
 from daedal.compiler.ops.cpu.reuse import (
     WIDEST,
     Registers,
     Tiles,
+    best_candidate,
     choose_lanes,
-    choose_tiles,
     grouped_loads,
+    tile_candidates,
     tiles_together,
     turned_tile,
 )
 from daedal.compiler.ops.cpu.schedule import (
     schedule_map,
     schedule_partial_sums,
+    schedule_products,
     schedule_reduction,
     schedule_rows,
     schedule_turned,
@@ -184,9 +188,8 @@ def _scheduled(
     formula = reduction.value
     assert isinstance(formula, Reduce)
     bytes_each = ELEMENT_BYTES[reduction.dtype]
-    given = formula.value, reduction.axes, bytes_each, constants, registers
     if config is None:
-        tiles = choose_tiles(*given)
+        tiles = _chosen_tiles(reduction, constants, registers)
     else:
         space = tile_space(reduction, constants, registers)
         if space is None:
@@ -199,6 +202,8 @@ def _scheduled(
     moved: tuple[tuple[te.Tensor, Moved], ...] = ()
     inputs = kernel.inputs
     if tiles is not None:
+        if tiles.product is not None:
+            formula = joined_terms(formula)
         axis = reduction.axes[tiles.vector]
         grouped = {load.buffer for load in grouped_loads(formula.value)}
         moved = tuple(
@@ -220,6 +225,22 @@ def _scheduled(
     return ScheduledKernel(
         schedule_reduction(func, reduction.name, result.name, None), moved, tiled=False
     )
+
+
+def _chosen_tiles(
+    reduction: te.Tensor, constants: Collection[Buffer], registers: Registers
+) -> Tiles | None:
+    """The tile with the shortest estimated time; None where no axis suits a vector."""
+    formula = reduction.value
+    assert isinstance(formula, Reduce)
+    given = reduction.axes, ELEMENT_BYTES[reduction.dtype], constants, registers
+    best = best_candidate(
+        itertools.chain(
+            tile_candidates(formula.value, *given),
+            product_candidates(joined_terms(formula), *given),
+        )
+    )
+    return None if best is None else best.tiles
 
 
 def kernel_space(
@@ -297,6 +318,11 @@ def _tiled(
         assert isinstance(split.value, Reduce)
         reduction, formula = split, split.value
     own, result = _tile_last(reduction, formula, result, overlap.tiles)
+    if overlap.tiles.product is not None:
+        func = te.create_prim_func(inputs, [result], "kernel")
+        func = schedule_products(func, own.name, result.name, overlap.tiles)
+        func = overlap.placed(func, shape) if overlap else func
+        return ScheduledKernel(func, moved, overlap.given)
     result, starts = started(own, result)
     func = te.create_prim_func(inputs, [result], "kernel", starts)
     func = schedule_reduction(func, own.name, result.name, overlap.tiles)

@@ -1,6 +1,8 @@
 """Replacing a nest by a block that stands for one instruction."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.blockize import Nest, blockize
@@ -10,32 +12,39 @@ from daedal.compiler.tir.intrin import CopyIntrin, Match, Mismatch, TensorIntrin
 from daedal.compiler.tir.printer import stmt_text
 from daedal.compiler.tir.sites import collect
 from daedal.compiler.tir.stmt import BlockRealize, Stmt, Value
+from daedal.compiler.tir.tile_products import TileOperation
 from daedal.compiler.tir.warp_products import WarpProduct
 
 __all__ = ["tensorize"]
 
-Intrin = TensorIntrin | CopyIntrin | WarpProduct
+Intrin = TensorIntrin | CopyIntrin | TileOperation | WarpProduct
+
+_NONE: Mapping[Var, int] = MappingProxyType({})
 
 
 def tensorize(
     body: Stmt, nest: Nest, outer_extents: dict[Var, int], intrin: Intrin
 ) -> tuple[Stmt, str]:
     """Match, blockize and annotate; see `Schedule.tensorize`."""
-    match = matched(nest, intrin)
+    match = matched(nest, intrin, outer_extents)
     body, name = blockize(body, nest.loops[0], outer_extents)
     return annotated(body, name, intrin, match), name
 
 
-def matched(nest: Nest, intrin: Intrin) -> Match:
+def matched(nest: Nest, intrin: Intrin, outer_extents: Mapping[Var, int] = _NONE) -> Match:
     """The match, or a ScheduleError that shows both sides."""
     block = nest.realize.block
     try:
+        if isinstance(intrin, TileOperation):
+            return intrin.match(nest.extents, nest.realize, outer_extents)
         return intrin.match(nest.extents, nest.realize)
     except Mismatch as reason:
         if isinstance(intrin, CopyIntrin):
             pattern = "target[...] = source[...]"
         elif isinstance(intrin, WarpProduct):
             pattern = f"c[m, n] = c[m, n] + {intrin.sums}(a[m, k]) * {intrin.sums}(b[k, n])"
+        elif isinstance(intrin, TileOperation):
+            pattern = intrin.pattern
         else:
             axes = ", ".join(f"{axis.name}:{axis.extent}" for axis in intrin.pattern.iter_vars)
             pattern = f"{stmt_text(intrin.pattern.body).strip()} over {axes}"

@@ -1,4 +1,5 @@
-"""``daedal doctor``: which outside tools and GPUs are there, and what the caches hold."""
+"""``daedal doctor``: which outside tools, levels of the processor and GPUs are there, and what the
+caches hold."""
 
 from rich.markup import escape
 from rich.table import Table
@@ -6,6 +7,9 @@ from rich.table import Table
 from daedal.commands.options import Json
 from daedal.compiler.codegen.gpu.ptxas import ptxas_version
 from daedal.native.caches.report import CacheRecord, cache_records
+from daedal.native.cpu import model_name
+from daedal.native.levels import levels_to_run
+from daedal.native.tile_trial import tile_problem
 from daedal.reports.console import make_console, print_json, print_wide
 from daedal.runtime.devices.cuda.names import GpuReport, gpu_report
 from daedal.sim.rtl.toolchain import ToolRecord, probe
@@ -15,12 +19,13 @@ __all__ = ["doctor_command"]
 
 def doctor_command(as_json: Json = False) -> None:
     """List the outside tools: which are there, what each missing one costs, how to get it; the
-    GPUs; and what the caches hold."""
+    levels of the processor, the GPUs, and what the caches hold."""
     tools, gpus, caches = [*probe(), _ptxas_record()], gpu_report(), cache_records()
     if as_json:
         print_json(
             {
                 "tools": [_tool_json(record) for record in tools],
+                "processor": _processor_json(),
                 "gpus": _gpu_json(gpus),
                 "caches": [_cache_json(record) for record in caches],
             }
@@ -28,6 +33,7 @@ def doctor_command(as_json: Json = False) -> None:
         return
     console = make_console()
     console.print(_tool_table(tools))
+    console.print(_processor_text(), soft_wrap=True)
     console.print(_gpu_table(gpus) if gpus.gpus else _no_gpu(gpus))
     print_wide(console, _cache_table(caches))
 
@@ -48,6 +54,22 @@ def _tool_json(record: ToolRecord) -> dict[str, object]:
         "needed_for": record.needed_for,
         "how_to_get": record.how_to_get,
     }
+
+
+def _processor_json() -> dict[str, object]:
+    return {
+        "name": model_name(),
+        "levels": list(levels_to_run()),
+        "tile_registers": {"used": tile_problem() is None, "problem": tile_problem()},
+    }
+
+
+def _processor_text() -> str:
+    """What compiled code may use of this processor, the best level first."""
+    levels = ", ".join(levels_to_run()) or "none that code is compiled for"
+    problem = tile_problem()
+    tiles = f"; {problem}" if problem else "; AMX is used, and computed the right products"
+    return f"processor {escape(model_name())}: {levels}{tiles}"
 
 
 def _gpu_json(report: GpuReport) -> dict[str, object]:

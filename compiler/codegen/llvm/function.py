@@ -51,11 +51,7 @@ def _body(func: PrimFunc, checked: bool) -> str:
     """The body of a lowered function."""
     pointers = {buffer: f"ptr %a{number}" for number, buffer in enumerate(func.params)}
     writer = Statements(func.name, pointers, checked=checked)
-    body = func.body
-    if isinstance(body, For) and body.kind == "parallel":
-        writer.loop(body, "%begin", "%end")
-    else:
-        writer.write(body)
+    writer.write_function(func.body, "%begin", "%end")
     writer.text.leave("ret i64 0")
     writer.text.start(writer.failure)
     writer.text.leave("ret i64 1")

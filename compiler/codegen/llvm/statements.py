@@ -22,9 +22,11 @@ from daedal.compiler.codegen.llvm.scalars import (
     splat,
     turned,
 )
+from daedal.compiler.codegen.llvm.tiles import TileWriter
 from daedal.compiler.tir.expr import Binary, Buffer, Expr, Load, Var
 from daedal.compiler.tir.linear import Linear, accessed_element
 from daedal.compiler.tir.stmt import Allocate, BufferStore, For, If, Prefetch, Seq, Stmt
+from daedal.compiler.tir.tile_products import TILE, has_tiles, tile_operation
 from daedal.compiler.tir.visit import free_vars, loads
 from daedal.native.function_text import FunctionText
 
@@ -59,6 +61,18 @@ class Statements:
         self.at.places.append(self.text.place())
         self._stack_bytes = 0
         self._loops = 0
+        self._tiles: TileWriter | None = None
+
+    def write_function(self, body: Stmt, begin: str, end: str) -> None:
+        """The body of a lowered function; of a parallel loop the iterations from `begin` on."""
+        if not self._checked and has_tiles(body):
+            self._tiles = TileWriter(self.at)
+        if isinstance(body, For) and body.kind == "parallel":
+            self.loop(body, begin, end)
+        else:
+            self.write(body)
+        if self._tiles is not None:
+            self._tiles.finish()
 
     def write(self, stmt: Stmt) -> None:
         """Any statement of a lowered function."""
@@ -66,6 +80,8 @@ class Statements:
             case Seq(body):
                 for part in body:
                     self.write(part)
+            case For() if self._tiles is not None and tile_operation(stmt) is not None:
+                self._tiles.write(stmt)
             case For(kind="unroll") if (packed := self._packed(stmt)) is not None:
                 self._store_packed(stmt, packed)
             case For(kind="unroll") | For(extent=1):
@@ -80,7 +96,8 @@ class Statements:
                 self._guarded(condition, body)
             case Allocate(allocations, body):
                 for item in allocations:
-                    self.allocate(item.buffer)
+                    if self._tiles is None or item.buffer.scope != TILE:
+                        self.allocate(item.buffer)
                 self.write(body)
             case BufferStore():
                 self._store(stmt)
@@ -100,6 +117,7 @@ class Statements:
         head, after = text.label(), text.label()
         before = text.block
         text.start(head)
+        self._forget_operands()
         self.at.values[loop.var] = var
         self.at.extents[loop.var] = loop.extent
         slot = text.reserve()
@@ -116,7 +134,13 @@ class Statements:
         text.fill(slot, f"{var} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]")
         text.branch(going_on, head, after, self.loop_notes(loop))
         text.start(after)
+        self._forget_operands()
         del self.at.values[loop.var], self.at.levels[loop.var]
+
+    def _forget_operands(self) -> None:
+        """Another iteration reads other operands of products in tiles."""
+        if self._tiles is not None:
+            self._tiles.forget()
 
     def loop_notes(self, _loop: For) -> str:
         """LLVM's metadata of a loop; kernels of GPUs have some."""

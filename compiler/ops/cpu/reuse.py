@@ -12,7 +12,7 @@ Multiplication", ACM TOMS 34(3), 2008.
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -25,13 +25,21 @@ from daedal.compiler.tir.visit import free_vars, loads, walk
 __all__ = [
     "LINE_BYTES",
     "NARROW",
+    "TILED",
     "WIDEST",
     "Candidate",
     "Registers",
     "Tiles",
+    "best_candidate",
+    "blocks_along",
     "choose_lanes",
     "choose_tiles",
+    "computed_share",
+    "divisors",
     "grouped_loads",
+    "loops_around",
+    "packed_constants",
+    "stores_in_rows",
     "tile_candidates",
     "tiles_together",
     "turned_tile",
@@ -68,14 +76,18 @@ few of them. Both are measured on depthwise convolutions."""
 
 @dataclass(frozen=True)
 class Registers:
-    """The vector registers of a processor: the size of each, and how many there are."""
+    """The vector registers of a processor: the size of each, and how many there are; and how many
+    tile registers it has."""
 
     vector_bytes: int
     count: int
+    tiles: int = 0
 
 
 WIDEST = Registers(64, 32)
 """AVX-512."""
+TILED = replace(WIDEST, tiles=8)
+"""AVX-512, and AMX."""
 NARROW = Registers(32, 16)
 """AVX2; what others have is split or joined by LLVM."""
 
@@ -111,6 +123,8 @@ class Tiles:
     num_held : how many of `outer`, the first ones, the vectors move along, if all such are: what a
         tile holds is then read again for all others.
     loops : the same axes by what moves along them.
+    product : rows, columns and terms of a product of matrices in tile registers, if sums are
+        computed by such; the first of `rows`, and the lanes, are multiples of them.
     """
 
     vector: int
@@ -120,6 +134,7 @@ class Tiles:
     outer: tuple[int, ...] = ()
     num_held: int = 0
     loops: Loops = _NO_LOOPS
+    product: tuple[int, int, int] | None = None
 
     @property
     def orders(self) -> tuple["Tiles", ...]:
@@ -173,9 +188,13 @@ def choose_tiles(
     registers: Registers = WIDEST,
 ) -> Tiles | None:
     """The best of `tile_candidates` by their cycles, or None where no axis suits a vector."""
-    found = tile_candidates(value, axes, element_bytes, constants, registers)
-    best = min(found, key=lambda item: item.cycles, default=None)
+    best = best_candidate(tile_candidates(value, axes, element_bytes, constants, registers))
     return None if best is None else best.tiles
+
+
+def best_candidate(found: Iterable[Candidate]) -> Candidate | None:
+    """The first of those with the fewest cycles."""
+    return min(found, key=lambda item: item.cycles, default=None)
 
 
 def tile_candidates(
@@ -216,8 +235,8 @@ def tile_candidates(
         one = registers.vector_bytes // element_bytes
         strided = any(places[load].coefficient(axis) == 2 for load in moving if load not in grouped)
         spare = PAIRED_SPARE if 2 in grouped.values() else SPARE
-        loops = _loops(axes, list(places.values()), free)
-        in_rows = _stores_in_rows(axes, loops, moving, element_bytes)
+        loops = loops_around(axes, list(places.values()), free)
+        in_rows = stores_in_rows(axes, loops, moving, element_bytes)
         counts = _lane_counts(axis.extent, one)
         for lanes in counts:
             vectors = -(-lanes // one)
@@ -231,14 +250,14 @@ def tile_candidates(
                 yield _candidate(tiles, axes, vectors, used, slower)
 
 
-def _loops(axes: Sequence[Axis], places: Sequence[Linear], free: Sequence[int]) -> Loops:
+def loops_around(axes: Sequence[Axis], places: Sequence[Linear], free: Sequence[int]) -> Loops:
     moving = [number for number in range(len(axes)) if number not in free]
     common = [number for number in moving if all(axes[number] in _vars(form) for form in places)]
     held = [number for number in moving if number not in common]
     return Loops(tuple(common), tuple(held), tuple(free))
 
 
-def _stores_in_rows(
+def stores_in_rows(
     axes: Sequence[Axis], loops: Loops, moving: Sequence[Load], element_bytes: int
 ) -> bool:
     """Whether results of a row follow each other: a result that no cache of a core holds is stored
@@ -266,11 +285,16 @@ def _candidate(
     rows = math.prod(extent for _, extent in tiles.rows)
     sizes = [(axes[axis], extent) for axis, extent in tiles.rows] + [(axes[tiles.vector], vectors)]
     loaded = sum(math.prod(n for axis, n in sizes if axis in moves) for moves in used)
+    return Candidate(tiles, rows * vectors, loaded, computed_share(tiles, axes), slower)
+
+
+def computed_share(tiles: Tiles, axes: Sequence[Axis]) -> float:
+    """Results that are computed for one that is stored: tiles may overlap."""
     computed = 1.0
     for axis, extent in (*tiles.rows, (tiles.vector, tiles.lanes)):
         whole = axes[axis].extent
         computed *= -(-whole // extent) * extent / whole
-    return Candidate(tiles, rows * vectors, loaded, computed, slower)
+    return computed
 
 
 def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> int:
@@ -294,7 +318,7 @@ def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> in
     if whole:
         lanes = whole[-1]
     elif len(reduced) > 1:
-        lanes = _divisors(axis.extent, one)[-1]
+        lanes = divisors(axis.extent, one)[-1]
     else:  # what is left is added to the lanes' sums
         lanes = several[-1] if several else 1 << axis.extent.bit_length() - 1
     return lanes if moves and lanes >= MIN_LANES else 1
@@ -343,17 +367,17 @@ def tiles_together(tiles: Tiles, shape: Sequence[int], dtype: str) -> dict[int, 
     ((rows, size),) = tiles.rows
     line = max(1, LINE_BYTES // (size * ELEMENT_BYTES[dtype]))
     wanted = {rows: LINES_TOGETHER * line, tiles.vector: line}
-    return {axis: _divisors(-(-shape[axis] // size), most)[-1] for axis, most in wanted.items()}
+    return {axis: divisors(-(-shape[axis] // size), most)[-1] for axis, most in wanted.items()}
 
 
 def _lane_counts(extent: int, one: int) -> list[int]:
     """Lanes of one to four vectors; part of one where the extent is smaller."""
     if extent < one:
-        return [number for number in _divisors(extent, one) if number >= MIN_LANES][-1:]
+        return [number for number in divisors(extent, one) if number >= MIN_LANES][-1:]
     return [count * one for count in VECTORS if count * one <= extent]
 
 
-def _divisors(extent: int, limit: int) -> list[int]:
+def divisors(extent: int, limit: int) -> list[int]:
     """The divisors of `extent` up to `limit`, ascending."""
     return [number for number in range(1, min(extent, limit) + 1) if extent % number == 0]
 
@@ -366,7 +390,7 @@ def _rows(
     for axis in free:
         for size in range(2, min(axes[axis].extent, limit) + 1):
             yield ((axis, size),)
-    sizes = {axis: _divisors(axes[axis].extent, limit)[1:] for axis in free}
+    sizes = {axis: divisors(axes[axis].extent, limit)[1:] for axis in free}
     for pair in itertools.combinations(free, 2):
         for first, second in itertools.product(*(sizes[axis] for axis in pair)):
             if first * second <= limit:
@@ -379,9 +403,14 @@ def _blocks(
     """Rows along an axis of `free`, each with vectors of several places of an axis of `sharing`;
     `most` is the number of sums and vectors together."""
     for axis, other in itertools.product(free, sharing):
-        for count in _divisors(axes[other].extent, MOST_BLOCKS)[1:]:
+        for count in blocks_along(axes[other], MOST_BLOCKS):
             for size in range(2, min(axes[axis].extent, most // count - 1) + 1):
                 yield ((axis, size), (other, count))
+
+
+def blocks_along(axis: Axis, most: int) -> list[int]:
+    """How many places of an axis may be in one tile, at least 2 and at most `most`."""
+    return divisors(axis.extent, most)[1:]
 
 
 def _sharing(axes: Sequence[Axis], places: dict[Load, Linear], moving: Sequence[Load]) -> list[int]:
@@ -420,6 +449,16 @@ def _loaded_at_once(value: Expr) -> list[Load]:
 
 def _vars(form: Linear) -> set[object]:
     return {var for term, _ in form.terms for var in free_vars(term)}
+
+
+def packed_constants(
+    value: Expr, axis: Axis, constants: Collection[Buffer]
+) -> tuple[Buffer, ...] | None:
+    """The constants of a formula to lay out anew for vectors along `axis`; None where it suits
+    none."""
+    read = loads(value)
+    places = {load: _place(load) for load in read}
+    return _packed(read, places, grouped_loads(value), axis, constants)
 
 
 def _packed(

@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 
 from daedal.compiler.codegen.llvm.statements import LANES, MOST_LANES
 from daedal.compiler.ops.cpu.reuse import Tiles
-from daedal.compiler.schedule import LoopRef, Schedule
+from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
 from daedal.compiler.tir.stmt import PrimFunc
+from daedal.compiler.tir.tile_products import TILE, TILE_OPERATIONS
 
 __all__ = [
     "SCOPES",
     "schedule_map",
     "schedule_partial_sums",
+    "schedule_products",
     "schedule_reduction",
     "schedule_rows",
     "schedule_turned",
@@ -93,6 +95,66 @@ def schedule_reduction(
             schedule.vectorize(lane)
     _parallel(schedule, outer)
     return schedule.func
+
+
+def schedule_products(func: PrimFunc, reduction: str, result: str, tiles: Tiles) -> PrimFunc:
+    """A reduction by products of matrices in tile registers, then the block `result`.
+
+    The sums of a register tile are several tiles of `tiles.product`; they are stored once, for
+    `result` to read. The axes of the reduction are as for `schedule_reduction`.
+    """
+    schedule = Schedule(func, TILE_OPERATIONS, scopes=SCOPES | {TILE}, trusted=True)
+    source, target = schedule.get_block(reduction), schedule.get_block(result)
+    outer = schedule.get_loops(target)
+    rank = len(outer)
+    inner = _tiled(schedule, outer, tiles)
+    outer = [outer[axis] for axis in tiles.outer]
+    schedule.reorder(*outer, *inner)
+    schedule.set_scope(source, 0, "local")
+    stored = schedule.cache_write(source, 0, TILE)
+    for block in (stored, source):
+        schedule.compute_at(block, outer[-1])
+    assert tiles.product is not None
+    *terms, last = schedule.get_loops(source)[2 * rank :]
+    last, depth = schedule.split(last, [None, tiles.product[2]])
+    blocks, shape = _products(schedule, source, tiles, rank)
+    schedule.reorder(*terms, last, *blocks, *shape, depth)
+    init = schedule.decompose_reduction(source, (*terms, last)[0])
+    for loop in blocks:
+        schedule.unroll(loop)
+    schedule.tensorize(shape[0], "tile_multiply")
+    several = len(blocks)
+    for block, operation in ((init, "tile_zero"), (stored, "tile_store")):
+        if block is stored:
+            blocks, shape = _products(schedule, stored, tiles, rank)
+            schedule.reorder(*blocks, *shape)
+        *own, row, _ = schedule.get_loops(block)[rank:]
+        for loop in own[len(own) - several :]:
+            schedule.unroll(loop)
+        schedule.tensorize(row, operation)
+    _, *rows, lane = inner
+    for row in rows:
+        schedule.unroll(row)
+    if tiles.lanes > LANES:
+        vector, lane = schedule.split(lane, [None, LANES])
+        schedule.unroll(vector)
+    schedule.vectorize(lane)
+    _parallel(schedule, outer)
+    return schedule.func
+
+
+def _products(
+    schedule: Schedule, block: BlockRef, tiles: Tiles, rank: int
+) -> tuple[list[LoopRef], list[LoopRef]]:
+    """The loops of a block's tile, which are the last of `rank` below as many: those over products,
+    and the two of one product."""
+    assert tiles.product is not None
+    rows, columns, _ = tiles.product
+    own = schedule.get_loops(block)[rank : 2 * rank]
+    row, *others, lane = own[rank - len(tiles.axes) :]
+    row, one = schedule.split(row, [None, rows])
+    lane, each = schedule.split(lane, [None, columns])
+    return [row, *others, lane], [one, each]
 
 
 def schedule_partial_sums(

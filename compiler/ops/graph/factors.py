@@ -9,8 +9,9 @@ from daedal.artifact.constants import Change, Conversion, Packing
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.tir.expr import Axis, Expr
+from daedal.compiler.tir.tile_products import MOST_DEPTH
 
-__all__ = ["PAIRS", "PAIRS_OR_REALS", "QUADS", "REALS", "SINGLES", "Factors"]
+__all__ = ["PAIRS", "PAIRS_OR_REALS", "QUADS", "REALS", "SINGLES", "TILES", "Factors"]
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,20 @@ class Factors:
     dtype : of the elements of maps; weights are int8 in memory.
     offset : what is added to elements so that `dtype` holds them.
     real_bytes : of weights as float32, up to which a layer is multiplied as `REALS` instead.
+    step : groups that a product of matrices adds at once, at most; 0: there are no such products.
     """
 
     group: int
     dtype: str
     offset: int
     real_bytes: int = 0
+    step: int = 0
+
+    def groups(self, terms: int) -> int:
+        """Groups of a sum of so many products: equal steps, the last of which is filled up."""
+        count = -(-terms // self.group)
+        steps = -(-count // self.step) if self.step else count
+        return -(-count // steps) * steps
 
     def element(self, value: Expr) -> Expr:
         """An int8 as it is multiplied."""
@@ -86,3 +95,6 @@ SINGLES = Factors(1, "int8", 0)
 
 QUADS = Factors(4, "uint8", 128)
 """VNNI's instruction adds four products of an uint8 and an int8 to a sum."""
+
+TILES = replace(QUADS, step=MOST_DEPTH)
+"""Products of matrices of such groups, in tile registers."""

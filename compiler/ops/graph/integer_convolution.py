@@ -56,10 +56,13 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
         return _requantized(operation, winograd_sums(operation, transform), operation.constant(2))
     factors = _factors(operation)
     source = _groups_of_channels(operation, factors)
+    groups = factors.groups(ins)
+    if factors.step and operation.reads_map(0):  # as many as the map has: columns follow each other
+        groups = blocks(ins) * LANES // factors.group
     packed = operation.tensors.table(
-        weights, factors.changes(_packing(weights.shape, factors.group))
+        weights, factors.changes(_packing(weights.shape, factors.group, groups))
     )
-    taps, axes = taps_of((*kernel, -(-ins // factors.group)))
+    taps, axes = taps_of((*kernel, groups))
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         row, column = places(operation, (h, w), taps[:2])
@@ -264,19 +267,21 @@ def _groups_of_channels(operation: GraphOperation, factors: Factors) -> te.Tenso
     images, channels, height, width = operation.type(0).shape
     top, left, bottom, right = operation.ints("pads")
     read = operation.plain(0).padded(operation.whole("pad_value"))
-    channels += -channels % factors.group
+    channels = factors.groups(channels) * factors.group
     shape = (images, top + height + bottom, left + width + right, channels)
     return operation.compute(
         shape, lambda n, h, w, c: factors.element(read[n, c, h - top, w - left])
     )
 
 
-def _packing(shape: Sequence[int], group: int) -> Packing:
-    """Weights (O, I, ...) of `shape` as (blocks of O, ..., groups of I, lanes, group)."""
+def _packing(shape: Sequence[int], group: int, groups: int | None = None) -> Packing:
+    """Weights (O, I, ...) of `shape` as (blocks of O, ..., groups of I, lanes, group); as few
+    groups as hold them, or `groups`."""
     outs, ins, *kernel = shape
     places = range(4, 4 + len(kernel))
+    count = -(-ins // group) if groups is None else groups
     return Packing(
-        (blocks(outs) * LANES, ins + -ins % group, *kernel),
+        (blocks(outs) * LANES, count * group, *kernel),
         (LANES, group, *(0 for _ in kernel)),
         (0, *places, 2, 1, 3),
     )
@@ -286,13 +291,13 @@ def _lower_dense(operation: GraphOperation) -> te.Tensor:
     factors = _factors(operation)
     weights, shape = operation.constant(1), operation.kind.shape
     outs, depth = weights.shape
-    groups = -(-depth // factors.group)
+    groups = factors.groups(depth)
     source = _groups_of_rows(operation, groups, factors)
     k = te.reduce_axis(groups, "k")
     if operation.tensors.factors.group > 1:
         return _dense_in_order(operation, source, k, factors)
     packed = operation.tensors.table(
-        weights, factors.changes(_packing(weights.shape, factors.group))
+        weights, factors.changes(_packing(weights.shape, factors.group, groups))
     )
 
     def products(*i: Expr) -> Expr:

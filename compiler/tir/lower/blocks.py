@@ -15,6 +15,7 @@ from daedal.compiler.tir.expr import Compare, Expr, IntImm, Var, all_of, eq
 from daedal.compiler.tir.linear import bounds, simplify
 from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
 from daedal.compiler.tir.stmt import Block, BlockRealize, For, If, PrimFunc, Stmt
+from daedal.compiler.tir.tile_products import TILE_OPERATIONS
 from daedal.compiler.tir.visit import substitute
 from daedal.compiler.tir.warp_products import lane_loops, product_named
 
@@ -63,9 +64,14 @@ def _block(realize: BlockRealize, outer: Mapping[Var, Expr], extents: Mapping[Va
 def _in_lanes(block: Block) -> Stmt:
     """The body of a block; that of a product which a warp computes is under a loop of its threads.
 
-    Around other bodies stand the loops of their threads already.
+    Around other bodies stand the loops of their threads already. An operation on tiles stays marked
+    as the intrinsic.
     """
-    product = product_named(block.annotations.get("intrin"))
+    intrin = block.annotations.get("intrin")
+    if intrin in TILE_OPERATIONS:
+        assert isinstance(block.body, For)
+        return replace(block.body, annotations={"intrin": str(intrin)})
+    product = product_named(intrin)
     if product is None:
         return block.body
     assert isinstance(block.body, For)

@@ -14,7 +14,7 @@ import daedal
 from daedal.artifact.artifact import Artifact, HostPart, Launch
 from daedal.common.errors import UserError, VariantError
 from daedal.compiler.artifact.host_code import saved_levels
-from daedal.native.levels import VNNI
+from daedal.native.levels import adds_quads
 from daedal.runtime.host import HostModel
 from examples.digits.data import demo_images
 from tests.support.command_line import Run, refuses
@@ -66,8 +66,8 @@ def test_compile_says_what_is_compiled(run: Run, tmp_path: Path, model: Path) ->
     lines = out.splitlines()
     assert lines[0] == "379,136 multiply-accumulates on the processor"
     nodes = len(onnx.ModelProto.FromString(Artifact.load(target).host_parts[0].model).graph.node)
-    # VNNI has instructions for integers alone.
-    has_code = [item for item in saved_levels() if model == DIGITS or not item.endswith(VNNI)]
+    # VNNI and AMX have instructions for integers alone.
+    has_code = [item for item in saved_levels() if model == DIGITS or not adds_quads(item)]
     levels = ", ".join(sorted(has_code))
     assert lines[1] == f"part 0, on the host: {nodes} nodes compiled for {levels}, 0 interpreted"
     assert lines[2] == f"{target}: machine code for processors; `daedal inspect` tells more"

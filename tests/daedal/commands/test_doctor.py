@@ -44,6 +44,19 @@ def test_doctor_shows_what_the_caches_hold(
     assert "is not used, as others may write to it (mode 777)" in caches["rtl"]["problem"]
 
 
+def test_doctor_says_what_code_for_the_processor_uses(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "levels_to_run", lambda: ("x86-64-v4-amx", "x86-64"))
+    for problem, text in ((None, "AMX is used"), ("AMX is not used: a trial", "a trial")):
+        monkeypatch.setattr(doctor, "tile_problem", lambda problem=problem: problem)
+        out = " ".join(run("doctor")[1].split())
+        assert "x86-64-v4-amx, x86-64" in out and text in out
+        found = json.loads(run("doctor", "--json")[1])["processor"]
+        assert found["levels"] == ["x86-64-v4-amx", "x86-64"]
+        assert found["tile_registers"] == {"used": problem is None, "problem": problem}
+
+
 def test_doctor_lists_gpus(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     library = FakeCuda(num_devices=2, memory_bytes=80 << 30)
     monkeypatch.setattr(doctor, "gpu_report", lambda: gpu_report(library.driver))

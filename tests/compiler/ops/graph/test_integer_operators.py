@@ -14,8 +14,16 @@ from daedal.compiler.cpu.graph import processor_graph
 from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.interpreter import run
+from daedal.compiler.ops.cpu.reuse import TILED
 from daedal.compiler.ops.graph import integer_convolution
-from daedal.compiler.ops.graph.factors import PAIRS, PAIRS_OR_REALS, QUADS, SINGLES, Factors
+from daedal.compiler.ops.graph.factors import (
+    PAIRS,
+    PAIRS_OR_REALS,
+    QUADS,
+    SINGLES,
+    TILES,
+    Factors,
+)
 from daedal.compiler.ops.graph.table import LOWERINGS
 from daedal.native.levels import levels_to_run
 from daedal.runtime.host_code import HostProgram
@@ -49,6 +57,8 @@ def check(model: onnx.ModelProto, op: str) -> Graph:
     multiplies = op in ("q_conv2d", "q_dense")
     for factors in (PAIRS, PAIRS_OR_REALS, QUADS, SINGLES) if multiplies else (PAIRS,):
         _check_code(graph, HostProgram(build_host_code(model, factors=factors)))
+    if multiplies:  # in tile registers, emulated where there are none
+        _check_code(graph, HostProgram(build_host_code(model, factors=TILES, registers=TILED)))
     _check_code(graph, HostProgram(build_host_code(model, checked=True)))
     return graph
 

@@ -1,0 +1,200 @@
+"""Which tiles suit sums of products of 8-bit integers that tile registers (AMX) compute.
+
+A product of matrices adds 16 rows of 64 bytes of a map, times 16 rows of weights with four factors
+of each of 16 columns side by side, to 16 by 16 sums. Weights lie so for VNNI, too. A tile is
+several such products, which share operands and do not wait for each other's sums. Where few rows,
+columns or terms leave them short, the estimate chooses vectors.
+"""
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from daedal.compiler.ops.cpu.reuse import (
+    Candidate,
+    Registers,
+    Tiles,
+    blocks_along,
+    computed_share,
+    divisors,
+    loops_around,
+    packed_constants,
+    stores_in_rows,
+)
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce, Var
+from daedal.compiler.tir.linear import Linear, accessed_element
+from daedal.compiler.tir.tile_products import (
+    MOST_COLUMNS,
+    MOST_DEPTH,
+    MOST_ROWS,
+    QUAD,
+    quads_of,
+)
+from daedal.compiler.tir.visit import free_vars, loads, substitute
+
+__all__ = ["ProductCandidate", "joined_terms", "product_candidates"]
+
+LATENCY, LOADS, STORES = 52, 2, 1
+"""Cycles from one product to the next into the same sums; rows that are loaded, and stored, in one.
+A product takes a cycle for each row of its first operand. Source: Intel 64 and IA-32 Architectures
+Optimization Reference Manual, "Intel AMX", of full tiles; not measured."""
+SHARE_OF_LOADS = 0.25
+"""Of the time of loads that products do not hide: operands come from farther than the first cache.
+A guess."""
+OVERHEAD = 4
+"""Cycles of a step: its loop, and addresses. A guess."""
+MOST_PRODUCTS = 6
+"""Of a tile: two registers are for operands."""
+MOST_BLOCKS = 4
+"""Products along the rows, or the columns, of a tile."""
+
+
+@dataclass(frozen=True)
+class ProductCandidate(Candidate):
+    """A tile of products of matrices.
+
+    Attributes
+    ----------
+    term_cycles : of a term of all sums of the tile.
+    """
+
+    term_cycles: float
+
+    @property
+    def cycles(self) -> float:
+        """Per result of an iteration."""
+        rows = math.prod(extent for _, extent in self.tiles.rows)
+        return self.term_cycles * self.computed / (rows * self.tiles.lanes) * self.slower
+
+
+def joined_terms(formula: Reduce) -> Reduce:
+    """The formula with its last axes as one, where operands lie along them as along one."""
+    while len(formula.axes) > 1:
+        *others, outer, inner = formula.axes
+        forms = [accessed_element(load) for load in loads(formula.value)]
+        if not all(
+            form.coefficient(outer) == inner.extent * form.coefficient(inner)
+            and not _mixes(form, outer)
+            and not _mixes(form, inner)
+            for form in forms
+        ):
+            break
+        axis = Axis(inner.name, extent=outer.extent * inner.extent, kind="reduce")
+        places: dict[Var, Expr] = {outer: axis // inner.extent, inner: axis % inner.extent}
+        formula = Reduce(formula.op, substitute(formula.value, places), (*others, axis))
+    return formula
+
+
+def product_candidates(
+    formula: Reduce,
+    axes: Sequence[Axis],
+    element_bytes: int,
+    constants: Collection[Buffer],
+    registers: Registers,
+) -> Iterator[ProductCandidate]:
+    """The tiles of a reduction, whose terms are joined; none where these are no products for tile
+    registers, or the processor has none.
+
+    Parameters are those of `tile_candidates`.
+    """
+    found = quads_of(formula.value) if registers.tiles and formula.op == "sum" else None
+    if found is None:
+        return
+    a, b = (_Operand(load) for load in found)
+    terms = formula.axes[-1]
+    if not a.moves(terms, QUAD) or not b.moves(terms):
+        return
+    depth = divisors(terms.extent, MOST_DEPTH)[-1]
+    rows_along = [n for n, axis in enumerate(axes) if a.moves(axis) and not b.depends_on(axis)]
+    # Rows that lie close to each other come first: of tiles that are as good, the first is chosen.
+    rows_along.sort(key=lambda number: a.form.coefficient(axes[number]))
+    columns_along = [n for n, axis in enumerate(axes) if b.moves(axis) and not a.depends_on(axis)]
+    for lane in columns_along:
+        packed = packed_constants(formula.value, axes[lane], constants)
+        if packed is None or (b.load.buffer not in packed and not b.moves(axes[lane], QUAD)):
+            continue
+        loops = loops_around(axes, [a.form, b.form], rows_along)
+        in_rows = stores_in_rows(axes, loops, [b.load], element_bytes)
+        columns = min(axes[lane].extent, MOST_COLUMNS)
+        for wide, others in _columns(axes, lane, columns, columns_along):
+            for rows, counts in _rows(axes, rows_along, MOST_PRODUCTS // wide):
+                lanes = columns if others else columns * wide
+                tiles = Tiles(
+                    lane,
+                    lanes,
+                    (*counts, *others),
+                    packed,
+                    loops=loops,
+                    product=(rows, columns, depth),
+                ).orders[-1 if in_rows else 0]
+                high = math.prod(extent for _, extent in counts) // rows
+                yield _candidate(tiles, axes, formula.axes, high, wide)
+
+
+class _Operand:
+    """A factor, by the first element of a group, and the place of that."""
+
+    def __init__(self, load: Load) -> None:
+        self.load = load
+        self.form = accessed_element(load)
+
+    def depends_on(self, axis: Axis) -> bool:
+        """Whether the place changes along an axis."""
+        return any(axis in free_vars(term) for term, _ in self.form.terms)
+
+    def moves(self, axis: Axis, step: int | None = None) -> bool:
+        """Whether the place moves by equal steps along an axis, and these are `step` elements."""
+        found = self.form.coefficient(axis)
+        return not _mixes(self.form, axis) and (found != 0 if step is None else found == step)
+
+
+def _mixes(form: Linear, axis: Axis) -> bool:
+    return any(term is not axis and axis in free_vars(term) for term, _ in form.terms)
+
+
+def _columns(
+    axes: Sequence[Axis], lane: int, columns: int, along: Sequence[int]
+) -> Iterator[tuple[int, tuple[tuple[int, int], ...]]]:
+    """How many products side by side, and along which axis other than that of the lanes."""
+    for wide in (1, 2, 4):
+        if wide * columns <= axes[lane].extent:
+            yield wide, ()
+    if axes[lane].extent == columns:
+        for other in along:
+            if other != lane:
+                for wide in blocks_along(axes[other], MOST_BLOCKS):
+                    yield wide, ((other, wide),)
+
+
+def _rows(
+    axes: Sequence[Axis], along: Sequence[int], most: int
+) -> Iterator[tuple[int, tuple[tuple[int, int], ...]]]:
+    """The rows of a product, and the extents of a tile of up to `most` products along the axis of
+    the rows, and along another one."""
+    for row in along:
+        extent = axes[row].extent
+        for rows in range(1, min(extent, MOST_ROWS) + 1):
+            for high in range(1, min(most, MOST_BLOCKS, extent // rows) + 1):
+                yield rows, ((row, rows * high),)
+            for other in along:
+                if other != row:
+                    for high in blocks_along(axes[other], min(most, MOST_BLOCKS)):
+                        yield rows, ((row, rows), (other, high))
+
+
+def _candidate(
+    tiles: Tiles, axes: Sequence[Axis], reduced: Sequence[Axis], high: int, wide: int
+) -> ProductCandidate:
+    """Of `high` by `wide` products."""
+    assert tiles.product is not None
+    rows, _, depth = tiles.product
+    products = high * wide
+    # Operands of one row of products stay in registers for the next one, if there are enough.
+    again = 1 if wide < 8 - products else high
+    loaded = high * rows + wide * again * depth
+    loads_cycles = loaded / LOADS
+    step = max(products * rows, loads_cycles, LATENCY) + SHARE_OF_LOADS * loads_cycles + OVERHEAD
+    terms = math.prod(axis.extent for axis in reduced)
+    ends = products * rows * (1 / STORES + 1 / LOADS)
+    each = step / depth + ends / terms
+    return ProductCandidate(tiles, products, loaded, computed_share(tiles, axes), 1.0, each)

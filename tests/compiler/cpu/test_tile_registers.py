@@ -1,0 +1,235 @@
+"""Products of matrices in tile registers: which are chosen, what they compute, their code."""
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from daedal.common.errors import ScheduleError
+from daedal.compiler import te
+from daedal.compiler.codegen.llvm.function import function_text
+from daedal.compiler.cpu import kernel as kernels
+from daedal.compiler.cpu.kernel import Kernel, ScheduledKernel, kernel_function
+from daedal.compiler.ops.cpu.products import ProductCandidate, joined_terms, product_candidates
+from daedal.compiler.ops.cpu.reuse import NARROW, TILED, WIDEST, Candidate
+from daedal.compiler.ops.cpu.schedule import SCOPES
+from daedal.compiler.schedule import Schedule
+from daedal.compiler.tir.expr import Expr, Reduce
+from daedal.compiler.tir.interpreter import run
+from daedal.compiler.tir.tile_products import TILE, TILE_OPERATIONS
+from daedal.native.codegen import assembly_text
+from daedal.native.cpu import host_cpu
+from daedal.native.levels import AMX_LEVEL, level_cpu
+from daedal.native.tile_products import TILE_FEATURES
+from tests.support.machine_code import run_machine_code
+
+EMULATED = host_cpu().without(TILE_FEATURES)
+"""This processor, where tile registers are emulated."""
+
+
+def matrices(rows: int, columns: int, quads: int) -> Kernel:
+    """``y = x @ w + bias``: (rows, 4 quads) uint8 times (quads, columns, 4) int8."""
+    x = te.placeholder((rows, 4 * quads), "uint8", "x")
+    w = te.placeholder((quads, columns, 4), "int8", "w")
+    bias = te.placeholder((columns,), "int32", "bias")
+    k = te.reduce_axis(quads, "k")
+
+    def total(i: Expr, j: Expr) -> Expr:
+        return te.sum(
+            te.dot_quads([x[i, 4 * k + n] for n in range(4)], [w[k, j, n] for n in range(4)]), [k]
+        )
+
+    acc = te.compute((rows, columns), total, "acc")
+    y = te.compute((rows, columns), lambda i, j: te.maximum(acc[i, j] + bias[j], -99), "y")
+    return Kernel((x, w, bias), y, acc, (x, w, bias))
+
+
+def convolution(size: int, ins: int, outs: int, kernel: int, stride: int = 1) -> Kernel:
+    """Of a padded map (H, W, C), to blocks of 16 channels; `ins` and `outs` are multiples of 16."""
+    padded = (size - 1) * stride + kernel
+    x = te.placeholder((padded, padded, ins), "uint8", "x")
+    w = te.placeholder((outs // 16, kernel, kernel, ins // 4, 16, 4), "int8", "w")
+    r, s, c = (
+        te.reduce_axis(n, name) for n, name in ((kernel, "r"), (kernel, "s"), (ins // 4, "c"))
+    )
+
+    def total(h: Expr, v: Expr, block: Expr, lane: Expr) -> Expr:
+        elements = [x[h * stride + r, v * stride + s, 4 * c + n] for n in range(4)]
+        return te.sum(
+            te.dot_quads(elements, [w[block, r, s, c, lane, n] for n in range(4)]), [r, s, c]
+        )
+
+    acc = te.compute((size, size, outs // 16, 16), total, "acc")
+    y = te.compute(acc.shape, lambda *i: te.clip(acc[i] - 7, -128, 127).astype("int8"), "y")
+    return Kernel((x, w), y, acc, (x, w))
+
+
+def in_tiles(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> ScheduledKernel:
+    """The kernel by products of matrices, even where vectors would be faster."""
+
+    def best(found: Sequence[Candidate]) -> Candidate:
+        own = [item for item in found if isinstance(item, ProductCandidate)]
+        return min(own, key=lambda item: item.cycles)
+
+    monkeypatch.setattr(kernels, "best_candidate", best)
+    return kernel_function(kernel, (), TILED)
+
+
+def inputs_of(kernel: Kernel) -> dict[str, np.ndarray]:
+    """Random numbers, and rows of the largest."""
+    rng = np.random.default_rng(1)
+    made = {}
+    for item in kernel.inputs:
+        limits = np.iinfo(item.dtype)
+        low, high = (-1000, 1000) if item.dtype == "int32" else (limits.min, limits.max)
+        made[item.name] = rng.integers(low, high + 1, item.shape).astype(item.dtype)
+    made["x"].reshape(-1)[: made["x"].size // 3] = 255
+    made["w"].reshape(-1)[: made["w"].size // 4] = -128
+    return made
+
+
+KERNELS = {
+    "16x16x16": matrices(16, 16, 16),
+    "odd": matrices(37, 50, 15),
+    "few rows": matrices(3, 40, 11),
+    "few columns": matrices(20, 5, 6),
+    "one term": matrices(18, 33, 1),
+    "1x1": convolution(5, 48, 32, 1),
+    "1x1, stride 2": convolution(4, 32, 48, 1, 2),
+    "3x3": convolution(7, 32, 48, 3),
+    "3x3, stride 2": convolution(5, 16, 16, 3, 2),
+    "3x3, several terms": convolution(4, 80, 16, 3),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_emulated_tiles_compute_what_the_loops_do(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interpreter of the scheduled loops, and of loops as they were, agree with both forms of
+    machine code."""
+    kernel = KERNELS[name]
+    scheduled = in_tiles(kernel, monkeypatch)
+    given = inputs_of(kernel)
+    plain = te.create_prim_func(kernel.inputs, [kernel.result], "plain")
+    (wanted,) = run(plain, given).values()
+    if wanted.size < 3000:
+        (loops,) = run(scheduled.func, given).values()
+        np.testing.assert_array_equal(loops.reshape(wanted.shape), wanted)
+    for options in ({"cpu": EMULATED}, {"checked": True}):
+        (found,) = run_machine_code(scheduled.func, given, **options).values()
+        np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+def instructions(scheduled: ScheduledKernel) -> tuple[list[str], list[str]]:
+    """The operations on tiles, of the code for AMX in order; and the whole code by lines."""
+    assembly = assembly_text(function_text(scheduled.func, "tested"), level_cpu(AMX_LEVEL))
+    found = re.findall(r"\t(ldtilecfg|tile\w+|tdp\w+)\t?[%(\d]?", assembly)
+    return [name for name in found if name != "tile_shapes"], assembly.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("name", "products"), [("1x1", 6), ("3x3", 6), ("odd", 4), ("3x3, stride 2", 2)]
+)
+def test_sums_stay_in_tile_registers(
+    name: str, products: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One configuration and one release a call; sums are set to 0 and stored once each."""
+    scheduled = in_tiles(KERNELS[name], monkeypatch)
+    found, _ = instructions(scheduled)
+    assert found.count("ldtilecfg") == found.count("tilerelease") == 1
+    assert found[0] == "ldtilecfg" and found[-1] == "tilerelease"
+    assert found.count("tilezero") == found.count("tilestored")
+    sums = found.count("tilezero")
+    assert found.count("tdpbusd") % sums == 0
+    first, last = found.index("tilezero"), found.index("tilestored")
+    assert set(found[first : first + sums]) == {"tilezero"}
+    assert set(found[first + sums : last]) == {"tileloadd", "tdpbusd"}
+    assert set(found[last:-1]) == {"tilestored"}
+
+
+def test_products_share_what_is_loaded() -> None:
+    """32 rows and columns: four loads for four products, the least that two by two need."""
+    scheduled = kernel_function(matrices(64, 64, 64), (), TILED)
+    assert scheduled.tiles is not None and scheduled.tiles.product == (16, 16, 16)
+    assert (scheduled.tiles.rows, scheduled.tiles.lanes) == (((0, 32),), 32)
+    found, _ = instructions(scheduled)
+    assert found.count("tileloadd") == found.count("tdpbusd") > 0
+    assert found.count("tilezero") == 4
+
+
+@pytest.mark.parametrize(
+    ("kernel", "product"),
+    [
+        (matrices(197, 192, 192), (15, 16, 16)),  # seven tiles of 30 rows
+        (convolution(14, 256, 256, 3), (14, 16, 16)),
+        (convolution(7, 512, 512, 3), (7, 16, 16)),
+        (convolution(28, 128, 128, 1), (14, 16, 16)),
+        (matrices(1, 4096, 1024), None),  # a vector times a matrix: memory decides
+        (matrices(64, 64, 1), None),  # four terms
+        (matrices(2, 64, 2), None),
+    ],
+)
+def test_short_products_stay_in_vectors(
+    kernel: Kernel, product: tuple[int, int, int] | None
+) -> None:
+    tiles = kernel_function(kernel, (), TILED).tiles
+    assert tiles is not None and tiles.product == product
+    for registers in (NARROW, WIDEST):
+        tiles = kernel_function(kernel, (), registers).tiles
+        assert tiles is not None and tiles.product is None
+
+
+def test_only_quads_of_bytes_in_memory_suit() -> None:
+    """No elements that are computed, are converted, lie apart or are padded."""
+    kernel = matrices(32, 32, 16)
+    x, w, _ = kernel.inputs
+    k = te.reduce_axis(16, "k")
+
+    def suits(element: Callable[[Expr], Expr]) -> bool:
+        def total(i: Expr, j: Expr) -> Expr:
+            elements = [element(i), *(x[i, 4 * k + n] for n in range(1, 4))]
+            return te.sum(te.dot_quads(elements, [w[k, j, n] for n in range(4)]), [k])
+
+        acc = te.compute((32, 32), total, "acc")
+        assert isinstance(acc.value, Reduce)
+        return bool(list(product_candidates(acc.value, acc.axes, 4, (), TILED)))
+
+    assert suits(lambda i: x[i, 4 * k])
+    assert not suits(lambda i: x[i, 4 * k] + 1)
+    assert not suits(lambda i: x[i, 4 * k + 1])
+    assert not suits(lambda i: x.padded(0)[i, 4 * k])
+    assert not suits(lambda i: w[k, i, 0].astype("uint8"))
+
+
+def test_terms_of_neighbouring_pixels_are_joined() -> None:
+    """48 channels of 3 columns are 144 bytes side by side: three steps of 12 quads, not of 12 in
+    each column; those of another row are apart."""
+    kernel = convolution(8, 48, 16, 3)
+    assert kernel.reduction is not None
+    formula = kernel.reduction.value
+    assert isinstance(formula, Reduce)
+    joined = joined_terms(formula)
+    assert [axis.extent for axis in joined.axes] == [3, 36]
+    assert [axis.extent for axis in formula.axes] == [3, 3, 12]
+
+
+@pytest.mark.parametrize(
+    ("operation", "rows", "reason"),
+    [
+        ("tile_multiply", 32, "extents of at most"),
+        ("tile_zero", 16, "begin at 0"),
+        ("tile_store", 16, "copy sums"),
+    ],
+)
+def test_what_does_not_match_is_refused(operation: str, rows: int, reason: str) -> None:
+    kernel = matrices(rows, 16, 16)
+    func = te.create_prim_func(kernel.inputs, [kernel.result], "f")
+    schedule = Schedule(func, TILE_OPERATIONS, scopes=SCOPES | {TILE})
+    block = schedule.get_block("acc" if operation == "tile_multiply" else "y")
+    if operation == "tile_multiply":
+        schedule.set_scope(block, 0, "local")
+        schedule.decompose_reduction(block, schedule.get_loops(block)[0])
+    with pytest.raises(ScheduleError, match=reason):
+        schedule.tensorize(schedule.get_loops(block)[0], operation)
