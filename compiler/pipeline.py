@@ -67,9 +67,9 @@ from daedal.compiler.layers.launch import CompiledLaunch
 from daedal.compiler.layers.layer_code import LayerCode
 from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.layers.segment_store import SegmentStore
-from daedal.compiler.ops.accelerator.vector.rows import computes_rows
 from daedal.compiler.ops.space import Config
 from daedal.compiler.targets.borders import check_borders
+from daedal.compiler.targets.capabilities import Capabilities
 from daedal.compiler.targets.crossings import (
     DEFAULT_HOST,
     HostRates,
@@ -173,6 +173,7 @@ def lowering_passes(variant: Variant, *, on_host: Collection[str] = ()) -> list[
 
     `on_host` are the quantized tensors that the host has to compute.
     """
+    able = Capabilities.of(variant)
     return [
         ("fold_constants", fold_constants),
         ("simplify_reshapes", simplify_reshapes),
@@ -184,9 +185,9 @@ def lowering_passes(variant: Variant, *, on_host: Collection[str] = ()) -> list[
             multiplier_bits=variant.units.multiplier_bits,
             accumulator_bits=variant.array.accumulator_bits,
             on_host=on_host,
-            tables=variant.memory.tables > 0,
-            wide=variant.units.wide_requantize and variant.array.accumulator_bits == 32,
-            rows=computes_rows(variant),
+            tables=able.tables,
+            wide=able.wide,
+            rows=able.rows,
         )),
         ("hoist_lookups", hoist_lookups),
         ("flatten_dense_to_conv", flatten_dense_to_conv),

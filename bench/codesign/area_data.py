@@ -52,6 +52,9 @@ CANDIDATES = range(100)
 """Numbers whose parts `--best` chooses from."""
 WHOLES = range(100, 1_000)
 """Numbers of whole machines, other than those that parts are chosen from."""
+OPTIONS = ("tables", "lane_reductions", "wide_requantize", "gemm_reads_out")
+"""Parameters that machines of the tables leave out: their area is counted, not learned
+(`parts.option_amounts`)."""
 START_LUT = 1_000
 """Synthesis of an empty part takes as long as that of so many LUTs."""
 
@@ -60,7 +63,8 @@ def drawn(number: int, family: Family, seed: int = 2026) -> Variant:
     """Variant `number` of a table: drawn until the device may hold it, by a rough count."""
     # One image at a time is what most searches end with.
     batches = DEFAULT_PARAMETERS["batch"] if number % 5 == 4 else (1,)
-    space = VariantSpace(load_variant("ecp5"), {**DEFAULT_PARAMETERS, "batch": batches})
+    chosen = {name: DEFAULT_PARAMETERS[name] for name in DEFAULT_PARAMETERS if name not in OPTIONS}
+    space = VariantSpace(load_variant("ecp5"), {**chosen, "batch": batches})
     rng = np.random.default_rng([seed, number])
     while True:
         variant = space.variant(space.draw(rng))

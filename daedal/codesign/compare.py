@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from daedal.api import compile as compile_network
-from daedal.artifact.artifact import Artifact, Placement
+from daedal.artifact.artifact import Placement
 from daedal.codesign.cycles.counting import profile_artifact
 from daedal.codesign.cycles.energy import Energy, switched_energy
+from daedal.codesign.cycles.host_shares import placed_on_host
 from daedal.codesign.cycles.work import Work
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import Clock, clock_model
@@ -36,8 +37,6 @@ from daedal.sim.rtl.verilog import kept_verilog
 __all__ = ["ComparedNetwork", "ComparedVariant", "compare", "require_routing", "routed"]
 
 Implement = Callable[[Variant, str, Family, Callable[[str], None]], Implementation]
-
-_CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
 
 
 @dataclass(frozen=True)
@@ -268,13 +267,7 @@ def _network(
         profile.cycles,
         shares,
         energy=switched_energy(Work.of(profile), profile.cycles, parts, variant).of_each(items),
-        on_host=_on_host(artifact),
+        on_host=placed_on_host(artifact),
         host_ms=1e3 * host_seconds(artifact, rates),
         items=items,
-    )
-
-
-def _on_host(artifact: Artifact) -> tuple[Placement, ...]:
-    return tuple(
-        item for item in artifact.placements if item.where == "host" and item.op not in _CONVERSIONS
     )

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daedal.api import compile as compile_network
 from daedal.codesign.cycles.counting import Counter, Network, counters
+from daedal.codesign.cycles.host_shares import HostShares, host_shares
 from daedal.codesign.exploration import Exploration
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.board import Board, board_named
@@ -38,15 +38,12 @@ from daedal.codesign.search.variant_space import VariantSpace
 from daedal.common.errors import (
     ExploreError,
     ModelError,
-    ScheduleError,
-    UnsupportedError,
-    UserError,
     first_line,
 )
+from daedal.compiler.targets.capabilities import Capabilities
 from daedal.compiler.targets.crossings import HostRates
 from daedal.compiler.version import cycles_version, digest_of_sources
 from daedal.host_rates import MEASURED, AnyHostRates, load_host_rates
-from daedal.host_time import host_seconds
 from daedal.hw.synth.families import Target, find_target
 from daedal.isa.memory_file import AnyMemory, load_memory, memory_to_json
 from daedal.isa.memory_model import MemoryModel
@@ -225,7 +222,8 @@ def _search(
     """Search the default space around `base` until the budget is spent, or KeyboardInterrupt."""
     space = _space(base, memory)
     # Refused before anything is written.
-    networks = _checked(models, space.base, memory)
+    shares = _shares(models, space, memory, rates)
+    networks = {name: _network(models[name], shares[name], base) for name in models}
     area_model(target.family)
     if mhz is None:
         clock_model(target.family)
@@ -241,7 +239,10 @@ def _search(
             mhz=mhz,
             board=board,
             memory=memory,
-            host_ms=_host_ms(models, space.base, rates),
+            host_ms={
+                name: {able: share.ms for able, share in found.items()}
+                for name, found in shares.items()
+            },
             energy=Objective.energy in goal.measures,
             estimates=directory.estimates(_estimator_version(), space.has),
             keep=directory.add_estimates,
@@ -329,36 +330,29 @@ def _counting(
     yield pool_counter(pool, networks, memory), lambda: max(1, pool.num_counting)
 
 
-def _checked(models: Mapping[str, bytes], base: Variant, memory: MemoryModel) -> dict[str, Network]:
-    """The networks. Those that no variant runs are refused, and memory that the cycle model does
-    not know."""
+def _shares(
+    models: Mapping[str, bytes], space: VariantSpace, memory: MemoryModel, rates: HostRates
+) -> dict[str, HostShares]:
+    """What the host computes of each network. Those that no variant runs are refused, and memory
+    that the cycle model does not know."""
     if memory.is_random:
         raise ExploreError(
             "a search needs a memory without random delays, not "
             f"{memory.name!r}; choose another one"
         )
-    networks = {}
+    found: dict[str, HostShares] = {}
     for name, model in models.items():
         try:
-            networks[name] = Network.on(model, base)
-        except (ScheduleError, UnsupportedError):  # other variants may run it
-            networks[name] = Network(model)
+            found[name] = host_shares(model, space, rates)
         except ModelError as error:
             raise ExploreError(f"network {name!r}: {first_line(error)}") from error
-    return networks
-
-
-def _host_ms(models: Mapping[str, bytes], base: Variant, rates: HostRates) -> dict[str, float]:
-    """What the host takes for each network where `base` runs the rest; 0 where it cannot."""
-    found = {}
-    for name, model in models.items():
-        try:
-            artifact = compile_network(model, base, cpu_levels=())
-        except UserError:  # other variants may run it, with nothing left to the host
-            found[name] = 0.0
-        else:
-            found[name] = 1e3 * host_seconds(artifact, rates)
     return found
+
+
+def _network(model: bytes, shares: HostShares, base: Variant) -> Network:
+    """With the tensors that the host may compute."""
+    tensors = {able: share.tensors for able, share in shares.items()}
+    return Network(model, tensors[Capabilities.of(base)], tensors)
 
 
 def _complete(

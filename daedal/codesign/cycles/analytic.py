@@ -29,7 +29,9 @@ from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
 from daedal.compiler.pipeline import graph_passes
+from daedal.compiler.targets.capabilities import Capabilities
 from daedal.compiler.targets.names import ACCELERATOR
+from daedal.isa.latencies import alu_latency_cycles
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.row_stream import RowStream
 from daedal.isa.scratchpad import Memory, scratchpads
@@ -183,8 +185,7 @@ class _Array:
         """The layouts of images, and which forms of layers fit the scratchpads: all that the
         blocked graph depends on."""
         depths = {name: pad.depth_rows for name, pad in scratchpads(variant).items()}
-        units = variant.units
-        used = (*depths.values(), units.alu_lanes, units.requantize_lanes)
+        used = (*depths.values(), *_lanes(variant))
         if used not in self.streams:
             self.streams[used] = chosen_streams(self.graph, variant, self.memory)
         return (*self.streams[used], *(rows <= depths[Memory.PAR] for rows in self.classes))
@@ -202,20 +203,22 @@ class AnalyticCycles:
     Parameters
     ----------
     model : the serialized ONNX model.
-    on_host : nodes that the host runs in any case.
+    on_host : the quantized tensors that the host computes in any case, or beside a variant, which
+        may depend on its `Capabilities`. Where that raises UserError, no cycles are finite.
     memory : what is behind the bus.
     """
 
     def __init__(
         self,
         model: bytes,
-        on_host: frozenset[str] = frozenset(),
+        on_host: frozenset[str] | Callable[[Variant], frozenset[str]] = frozenset(),
         memory: MemoryModel = PRESETS["ddr"],
     ) -> None:
         self._memory = memory
         self._graph = load_onnx(model)
-        self._on_host = on_host
-        self._lowered: dict[_Key, Graph] = {}
+        self._on_host = on_host if callable(on_host) else lambda _variant: on_host
+        self._lowered: dict[_Key, int] = {}
+        self._graphs: list[Graph] = []
         self._arrays: dict[_Key, _Array | None] = {}
 
     def __call__(self, variant: Variant, *, usual: bool = False) -> float:
@@ -223,9 +226,12 @@ class AnalyticCycles:
 
         With `usual`, those of the compiler's default schedules, and not the least of each layer.
         """
-        key = _array_key(variant)
+        number = _or_none(self._lowering, variant)
+        if number is None:
+            return inf
+        key = (number, *_array_key(variant))
         if key not in self._arrays:
-            self._arrays[key] = _or_none(self._array, variant)
+            self._arrays[key] = _or_none(self._array, self._graphs[number], variant)
         array = self._arrays[key]
         if array is None:
             return inf
@@ -242,11 +248,26 @@ class AnalyticCycles:
                 if blocked is not None:
                     blocked.known.clear()
 
-    def _array(self, variant: Variant) -> _Array:
-        bits = (variant.units.multiplier_bits, variant.array.accumulator_bits)
-        if bits not in self._lowered:
-            self._lowered[bits] = self._passed(self._graph, variant, None, _FIRST_OF_ARRAY)
-        lowered = self._lowered[bits]
+    def _lowering(self, variant: Variant) -> int:
+        """The number of the lowered graph, among `_graphs`: most networks have one."""
+        key = (
+            variant.units.multiplier_bits,
+            variant.array.accumulator_bits,
+            Capabilities.of(variant),
+        )
+        if key not in self._lowered:
+            graph = self._passed(self._graph, variant, None, _FIRST_OF_ARRAY)
+            same = (
+                number
+                for number, known in enumerate(self._graphs)
+                if known.nodes == graph.nodes and known.types == graph.types
+            )
+            self._lowered[key] = next(same, len(self._graphs))
+            if self._lowered[key] == len(self._graphs):
+                self._graphs.append(graph)
+        return self._lowered[key]
+
+    def _array(self, lowered: Graph, variant: Variant) -> _Array:
         graph = self._passed(lowered, variant, _FIRST_OF_ARRAY, _FIRST_OF_SIZES)
         return _Array(graph, rows_for_classes(graph, variant), self._memory)
 
@@ -269,7 +290,8 @@ class AnalyticCycles:
 
     def _passed(self, graph: Graph, variant: Variant, begin: str | None, end: str | None) -> Graph:
         """After the passes from `begin` to the one before `end`."""
-        passes = graph_passes(variant, (), (), on_host=self._on_host, memory=self._memory)
+        on_host = self._on_host(variant)
+        passes = graph_passes(variant, (), (), on_host=on_host, memory=self._memory)
         names = [name for name, _ in passes]
         places = (
             0 if begin is None else names.index(begin),
@@ -296,17 +318,23 @@ def _or_none(make: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Non
 
 
 def _array_key(variant: Variant) -> _Key:
-    """What the blocked graph depends on but for sizes: the style of multipliers changes no
-    cycle."""
-    array = replace(variant.array, multiplier_style="dsp")
-    return (array, variant.bus.data_bits, variant.units.multiplier_bits)
+    """What the blocked graph depends on but for the lowered one and sizes: the style of multipliers
+    changes no cycle."""
+    array, units = replace(variant.array, multiplier_style="dsp"), variant.units
+    return (array, variant.bus.data_bits, units.multiplier_bits, units.narrow_weights)
 
 
 def _used(kind: _Kind, variant: Variant) -> _Key:
     """What estimates of a kind of layers depend on, beyond the array and the bus."""
     memory, units = variant.memory, variant.units
-    used: _Key = (memory.acc_bytes, memory.out_bytes, units.alu_lanes, units.requantize_lanes)
+    used: _Key = (memory.acc_bytes, memory.out_bytes, *_lanes(variant))
     if kind is _Kind.VECTOR:
         return (*used, memory.acc_banks)
     sizes = (memory.inp_bytes, memory.wgt_bytes, memory.par_bytes)
     return (*used, *sizes, units.queue_depth, instruction_bytes(variant))
+
+
+def _lanes(variant: Variant) -> _Key:
+    """The ALU's rates and its latency, which options change."""
+    units = variant.units
+    return (units.alu_lanes, units.requantize_lanes, alu_latency_cycles(variant))

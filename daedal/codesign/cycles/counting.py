@@ -13,6 +13,7 @@ from daedal.api import compile as compile_network
 from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.work import Counts, Work
 from daedal.common.errors import ExploreError, ToolError, UserError
+from daedal.compiler.targets.capabilities import Capabilities
 from daedal.isa.memory_file import AnyMemory, load_memory, memory_key
 from daedal.isa.profile import Profile
 from daedal.isa.program import variant_from_json
@@ -50,18 +51,26 @@ class Network:
     ----------
     model : serialized.
     on_host : the quantized tensors that the host may compute.
+    with_options : those with other capabilities; no variant may have capabilities that are missing.
+        Empty where `on_host` holds for all.
     """
 
     model: bytes
     on_host: frozenset[str] = frozenset()
+    with_options: Mapping[Capabilities, frozenset[str]] = dataclasses.field(default_factory=dict)
 
-    @classmethod
-    def on(cls, model: bytes, variant: Variant) -> "Network":
-        """The host may compute what it computes where `variant` runs the rest.
+    def on_host_of(self, variant: Variant) -> frozenset[str]:
+        """The tensors that the host may compute beside a variant.
 
-        Raises UserError where the model does not compile for it.
+        Raises ExploreError where it would compute more than with the base.
         """
-        return cls(model, frozenset(_whole(model, variant).host_reasons))
+        able = Capabilities.of(variant)
+        if self.with_options and able not in self.with_options:
+            raise ExploreError(
+                f"a variant must run the layers that the base runs, and {variant.name!r} lacks "
+                "the options for it"
+            )
+        return self.with_options.get(able, self.on_host)
 
 
 def count_network(
@@ -213,7 +222,7 @@ def count_networks(
     """Cycles and work of each network; None where one of them does not run on the variant."""
     try:
         found = {
-            name: _counted(network.model, variant, memory, network.on_host)
+            name: _counted(network.model, variant, memory, network.on_host_of(variant))
             for name, network in networks.items()
         }
     except UserError:

@@ -4,7 +4,7 @@ Of each layer the compiler's default schedule, by the cost model of its space. T
 what is loaded again, so that it takes longer to find than the least cycles alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from daedal.codesign.cycles.work import Work
@@ -17,6 +17,7 @@ from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
 from daedal.compiler.ops.accelerator.traffic import bytes_once
 from daedal.compiler.pipeline import accelerator_graphs
+from daedal.compiler.targets.capabilities import Capabilities
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
@@ -62,26 +63,27 @@ class EstimatedWork:
     Parameters
     ----------
     model : the serialized ONNX model.
-    on_host : the quantized tensors that the host computes in any case.
+    on_host : the quantized tensors that the host computes, as for `AnalyticCycles`.
     memory : what is behind the bus.
     """
 
     def __init__(
         self,
         model: bytes,
-        on_host: frozenset[str] = frozenset(),
+        on_host: frozenset[str] | Callable[[Variant], frozenset[str]] = frozenset(),
         memory: MemoryModel = DDR,
     ) -> None:
         self._memory = memory
         self._graph = load_onnx(model)
-        self._on_host = on_host
+        self._on_host = on_host if callable(on_host) else lambda _variant: on_host
         self._layers: dict[tuple[object, ...], list[_Layer]] = {}
 
     def __call__(self, variant: Variant) -> Work | None:
         """The work on a variant; None where a layer does not fit."""
         # The style of multipliers changes no schedule.
         array = replace(variant.array, multiplier_style="dsp")
-        key = (array, variant.bus.data_bits, variant.units.multiplier_bits)
+        options = (Capabilities.of(variant), variant.units.narrow_weights)
+        key = (array, variant.bus.data_bits, variant.units.multiplier_bits, *options)
         try:
             if key not in self._layers:
                 self._layers[key] = self._kinds(variant)
@@ -97,7 +99,7 @@ class EstimatedWork:
 
     def _kinds(self, variant: Variant) -> list[_Layer]:
         graphs = accelerator_graphs(
-            self._graph, variant, on_host=self._on_host, memory=self._memory
+            self._graph, variant, on_host=self._on_host(variant), memory=self._memory
         )
         return [
             _Layer(kind.count, kind.graph, kind.node, _space(kind.graph, kind.node, variant))

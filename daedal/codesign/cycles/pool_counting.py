@@ -54,7 +54,11 @@ def _counted(task: _Task, variant: Mapping[str, Any]) -> Counts:
 def _key(task: _Task) -> str:
     networks, memory = task
     named = {
-        name: [hashlib.sha256(network.model).hexdigest(), sorted(network.on_host)]
+        name: [
+            hashlib.sha256(network.model).hexdigest(),
+            sorted(network.on_host),
+            sorted([able, sorted(tensors)] for able, tensors in network.with_options.items()),
+        ]
         for name, network in networks.items()
     }
     return hashlib.sha256(json.dumps([named, memory]).encode()).hexdigest()[:24]

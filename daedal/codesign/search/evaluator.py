@@ -17,6 +17,7 @@ from daedal.codesign.results.directory import Estimates
 from daedal.codesign.results.prediction import Prediction, parameter_steps
 from daedal.codesign.search.evaluation import Evaluation, Step
 from daedal.codesign.search.variant_space import Point, VariantSpace
+from daedal.compiler.targets.capabilities import Capabilities
 from daedal.hw.synth.families import Family
 from daedal.isa.latencies import gemm_lead_cycles
 from daedal.isa.memory_model import PRESETS, MemoryModel
@@ -34,7 +35,7 @@ class Evaluator:
     mhz : a clock for all variants, instead of the learned one.
     board : where the machine is not alone on the device; its memory limits the learned clock.
     memory : what estimates have behind the bus.
-    host_ms : what the host takes for each network, at every variant.
+    host_ms : what the host takes for each network, by the capabilities of a variant.
     energy : whether estimates have an energy, which takes longer; what is counted has one anyway.
     estimates : those that are known already.
     keep : called with new estimates.
@@ -49,7 +50,7 @@ class Evaluator:
         mhz: float | None = None,
         board: Board | None = None,
         memory: MemoryModel = PRESETS["ddr"],
-        host_ms: Mapping[str, float] | None = None,
+        host_ms: Mapping[str, Mapping[Capabilities, float]] | None = None,
         energy: bool = False,
         estimates: Estimates | None = None,
         keep: Callable[[Estimates], None] = lambda _found: None,
@@ -63,11 +64,11 @@ class Evaluator:
         self._estimates = estimates or {}
         self._keep = keep
         self._networks = {
-            name: AnalyticCycles(network.model, network.on_host, memory)
+            name: AnalyticCycles(network.model, network.on_host_of, memory)
             for name, network in networks.items()
         }
         self._works = {
-            name: EstimatedWork(network.model, network.on_host, memory)
+            name: EstimatedWork(network.model, network.on_host_of, memory)
             for name, network in networks.items()
             if energy
         }
@@ -184,10 +185,15 @@ class Evaluator:
                 {},
                 area,
                 clock.mhz,
-                host_ms=self._host_ms,
+                host_ms=self._host_ms_of(variant),
             )
             for variant, area, clock in zip(variants, areas, clocks, strict=True)
         ]
+
+    def _host_ms_of(self, variant: Variant) -> dict[str, float]:
+        """What the host takes for each network; 0 where it would have to compute too much."""
+        able = Capabilities.of(variant)
+        return {name: known.get(able, 0.0) for name, known in self._host_ms.items()}
 
     def _counted_with(self, base: Evaluation, counts: Counts | None) -> Evaluation | None:
         return None if counts is None else replace(self._with(base, counts), step=Step.counted)

@@ -43,8 +43,13 @@ DEFAULT_PARAMETERS: Mapping[str, Sequence[Value]] = {
     "alu_lanes": (1, 2, 4, 8, 16, 32),
     "requantize_lanes": (1, 2, 4, 8, 16),
     "counters": (True, False),
+    "tables": (0, 1, 2, 4, 8),
+    "lane_reductions": (False, True),
+    "wide_requantize": (False, True),
+    "gemm_reads_out": (False, True),
 }
-"""What `daedal explore` varies. Widths of numbers stay those of the base: networks need them."""
+"""What `daedal explore` varies. Widths of numbers stay those of the base, as networks need them, as
+does `narrow_weights`, which only serves networks with such weights."""
 
 
 @dataclass(frozen=True)

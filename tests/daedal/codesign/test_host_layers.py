@@ -6,10 +6,11 @@ import pytest
 
 from daedal.codesign.compare import compare
 from daedal.codesign.cycles.counting import Network, count_network, count_networks
+from daedal.codesign.cycles.host_shares import host_share
 from daedal.codesign.search.evaluator import Evaluator
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
 from daedal.common.errors import ExploreError
-from daedal.host_rates import DEFAULT
+from daedal.host_rates import DEFAULT, load_host_rates
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import load_variant
 from daedal.reports.comparison import comparison_json, comparison_lines, comparison_tables
@@ -37,7 +38,9 @@ def test_the_counted_step_refuses_it_as_the_estimate_does() -> None:
 
 def test_what_the_base_leaves_to_the_host_is_allowed() -> None:
     """With a base that cannot run them either, no result runs them."""
-    network = Network.on(MODEL, LEAVES)
+    share = host_share(MODEL, LEAVES, load_host_rates(DEFAULT))
+    assert share is not None
+    network = Network(MODEL, share.tensors)
     assert network.on_host == {"maxpool0_q", "avgpool0_q", "fc0_q"}
     counted = count_networks({"digits": network}, LEAVES, "ddr")
     assert counted is not None
@@ -47,7 +50,6 @@ def test_what_the_base_leaves_to_the_host_is_allowed() -> None:
     assert point is not None
     evaluator = Evaluator(space, {"digits": network}, Family.ECP5, mhz=100.0)
     assert evaluator.estimate([point]) != [None]
-    assert Network.on(MODEL, RUNS) == Network(MODEL)
 
 
 def test_the_comparison_tells_of_it() -> None:

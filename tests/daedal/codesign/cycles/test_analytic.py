@@ -90,3 +90,11 @@ def test_what_does_not_fit_is_infinite() -> None:
     assert math.isinf(estimate(small)) or estimate(small) > estimate(load_variant("tiny"))
     without_pools = load_variant("ecp5_half").replace(acc_bytes=128)
     assert math.isinf(estimate(without_pools))  # no window fits the accumulators
+
+
+def test_options_that_a_network_does_not_use_share_its_graph() -> None:
+    estimate = AnalyticCycles(DIGITS.read_bytes())
+    base = load_variant("ecp5")
+    for options in ({}, {"tables": 4}, {"tables": 4, "wide_requantize": True}):
+        estimate(base.replace(None, **options))
+    assert len(estimate._arrays) == 1

@@ -13,9 +13,11 @@ pytest.importorskip("distributed", reason="the extra `tune` is not installed")
 
 from daedal.codesign.cycles import pool_counting
 from daedal.codesign.cycles.counting import Network, count_networks
+from daedal.codesign.cycles.host_shares import host_share
 from daedal.codesign.cycles.pool_counting import pool_counter
 from daedal.codesign.cycles.work import Counts
 from daedal.common.errors import TuningError
+from daedal.host_rates import DEFAULT, load_host_rates
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.pool import Pool
 from tests.support.pools import served
@@ -66,7 +68,9 @@ def test_a_pool_counts_what_this_process_does() -> None:
         }
         assert found[0] is not None
         # What the host may compute makes another task.
-        allowed = {"digits": Network.on(MODEL, REFUSED)}
+        share = host_share(MODEL, REFUSED, load_host_rates(DEFAULT))
+        assert share is not None
+        allowed = {"digits": Network(MODEL, share.tensors)}
         ((_, cycles),) = pool_counter(pool, allowed, "ddr")([REFUSED])
         assert cycles == count_networks(allowed, REFUSED, "ddr") and cycles is not None
         pool._version = "0.0"
