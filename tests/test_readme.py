@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import daedal
+from daedal.compiler.ops.onnx.table import LOWERINGS
 from daedal.sim.rtl.device import RtlDevice
 from tests.support.pages import blocks, commands, make_checkout, run_in_shell, run_line
 
@@ -81,6 +82,11 @@ def test_demo_shown_is_of_the_network_that_is_there() -> None:
     assert rows == {layer.name: f"{layer.macs:,}" for layer in artifact.layers}
     assert artifact.program.variant.fingerprint in shown
     assert "RTL bytes = functional bytes = numpy integer reference" in shown
+
+
+def test_the_number_of_compiled_operators_is_todays() -> None:
+    (number,) = re.findall(r"(\d+)\s+operators are compiled", README)
+    assert int(number) == len(LOWERINGS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -157,7 +157,7 @@ def _print_speed(out: Console, profiles: Sequence[Profile], seconds: float) -> N
     running = sum(profile.wall_seconds for profile in profiles)
     out.print(
         f"RTL: {cycles:,} cycles at {cycles / running:,.0f} cycles per second of wall clock; "
-        f"{len(profiles)} launches, each a machine of its own, in {seconds:.1f} s"
+        f"{len(profiles)} launches, each after a reset, in {seconds:.1f} s"
     )
 
 
