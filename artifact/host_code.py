@@ -42,6 +42,8 @@ LEVEL_MACHINES = {
     "x86-64-v4-vnni": "x86_64",
     "x86-64-v4-amx": "x86_64",
     "aarch64": "aarch64",
+    "aarch64-dotprod": "aarch64",
+    "aarch64-i8mm": "aarch64",
 }
 """The processor, in ELF's terms (`artifact.object_file`), of each level in `native.levels`."""
 

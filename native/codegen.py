@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 
 from daedal.native.cpu import Cpu, host_cpu
 from daedal.native.dot_products import with_dot_products
+from daedal.native.half_conversions import with_half_conversions
 from daedal.native.nearest_products import with_nearest_products
 from daedal.native.packed_bytes import with_packed_bytes
 from daedal.native.quotients import with_quotients
@@ -43,6 +44,7 @@ def _parsed(text: str, cpu: Cpu) -> Any:
     for with_bodies in (
         with_tile_products,  # some of which add products
         with_dot_products,
+        with_half_conversions,
         with_nearest_products,
         with_packed_bytes,
         with_quotients,

@@ -5,6 +5,9 @@ int32, and ``dot_quads.vN``, which multiplies 4 N uint8 by int8 and adds each fo
 int32. Processors of x86 do the former in one instruction (pmaddwd; with the sum around it vpdpwssd
 where they have it), the latter where they have VNNI (vpdpbusd). The names depend on the width of
 their vectors. LLVM finds these instructions in plain products only where these are used once.
+
+AArch64 does the latter in one instruction where it has FEAT_I8MM (usdot), or, where it has
+FEAT_DotProd (sdot), with what the second factors sum up to: u v = (u - 128) v + 128 v.
 """
 
 import re
@@ -74,12 +77,15 @@ def with_dot_products(text: str, cpu: Cpu) -> str:
     def defined(found: re.Match[str]) -> str:
         name, lanes = found[1], int(found[2])
         operation = _OPERATIONS[name]
-        instruction = _instruction(operation, cpu)
-        if instruction is None:
-            body = _plain(operation, lanes)
-        else:
+        instruction, bodies = _instruction(operation, cpu), _arm_bodies(operation, cpu)
+        if instruction is not None:
             needed.add(_declaration(operation, instruction))
             body = _split(operation, lanes, instruction)
+        elif bodies and lanes >= _ARM_LANES and lanes.bit_count() == 1:
+            needed.add(_ARM_DECLARATIONS[bodies])
+            body = _arm_body(bodies, lanes)
+        else:
+            body = _plain(operation, lanes)
         return _definition(f"{name}.v{lanes}", operation, lanes, body)
 
     changed = _DECLARED.sub(defined, text)
@@ -87,6 +93,7 @@ def with_dot_products(text: str, cpu: Cpu) -> str:
 
 
 def _instruction(operation: _Operation, cpu: Cpu) -> _Instruction | None:
+    """An instruction of x86."""
     if not cpu.triple.startswith("x86_64"):
         return None
     found = (
@@ -171,3 +178,59 @@ def _plain(operation: _Operation, lanes: int) -> list[str]:
             lines.append(f"%s{number} = add {wide} {total}, %p{number}")
         total = f"%s{number}" if total else f"%p{number}"
     return [*lines, f"ret {wide} {total}"]
+
+
+_ARM_LANES = 4
+_SUMS, _BYTES = "<4 x i32>", "<16 x i8>"
+_ARM_DECLARATIONS = {
+    name: f"declare {_SUMS} @llvm.aarch64.neon.{name}.v4i32.v16i8({_SUMS}, {_BYTES}, {_BYTES})\n"
+    for name in ("usdot", "sdot")
+}
+
+
+def _arm_bodies(operation: _Operation, cpu: Cpu) -> str | None:
+    """The instruction of AArch64 that adds products to a sum."""
+    if not cpu.triple.startswith("aarch64") or not operation.adds:
+        return None
+    if "i8mm" in cpu.features:
+        return "usdot"
+    return "sdot" if "dotprod" in cpu.features else None
+
+
+def _arm_body(name: str, lanes: int) -> list[str]:
+    """Four sums at a time."""
+    lines, parts = list[str](), list[str]()
+    call = f"call {_SUMS} @llvm.aarch64.neon.{name}.v4i32.v16i8"
+    for number in range(lanes // _ARM_LANES):
+        for operand, each, kind in (("c", 1, "i32"), ("a", 4, "i8"), ("b", 4, "i8")):
+            mask = _mask(range(each * 4 * number, each * 4 * (number + 1)), each * lanes)
+            given = f"<{each * lanes} x {kind}>"
+            lines.append(
+                f"%{operand}{number} = shufflevector {given} %{operand}, {given} poison, {mask}"
+            )
+        factors = f"{_BYTES} %a{number}, {_BYTES} %b{number}"
+        if name == "usdot":
+            lines.append(f"%p{number} = {call}({_SUMS} %c{number}, {factors})")
+        else:
+            # Twice 64 times the second factors; these sums are the same for all first factors.
+            half = f"{_BYTES} splat (i8 64), {_BYTES} %b{number}"
+            moved = f"{_BYTES} %f{number}, {_BYTES} %b{number}"
+            lines += [
+                f"%h{number} = {call}({_SUMS} zeroinitializer, {half})",
+                f"%e{number} = {call}({_SUMS} %h{number}, {half})",
+                f"%f{number} = xor {_BYTES} %a{number}, splat (i8 -128)",
+                f"%q{number} = {call}({_SUMS} %c{number}, {moved})",
+                f"%p{number} = add {_SUMS} %q{number}, %e{number}",
+            ]
+        parts.append(f"%p{number}")
+    width, step = _ARM_LANES, 0
+    while len(parts) > 1:
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        kind, mask = f"<{width} x i32>", _mask(range(2 * width), 1 << 30)
+        joined = []
+        for first, second in pairs:
+            joined.append(f"%j{step}")
+            lines.append(f"{joined[-1]} = shufflevector {kind} {first}, {kind} {second}, {mask}")
+            step += 1
+        parts, width = joined, 2 * width
+    return [*lines, f"ret <{lanes} x i32> {parts[0]}"]

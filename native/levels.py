@@ -3,7 +3,8 @@
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement,
 "Micro-Architecture Levels"; LLVM has a processor of each name. Levels with `VNNI` or `AMX` are
 ours: they add the instructions for products of 8 and 16 bits, and of matrices of 8 bits, which no
-level of that document has.
+level of that document has. Levels of AArch64 are ours, too; the features have the names of the Arm
+Architecture Reference Manual for A-profile, FEAT_DotProd and FEAT_I8MM.
 """
 
 from collections.abc import Collection
@@ -36,6 +37,10 @@ VNNI = "-vnni"
 AMX = "-amx"
 """Ends the name of the level that has these, and products of matrices in tile registers."""
 
+DOT, MIXED = "-dotprod", "-i8mm"
+"""End the names of levels of AArch64 that add four products of bytes to a sum in one instruction:
+of two int8, and of an uint8 and an int8, too."""
+
 VNNI_LEVEL, AMX_LEVEL = f"x86-64-v4{VNNI}", f"x86-64-v4{AMX}"
 
 LEVELS: dict[str, frozenset[str]] = {
@@ -45,28 +50,33 @@ LEVELS: dict[str, frozenset[str]] = {
     f"x86-64-v3{VNNI}": _V3 | {"avxvnni"},
     "x86-64-v3": _V3,
     "x86-64": frozenset(),
+    f"aarch64{MIXED}": frozenset(["dotprod", "i8mm"]),
+    f"aarch64{DOT}": frozenset(["dotprod"]),
     "aarch64": frozenset(),
 }
 """What each level needs of a processor, the best first."""
 
-_TRIPLES = {"aarch64": "aarch64-unknown-linux-gnu"}
+_ARM = "aarch64"
+_ADDING = (VNNI, AMX, DOT, MIXED)
 
 
 def level_cpu(level: str) -> Cpu:
     """The processor that code of a level is compiled for."""
-    name = "generic" if level in _TRIPLES else plain_level(level)
-    triple = _TRIPLES.get(level, "x86_64-unknown-linux-gnu")
-    return Cpu(triple, name, LEVELS[level])
+    if level.startswith(_ARM):
+        return Cpu("aarch64-unknown-linux-gnu", "generic", LEVELS[level])
+    return Cpu("x86_64-unknown-linux-gnu", plain_level(level), LEVELS[level])
 
 
 def plain_level(level: str) -> str:
-    """The same level without VNNI and AMX."""
-    return level.removesuffix(AMX).removesuffix(VNNI)
+    """The same level without instructions that add products of bytes."""
+    for end in _ADDING:
+        level = level.removesuffix(end)
+    return level
 
 
 def adds_quads(level: str) -> bool:
     """Whether a processor of a level adds four products of 8 bits in one instruction."""
-    return level.endswith((VNNI, AMX))
+    return level.endswith(_ADDING)
 
 
 def levels_to_run() -> tuple[str, ...]:

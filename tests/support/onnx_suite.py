@@ -4,7 +4,7 @@ Source: `onnx.backend.test`. Suites whose models would have to be downloaded are
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 import daedal.backend
+from daedal.compiler.cpu.build import build_host_code
 from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_device import GpuDevice
+from tests.support.aarch64 import run_on_aarch64
 from tests.support.kept_value import kept
 
 __all__ = ["AS_ONNXRUNTIME", "Case", "cases", "results_of_onnxruntime", "where"]
@@ -45,23 +47,49 @@ class Case:
 
         Raises AssertionError where results differ, and what else fails.
         """
-        case = self._case
-        if case.model is not None:
-            model, data = case.model, case.data_sets
-        else:
-            folder = Path(case.model_dir)
-            model = onnx.load(folder / "model.onnx")
-            data = [_data_set(item, model.graph) for item in sorted(folder.glob("test_data_set_*"))]
+        model, data = self._loaded()
         onnx.checker.check_model(model)
         prepared = daedal.backend.Prepared(model, gpu)
+        self._compare(model, data, lambda operands: list(prepared.run(operands)))
+        return prepared
+
+    def run_on_aarch64(self, level: str) -> bool:
+        """Compile it for a level of AArch64, and run it in an emulator of the processor; False
+        where a node of it is not code.
+
+        Raises as `run`.
+        """
+        model, data = self._loaded()
+        code = build_host_code(model, levels=(level,))
+        if code.interpreted or not code.calls:
+            return False
+
+        def run(operands: list[Any]) -> list[Any]:
+            found = run_on_aarch64(code, dict(zip(code.inputs, operands, strict=True)))
+            return [found[name] for name in code.outputs]
+
+        self._compare(model, data, run)
+        return True
+
+    def _loaded(self) -> tuple[onnx.ModelProto, Any]:
+        """The model, and pairs of inputs and outputs."""
+        if self._case.model is not None:
+            return self._case.model, self._case.data_sets
+        folder = Path(self._case.model_dir)
+        model = onnx.load(folder / "model.onnx")
+        sets = sorted(folder.glob("test_data_set_*"))
+        return model, [_data_set(item, model.graph) for item in sets]
+
+    def _compare(
+        self, model: onnx.ModelProto, data: Any, run: Callable[[list[Any]], list[Any]]
+    ) -> None:
         for inputs, outputs in data:
             operands = [_array(item) for item in inputs]
-            found = prepared.run(operands)
+            found = run(operands)
             wanted = [_array(item) for item in outputs]
             if self.name in AS_ONNXRUNTIME:
                 wanted = results_of_onnxruntime(model, operands, wanted)
-            Runner.assert_similar_outputs(wanted, list(found), rtol=case.rtol, atol=case.atol)
-        return prepared
+            Runner.assert_similar_outputs(wanted, found, rtol=self._case.rtol, atol=self._case.atol)
 
 
 def made_cases() -> list[Case]:

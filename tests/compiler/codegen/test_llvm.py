@@ -241,8 +241,8 @@ def test_pairs_are_one_instruction(level: str) -> None:
     assert level == "aarch64" or "pmulld" not in assembly
 
 
-@pytest.mark.parametrize("level", [level for level in LEVELS if level.endswith(VNNI)])
-def test_quads_are_added_in_one_instruction(level: str) -> None:
+def quads() -> str:
+    """The text of sums to which four products of an uint8 and an int8 are added."""
     a = te.placeholder((16, 4), "uint8", "x0")
     b, c = te.placeholder((16, 4), "int8", "x1"), te.placeholder((16,), "int32", "x2")
 
@@ -251,11 +251,24 @@ def test_quads_are_added_in_one_instruction(level: str) -> None:
         return c[i] + te.dot_quads(*factors)
 
     y = te.compute((16,), total, "y")
-    text = function_text(schedule_map(te.create_prim_func([a, b, c], [y]), "y"), "tested")
-    assembly = assembly_text(text, level_cpu(level))
+    return function_text(schedule_map(te.create_prim_func([a, b, c], [y]), "y"), "tested")
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level.endswith(VNNI)])
+def test_quads_are_added_in_one_instruction(level: str) -> None:
+    assembly = assembly_text(quads(), level_cpu(level))
     found = re.findall(r"vpdpbusd\t.*%([yz])mm", assembly)
     assert found == (["z"] if "v4" in level else ["y", "y"])
     assert "vpaddd" not in assembly
+
+
+@pytest.mark.parametrize(("level", "sums"), [("aarch64-i8mm", 4), ("aarch64-dotprod", 12)])
+def test_quads_are_added_on_aarch64(level: str, sums: int) -> None:
+    """By usdot; or by sdot, and twice more for what the second factors sum up to."""
+    name = "usdot" if level.endswith("i8mm") else "sdot"
+    assembly = assembly_text(quads(), level_cpu(level))
+    assert len(re.findall(rf"\t{name}\tv\d+\.4s, v\d+\.16b, v\d+\.16b", assembly)) == sums
+    assert "mull" not in assembly and "mla" not in assembly
 
 
 @pytest.mark.parametrize("level", [level for level in LEVELS if level.endswith(VNNI)])

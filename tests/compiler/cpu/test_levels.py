@@ -13,7 +13,7 @@ from daedal.compiler.cpu.build import build_host_code, build_host_codes
 from daedal.native.levels import LEVELS, host_level, level_to_run, levels_to_run
 from daedal.runtime.host_code import HostProgram
 
-MACHINES = {level: 0xB7 if level == "aarch64" else 0x3E for level in LEVELS}
+MACHINES = {level: 0xB7 if level.startswith("aarch64") else 0x3E for level in LEVELS}
 """``e_machine``. Source: System V ABI, ELF header; ELF for the Arm 64-bit Architecture."""
 
 
@@ -75,6 +75,7 @@ def test_the_best_level_that_is_there_runs() -> None:
         (("x86-64-v3-vnni", "x86-64-v4-vnni"), "uint8"),
         (("x86-64", "x86-64-v4-vnni"), "int16"),
         (("aarch64",), "int16"),
+        (("aarch64-dotprod",), "uint8"),
     ],
 )
 def test_8_bit_integers_lie_as_all_levels_multiply_them(
