@@ -114,10 +114,10 @@ class Functions:
         scheduled = kernel_function(kernel, free, self._registers, config=config)
         text = function_text(scheduled.func, "SYMBOL", checked=self._checked)
         symbol = self._add(text, tiled=scheduled.tiled)
-        tiles = scheduled.tiles
-        self.uses_tiles = self.uses_tiles or (tiles is not None and tiles.product is not None)
+        in_tiles = scheduled.tiles is not None and scheduled.tiles.product is not None
+        self.uses_tiles = self.uses_tiles or in_tiles
         moved = tuple((kernel.inputs.index(tensor), how) for tensor, how in scheduled.moved)
-        time = kernel_nanoseconds(kernel, self._registers, tiled=scheduled.tiled)
+        time = kernel_nanoseconds(kernel, self._registers, tiled=scheduled.tiled, in_tiles=in_tiles)
         iterations = parallel_extent(scheduled.func)
         return Function(symbol, moved, iterations, time, scheduled.held, scheduled.rounds)
 

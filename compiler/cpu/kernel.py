@@ -322,7 +322,7 @@ def _tiled(
         func = te.create_prim_func(inputs, [result], "kernel")
         func = schedule_products(func, own.name, result.name, overlap.tiles)
         func = overlap.placed(func, shape) if overlap else func
-        return ScheduledKernel(func, moved, overlap.given)
+        return ScheduledKernel(prefetched(func), moved, overlap.given)
     result, starts = started(own, result)
     func = te.create_prim_func(inputs, [result], "kernel", starts)
     func = schedule_reduction(func, own.name, result.name, overlap.tiles)

@@ -24,6 +24,8 @@ BYTES = 50
 TERMS, TERMS_OF_GROUPS = 30, {1: 1, 2: 1, 4: 3}
 """Products a nanosecond: of floats in register tiles of AVX2; and how many times as many where so
 many are added at once."""
+PRODUCTS = 4
+"""Times as many in tile registers: see `compiler.ops.cpu.products`."""
 OPERATION, DIVISION, FUNCTION, LIBRARY, GATHERED = 0.01, 0.05, 0.2, 5.0, 0.5
 """Nanoseconds of an element: by vectors, but for the C library's functions and what an index that
 is read finds."""
@@ -31,13 +33,16 @@ TURNED = 3
 """Times as long where what is read lies along another axis than what is stored."""
 
 
-def kernel_nanoseconds(kernel: Kernel, registers: Registers, *, tiled: bool) -> int:
+def kernel_nanoseconds(
+    kernel: Kernel, registers: Registers, *, tiled: bool, in_tiles: bool = False
+) -> int:
     """Of one thread.
 
     Parameters
     ----------
     registers : of the processor.
     tiled : whether a reduction has its sums in registers.
+    in_tiles : whether these are tile registers.
     """
     result, reduction = kernel.result, kernel.reduction
     assert result.value is not None
@@ -45,7 +50,8 @@ def kernel_nanoseconds(kernel: Kernel, registers: Registers, *, tiled: bool) -> 
     if turned_tile(result.value, result.axes, result.dtype) is not None:
         total *= TURNED
     if reduction is not None:
-        total += _terms(reduction) / (_terms_at_once(reduction, registers) if tiled else 1)
+        at_once = _terms_at_once(reduction, registers) if tiled else 1
+        total += _terms(reduction) / (at_once * PRODUCTS if in_tiles else at_once)
     return round(total)
 
 

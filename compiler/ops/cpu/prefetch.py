@@ -22,6 +22,7 @@ from daedal.compiler.tir.linear import accessed_element
 from daedal.compiler.tir.lower import lower
 from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
 from daedal.compiler.tir.stmt import BufferStore, For, Prefetch, PrimFunc, Stmt
+from daedal.compiler.tir.tile_products import tile_operation
 from daedal.compiler.tir.visit import free_vars, loads, rewrite, substitute, walk
 
 __all__ = ["comes_from_memory", "prefetched"]
@@ -61,6 +62,10 @@ class _Reduction:
 
     def __init__(self, loop: For, inner: Sequence[For], store: BufferStore) -> None:
         self.loop = loop
+        self._is_product = any(map(tile_operation, inner))
+        if self._is_product:  # of matrices: along its columns weights follow each other
+            *others, columns, terms = inner
+            inner = (*others, terms, columns)
         self._inner = inner
         self._store = store
 
@@ -70,9 +75,11 @@ class _Reduction:
         found: list[_Reduction] = []
 
         def visit(part: Stmt) -> Stmt:
+            if tile_operation(part) is not None:
+                return part
             if isinstance(part, For) and not _is_inside(part):
                 inner, store = list[For](), part.body
-                while isinstance(store, For) and _is_inside(store):
+                while isinstance(store, For) and _is_inside(store, inner):
                     inner.append(store)
                     store = store.body
                 if isinstance(store, BufferStore) and _accumulates(store):
@@ -94,7 +101,8 @@ class _Reduction:
         """For how many iterations of `tiles` the same vectors are loaded, one after the other; None
         where it is no vector, or another one each time."""
         lane = self._inner[-1]
-        if lane.kind != "vectorize" or _step(load, lane.var) < 1:
+        is_vector = self._is_product or lane.kind == "vectorize"
+        if not is_vector or _step(load, lane.var) < 1:
             return None
         divided = [
             node
@@ -131,8 +139,10 @@ class _Reduction:
             yield Prefetch(load.buffer, tuple(substitute(index, values) for index in load.indices))
 
 
-def _is_inside(loop: For) -> bool:
-    """Whether a loop is a part of a register tile."""
+def _is_inside(loop: For, outer: Sequence[For] = ()) -> bool:
+    """Whether a loop is a part of a register tile, or of a product of matrices, within `outer`."""
+    if any(map(tile_operation, (*outer, loop))):
+        return True
     return loop.kind in ("unroll", "vectorize") or loop.extent == 1
 
 

@@ -31,7 +31,6 @@ __all__ = [
     "Registers",
     "Tiles",
     "best_candidate",
-    "blocks_along",
     "choose_lanes",
     "choose_tiles",
     "computed_share",
@@ -403,14 +402,9 @@ def _blocks(
     """Rows along an axis of `free`, each with vectors of several places of an axis of `sharing`;
     `most` is the number of sums and vectors together."""
     for axis, other in itertools.product(free, sharing):
-        for count in blocks_along(axes[other], MOST_BLOCKS):
+        for count in divisors(axes[other].extent, MOST_BLOCKS)[1:]:
             for size in range(2, min(axes[axis].extent, most // count - 1) + 1):
                 yield ((axis, size), (other, count))
-
-
-def blocks_along(axis: Axis, most: int) -> list[int]:
-    """How many places of an axis may be in one tile, at least 2 and at most `most`."""
-    return divisors(axis.extent, most)[1:]
 
 
 def _sharing(axes: Sequence[Axis], places: dict[Load, Linear], moving: Sequence[Load]) -> list[int]:

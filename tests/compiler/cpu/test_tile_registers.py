@@ -1,16 +1,19 @@
 """Products of matrices in tile registers: which are chosen, what they compute, their code."""
 
+import ctypes
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler import te
-from daedal.compiler.codegen.llvm.function import function_text
+from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
 from daedal.compiler.cpu import kernel as kernels
-from daedal.compiler.cpu.kernel import Kernel, ScheduledKernel, kernel_function
+from daedal.compiler.cpu.kernel import Kernel, ScheduledKernel, kernel_function, kernel_space
 from daedal.compiler.ops.cpu.products import ProductCandidate, joined_terms, product_candidates
 from daedal.compiler.ops.cpu.reuse import NARROW, TILED, WIDEST, Candidate
 from daedal.compiler.ops.cpu.schedule import SCOPES
@@ -18,7 +21,7 @@ from daedal.compiler.schedule import Schedule
 from daedal.compiler.tir.expr import Expr, Reduce
 from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.tile_products import TILE, TILE_OPERATIONS
-from daedal.native.codegen import assembly_text
+from daedal.native.codegen import assembly_text, compile_vectors, load_object
 from daedal.native.cpu import host_cpu
 from daedal.native.levels import AMX_LEVEL, level_cpu
 from daedal.native.tile_products import TILE_FEATURES
@@ -122,6 +125,31 @@ def test_emulated_tiles_compute_what_the_loops_do(
         np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
 
 
+def test_threads_have_tile_registers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four calls, each for a part of the iterations, at once: each loads its own shapes."""
+    kernel = KERNELS["odd"]
+    func = in_tiles(kernel, monkeypatch).func
+    given = inputs_of(kernel)
+    (wanted,) = run_machine_code(func, given, cpu=EMULATED).values()
+    code = load_object(compile_vectors(function_text(func, "tested"), EMULATED), "tested")
+    function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
+        code.address
+    )
+    found = np.zeros_like(wanted)
+    arrays = [*(given[buffer.name] for buffer in func.inputs), found]
+    addresses = (ctypes.c_void_p * len(arrays))(*(item.ctypes.data for item in arrays))
+    count = parallel_extent(func)
+    assert count >= 4
+    with ThreadPoolExecutor(4) as threads:
+        bounds = [number * count // 4 for number in range(5)]
+        calls = [
+            threads.submit(function, ctypes.addressof(addresses), *ends)
+            for ends in pairwise(bounds)
+        ]
+        assert [call.result() for call in calls] == [0] * 4
+    np.testing.assert_array_equal(found, wanted)
+
+
 def instructions(scheduled: ScheduledKernel) -> tuple[list[str], list[str]]:
     """The operations on tiles, of the code for AMX in order; and the whole code by lines."""
     assembly = assembly_text(function_text(scheduled.func, "tested"), level_cpu(AMX_LEVEL))
@@ -162,13 +190,14 @@ def test_products_share_what_is_loaded() -> None:
 @pytest.mark.parametrize(
     ("kernel", "product"),
     [
-        (matrices(197, 192, 192), (15, 16, 16)),  # seven tiles of 30 rows
+        (matrices(196, 192, 192), (14, 16, 16)),  # fourteen products of rows, none half empty
         (convolution(14, 256, 256, 3), (14, 16, 16)),
         (convolution(7, 512, 512, 3), (7, 16, 16)),
         (convolution(28, 128, 128, 1), (14, 16, 16)),
         (matrices(1, 4096, 1024), None),  # a vector times a matrix: memory decides
         (matrices(64, 64, 1), None),  # four terms
-        (matrices(2, 64, 2), None),
+        (matrices(2, 64, 200), None),
+        (convolution(56, 16, 96, 1), None),  # 16 channels
     ],
 )
 def test_short_products_stay_in_vectors(
@@ -179,6 +208,35 @@ def test_short_products_stay_in_vectors(
     for registers in (NARROW, WIDEST):
         tiles = kernel_function(kernel, (), registers).tiles
         assert tiles is not None and tiles.product is None
+
+
+@pytest.mark.parametrize("name", ["odd", "3x3"])
+def test_the_tuner_has_tiles_of_both_kinds(name: str) -> None:
+    """The default is the rule's; any configuration computes the same."""
+    kernel = KERNELS[name]
+    space, vectors = (kernel_space(kernel, (), registers) for registers in (TILED, WIDEST))
+    assert space is not None and vectors is not None
+    assert {*space.knobs} - {*vectors.knobs} == {"row_axis3", "rows3", "product"}
+    chosen = kernel_function(kernel, (), TILED)
+    assert chosen.tiles == space.tiles(space.default)
+    assert space.fits(space.all()).all() and "product" in space.features(space.all())
+    given = inputs_of(kernel)
+    (wanted,) = run(te.create_prim_func(kernel.inputs, [kernel.result], "plain"), given).values()
+    other = next(item for item in space.configs(space.all()) if not item["product"])
+    for config in (other, *space.sample(np.random.default_rng(3), 4)):
+        func = kernel_function(kernel, (), TILED, config).func
+        (found,) = run_machine_code(func, given, cpu=EMULATED).values()
+        np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
+def test_weights_that_come_from_memory_are_fetched_ahead() -> None:
+    """Each step fetches its part of the weights of the next columns, which lie in lines."""
+    scheduled = kernel_function(convolution(7, 256, 512, 3), (), TILED)
+    assert scheduled.tiles is not None and scheduled.tiles.product is not None
+    _, code = instructions(scheduled)
+    assert sum("prefetch" in line for line in code) > 0
+    small = kernel_function(convolution(7, 64, 64, 3), (), TILED)
+    assert not any("prefetch" in line for line in instructions(small)[1])
 
 
 def test_only_quads_of_bytes_in_memory_suit() -> None:

@@ -80,3 +80,4 @@ def test_wider_registers_take_less_time() -> None:
 def test_four_products_at_once_take_less_time() -> None:
     model = quantized_model((1, 512, 512), of_rows(512, 512))
     assert work(model, "x86-64-v4-vnni") < 0.6 * work(model, "x86-64-v4")
+    assert work(model, "x86-64-v4-amx") < 0.5 * work(model, "x86-64-v4-vnni")
