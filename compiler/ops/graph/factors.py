@@ -36,7 +36,9 @@ class Factors:
     def groups(self, terms: int) -> int:
         """Groups of a sum of so many products: equal steps, the last of which is filled up."""
         count = -(-terms // self.group)
-        steps = -(-count // self.step) if self.step else count
+        if not self.step:
+            return count
+        steps = max(1, -(-count // self.step))
         return -(-count // steps) * steps
 
     def element(self, value: Expr) -> Expr:
