@@ -50,3 +50,21 @@ def test_an_operator_is_compared_and_timed() -> None:
     assert (row.architecture, row.launches, row.wrong) == ("sm_80", 1, False)
     np.testing.assert_allclose((row.seconds, row.bytes_per_second), (1e-3, 256e3), rtol=1e-5)
     assert library.calls.count("cuGraphLaunch") == (1 + gpu.ROUNDS) * gpu.REPLAYS
+
+
+@pytest.mark.heavy(3)
+def test_a_product_of_float16_is_compared_and_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By groups of warps, and by single ones."""
+    monkeypatch.setattr(gpu, "REPLAYS", 1)
+    monkeypatch.setattr(gpu, "ROUNDS", 1)
+    item = gpu.half_products(256)
+    model = onnx.load_from_string(item.model)
+    for name, instruction in (("sm_90a", b"wgmma"), ("sm_90", b"mma.sync")):
+        code = build_gpu_code(model, architectures=["emulated", name])
+        emulated, (ptx,) = (code.images[key] for key in code.images)
+        library = FakeCuda(capability=(9, 0), programs={ptx: emulated[0]})
+        row = gpu.measure_half(item, code, CudaGpu(driver=library.driver()))
+        assert instruction in ptx
+        assert (row.architecture, row.wrong, row.share) == (name, False, None)
+        assert 0 < row.difference < 1e-3
+        assert row.operations_per_second == pytest.approx(2 * 256**3 / 1e-3, rel=1e-5)
