@@ -9,10 +9,28 @@ from dataclasses import dataclass
 
 from daedal.artifact.host_code import HostCode
 
-__all__ = ["CUBIN", "EMULATED", "SPIRV", "Extents", "GpuCode", "GpuKernel", "ProcessorKernel"]
+__all__ = [
+    "CUBIN",
+    "EMULATED",
+    "MAP_ALIGN",
+    "MAP_BYTES",
+    "PRECISIONS",
+    "SPIRV",
+    "Extents",
+    "GpuCode",
+    "GpuKernel",
+    "ProcessorKernel",
+    "TensorMap",
+]
 
 Extents = tuple[int, int, int]
 """Along x, y and z."""
+
+MAP_BYTES, MAP_ALIGN = 128, 64
+"""Of a map as an argument. Source: CUDA Driver API 13.0, ``CUtensorMap``."""
+
+PRECISIONS = ("float32", "float16")
+"""Of the operands of products of float32, the most exact first."""
 
 EMULATED = "emulated-"
 """Begins the architectures of object code for a processor, which an emulated GPU runs; the level of
@@ -29,6 +47,24 @@ same generation alone; PTX of the same architecture is there as well, for later 
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """How a kernel has boxes of one of its arguments copied to shared memory, with zeros where they
+    reach beyond the tensor. Lines of 128 bytes are swizzled there.
+
+    Attributes
+    ----------
+    argument : its number.
+    shape : of the tensor, in C order, without dimensions of one element.
+    box : extents of a box along each dimension; 128 bytes along the last one.
+    """
+
+    argument: int
+    dtype: str
+    shape: tuple[int, ...]
+    box: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class GpuKernel:
     """A function that many threads run.
 
@@ -41,6 +77,7 @@ class GpuKernel:
     products : multiply-accumulates of a launch; 0 for a kernel that sums no products.
     cores : dtype of the products that tensor cores compute; empty for a kernel without these.
     names : of what it computes, one for each launch of a run.
+    maps : further arguments, after the addresses.
     """
 
     symbol: str
@@ -51,6 +88,7 @@ class GpuKernel:
     products: int = 0
     cores: str = ""
     names: tuple[str, ...] = ()
+    maps: tuple[TensorMap, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,12 +117,15 @@ class GpuCode:
     kernels : each once.
     images : by architecture, what a device loads: object code, PTX, a cubin or a SPIR-V module; one
         for each kernel, or one for all. Cubins beside PTX have a name of their own (`CUBIN`).
+    precision : of the operands of products of float32, one of `PRECISIONS`; who compiles the model
+        again takes the same.
     """
 
     host: HostCode
     kernels: tuple[GpuKernel, ...]
     images: Mapping[str, tuple[bytes, ...]]
     on_processor: tuple[ProcessorKernel, ...] = ()
+    precision: str = PRECISIONS[0]
 
     def __repr__(self) -> str:
         kernels, architectures = len(self.kernels), ", ".join(self.images)

@@ -6,6 +6,7 @@ only those that it may trust.
 """
 
 import itertools
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -25,11 +26,13 @@ from daedal.artifact.code import (
 from daedal.artifact.gpu_code import (
     CUBIN,
     EMULATED,
+    PRECISIONS,
     SPIRV,
     Extents,
     GpuCode,
     GpuKernel,
     ProcessorKernel,
+    TensorMap,
 )
 from daedal.artifact.host_code import BUFFER_BYTES, LEVEL_MACHINES
 from daedal.artifact.spirv_file import entry_points
@@ -42,6 +45,11 @@ MAX_THREADS = (1024, 1024, 64)
 MAX_THREADS_OF_BLOCK = 1024
 MAX_SHARED_BYTES = 227 * 1024
 """Source of all limits: CUDA C++ Programming Guide, "Compute Capabilities", 8.0 to 9.0."""
+
+MAP_DTYPES = ("int8", "float16")
+MAX_RANK, MAX_EXTENT, MAX_BOX = 5, 2**32, 256
+"""Of a map. Source: CUDA Driver API 13.0, "cuTensorMapEncodeTiled"."""
+MAX_ARGUMENTS = 512
 
 _PREFIX = "gpu."
 """Begins the names of members."""
@@ -63,12 +71,17 @@ def gpu_json(code: GpuCode) -> dict[str, Any]:
                 "products": item.products,
                 "cores": item.cores,
                 "names": list(item.names),
+                "maps": [
+                    [part.argument, part.dtype, list(part.shape), list(part.box)]
+                    for part in item.maps
+                ],
             }
             for item in code.kernels
         ],
         "on_processor": [
             [item.symbol, list(item.names), item.reason] for item in code.on_processor
         ],
+        "precision": code.precision,
         "images": {name: [len(data) for data in code.images[name]] for name in sorted(code.images)},
     }
 
@@ -111,10 +124,19 @@ def gpu_from_json(item: Mapping[str, Any], members: Mapping[str, bytes]) -> GpuC
     called = {call.symbol for call in host.calls} - symbols
     if functions != sorted(called) or bool(functions) != bool(host.objects):
         raise ValueError("code for processors must be that of the functions that they run")
+    own_kernels = {kernel.symbol: kernel for kernel in kernels}
+    for call in host.calls:
+        for part in own_kernels[call.symbol].maps if call.symbol in own_kernels else ():
+            buffer = host.buffers[call.buffers[part.argument]]
+            held = math.prod(buffer.shape) * BUFFER_BYTES[buffer.dtype]
+            if math.prod(part.shape) * BUFFER_BYTES[part.dtype] > held:
+                raise ValueError("a map must be of a tensor that the call gives")
     images = {
         name: _images(name, sizes, own[name], symbols) for name, sizes in item["images"].items()
     }
-    return GpuCode(host, kernels, images, others)
+    if text(item["precision"]) not in PRECISIONS:
+        raise ValueError(f"a precision must be one of {', '.join(PRECISIONS)}")
+    return GpuCode(host, kernels, images, others, item["precision"])
 
 
 def _is_architecture(name: str) -> bool:
@@ -137,11 +159,24 @@ def _kernel(entry: Any) -> GpuKernel:
         whole(entry["products"]),
         text(entry["cores"]),
         tuple(text(name) for name in entries(entry["names"])),
+        tuple(_map(*item) for item in entries(entry["maps"])),
     )
     x, y, z = found.block
     if x * y * z > MAX_THREADS_OF_BLOCK:
         raise ValueError(f"a block must have at most {MAX_THREADS_OF_BLOCK} threads")
     return found
+
+
+def _map(argument: Any, dtype: Any, shape: Any, box: Any) -> TensorMap:
+    extents, boxes = wholes(shape), wholes(box)
+    if text(dtype) not in MAP_DTYPES or not 1 <= len(extents) == len(boxes) <= MAX_RANK:
+        raise ValueError("maps must be of 1 to 5 dimensions of int8 or float16")
+    return TensorMap(
+        whole(argument, high=MAX_ARGUMENTS),
+        dtype,
+        tuple(whole(item, 1, MAX_EXTENT) for item in extents),
+        tuple(whole(item, 1, MAX_BOX) for item in boxes),
+    )
 
 
 def _processor_kernel(entry: Any) -> ProcessorKernel:

@@ -182,13 +182,15 @@ def compile_part(serialized: bytes) -> tuple[HostCode, ...]:
     return compile_host_model(read_model(serialized, loops=True).SerializeToString(), best_levels())
 
 
-def compile_gpu_part(serialized: bytes, architectures: Sequence[str]) -> GpuCode | None:
+def compile_gpu_part(
+    serialized: bytes, architectures: Sequence[str], precision: str
+) -> GpuCode | None:
     """Compile a part again for a GPU that runs these architectures; None where none of them can be
     made here, or GPUs have no code for it. Raises ModelError for a model that is none."""
     model = read_model(serialized, loops=True).SerializeToString()
     best = best_architecture(architectures)
     try:
-        return None if best is None else compile_gpu_model(model, (best,))
+        return None if best is None else compile_gpu_model(model, (best,), precision=precision)
     except UserError:
         return None
 

@@ -18,7 +18,7 @@ from daedal.artifact.host_code import CodeCall, HostCode
 from daedal.common.errors import UserError
 from daedal.compiler.targets.gpu_peaks import GPU_PEAKS, GpuPeaks
 from daedal.devices import open_gpu
-from daedal.runtime.gpu_device import GpuDevice, GraphDevice
+from daedal.runtime.gpu_device import GpuDevice, GraphDevice, kernel_arguments
 from daedal.runtime.gpu_program import architecture_to_run, load_kernels
 
 __all__ = ["KernelProfile", "gpu_kernels", "profile_gpu"]
@@ -174,7 +174,8 @@ def _times(
             kernel = kernels[call.symbol]
             extents = kernel.grid, kernel.block, kernel.shared_bytes
             addresses = [base + host.buffers[number].offset for number in call.buffers]
-            launch = partial(device.launch, loaded, kernel.symbol, *extents, addresses)
+            arguments = kernel_arguments(kernel.maps, addresses, device)
+            launch = partial(device.launch, loaded, kernel.symbol, *extents, arguments)
             found[call.symbol] = _seconds(launch, device, clock)
         return found
     finally:

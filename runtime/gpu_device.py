@@ -3,9 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from daedal.artifact.gpu_code import Extents
+from daedal.artifact.gpu_code import Extents, TensorMap
 
-__all__ = ["Bytes", "GpuDevice", "GraphDevice", "LaunchGraph", "LoadedKernels"]
+__all__ = [
+    "Bytes",
+    "GpuDevice",
+    "GraphDevice",
+    "LaunchGraph",
+    "LoadedKernels",
+    "kernel_arguments",
+]
 
 Bytes = bytes | bytearray | memoryview
 """What can be written to a device."""
@@ -59,10 +66,14 @@ class GpuDevice(Protocol):
         grid: Extents,
         block: Extents,
         shared_bytes: int,
-        arguments: Sequence[int],
+        arguments: Sequence[int | bytes],
     ) -> None:
-        """Run a kernel with these addresses as its arguments, after all launches before; it may
-        still run when this returns."""
+        """Run a kernel with these arguments, addresses and then maps, after all launches before; it
+        may still run when this returns."""
+        ...
+
+    def tensor_map(self, item: TensorMap, address: int, /) -> bytes:
+        """A map of the tensor at an address, as an argument of a kernel."""
         ...
 
     def synchronize(self) -> None:
@@ -81,3 +92,10 @@ class GraphDevice(Protocol):
     def replay(self, graph: LaunchGraph, /) -> None:
         """Run the launches of a graph, after all launches before."""
         ...
+
+
+def kernel_arguments(
+    maps: Sequence[TensorMap], addresses: Sequence[int], device: GpuDevice
+) -> list[int | bytes]:
+    """What a kernel with some maps is launched with, on arguments at these addresses."""
+    return [*addresses, *(device.tensor_map(item, addresses[item.argument]) for item in maps)]

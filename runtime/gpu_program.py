@@ -12,7 +12,13 @@ import numpy.typing as npt
 from daedal.artifact.gpu_code import CUBIN, GpuCode, GpuKernel
 from daedal.artifact.host_code import ALIGN, CodeCall, HostCode, InterpretedNode, Join, Step
 from daedal.common.errors import ArtifactError, DeviceError
-from daedal.runtime.gpu_device import GpuDevice, GraphDevice, LaunchGraph, LoadedKernels
+from daedal.runtime.gpu_device import (
+    GpuDevice,
+    GraphDevice,
+    LaunchGraph,
+    LoadedKernels,
+    kernel_arguments,
+)
 from daedal.runtime.host import Arrays
 from daedal.runtime.processor_call import ProcessorCall
 from daedal.runtime.program_memory import InterpretedStep, given_inputs
@@ -122,6 +128,10 @@ class _DeviceMemory:
         """Of the arguments of a call."""
         return [self.address(number) for number in call.buffers]
 
+    def arguments(self, call: CodeCall, kernels: Mapping[str, GpuKernel]) -> list[int | bytes]:
+        """What the kernel of a call is launched with."""
+        return kernel_arguments(kernels[call.symbol].maps, self.addresses(call), self.device)
+
     def fetch(self, number: int) -> Array:
         """A copy of the tensor in a buffer."""
         buffer = self._buffers[number]
@@ -163,7 +173,9 @@ def _ready(
         if are_launches:
             calls = [step for step in group if isinstance(step, CodeCall)]
             launches = [
-                _Launch(kernels[call.symbol], loaded, memory.addresses(call), memory.device)
+                _Launch(
+                    kernels[call.symbol], loaded, memory.arguments(call, kernels), memory.device
+                )
                 for call in calls
             ]
             found.append(_Launches(launches, memory.device))
@@ -207,7 +219,7 @@ class _Launch:
         self,
         kernel: GpuKernel,
         loaded: LoadedKernels,
-        arguments: Sequence[int],
+        arguments: Sequence[int | bytes],
         device: GpuDevice,
     ) -> None:
         self._kernel = kernel

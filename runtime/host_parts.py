@@ -42,14 +42,15 @@ class CodeTrust:
     compile_model : compiles a serialized ONNX model for this processor, or gives nothing where it
         must be interpreted; without it, code that may not run is an ArtifactError.
     report : called with a sentence where a part is compiled again.
-    compile_gpu : compiles a serialized ONNX model for a GPU of these architectures, or gives None
-        where it must run on the processor; without it, code that may not run is an ArtifactError.
+    compile_gpu : compiles a serialized ONNX model for a GPU of these architectures, with the
+        precision of the code that may not run, or gives None where the processor must run it;
+        without it, code that may not run is an ArtifactError.
     """
 
     trust_file: bool = False
     compile_model: Callable[[bytes], Sequence[HostCode]] | None = None
     report: Callable[[str], None] | None = None
-    compile_gpu: Callable[[bytes, tuple[str, ...]], GpuCode | None] | None = None
+    compile_gpu: Callable[[bytes, tuple[str, ...], str], GpuCode | None] | None = None
 
 
 def load_host_part(
@@ -93,7 +94,7 @@ def _gpu_program(
     HostModel(part.model, what)  # checks the model before it is compiled
     if trust.report is not None:
         trust.report(f"{what} {problem}; its ONNX model is compiled again")
-    made = again(part.model, gpu.architectures)
+    made = again(part.model, gpu.architectures, code.precision)
     return None if made is None else GpuProgram(made, gpu)
 
 

@@ -34,6 +34,7 @@ from daedal.compiler.gpu.architectures import best_architecture
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.onnxruntime_session import open_session
 from daedal.runtime.devices.cuda.device import CudaGpu
+from daedal.runtime.gpu_device import kernel_arguments
 from daedal.runtime.gpu_program import GpuProgram, architecture_to_run
 
 __all__ = ["Row", "half_products", "main", "measure", "measure_half"]
@@ -220,7 +221,8 @@ def _seconds(code: GpuCode, gpu: CudaGpu, feeds: dict[str, Any]) -> float:
                 kernel = kernels[call.symbol]
                 extents = (kernel.grid, kernel.block, kernel.shared_bytes)
                 addresses = [base + host.buffers[number].offset for number in call.buffers]
-                gpu.launch(loaded, call.symbol, *extents, addresses)
+                arguments = kernel_arguments(kernel.maps, addresses, gpu)
+                gpu.launch(loaded, call.symbol, *extents, arguments)
 
         graph = gpu.capture(launches)
 

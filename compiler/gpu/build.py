@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import onnx
 
-from daedal.artifact.gpu_code import CUBIN, GpuCode
+from daedal.artifact.gpu_code import CUBIN, PRECISIONS, GpuCode
 from daedal.common.errors import (
     ModelError,
     ScheduleError,
@@ -30,9 +30,6 @@ from daedal.native.cache import ObjectCache
 from daedal.native.levels import host_level
 
 __all__ = ["PRECISIONS", "build_gpu_code"]
-
-PRECISIONS = ("float32", "float16")
-"""Of the operands of products of float32, the most exact first."""
 
 
 def build_gpu_code(
@@ -107,4 +104,4 @@ def build_gpu_code(
             except ToolError as error:
                 if report is not None:
                     report(f"there is no machine code for {name}, only PTX: {error}")
-    return GpuCode(host, functions.kernels, images, others)
+    return GpuCode(host, functions.kernels, images, others, precision)

@@ -177,7 +177,7 @@ class GpuFunctions:
         text = kernel_text(func, "", checked=self._checked)
         for architecture in self._architectures:
             check_kernel(text, architecture)
-        launch = f"{text.grid} {text.block} {text.shared_bytes}\n{text.text}"
+        launch = f"{text.grid} {text.block} {text.shared_bytes} {text.maps}\n{text.text}"
         symbol = f"k{hashlib.sha256(launch.encode()).hexdigest()[:16]}"
         self._texts[symbol] = replace(text, symbol=symbol)
         return Function(symbol)
@@ -195,6 +195,7 @@ def _launched(text: KernelText, uses: Sequence[KernelUse]) -> GpuKernel:
         _products(uses[0].kernel) if uses else 0,
         next(cores, ""),
         tuple(_shown(name) for use in uses for name in use.names),
+        text.maps,
     )
 
 

@@ -223,12 +223,13 @@ class MemoryPrimitives(ScheduleBase):
         self._update(bare.body, {buffer: {**self._notes(buffer), "double_buffer": 2}})
 
     @primitive
-    def stage(self, block: BlockRef, write: int | str, stages: int) -> None:
+    def stage(self, block: BlockRef, write: int | str, stages: int, *, boxes: bool = False) -> None:
         """Keep several instances of a written buffer, and begin to fill one some iterations ahead.
 
         With 3 stages, the loop around the buffer begins the copies of two iterations later, while
         those of the next one are under way. Copies are asynchronous: `daedal.compiler.tir.lower`
-        places them, the waits and the barriers, in kernels of GPUs alone.
+        places them, the waits and the barriers, in kernels of GPUs alone. With `boxes`, one thread
+        has the whole buffer copied (sm_90a): loops around its block must not be bound to threads.
 
         >>> sch = chain()
         >>> print(sch, end="")
@@ -255,7 +256,8 @@ class MemoryPrimitives(ScheduleBase):
             raise ScheduleError(f"stage needs at least 2 stages, not {stages}; leave it out")
         bare = self.bare
         buffer = self._allocated(bare, block, write, "stage")
-        self._update(bare.body, {buffer: {**self._notes(buffer), "stages": stages}})
+        notes = {"stages": stages, **({"boxes": True} if boxes else {})}
+        self._update(bare.body, {buffer: {**self._notes(buffer), **notes}})
 
     @primitive
     def swizzle(

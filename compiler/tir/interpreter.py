@@ -21,10 +21,12 @@ from daedal.compiler.tir.points import Points
 from daedal.compiler.tir.stmt import (
     Allocate,
     Barrier,
+    BeginArrivals,
     BlockRealize,
     BufferStore,
     CommitCopies,
     CommitProducts,
+    ExpectBoxes,
     FenceSums,
     For,
     If,
@@ -32,6 +34,7 @@ from daedal.compiler.tir.stmt import (
     PrimFunc,
     Seq,
     Stmt,
+    WaitForBoxes,
     WaitForCopies,
     WaitForProducts,
 )
@@ -105,6 +108,8 @@ class _Machine:
             case Barrier() | CommitCopies() | WaitForCopies():
                 pass  # statements are executed in order
             case FenceSums() | CommitProducts() | WaitForProducts():
+                pass
+            case BeginArrivals() | ExpectBoxes() | WaitForBoxes():
                 pass
             case Prefetch(buffer, indices):
                 self._value(Load(buffer, indices), env)  # inside the buffer

@@ -24,11 +24,13 @@ from daedal.compiler.tir.stmt import (
     Allocate,
     Allocation,
     Barrier,
+    BeginArrivals,
     Block,
     BlockRealize,
     BufferStore,
     CommitCopies,
     CommitProducts,
+    ExpectBoxes,
     FenceSums,
     For,
     If,
@@ -38,6 +40,7 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
     Value,
+    WaitForBoxes,
     WaitForCopies,
     WaitForProducts,
 )
@@ -45,7 +48,9 @@ from daedal.compiler.tir.tokens import Line, split_lines
 
 __all__ = ["parse_func"]
 
-_STATEMENTS = "a store, for, if, alloc, block, prefetch, barrier, commit, fence or wait"
+_STATEMENTS = (
+    "a store, for, if, alloc, block, prefetch, barrier, commit, fence, arrivals, expect or wait"
+)
 
 
 def parse_func(text: str) -> PrimFunc:
@@ -162,12 +167,20 @@ class _Parser:
             of_products = line.take("products")
             line.finish("'commit'")
             return CommitProducts() if of_products else CommitCopies()
+        if line.take("arrivals"):
+            arrivals = _buffer(line, scope)
+            line.finish("arrivals")
+            return BeginArrivals(arrivals)
+        if line.take("expect"):
+            return _expect(line, scope)
         if line.take("fence"):
             sums = _buffer(line, scope)
             line.finish("a fence")
             return FenceSums(sums)
         if line.take("wait"):
-            return _wait(line, scope)
+            wait = _wait(line, scope)
+            line.finish("a wait")
+            return wait
         if line.take("if"):
             condition = parse_expr(line, scope, "bool", "a condition")
             _end_head(line, "a condition")
@@ -275,20 +288,41 @@ def _buffer(line: Line, scope: Scope) -> Buffer:
     return found
 
 
+def _expect(line: Line, scope: Scope) -> Stmt:
+    size = line.extent("the number of bytes")
+    line.expect("at", "what is expected")
+    arrivals, indices = parse_element(line, scope)
+    line.finish("what is expected")
+    if len(indices) != 1:
+        line.fail("arrivals must have one dimension")
+    return ExpectBoxes(arrivals, indices[0], size)
+
+
 def _wait(line: Line, scope: Scope) -> Stmt:
+    if line.take("boxes"):
+        arrivals = _buffer(line, scope)
+        line.expect("[", "a wait for boxes")
+        stage = parse_index(line, scope, "the stage")
+        line.expect(",", "a wait for boxes")
+        turn = parse_index(line, scope, "how often it has been waited for")
+        line.expect("]", "a wait for boxes")
+        line.expect("for", "a wait for boxes")
+        return WaitForBoxes(arrivals, stage, turn, _landed(line, scope))
     if line.take("products"):
         newest = line.integer("the number of groups that need not be done")
         sums = _buffer(line, scope) if line.take("for") else None
-        line.finish("a wait")
         return WaitForProducts(newest, sums)
     newest = line.integer("the number of groups that need not have landed")
     line.expect("for", "a wait")
+    landed = _landed(line, scope)
+    return WaitForCopies(newest, landed, line.take("fenced"))
+
+
+def _landed(line: Line, scope: Scope) -> tuple[Region, ...]:
     landed: list[Region] = []
     while not landed or line.take(","):
         landed.append(parse_region(line, scope))
-    fenced = line.take("fenced")
-    line.finish("a wait")
-    return WaitForCopies(newest, tuple(landed), fenced)
+    return tuple(landed)
 
 
 def _allocation(line: Line, scope: Scope) -> tuple[Scope, Allocation]:

@@ -38,11 +38,13 @@ from daedal.compiler.tir.stmt import (
     Allocate,
     Allocation,
     Barrier,
+    BeginArrivals,
     Block,
     BlockRealize,
     BufferStore,
     CommitCopies,
     CommitProducts,
+    ExpectBoxes,
     FenceSums,
     For,
     If,
@@ -53,6 +55,7 @@ from daedal.compiler.tir.stmt import (
     Seq,
     Stmt,
     Value,
+    WaitForBoxes,
     WaitForCopies,
     WaitForProducts,
 )
@@ -159,6 +162,14 @@ def _stmt(stmt: Stmt, names: _Names, last: bool = True) -> list[str]:
         case WaitForCopies(newest, landed, fenced):
             regions = ", ".join(_region(part, names) for part in landed)
             return [f"wait {newest} for {regions}{' fenced' if fenced else ''}"]
+        case BeginArrivals(arrivals):
+            return [f"arrivals {names.of(arrivals)}"]
+        case ExpectBoxes(arrivals, stage, size):
+            return [f"expect {size} at {names.of(arrivals)}[{_index(stage, names)}]"]
+        case WaitForBoxes(arrivals, stage, turn, landed):
+            regions = ", ".join(_region(part, names) for part in landed)
+            place = f"{names.of(arrivals)}[{_index(stage, names)}, {_index(turn, names)}]"
+            return [f"wait boxes {place} for {regions}"]
         case FenceSums(sums):
             return [f"fence {names.of(sums)}"]
         case CommitProducts():

@@ -24,11 +24,13 @@ __all__ = [
     "Allocate",
     "Allocation",
     "Barrier",
+    "BeginArrivals",
     "Block",
     "BlockRealize",
     "BufferStore",
     "CommitCopies",
     "CommitProducts",
+    "ExpectBoxes",
     "FenceSums",
     "For",
     "If",
@@ -39,6 +41,7 @@ __all__ = [
     "Seq",
     "Stmt",
     "Value",
+    "WaitForBoxes",
     "WaitForCopies",
     "WaitForProducts",
 ]
@@ -221,6 +224,38 @@ class WaitForCopies(Stmt):
     newest: int
     landed: tuple[Region, ...]
     fenced: bool = False
+
+
+@dataclass(frozen=True)
+class BeginArrivals(Stmt):
+    """The elements of a buffer in shared memory begin to count what copies of boxes bring; only in
+    lowered functions."""
+
+    arrivals: Buffer
+
+
+@dataclass(frozen=True)
+class ExpectBoxes(Stmt):
+    """The copies of boxes that follow bring `size` bytes together, which ``arrivals[stage]``
+    counts; only in lowered functions. The first thread of a block begins them all."""
+
+    arrivals: Buffer
+    stage: Expr
+    size: int
+
+
+@dataclass(frozen=True)
+class WaitForBoxes(Stmt):
+    """A thread waits until ``arrivals[stage]`` has counted all that was expected for the `turn`-th
+    time, from 0 on; only in lowered functions.
+
+    `landed` are the regions that they wrote. All threads and products of groups of warps see them.
+    """
+
+    arrivals: Buffer
+    stage: Expr
+    turn: Expr
+    landed: tuple[Region, ...]
 
 
 @dataclass(frozen=True)

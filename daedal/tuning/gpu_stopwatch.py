@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from daedal.artifact.gpu_code import GpuKernel
 from daedal.common.errors import DaedalError, first_line
-from daedal.runtime.gpu_device import GpuDevice
+from daedal.runtime.gpu_device import GpuDevice, kernel_arguments
 from daedal.tuning.kernel_clock import MOST_CALLS, ROUND_NANOSECONDS, ROUNDS, operand
 from daedal.tuning.kernel_code import KernelInput
 from daedal.tuning.runner import Failure, Result
@@ -78,8 +78,9 @@ class GpuStopwatch:
         """What launches a kernel once."""
         kernel = code.kernel
         loaded = self._device.load([code.image], [kernel.symbol])
-        arguments = [self._input(*item) for item in enumerate(code.inputs)]
-        arguments.append(self._result(code))
+        addresses = [self._input(*item) for item in enumerate(code.inputs)]
+        addresses.append(self._result(code))
+        arguments = kernel_arguments(kernel.maps, addresses, self._device)
 
         def launch() -> None:
             self._device.launch(

@@ -9,6 +9,7 @@ from daedal.native.record import record_type
 from daedal.native.types import ArrayType
 from daedal.sim.gpu.accesses import NOTED
 from daedal.sim.gpu.banks import Place, bank_conflicts
+from daedal.sim.gpu.boxes import BOX_SLOTS, MAX_BOXES
 from daedal.sim.gpu.copies import COPY_SLOTS, MAX_COPIES
 from daedal.sim.gpu.device_memory import DeviceMemory
 from daedal.sim.gpu.failure_text import failure_sentence
@@ -116,6 +117,8 @@ class Block:
             num_noted=0,
             noted=np.zeros(num_noted * NOTED, np.int64),
             copies=np.zeros(MAX_THREADS * MAX_COPIES * COPY_SLOTS, np.int64),
+            num_boxes=0,
+            boxes=np.zeros(MAX_BOXES * BOX_SLOTS, np.int64),
             products=np.zeros(MAX_THREADS // GROUP * GROUP_SLOTS, np.int64),
             halves=np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32),
             factors=np.zeros((GROUP_ROWS + MAX_COLUMNS) * WARP, np.float64),

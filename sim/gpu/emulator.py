@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from daedal.artifact.gpu_code import EMULATED, Extents
+from daedal.artifact.gpu_code import EMULATED, Extents, TensorMap
 from daedal.common.errors import DeviceError, first_line
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import levels_to_run
 from daedal.runtime.gpu_device import Bytes
 from daedal.sim.gpu.banks import Place
 from daedal.sim.gpu.block import MAX_SHARED_BYTES, MAX_THREADS, Block
+from daedal.sim.gpu.boxes import emulated_map
 from daedal.sim.gpu.device_memory import DeviceMemory
 from daedal.sim.gpu.library import ENTRY, emulator_object
 from daedal.sim.gpu.reports import Race
@@ -114,16 +115,24 @@ class EmulatedGpu:
         grid: Extents,
         block: Extents,
         shared_bytes: int,
-        arguments: Sequence[int],
+        arguments: Sequence[int | bytes],
     ) -> None:
         """Run a kernel. Raises DeviceError for extents that a GPU does not have, where threads
         diverge, access what they must not, or race."""
         _check_extents(symbol, grid, block, shared_bytes)
-        given = np.array([*arguments, 0], np.int64)
+        kept = [
+            np.frombuffer(item, np.uint8) if isinstance(item, bytes) else item for item in arguments
+        ]
+        places = [item if isinstance(item, int) else int(item.ctypes.data) for item in kept]
+        given = np.array([*places, 0], np.int64)
         entry = loaded.addresses[symbol]
         self._block.prepare(entry, grid, block, shared_bytes, int(given.ctypes.data))
         _Launch(loaded.addresses[ENTRY])(self._block.launch_address)
         self._block.finish(symbol)
+
+    def tensor_map(self, item: TensorMap, address: int) -> bytes:
+        """A map of the tensor at an address, as an argument of a kernel."""
+        return emulated_map(item, address)
 
     def synchronize(self) -> None:
         """Nothing runs after `launch` has returned."""

@@ -1,5 +1,6 @@
 """`failure_sentence`: why a launch ended early."""
 
+from daedal.sim.gpu.boxes import MAX_BOXES
 from daedal.sim.gpu.copies import MAX_COPIES
 from daedal.sim.gpu.groups import MAX_PRODUCTS
 from daedal.sim.gpu.launch import Launch
@@ -53,6 +54,26 @@ def failure_sentence(launch: Launch, symbol: str, reach: int) -> str:
             return (
                 f"at most {MAX_PRODUCTS} products of a group of warps may be under way, and that "
                 f"of {thread} of {block} begins another one; wait for some of them"
+            )
+        case Failure.BOX_SHAPE:
+            return (
+                "a copy of a box must bring lines of 128 bytes to a multiple of 1024 bytes, from a "
+                f"tensor at a multiple of 16, and that of {thread} of {block} to {place} does not"
+            )
+        case Failure.BOXES:
+            return (
+                f"at most {MAX_BOXES} copies of boxes of a block may be under way, and {thread} of "
+                f"{block} begins another one; wait for some of them"
+            )
+        case Failure.EXPECTED:
+            return (
+                f"copies of boxes must bring the bytes that are expected, once, and {thread} of "
+                f"{block} brings or expects {launch.size} more at {place}"
+            )
+        case Failure.NOTHING_ARRIVES:
+            return (
+                f"bytes that are waited for must be expected, and brought by copies, and {thread} "
+                f"of {block} waits for others"
             )
         case Failure.UNFINISHED:
             return (

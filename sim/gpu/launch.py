@@ -31,6 +31,7 @@ class Launch:
     num_races, found : races so far, and the first ones as rows of `reports.Column`.
     num_noted, noted : accesses of shared memory, and the first ones as rows of `banks.Column`.
     copies : for each thread, asynchronous copies that have not landed.
+    num_boxes, boxes : copies of boxes of a block that have not landed.
     products : for each group of four warps, products of matrices that are not done.
     halves : the value of each float16 by its bits.
     factors : the operands of a product of matrices.
@@ -82,6 +83,8 @@ class Launch:
     num_noted: i64
     noted: Array[i64]
     copies: Array[i64]
+    num_boxes: i64
+    boxes: Array[i64]
     products: Array[i64]
     halves: Array[f32]
     factors: Array[f64]

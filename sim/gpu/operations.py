@@ -6,6 +6,7 @@ scheduler; accesses and asynchronous copies are calls of kernels (`races`, `copi
 
 from daedal.native.calls import kernel_symbol
 from daedal.native.kernel import Kernel
+from daedal.sim.gpu.boxes import begin_arrivals, begin_box, expect_boxes
 from daedal.sim.gpu.copies import begin_copy, wait_for_copies
 from daedal.sim.gpu.groups import Argument
 from daedal.sim.gpu.races import access
@@ -13,7 +14,14 @@ from daedal.sim.gpu.thread import ARGUMENT_WORDS, RESULT_WORD, Slot, State, Wait
 
 __all__ = ["ROOTS", "operations_text"]
 
-ROOTS: tuple[Kernel, ...] = (access, begin_copy, wait_for_copies)
+ROOTS: tuple[Kernel, ...] = (
+    access,
+    begin_copy,
+    wait_for_copies,
+    begin_arrivals,
+    expect_boxes,
+    begin_box,
+)
 """Kernels that operations call."""
 
 _COORDINATES = {
@@ -133,6 +141,40 @@ def _matrix() -> str:
         "  store i64 %more, ptr %fences.at, align 8\n"
         "  ret void\n}\n"
     )
+
+
+def _boxes() -> str:
+    at = "  %place = ptrtoint ptr addrspace(3) %at to i64\n"
+    counted = "  %wide = sext i32 %count to i64\n"
+    parts = [
+        f"define void @gpu.arrivals.{name}(ptr %gpu, ptr addrspace(3) %at, i32 %count) {{\n"
+        f"{at}{counted}{checked_call(called, ', i64 %place, i64 %wide')}  ret void\n}}\n"
+        for name, called in (("begin", begin_arrivals), ("expect", expect_boxes))
+    ]
+    parts.append(
+        "define void @gpu.arrivals.wait(ptr %gpu, ptr addrspace(3) %at, i32 %count) {\n"
+        f"{at}{counted}"
+        f"  %first = getelementptr i64, ptr %gpu, i64 {Slot.EXCHANGE:d}\n"
+        f"  %second = getelementptr i64, ptr %gpu, i64 {Slot.EXCHANGE + 1:d}\n"
+        "  store i64 %place, ptr %first, align 8\n"
+        "  store i64 %wide, ptr %second, align 8\n"
+        f"  call void @gpu.leave(ptr %gpu, i64 {State.ARRIVAL:d})\n"
+        "  ret void\n}\n"
+    )
+    for rank in range(1, 6):
+        given = "".join(f", i32 %c{number}" for number in range(rank))
+        wide = "".join(f"  %w{n} = sext i32 %c{n} to i64\n" for n in range(rank))
+        words = "".join(f", i64 {f'%w{n}' if n < rank else 0}" for n in range(5))
+        parts.append(
+            f"define void @gpu.box.copy.{rank}d(\n"
+            f"    ptr %gpu, ptr addrspace(3) %to, ptr %map, ptr addrspace(3) %at{given}) {{\n"
+            f"{at}{wide}"
+            "  %target = ptrtoint ptr addrspace(3) %to to i64\n"
+            "  %tensor = ptrtoint ptr %map to i64\n"
+            f"{checked_call(begin_box, f', i64 %target, i64 %tensor, i64 %place{words}')}"
+            "  ret void\n}\n"
+        )
+    return "".join(parts)
 
 
 _GROUP_WORDS = len(Argument)
@@ -267,4 +309,6 @@ def _functions() -> str:
 def operations_text() -> str:
     """Definitions of all operations; they call `ROOTS` and what `fibers.fiber_text` defines."""
     parts = [_coordinates(), _shared(), _barrier(), _access("read", False), _access("write", True)]
-    return "".join([*parts, _copies(), _of_warps(), _matrix(), _of_groups(), _functions()])
+    return "".join(
+        [*parts, _copies(), _of_warps(), _matrix(), _of_groups(), _boxes(), _functions()]
+    )

@@ -17,6 +17,7 @@ from daedal.sim.gpu.reports import KEPT, Column, Failure, Kind, Site
 from daedal.sim.gpu.thread import ROW, Slot
 
 __all__ = [
+    "NO_FENCES",
     "SHADOW_BYTES",
     "SHADOW_WORDS",
     "Shadow",
@@ -60,6 +61,8 @@ class Shadow(IntEnum):
     PRODUCTS_THREAD = 64
 
 
+NO_FENCES = -1
+"""As `Shadow.WRITER_FENCES`: what wrote a byte needs no fence."""
 SHADOW_WORDS = 17
 SHADOW_BYTES = 4 * SHADOW_WORDS
 

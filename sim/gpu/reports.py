@@ -35,6 +35,14 @@ class Failure(IntEnum):
     """A product that is added to sums without a fence since the last group of products."""
     UNFINISHED = 14
     """Products that nothing has waited for."""
+    BOX_SHAPE = 15
+    """A map or an address that a copy of a box cannot have."""
+    BOXES = 16
+    """Too many copies of boxes that have not landed."""
+    EXPECTED = 17
+    """Other bytes than were expected."""
+    NOTHING_ARRIVES = 18
+    """A wait for bytes that no copy brings."""
 
 
 class Kind(IntEnum):
@@ -57,6 +65,8 @@ class Site(IntEnum):
     LDMATRIX = -2
     ENDED = -3
     PRODUCT = -4
+    BOX = -5
+    ARRIVAL = -6
 
 
 class Column(IntEnum):
@@ -80,6 +90,8 @@ _SITES = {
     Site.LDMATRIX: "ldmatrix",
     Site.ENDED: "the end",
     Site.PRODUCT: "a product of a group of warps",
+    Site.BOX: "a copy of a box",
+    Site.ARRIVAL: "a count of arriving bytes",
 }
 _ACCESSES = {
     Kind.WRITE_WRITE: "writes {place}, and so does {other}",

@@ -1,12 +1,13 @@
 """The scheduler: blocks one after the other, the threads of a block as fibers in turn.
 
 A pass runs every thread that can run until it waits or ends. What follows a pass: operations of
-warps whose threads all wait for them; if there are none, those of groups of warps; if there are
-none of these, either, the barrier where all threads wait.
+warps whose threads all wait for them; if there are none, those of groups of warps; then what
+copies of boxes bring; if there is none of these, the barrier where all threads wait.
 """
 
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
+from daedal.sim.gpu.boxes import serve_arrivals
 from daedal.sim.gpu.fibers import resume_fiber, start_fiber
 from daedal.sim.gpu.groups import begin_groups, end_groups, serve_groups
 from daedal.sim.gpu.launch import Launch
@@ -110,6 +111,7 @@ def run_block(launch: Launch, x: i64, y: i64, z: i64) -> None:
     for thread in range(launch.num_threads):
         begin_thread(launch, thread, x, y, z)
     begin_groups(launch)
+    launch.num_boxes = 0
     passes = 0
     goes_on = True
     while goes_on:
@@ -127,6 +129,10 @@ def run_block(launch: Launch, x: i64, y: i64, z: i64) -> None:
             return
         if not goes_on:
             goes_on = serve_groups(launch)
+            if launch.failure != Failure.NONE:
+                return
+        if not goes_on:
+            goes_on = serve_arrivals(launch)
             if launch.failure != Failure.NONE:
                 return
         if not goes_on:

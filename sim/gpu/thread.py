@@ -67,6 +67,8 @@ class State(IntEnum):
     ENDED = 4
     GROUP = 5
     """It waits for its group of warps."""
+    ARRIVAL = 6
+    """It waits for bytes that copies of boxes bring."""
 
 
 class Waiting(IntEnum):

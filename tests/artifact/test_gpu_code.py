@@ -10,8 +10,9 @@ import onnx
 import pytest
 
 from daedal.artifact.artifact import Artifact, HostPart, Value
-from daedal.artifact.gpu_code import GpuCode, GpuKernel, ProcessorKernel
+from daedal.artifact.gpu_code import GpuCode, GpuKernel, ProcessorKernel, TensorMap
 from daedal.artifact.gpu_code_file import (
+    _kernel,
     gpu_digest,
     gpu_from_json,
     gpu_json,
@@ -79,6 +80,7 @@ def test_everything_counts_for_the_digest(code: GpuCode) -> None:
         gpu_digest(b"m", code, EMULATED),
         gpu_digest(b"", replace(code, kernels=wider), EMULATED),
         gpu_digest(b"", replace(code, images={EMULATED: code.images["sm_80"]}), EMULATED),
+        gpu_digest(b"", replace(code, precision="float16"), EMULATED),
         gpu_digest(b"", replace(code, host=zeros), EMULATED),
         gpu_digest(b"", replace(code, host=replace(code.host, steps=())), EMULATED),
         # The same bytes for another architecture.
@@ -112,6 +114,7 @@ def set_at(*path: Any) -> Callable[[Any], None]:
         set_at("host", "codes", 0, "objects", {"x86-64": [1]}),
         set_at("on_processor", None),
         set_at("on_processor", [["k0123456789abcdef", ["y"], "why"]]),
+        set_at("precision", "float8"),
         set_at("kernels", {}),
         set_at("kernels", []),
         set_at("kernels", 0, []),
@@ -181,7 +184,44 @@ KERNEL = {
     "products": 0,
     "cores": "",
     "names": [],
+    "maps": [],
 }
+MAP = TensorMap(0, "float16", (4, 64), (2, 64))
+
+
+def test_maps_are_read_back(code: GpuCode) -> None:
+    """And count for the digest."""
+    given = replace(code, kernels=(replace(code.kernels[0], maps=(MAP, MAP)), *code.kernels[1:]))
+    entries = gpu_json(given)["kernels"]
+    assert entries[0]["maps"] == [[0, "float16", [4, 64], [2, 64]]] * 2
+    assert gpu_digest(b"", given, "sm_80") != gpu_digest(b"", code, "sm_80")
+    found = [_kernel(entry) for entry in entries]
+    assert found == list(given.kernels)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        replace(MAP, argument=-1),
+        replace(MAP, argument=1000),
+        replace(MAP, dtype="float32"),
+        replace(MAP, shape=(4, 64, 1)),
+        replace(MAP, shape=(0, 64)),
+        replace(MAP, box=(257, 64)),
+        replace(MAP, shape=(1,) * 6, box=(1,) * 6),
+        replace(MAP, shape=(1 << 20, 64)),
+    ],
+)
+def test_wrong_maps_are_refused(item: TensorMap, code: GpuCode) -> None:
+    """The last one is larger than what the call gives."""
+    symbol = code.host.calls[0].symbol
+    kernels = tuple(
+        replace(kernel, maps=(item,)) if kernel.symbol == symbol else kernel
+        for kernel in code.kernels
+    )
+    given = replace(code, kernels=kernels)
+    with pytest.raises(READ_FAILURES):
+        gpu_from_json(gpu_json(given), gpu_members(given))
 
 
 def test_a_kernel_without_local_arrays_and_products_has_none_in_the_file(code: GpuCode) -> None:

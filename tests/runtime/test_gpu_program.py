@@ -320,13 +320,14 @@ def test_changed_code_is_not_what_was_compiled(code: GpuCode) -> None:
 
 @pytest.mark.parametrize("is_made", [True, False])
 def test_other_code_is_compiled_again(code: GpuCode, is_made: bool) -> None:
-    """For the GPU, or where that cannot be for the processor."""
+    """For the GPU with the same precision, or where that cannot be for the processor."""
     said: list[str] = []
-    asked: list[tuple[str, ...]] = []
+    asked: list[tuple[tuple[str, ...], str]] = []
+    code = replace(code, precision="float16")
 
-    def again(model: bytes, architectures: tuple[str, ...]) -> GpuCode | None:
+    def again(model: bytes, architectures: tuple[str, ...], precision: str) -> GpuCode | None:
         assert model == small_floats()
-        asked.append(architectures)
+        asked.append((architectures, precision))
         return code if is_made else None
 
     def processor(model: bytes) -> Sequence[HostCode]:
@@ -335,7 +336,7 @@ def test_other_code_is_compiled_again(code: GpuCode, is_made: bool) -> None:
     device = FakeGpu()
     trust = CodeTrust(False, processor, said.append, again)
     found = load_host_part(part_of(code, is_known=False), "part 0", trust, device)
-    assert isinstance(found, CompiledPart) and asked == [device.architectures]
+    assert isinstance(found, CompiledPart) and asked == [(device.architectures, "float16")]
     assert isinstance(found.program, GpuProgram if is_made else HostProgram)
     problem = "part 0 has machine code that was not compiled here; its ONNX model is compiled again"
     assert said[0] == problem

@@ -13,6 +13,7 @@ from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text
+from daedal.runtime.gpu_device import kernel_arguments
 from daedal.sim.gpu.banks import Place
 from daedal.sim.gpu.emulator import EmulatedGpu
 
@@ -35,7 +36,8 @@ def launched(
     device = EmulatedGpu(races=True, seed=seed)
     addresses = _allocated(device, func, inputs)
     loaded = device.load([_object(emulated_text(text))], [text.symbol])
-    device.launch(loaded, text.symbol, text.grid, text.block, text.shared_bytes, addresses)
+    given = kernel_arguments(text.maps, addresses, device)
+    device.launch(loaded, text.symbol, text.grid, text.block, text.shared_bytes, given)
     found = {}
     for buffer, address in zip(func.params, addresses, strict=True):
         if buffer.name not in inputs:
@@ -51,7 +53,8 @@ def bank_conflicts_of(func: PrimFunc, text: KernelText) -> dict[Place, int]:
     inputs = {item.name: np.zeros(item.shape, item.dtype) for item in func.inputs}
     addresses = _allocated(device, func, inputs)
     loaded = device.load([_object(emulated_text(text))], [text.symbol])
-    device.launch(loaded, text.symbol, (1, 1, 1), text.block, text.shared_bytes, addresses)
+    given = kernel_arguments(text.maps, addresses, device)
+    device.launch(loaded, text.symbol, (1, 1, 1), text.block, text.shared_bytes, given)
     return device.conflicts()
 
 

@@ -6,6 +6,7 @@ runs kernels: of PTX that `programs` has object code for.
 """
 
 import ctypes
+import math
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -13,10 +14,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from daedal.artifact.gpu_code import Extents
+import numpy as np
+
+from daedal.artifact.gpu_code import MAP_ALIGN, MAP_BYTES, Extents, TensorMap
 from daedal.common.errors import DeviceError
 from daedal.runtime.devices.cuda.driver import Driver
-from daedal.runtime.devices.cuda.functions import FUNCTIONS
+from daedal.runtime.devices.cuda.functions import FUNCTIONS, NEWER_FUNCTIONS
 from daedal.sim.gpu.emulator import EmulatedGpu
 
 __all__ = ["FakeCuda", "fake_ptx"]
@@ -60,12 +63,14 @@ def fake_ptx(
 
 
 _ELF_HEADER_BYTES = 64
+_ADDRESS_BYTES = 8
+_MAP_DTYPES = {0: "int8", 6: "float16"}
 
 
 @dataclass(frozen=True)
 class _Function:
     symbol: str
-    parameters: int
+    parameters: tuple[int, ...]
     loaded: Any
 
 
@@ -124,7 +129,7 @@ class FakeCuda:
         self._capture: _Capture | None = None
         self._allowed_shared: dict[int, int] = {}
         self._seconds = 0.0
-        for name, kinds in FUNCTIONS.items():
+        for name, kinds in (FUNCTIONS | (NEWER_FUNCTIONS if version >= (12, 0) else {})).items():
             prototype = ctypes.CFUNCTYPE(ctypes.c_int, *kinds)
             setattr(self, name, prototype(partial(self._called, name)))
 
@@ -221,7 +226,8 @@ class FakeCuda:
                 if major != capability[0] or minor < capability[1]:
                     raise _StatusError(209)
                 loaded = self._emulator.load([program], list(parameters))
-                _pointer(result, self._new(("module", parameters, loaded)))
+                sizes = {name: (_ADDRESS_BYTES,) * count for name, count in parameters.items()}
+                _pointer(result, self._new(("module", sizes, loaded)))
                 return
         text = ctypes.string_at(image)
         version = re.match(
@@ -239,7 +245,14 @@ class FakeCuda:
         if not entries:
             self._log(count, options, values, b"ptxas fatal   : nothing to compile\n")
             raise _StatusError(218)
-        parameters = {name.decode(): given.count(b".param") for name, given in entries}
+        parameters = {
+            name.decode(): tuple(
+                int((re.search(rb"\[(\d+)\]", item) or [b"", b"8"])[1])
+                for item in given.split(b",")
+                if b".param" in item
+            )
+            for name, given in entries
+        }
         program = self._programs.get(text)
         loaded = None if program is None else self._emulator.load([program], list(parameters))
         _pointer(result, self._new(("module", parameters, loaded)))
@@ -350,12 +363,23 @@ class FakeCuda:
             raise _StatusError(1)
         kernel = self._functions[function]
         # The driver reads the arguments now: as many as the kernel has.
-        places = (ctypes.c_void_p * kernel.parameters).from_address(given or 0)
-        arguments = [ctypes.c_uint64.from_address(place or 0).value for place in places]
+        sizes = kernel.parameters
+        places = (ctypes.c_void_p * len(sizes)).from_address(given or 0)
+        arguments = [
+            ctypes.c_uint64.from_address(place or 0).value
+            if size == _ADDRESS_BYTES
+            else ctypes.string_at(place or 0, size)
+            for place, size in zip(places, sizes, strict=True)
+        ]
         self._do(partial(self._run, kernel, grid, block, shared, arguments))
 
     def _run(
-        self, kernel: _Function, grid: Extents, block: Extents, shared: int, arguments: list[int]
+        self,
+        kernel: _Function,
+        grid: Extents,
+        block: Extents,
+        shared: int,
+        arguments: list[int | bytes],
     ) -> None:
         self.launched.append(kernel.symbol)
         self._seconds += _LAUNCH_SECONDS
@@ -364,6 +388,41 @@ class FakeCuda:
                 self._emulator.launch(kernel.loaded, kernel.symbol, grid, block, shared, arguments)
             except DeviceError as error:
                 raise _StatusError(700) from error
+
+    def _cuTensorMapEncodeTiled(
+        self,
+        result: int,
+        kind: int,
+        rank: int,
+        address: int,
+        extents: int,
+        strides: int,
+        box: int,
+        steps: int,
+        interleave: int,
+        swizzle: int,
+        _promotion: int,
+        fill: int,
+    ) -> None:
+        shape = tuple((ctypes.c_uint64 * rank).from_address(extents))
+        apart = tuple((ctypes.c_uint64 * (rank - 1)).from_address(strides))
+        boxes = tuple((ctypes.c_uint * rank).from_address(box))
+        size = np.dtype(_MAP_DTYPES[kind]).itemsize
+        wanted = tuple(size * math.prod(shape[: n + 1]) for n in range(rank - 1))
+        fine = (
+            result % MAP_ALIGN == 0
+            and address % 16 == 0
+            and apart == wanted
+            and all(item % 16 == 0 for item in apart)
+            and all(1 <= item <= 256 for item in boxes)
+            and boxes[0] * size == 128
+            and set((ctypes.c_uint * rank).from_address(steps)) == {1}
+            and (interleave, swizzle, fill) == (0, 3, 0)
+        )
+        if not fine:
+            raise _StatusError(1)
+        found = TensorMap(0, _MAP_DTYPES[kind], shape[::-1], boxes[::-1])
+        ctypes.memmove(result, self._emulator.tensor_map(found, address), MAP_BYTES)
 
     def _cuEventCreate(self, result: int, _flags: int) -> None:
         _pointer(result, self._new(("event", [None])))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from daedal.artifact.gpu_code import GpuCode, GpuKernel
+from daedal.artifact.gpu_code import GpuCode, GpuKernel, TensorMap
 from daedal.artifact.host_code import HostCode
 from daedal.common.errors import DeviceError
 from daedal.native.codegen import load_objects
@@ -92,6 +92,9 @@ class FakeGpu:
         self.launched.append(symbol)
         addresses = (ctypes.c_void_p * len(arguments))(*arguments)
         _Function(loaded.addresses[symbol])(ctypes.addressof(addresses), 0, grid[0])
+
+    def tensor_map(self, item: TensorMap, address: int) -> bytes:
+        raise AssertionError(f"no kernel has a map: {item} at {address:#x}")
 
     def synchronize(self) -> None:
         pass

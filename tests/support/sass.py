@@ -17,6 +17,7 @@ _NUMBERS = {
     0x83B: "LDSM",
     0x9F0: "HGMMA",
     0x9F1: "IGMMA",
+    0x5B4: "UTMALDG",
     0xB1D: "BAR",
     0x9AF: "LDGDEPBAR",
     0x91A: "DEPBAR",

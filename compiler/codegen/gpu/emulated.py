@@ -10,9 +10,10 @@ __all__ = ["emulated_object", "emulated_text"]
 def emulated_text(kernel: KernelText) -> str:
     """The module: ``void @SYMBOL(ptr %gpu, ptr %buffers)``, what one thread runs.
 
-    `buffers` has the addresses of the parameters. The operations ``@gpu.*`` stay undefined.
+    `buffers` has the addresses of the parameters, those of maps included. The operations
+    ``@gpu.*`` stay undefined.
     """
-    numbers = range(kernel.parameters)
+    numbers = range(kernel.parameters + len(kernel.maps))
     loads = "".join(
         f"  %s{number} = getelementptr ptr, ptr %buffers, i64 {number}\n"
         f"  %p{number} = load ptr, ptr %s{number}, align 8\n"

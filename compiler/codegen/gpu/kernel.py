@@ -7,7 +7,9 @@ one after the other; `local` ones are in registers.
 
 from collections.abc import Iterator
 
+from daedal.artifact.gpu_code import TensorMap
 from daedal.common.errors import UnsupportedError
+from daedal.compiler.codegen.gpu.boxes import Boxes
 from daedal.compiler.codegen.gpu.group_products import GroupProducts
 from daedal.compiler.codegen.gpu.kernel_text import (
     GROUP_ALIGN,
@@ -23,20 +25,24 @@ from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.codegen.llvm.statements import Statements
 from daedal.compiler.tir.expr import Buffer, Var
 from daedal.compiler.tir.lower import lower_kernel
+from daedal.compiler.tir.lower.boxes import BOX, box_of
 from daedal.compiler.tir.lower.chunks import ASYNCHRONOUS, chunk_of
 from daedal.compiler.tir.lower.threads import THREAD_AXES, has_threads
 from daedal.compiler.tir.stmt import (
     GPU_AXES,
     Allocate,
     Barrier,
+    BeginArrivals,
     CommitCopies,
     CommitProducts,
+    ExpectBoxes,
     FenceSums,
     For,
     If,
     PrimFunc,
     Seq,
     Stmt,
+    WaitForBoxes,
     WaitForCopies,
     WaitForProducts,
 )
@@ -71,6 +77,7 @@ def kernel_text(func: PrimFunc, symbol: str, *, checked: bool = False) -> Kernel
         f"{'' if buffer in func.outputs else 'readonly '}%a{number}"
         for number, buffer in enumerate(func.params)
     )
+    parameters += "".join(f", ptr readonly %m{number}" for number in range(len(writer.maps)))
     text = (
         f"define internal void @body(ptr %gpu{parameters}) #0 {{\n{body}\n}}\n\n"
         f"attributes #0 = {{ alwaysinline nounwind }}\n{writer.metadata}"
@@ -87,6 +94,7 @@ def kernel_text(func: PrimFunc, symbol: str, *, checked: bool = False) -> Kernel
         len(func.params),
         writer.local_bytes,
         max((int(loop.annotations.get(RESIDENT, 0)) for loop in _loops(lowered.body)), default=0),
+        writer.maps,
     )
 
 
@@ -141,11 +149,17 @@ class _Kernel(Statements):
         self._lane: Var | None = None
         self._warp: Var | None = None
         self._groups = GroupProducts(self.at)
+        self._boxes = Boxes(self.at, func.params)
         products = map(product_at, _loops(func.body))
         self._has_groups = any(item is not None and item.warps > 1 for item in products)
         self._metadata: list[int] = []
         self.local_bytes = 0
         self.shared_bytes = 0
+
+    @property
+    def maps(self) -> tuple[TensorMap, ...]:
+        """Of the copies of boxes."""
+        return tuple(self._boxes.maps)
 
     def written(self) -> str:
         """The body of the kernel."""
@@ -171,6 +185,8 @@ class _Kernel(Statements):
                 self._operations.wait(newest)
                 if fenced:
                     self._operations.fence_copies()
+            case WaitForBoxes():
+                self._boxes.wait(stmt)
             case FenceSums(sums):
                 self._groups.fence(sums)
             case CommitProducts():
@@ -181,6 +197,14 @@ class _Kernel(Statements):
                 self._bind(stmt)
             case _ if not has_threads(stmt) and (missing := self._missing()):
                 self._first_alone(stmt, missing)
+            case BeginArrivals():
+                self._boxes.begin(stmt)
+            case ExpectBoxes():
+                self._boxes.expect(stmt)
+            case For() if BOX in stmt.annotations:
+                box = box_of(stmt)
+                assert box is not None
+                self._boxes.copy(box)
             case For() if ASYNCHRONOUS in stmt.annotations:
                 self._copy(stmt)
             case For() if (product := product_at(stmt)) is not None:

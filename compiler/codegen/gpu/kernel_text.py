@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from daedal.artifact.gpu_code import Extents
+from daedal.artifact.gpu_code import Extents, TensorMap
 
 __all__ = ["GROUP_ALIGN", "PARAMETER_ALIGN", "SHARED_ALIGN", "KernelText"]
 
@@ -30,6 +30,7 @@ class KernelText:
     local_bytes : of the arrays of a thread, which are in registers.
     resident : blocks for which the registers of a multiprocessor must suffice; 0: the assembler
         decides.
+    maps : further parameters, ``ptr %m0`` and so on, after the others.
     """
 
     symbol: str
@@ -40,3 +41,4 @@ class KernelText:
     parameters: int
     local_bytes: int = 0
     resident: int = 0
+    maps: tuple[TensorMap, ...] = ()

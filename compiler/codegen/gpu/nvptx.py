@@ -7,6 +7,7 @@ NVIDIA, PTX ISA 8.0.
 
 from dataclasses import replace
 
+from daedal.artifact.gpu_code import MAP_ALIGN, MAP_BYTES
 from daedal.compiler.codegen.gpu.bodies import BackEnd, called_names, with_bodies
 from daedal.compiler.codegen.gpu.kernel_text import (
     GROUP_ALIGN,
@@ -50,6 +51,9 @@ GROUP_ARCHITECTURES = ("sm_90a",)
 _SHARED = "@shared_memory = external addrspace(3) global [0 x i8], align {align}\n"
 
 
+_MAP = f'ptr byval([{MAP_BYTES} x i8]) align {MAP_ALIGN} "nvvm.grid_constant"'
+
+
 def ptx_text(kernel: KernelText, architecture: str) -> str:
     """The PTX of a kernel. Raises UnsupportedError where it calls what GPUs do not have."""
     return assembly_text(ptx_module(kernel, architecture), _cpu(architecture))
@@ -70,6 +74,9 @@ def _entry(kernel: KernelText) -> str:
     kind = f"ptr noalias align {PARAMETER_ALIGN}"
     names = [f"{kind} %a{number}" for number in range(kernel.parameters)]
     given = "".join(f", ptr %a{number}" for number in range(kernel.parameters))
+    for number in range(len(kernel.maps)):
+        names.append(f"{_MAP} %m{number}")
+        given += f", ptr %m{number}"
     threads = ",".join(map(str, kernel.block))
     resident = f' "nvvm.minctasm"="{kernel.resident}"' if kernel.resident else ""
     return (

@@ -102,11 +102,75 @@ def _alone(name: str, instruction: str) -> str:
     return operation_body(name, "void", (), lines, "convergent ")
 
 
+def _begin_arrivals() -> str:
+    """One arrival ends each phase: that of the thread which expects bytes. Copies are told."""
+    lines = (
+        "br label %loop",
+        "loop:",
+        "%number = phi i32 [ 0, %0 ], [ %more, %loop ]",
+        f"%place = getelementptr i64, {_SHARED} %at, i32 %number",
+        f'call void asm sideeffect "mbarrier.init.shared::cta.b64 [$0], 1;", "r,~{{memory}}"'
+        f"({_SHARED} %place)",
+        "%more = add i32 %number, 1",
+        "%again = icmp ult i32 %more, %count",
+        "br i1 %again, label %loop, label %done",
+        "done:",
+        'call void asm sideeffect "fence.proxy.async.shared::cta;", "~{memory}"()',
+        "ret void",
+    )
+    return operation_body("arrivals.begin", "void", (f"{_SHARED} %at", "i32 %count"), lines)
+
+
+def _expect() -> str:
+    text = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"
+    lines = (
+        f'call void asm sideeffect "{text}", "r,r,~{{memory}}"({_SHARED} %at, i32 %bytes)',
+        "ret void",
+    )
+    return operation_body("arrivals.expect", "void", (f"{_SHARED} %at", "i32 %bytes"), lines)
+
+
+def _wait_for_arrival() -> str:
+    text = (
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2; "
+        "selp.b32 $0, 1, 0, p; }"
+    )
+    lines = (
+        "br label %loop",
+        "loop:",
+        f'%done = call i32 asm sideeffect "{text}", "=r,r,r,~{{memory}}"'
+        f"({_SHARED} %at, i32 %parity)",
+        "%is.done = icmp ne i32 %done, 0",
+        "br i1 %is.done, label %end, label %loop",
+        "end:",
+        "ret void",
+    )
+    given = (f"{_SHARED} %at", "i32 %parity")
+    return operation_body("arrivals.wait", "void", given, lines)
+
+
+def _box_copy(rank: int) -> str:
+    numbers = range(rank)
+    coordinates = ", ".join(f"${number + 3}" for number in numbers)
+    text = (
+        f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+        f"[$0], [$1, {{{coordinates}}}], [$2];"
+    )
+    given = (f"{_SHARED} %to", "ptr %map", f"{_SHARED} %at", *(f"i32 %c{n}" for n in numbers))
+    constraints = ",".join(("r", "l", "r", *["r"] * rank, "~{memory}"))
+    lines = (f'call void asm sideeffect "{text}", "{constraints}"({", ".join(given)})', "ret void")
+    return operation_body(f"box.copy.{rank}d", "void", given, lines)
+
+
 GROUP_OPERATIONS: dict[str, str] = {
     "gpu.matrix": _matrix(),
     "gpu.fence.copies": _alone("fence.copies", "fence.proxy.async.shared::cta;"),
     "gpu.wgmma.commit": _alone("wgmma.commit", "wgmma.commit_group.sync.aligned;"),
     "gpu.wgmma.wait": _wait(),
+    "gpu.arrivals.begin": _begin_arrivals(),
+    "gpu.arrivals.expect": _expect(),
+    "gpu.arrivals.wait": _wait_for_arrival(),
+    **{f"gpu.box.copy.{rank}d": _box_copy(rank) for rank in range(1, 6)},
     **{
         f"gpu.{product.name}.{majors}": _product(product, majors)
         for product in GROUP_PRODUCTS.values()

@@ -77,7 +77,7 @@ def estimated_cycles(cores: CoreTiles, extents: Sequence[int], reduced: Sequence
         rows * columns * depth / rate,
         (read + step_bytes) / SHARED_RATE,
         step_bytes / CACHE_RATE,
-        step_bytes / 16 / WARP_THREADS / COPIES,
+        0.0 if cores.boxes else step_bytes / 16 / WARP_THREADS / COPIES,
     )
     return math.ceil(blocks / MULTIPROCESSORS) * (BEGIN / cores.stages + steps * (step + gap))
 

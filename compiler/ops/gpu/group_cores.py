@@ -24,6 +24,8 @@ SHARED_BYTES = 227 << 10
 """Of a block, on GPUs that have such products. Source: CUDA C++ Programming Guide, compute
 capabilities, 9.0."""
 FEWEST_STAGES = 2
+MOST_DIMENSIONS = 5
+"""Of a tensor map. Source: CUDA Driver API 13.0, "cuTensorMapEncodeTiled"."""
 
 
 def choose_group_tiles(
@@ -72,7 +74,18 @@ def choose_group_tiles(
     count = min(stages, steps, room)
     if count < FEWEST_STAGES:
         return None
-    return CoreTiles(product, tiles, row, column, term, count)
+    boxes = all(_has_boxes(operand, tile) for operand in operands)
+    return CoreTiles(product, tiles, row, column, term, count, boxes)
+
+
+def _has_boxes(operand: Load, tile: Mapping[Var, int]) -> bool:
+    """Whether boxes of an operand can be copied: rows begin at multiples of 16 bytes, and the part
+    has whole lines along them."""
+    shape, size = operand.buffer.shape, ELEMENT_BYTES[operand.buffer.dtype]
+    sizes = [(x, n) for x, n in zip(shape, window(operand, tile), strict=True) if x > 1]
+    extent, along = sizes[-1]
+    fits = extent * size % 16 == 0 and along * size % LINE_BYTES == 0
+    return fits and len(sizes) <= MOST_DIMENSIONS
 
 
 def _is_operand(operand: Load, own: Axis, term: Axis, tile: Mapping[Var, int]) -> bool:

@@ -57,6 +57,7 @@ class CoreTiles:
     tiles : its `threads` are warps, its `elements` those of a warp.
     row, column, term : axes of the result and of the reduction that the instruction is along.
     stages : steps of the reduction whose operands are in shared memory at a time.
+    boxes : whether one thread has operands copied, not each a part.
     """
 
     product: WarpProduct
@@ -65,6 +66,7 @@ class CoreTiles:
     column: int
     term: int
     stages: int = 1
+    boxes: bool = False
 
     @property
     def warps(self) -> int:
@@ -195,6 +197,9 @@ def _copied(
 ) -> None:
     """The copy of an operand to shared memory by all threads: asynchronously, if its rows allow."""
     loops = schedule.get_loops(copy)[2:]
+    if cores.boxes:
+        schedule.stage(copy, 0, cores.stages, boxes=True)
+        return
     count = chunk_elements(operand, tile) if cores.stages > 1 else 0
     if count:
         along = chunk_dimension(operand)

@@ -42,6 +42,7 @@ from daedal.compiler.tir.stmt import (
     PrimFunc,
     Seq,
     Stmt,
+    WaitForBoxes,
     WaitForCopies,
 )
 from daedal.compiler.tir.visit import free_vars
@@ -117,7 +118,7 @@ class _Barriers:
         There it also orders these reads before the copies of the next stage, which are begun first.
         """
         part = parts[number]
-        if not isinstance(part.stmt, WaitForCopies):
+        if not isinstance(part.stmt, WaitForCopies | WaitForBoxes):
             return part
         if not any(self._races(part.last, after.first, extents) for after in parts[number + 1 :]):
             return part

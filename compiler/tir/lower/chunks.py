@@ -27,7 +27,7 @@ from daedal.compiler.tir.linear import Linear, element_number, linear
 from daedal.compiler.tir.stmt import BufferStore, For
 from daedal.compiler.tir.visit import free_vars, substitute
 
-__all__ = ["ASYNCHRONOUS", "CHUNK_BYTES", "Chunk", "chunk_of"]
+__all__ = ["ASYNCHRONOUS", "CHUNK_BYTES", "Chunk", "chunk_of", "read_of"]
 
 ASYNCHRONOUS = "asynchronous"
 """The annotation of a loop that is one asynchronous copy."""
@@ -60,7 +60,7 @@ def chunk_of(loop: For) -> Chunk | None:
     if not isinstance(store, BufferStore):
         return None
     size = count * numpy_dtype(store.buffer.dtype).itemsize
-    read = _read(store.value)
+    read = read_of(store.value)
     if size not in CHUNK_BYTES or read is None or read[0].dtype != store.buffer.dtype:
         return None
     source, condition = read
@@ -80,8 +80,8 @@ def chunk_of(loop: For) -> Chunk | None:
     )
 
 
-def _read(value: Expr) -> tuple[Load, Expr | None] | None:
-    """The element that is stored, and the condition without which it is 0."""
+def read_of(value: Expr) -> tuple[Load, Expr | None] | None:
+    """The element that a value is, and the condition without which it is 0; None for others."""
     match value:
         case Load():
             return value, None

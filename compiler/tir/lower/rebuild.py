@@ -7,9 +7,11 @@ from daedal.compiler.tir.expr import Expr
 from daedal.compiler.tir.stmt import (
     Allocate,
     Barrier,
+    BeginArrivals,
     BufferStore,
     CommitCopies,
     CommitProducts,
+    ExpectBoxes,
     FenceSums,
     For,
     If,
@@ -18,6 +20,7 @@ from daedal.compiler.tir.stmt import (
     Region,
     Seq,
     Stmt,
+    WaitForBoxes,
     WaitForCopies,
     WaitForProducts,
 )
@@ -36,6 +39,13 @@ def rebuilt(
             return replace(stmt, body=statement(body))
         case Barrier() | CommitCopies() | FenceSums() | CommitProducts() | WaitForProducts():
             return stmt
+        case BeginArrivals():
+            return stmt
+        case ExpectBoxes(_, stage):
+            return replace(stmt, stage=expression(stage))
+        case WaitForBoxes(_, stage, turn, landed):
+            regions = tuple(_region(part, expression) for part in landed)
+            return replace(stmt, stage=expression(stage), turn=expression(turn), landed=regions)
         case Prefetch(buffer, indices):
             return Prefetch(buffer, tuple(expression(index) for index in indices))
         case WaitForCopies(_, landed):

@@ -38,16 +38,34 @@ Products of groups of warps (`tir.warp_products`) go on while the next iteration
         commit products
     wait products 0 for f
 
+Buffers with ``boxes`` are filled by copies of boxes (`boxes`), which the first thread begins, and
+whose bytes are counted in shared memory:
+
+    arrivals a
+    for stage in 1:
+        expect 128 at a[stage]
+        for v in 64 {asynchronous: True, box: True}:
+            s[stage, v] = x[stage, v]
+    for k in 8:
+        wait products 1
+        wait boxes a[k % 3, k // 3] for s[k % 3, 0:+64]
+        if k + 1 < 8:
+            expect 128 at a[(k + 1) % 3]
+            ... the copy of the iteration k + 1
+
 The copies of an iteration replace what the one before the last has read, which is done: with three
 stages, they are those of the next iteration only. Where nothing is replaced, nothing waits.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daedal.common.errors import UnsupportedError
+from daedal.compiler.tir.dtype import numpy_dtype
 from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
 from daedal.compiler.tir.linear import simplify
+from daedal.compiler.tir.lower.boxes import BOX, box_of
 from daedal.compiler.tir.lower.chunks import ASYNCHRONOUS, chunk_of
 from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
 from daedal.compiler.tir.lower.threads import accesses, has_threads, is_thread
@@ -55,9 +73,11 @@ from daedal.compiler.tir.region import whole_window
 from daedal.compiler.tir.stmt import (
     Allocate,
     Allocation,
+    BeginArrivals,
     BufferStore,
     CommitCopies,
     CommitProducts,
+    ExpectBoxes,
     FenceSums,
     For,
     If,
@@ -65,6 +85,7 @@ from daedal.compiler.tir.stmt import (
     Region,
     Seq,
     Stmt,
+    WaitForBoxes,
     WaitForCopies,
     WaitForProducts,
 )
@@ -73,8 +94,9 @@ from daedal.compiler.tir.warp_products import product_at
 
 __all__ = ["STAGES", "lower_stages"]
 
-STAGES = "stages"
-"""The annotation of an allocation: how many iterations have their own elements."""
+STAGES, BOXES = "stages", "boxes"
+"""Annotations of an allocation: how many iterations have their own elements, and whether copies of
+boxes fill it."""
 
 
 def lower_stages(func: PrimFunc) -> PrimFunc:
@@ -116,10 +138,12 @@ def _refused(buffer: Buffer, reason: str) -> UnsupportedError:
 
 @dataclass(frozen=True)
 class _Ring:
-    """Buffers with an additional dimension, the first one, for their stages."""
+    """Buffers with an additional dimension, the first one, for their stages; `arrivals` counts what
+    copies of boxes bring to each stage."""
 
     buffers: Mapping[Buffer, Buffer]
     count: int
+    arrivals: Buffer | None = None
 
     def at(self, stmt: Stmt, stage: Expr) -> Stmt:
         """A statement with the elements of one stage."""
@@ -154,12 +178,17 @@ def _pipeline(loop: For, body: Allocate, func: PrimFunc, extents: Mapping[Var, i
     if count < 2:
         plain = Allocate((*rest.values(), *others), body.body)
         return replace(loop, body=_lowered(plain, func, extents))
+    if any(BOXES in item.annotations for item in staged) and not all(
+        BOXES in item.annotations for item in staged
+    ):
+        raise _refused(staged[0].buffer, "all copies of a loop, or none, must be of boxes")
     ring = _Ring(
         {
             old: Buffer(old.name, (count, *item.shape), old.dtype, old.scope)
             for old, item in rest.items()
         },
         count,
+        Buffer("arrived", (count,), "int64", "shared") if BOXES in staged[0].annotations else None,
     )
     parts = body.body.body if isinstance(body.body, Seq) else (body.body,)
     writes = [_written(part) & rest.keys() for part in parts]
@@ -173,17 +202,28 @@ def _pipeline(loop: For, body: Allocate, func: PrimFunc, extents: Mapping[Var, i
     sums = _group_sums(used)
     ahead = count - 2 if sums is not None and count > 2 else count - 1
     begin = Var("stage")
-    first = [_begun(part, ring, loop, begin, None, func) for part in copies]
     later = loop.var + ahead
-    next_ones = [
-        _begun(part, ring, loop, later, later < loop.extent, func, extents) for part in copies
-    ]
+    first, next_ones = (
+        [_begun(part, ring, loop, number, condition, func, limits) for part in copies]
+        for number, condition, limits in (
+            (begin, None, None),
+            (later, later < loop.extent, extents),
+        )
+    )
+    if ring.arrivals is not None:
+        size = sum(_bytes(item) for item in rest.values())
+        stage = simplify(later % count, extents)
+        first = [ExpectBoxes(ring.arrivals, begin, size), *first]
+        condition = simplify(later < loop.extent, extents)
+        parts_of_next = [ExpectBoxes(ring.arrivals, stage, size), *next_ones]
+        next_ones = [If(condition, flat_seq(parts_of_next))]
     own = loop.var % count
     landed = tuple(
         Region(new, (replace(window[0], min=own, extent=1), *window[1:]))
         for new in ring.buffers.values()
         for window in [whole_window(new)]
     )
+    commit = () if ring.arrivals is not None else (CommitCopies(),)
     inner: Stmt = flat_seq(
         [
             *(
@@ -191,21 +231,39 @@ def _pipeline(loop: For, body: Allocate, func: PrimFunc, extents: Mapping[Var, i
                 if sums is None or loop.extent == count
                 else (WaitForProducts(count - 1 - ahead),)
             ),
-            WaitForCopies(ahead - 1, landed, fenced=sums is not None),
+            *_landed(ring, loop.var, ahead, landed, fenced=sums is not None),
             *next_ones,
-            CommitCopies(),
+            *commit,
             *_used([ring.at(part, own) for part in used], sums, func, extents),
         ]
     )
     if others:
         inner = Allocate(others, inner)
-    filled = For(begin, ahead, flat_seq([*first, CommitCopies()]))
+    filled: Stmt = For(begin, ahead, flat_seq([*first, *commit]))
     allocations = tuple(
         replace(rest[old], buffer=new, window=whole_window(new))
         for old, new in ring.buffers.items()
     )
+    if ring.arrivals is not None:
+        own_window = Allocation(ring.arrivals, whole_window(ring.arrivals))
+        allocations = (*allocations, own_window)
+        filled = flat_seq([BeginArrivals(ring.arrivals), filled])
     last = () if sums is None else (WaitForProducts(0, sums),)
     return Allocate(allocations, flat_seq([filled, replace(loop, body=inner), *last]))
+
+
+def _landed(
+    ring: _Ring, number: Var, ahead: int, regions: tuple[Region, ...], *, fenced: bool
+) -> list[Stmt]:
+    """The wait for what an iteration reads."""
+    if ring.arrivals is None:
+        return [WaitForCopies(ahead - 1, regions, fenced)]
+    stage, turn = number % ring.count, number // ring.count
+    return [WaitForBoxes(ring.arrivals, stage, turn, regions)]
+
+
+def _bytes(item: Allocation) -> int:
+    return math.prod(item.buffer.shape) * numpy_dtype(item.buffer.dtype).itemsize
 
 
 def _used(
@@ -267,8 +325,10 @@ def _begun(
     def moved(stmt: Stmt) -> Stmt:
         return rebuilt(stmt, expression, moved)
 
-    marked = _marked(copy, func)
+    marked = _marked(copy, func) if ring.arrivals is None else _boxed(copy, func)
     renamed = _fresh(marked, values)
+    if ring.arrivals is not None:
+        return ring.at(moved(renamed), stage)
     return _guarded(ring.at(moved(renamed), stage), condition)
 
 
@@ -301,6 +361,18 @@ def _marked(stmt: Stmt, func: PrimFunc) -> Stmt:
     if isinstance(stmt, BufferStore):
         raise _refused(stmt.buffer, "its innermost loop does more than to copy")
     return rebuilt(stmt, lambda expr: expr, lambda part: _marked(part, func))
+
+
+def _boxed(stmt: Stmt, func: PrimFunc) -> Stmt:
+    """The loops of a copy, marked as one of boxes."""
+    if not isinstance(stmt, For) or has_threads(stmt):
+        buffer = next(iter(_written(stmt)))
+        raise _refused(buffer, "loops of a copy of boxes must be nested, and of no thread")
+    box = box_of(stmt)
+    if box is None or box.source.buffer not in func.inputs:
+        buffer = next(iter(_written(stmt)))
+        raise _refused(buffer, "its loops copy no box of an input of the kernel")
+    return replace(stmt, annotations={**stmt.annotations, ASYNCHRONOUS: True, BOX: True})
 
 
 def _guarded(stmt: Stmt, condition: Expr | None) -> Stmt:

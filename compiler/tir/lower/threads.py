@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.tir.evaluate import evaluate
-from daedal.compiler.tir.expr import Buffer, Expr, Load, Var
+from daedal.compiler.tir.expr import Buffer, Expr, IntImm, Load, Var
 from daedal.compiler.tir.linear import Linear, linear
 from daedal.compiler.tir.lower.chunks import ASYNCHRONOUS
 from daedal.compiler.tir.stmt import (
     Allocate,
+    BeginArrivals,
     BufferStore,
     CommitCopies,
     For,
@@ -29,6 +30,7 @@ from daedal.compiler.tir.stmt import (
     Region,
     Seq,
     Stmt,
+    WaitForBoxes,
     WaitForCopies,
 )
 from daedal.compiler.tir.visit import free_vars, loads, walk
@@ -122,7 +124,7 @@ class Access:
     loops : those around it whose iterations are looked at together, thread loops among them.
     carried : loops whose earlier iteration it is of; True: of any, False: of the one before.
     is_copy : whether it writes by an asynchronous copy, which lands at a wait.
-    is_landing : whether it is such a wait: any thread may have copied the element.
+    is_landing : whether it is of such a wait: any thread may have copied the element.
     """
 
     buffer: Buffer
@@ -241,6 +243,13 @@ def _accesses(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[Access]:
         case WaitForCopies(_, landed):
             for region in landed:
                 yield _landing(region, loops)
+        case WaitForBoxes(arrivals, stage, _, landed):
+            for region in landed:
+                yield _landing(region, loops)
+            yield Access(arrivals, (linear(stage),), False, loops, is_landing=True)
+        case BeginArrivals(arrivals):
+            for number in range(arrivals.shape[0]):
+                yield Access(arrivals, (linear(IntImm(number)),), True, loops)
         case BufferStore(buffer, indices, value):
             for expr in (*indices, value):
                 yield from _reads(expr, loops)

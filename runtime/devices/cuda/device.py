@@ -2,8 +2,9 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from daedal.artifact.gpu_code import Extents
+from daedal.artifact.gpu_code import MAP_ALIGN, Extents, TensorMap
 from daedal.common.errors import DeviceError, UserError
 from daedal.runtime.devices.cuda.context import Context
 from daedal.runtime.devices.cuda.driver import Driver, open_driver
@@ -95,7 +96,7 @@ class CudaGpu:
         grid: Extents,
         block: Extents,
         shared_bytes: int,
-        arguments: Sequence[int],
+        arguments: Sequence[int | bytes],
     ) -> None:
         """See `GpuDevice.launch`."""
         if shared_bytes > self._max_shared_bytes:
@@ -103,11 +104,14 @@ class CudaGpu:
                 f"a block on {self.name} must have at most {self._max_shared_bytes} bytes of "
                 f"shared memory, not {shared_bytes} ({symbol!r}); compile the model for this GPU"
             )
-        values = (ctypes.c_uint64 * len(arguments))(*arguments)
-        first = ctypes.addressof(values)
-        given = (ctypes.c_void_p * len(arguments))(*range(first, first + 8 * len(arguments), 8))
+        values = [_value(item) for item in arguments]
+        given = (ctypes.c_void_p * len(arguments))(*(place for _, place in values))
         driver, function = self._context.enter(), loaded.function(symbol, shared_bytes)
         driver.launch(function, (*grid, *block), shared_bytes, self._context.stream, given)
+
+    def tensor_map(self, item: TensorMap, address: int) -> bytes:
+        """See `GpuDevice.tensor_map`. Raises ToolError where the driver is too old."""
+        return self._context.enter().tensor_map(item, address)
 
     def synchronize(self) -> None:
         """See `GpuDevice.synchronize`."""
@@ -143,3 +147,15 @@ class CudaGpu:
         finally:
             driver.destroy_event(first)
             driver.destroy_event(last)
+
+
+def _value(argument: int | bytes) -> tuple[Any, int]:
+    """Memory that holds an argument, and where it begins there."""
+    if isinstance(argument, int):
+        number = ctypes.c_uint64(argument)
+        return number, ctypes.addressof(number)
+    held = ctypes.create_string_buffer(len(argument) + MAP_ALIGN)
+    place = ctypes.addressof(held)
+    place += -place % MAP_ALIGN
+    ctypes.memmove(place, argument, len(argument))
+    return held, place

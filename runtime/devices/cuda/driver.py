@@ -2,9 +2,10 @@
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
+from daedal.artifact.gpu_code import MAP_ALIGN, MAP_BYTES, TensorMap
 from daedal.common.errors import DeviceError, ToolError, first_line
 from daedal.runtime.devices.cuda.functions import (
     CAPTURE_THREAD_LOCAL,
@@ -12,6 +13,7 @@ from daedal.runtime.devices.cuda.functions import (
     ERROR_LOG_BYTES,
     FUNCTIONS,
     MAX_DYNAMIC_SHARED,
+    NEWER_FUNCTIONS,
     NON_BLOCKING,
 )
 from daedal.runtime.devices.cuda.status import LOST, SUCCESS, status_text
@@ -36,6 +38,13 @@ def open_driver(libraries: Sequence[str] = _LIBRARIES) -> "Driver":
     raise ToolError(f"GPUs need the CUDA driver (libcuda), which is missing; {HOW_TO_GET}")
 
 
+_MAP_TYPES = {"int8": 0, "float16": 6}
+ELEMENT_BYTES = {"int8": 1, "float16": 2}
+_SWIZZLE_128, _PROMOTE_256 = 3, 3
+"""Sources: CUDA Driver API 13.0, ``CUtensorMapDataType``, ``CUtensorMapSwizzle``,
+``CUtensorMapL2promotion``."""
+
+
 class Driver:
     """The driver behind its library, or an object with the same functions.
 
@@ -58,6 +67,11 @@ class Driver:
                 ) from error
             function.argtypes, function.restype = kinds, c_int
             self._functions[name] = function
+        for name, kinds in NEWER_FUNCTIONS.items():
+            function = getattr(library, name, None)
+            if function is not None:
+                function.argtypes, function.restype = kinds, c_int
+                self._functions[name] = function
         self._call("cuInit", "starting the driver", 0)
 
     @property
@@ -170,6 +184,39 @@ class Driver:
         to its arguments."""
         numbers = (*extents, shared_bytes)
         self._call("cuLaunchKernel", "launching a kernel", function, *numbers, stream, given, None)
+
+    def tensor_map(self, item: TensorMap, address: int) -> bytes:
+        """A map of the tensor at an address. Raises ToolError where the driver is too old."""
+        name = "cuTensorMapEncodeTiled"
+        if name not in self._functions:
+            raise ToolError(
+                "kernels for sm_90a need NVIDIA's driver 525 or newer, and this one has not the "
+                f"function {name}; install a newer one, or compile the model for sm_90"
+            )
+        rank, size = len(item.shape), ELEMENT_BYTES[item.dtype]
+        strides = [size]
+        for extent in item.shape[:0:-1]:
+            strides.append(strides[-1] * extent)
+        raw = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGN)
+        first = ctypes.addressof(raw)
+        first += -first % MAP_ALIGN
+        self._call(
+            name,
+            f"making a map of a tensor of {item.shape}",
+            first,
+            _MAP_TYPES[item.dtype],
+            rank,
+            address,
+            (c_uint64 * rank)(*item.shape[::-1]),
+            (c_uint64 * rank)(*strides[1:]),
+            (c_uint * rank)(*item.box[::-1]),
+            (c_uint * rank)(*[1] * rank),
+            0,
+            _SWIZZLE_128,
+            _PROMOTE_256,
+            0,
+        )
+        return ctypes.string_at(first, MAP_BYTES)
 
     def begin_capture(self, stream: int) -> None:
         """Keep launches of this stream for a graph instead of running them."""

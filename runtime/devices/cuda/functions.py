@@ -17,6 +17,7 @@ __all__ = [
     "MAX_DYNAMIC_SHARED",
     "MAX_SHARED_OPT_IN",
     "MULTIPROCESSORS",
+    "NEWER_FUNCTIONS",
     "NON_BLOCKING",
 ]
 
@@ -57,6 +58,14 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuEventDestroy_v2": (c_void_p,),
 }
 """Each returns a status; pointers to results come first."""
+
+NEWER_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "cuTensorMapEncodeTiled": (
+        *(c_void_p, c_int, c_uint, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
+        *(c_int, c_int, c_int, c_int),
+    ),
+}
+"""In drivers from 12.0 on, and only needed for GPUs that older ones do not know."""
 
 COMPUTE_MAJOR, COMPUTE_MINOR = 75, 76
 MAX_SHARED_OPT_IN, MULTIPROCESSORS = 97, 16

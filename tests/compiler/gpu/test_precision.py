@@ -9,6 +9,7 @@ import daedal
 from daedal.artifact.gpu_code import GpuCode
 from daedal.common.errors import UserError
 from daedal.compiler.gpu.build import build_gpu_code
+from daedal.compiler.model import compile_gpu_part
 from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
@@ -141,6 +142,15 @@ def test_without_products_of_warps_nothing_is_rounded() -> None:
     code = build_gpu_code(model, architectures=["emulated", "spirv"], precision="float16")
     assert cores(code) == [""]
     assert len(code.host.calls) == 1
+
+
+def test_code_that_is_compiled_again_has_the_same_precision() -> None:
+    model = network([node("MatMul", ["x", "w"], ["y"])], (20, 33), w=weights(33, 24))
+    part = daedal.compile(model, target="gpu:emulated", precision="float16").host_parts[0]
+    assert part.gpu is not None and part.gpu.precision == "float16"
+    for precision, expected in (("float16", "float16"), ("float32", "")):
+        code = compile_gpu_part(part.model, tuple(part.gpu.images), precision)
+        assert code is not None and cores(code) == [expected]
 
 
 def test_precisions_that_there_are() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from daedal.artifact.gpu_code import TensorMap
 from daedal.common.errors import DeviceError, ToolError, UserError
 from daedal.compiler.codegen.gpu.emulated import emulated_object
 from daedal.native.cpu import host_cpu
@@ -277,3 +278,16 @@ def test_results_larger_than_32_bits_are_kept() -> None:
     driver = Driver(FakeCuda(memory_bytes=80 << 30))
     assert driver.memory_bytes(0) == 80 << 30
     assert math.log2(ctypes.sizeof(ctypes.c_void_p)) == 3
+
+
+def test_maps_of_tensors_need_a_newer_driver() -> None:
+    item = TensorMap(0, "float16", (16, 64), (8, 64))
+    gpu = opened(FakeCuda())
+    assert len(gpu.tensor_map(item, gpu.allocate(2048))) == 128
+    with pytest.raises(DeviceError, match=r"making a map of a tensor of \(16, 64\) must succeed"):
+        gpu.tensor_map(item, 8)
+    old = opened(FakeCuda(version=(11, 8)))
+    with pytest.raises(
+        ToolError, match="for sm_90a need NVIDIA's driver 525 or newer, and this one"
+    ):
+        old.tensor_map(item, old.allocate(2048))

@@ -53,7 +53,8 @@ KERNELS = {
     "km": (product(128, 40, 200, "float16"), (2, 64, 4)),
     "km, two stages": (product(40, 72, 136, "float16"), (1, 128, 2)),
     "km, three stages": (product(65, 8, 328, "float16"), (1, 64, 3)),
-    "km, odd terms": (product(40, 66, 198, "float16"), (1, 64, 3)),
+    "km, copies": (product(40, 44, 204, "float16"), (2, 64, 4)),
+    "km, copies, three stages": (product(40, 66, 268, "float16"), (1, 64, 3)),
     "kk": (batched(3, 33, 50, 136, "float16"), (1, 64, 3)),
     "kk of 256 columns": (batched(1, 33, 250, 136, "float16"), (1, 256, 2)),
     "kk of 8 bits": (batched(2, 40, 72, 400, "int8"), (1, 64, 3)),
@@ -62,10 +63,12 @@ KERNELS = {
     "mk, convolution": (convolution(136, 8, 40, kernel=1, dtype="float16"), (1, 64, 2)),
 }
 """By how operands lie, with groups, columns and stages."""
+COPIES = [name for name in KERNELS if "copies" in name]
+"""Whose rows are no multiples of 16 bytes: all threads copy words. One thread copies boxes of the
+others."""
+DATA = ("read", "write", "copy", "wgmma")
 SEEDS = (None, 0, 1, 2, 3)
-FENCES = re.compile(
-    r"^ *call void @gpu\.(barrier|wait|commit|fence\.\w+|wgmma\.[a-z]+)\b.*\n", re.M
-)
+ORDERING = re.compile(r"^ *call void @gpu\.([a-z]+(?:\.[a-z]+)*)\b.*\n", re.M)
 
 
 @cache
@@ -95,6 +98,7 @@ def test_a_schedule_computes_what_the_formulas_say(name: str) -> None:
     assert text.block == (32, 4 * groups, 1)
     (called,) = set(re.findall(r"@gpu\.wgmma\.m64(n\d+)k\d+\.\w+\.(\w+)\(ptr %gpu, i", text.text))
     assert called == (f"n{columns}", name[:2])
+    assert bool(text.maps) == (name not in COPIES) == ("@gpu.copy(" not in text.text)
     for seed in SEEDS:
         (found,) = launched(text, func, inputs, seed).values()
         np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
@@ -122,42 +126,67 @@ def test_the_interpreter_computes_the_same(name: str) -> None:
     np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["km", "km, two stages", "km, three stages", "kk of 8 bits"])
+MUTATED = ["km, three stages", "km, copies, three stages"]
+SELDOM_MUTATED = ["km", "km, two stages", "kk of 8 bits", "km, copies"]
+
+
+@pytest.mark.heavy(8)
+@pytest.mark.parametrize(
+    "name", [*MUTATED, *(pytest.param(x, marks=pytest.mark.slow) for x in SELDOM_MUTATED)]
+)
 def test_nothing_that_orders_accesses_is_superfluous(name: str) -> None:
-    """Without any one barrier, fence, wait or commit, the emulator finds it."""
+    """Without any one barrier, fence, wait, commit or copy, the emulator finds it."""
     inputs = inputs_of((list(KERNELS[name][0].inputs), []), np.random.default_rng(3))
     func, text = function_of(name), text_of(name)
-    found = [call for call in FENCES.finditer(text.text) if ".m64" not in call[0]]
-    steps, stages = 200 // 64 + 1, KERNELS[name][1][2]
-    kinds = {"barrier", "wait", "commit", "fence.copies", "wgmma.fence"}
-    kinds |= {"wgmma.commit", "wgmma.finish"} | ({"wgmma.wait"} if name != "km" else set())
-    assert {call[1] for call in found} == kinds and (steps == stages) == (name == "km")
+    found = [call for call in ORDERING.finditer(text.text) if call[1] not in DATA]
+    kinds = {"barrier", "wgmma.fence", "wgmma.commit", "wgmma.finish"}
+    if name in COPIES:
+        kinds |= {"wait", "commit", "fence.copies"}
+    else:
+        kinds |= {"arrivals.begin", "arrivals.expect", "arrivals.wait", "box.copy"}
+    if name not in ("km", "km, copies"):  # where no stage is used twice
+        kinds |= {"wgmma.wait"}
+    assert {call[1] for call in found} == kinds
     for call in found:
         less = text.text[: call.start()] + text.text[call.end() :]
-        with pytest.raises(DeviceError, match="must be"):
+        with pytest.raises(DeviceError, match="must"):
             launched(replace(text, text=less), func, inputs, 0)
 
 
-def test_a_step_is_multiplied_while_the_next_one_begins() -> None:
+@pytest.mark.parametrize(
+    ("name", "wait", "copies"),
+    [
+        (
+            "km, copies, three stages",
+            "wait 0 for x0_shared[k_0 % 3, 0:+64, 0:+64], x1_shared[k_0 % 3, 0:+64, 0:+64] fenced",
+            ["commit"],
+        ),
+        (
+            "km, three stages",
+            "wait boxes arrived[k_0 % 3, k_0 // 3] for x0_shared[k_0 % 3, 0:+64, 0:+64], "
+            "x1_shared[k_0 % 3, 0:+64, 0:+64]",
+            ["expect 16384 at arrived[(k_0 + 1) % 3]"],
+        ),
+    ],
+)
+def test_a_step_is_multiplied_while_the_next_one_begins(
+    name: str, wait: str, copies: list[str]
+) -> None:
     """Its stage is that which the copies of the next step but one replace."""
-    lowered = func_text(lower_kernel(function_of("km, three stages")))
+    lowered = func_text(lower_kernel(function_of(name)))
     assert func_text(parse_func(lowered)) == lowered
     lines = [line.strip() for line in lowered.splitlines()]
     begin = lines.index("wait products 1")
     rest = [line for line in lines[begin:] if not line.startswith(("for", "if", "x", "r["))]
-    assert rest[:6] == [
-        "wait products 1",
-        "wait 0 for x0_shared[k_0 % 3, 0:+64, 0:+64], x1_shared[k_0 % 3, 0:+64, 0:+64] fenced",
-        "barrier",
-        "commit",
-        "fence r",
-        "commit products",
-    ]
+    expected = ["wait products 1", wait, "barrier", *copies, "fence r", "commit products"]
+    assert rest[: len(expected)] == expected
     assert "wait products 0 for r" in rest
 
 
 def test_products_of_groups_need_staged_operands() -> None:
-    plain = parse_func(func_text(function_of("km")).replace("stages: 4, ", ""))
+    plain = parse_func(
+        func_text(function_of("km")).replace("boxes: True, ", "").replace("stages: 4, ", "")
+    )
     with pytest.raises(UnsupportedError, match="by asynchronous copies, and there are none around"):
         kernel_text(plain, "k")
 
@@ -173,8 +202,10 @@ def test_operands_must_lie_in_swizzled_lines(old: str, new: str) -> None:
         kernel_text(parse_func(text.replace(old, new)), "k")
 
 
-def test_terms_of_8_bits_must_follow_each_other() -> None:
-    text = func_text(function_of("mk")).replace("{stages: 3, ", "{panels: True, stages: 3, ")
+def test_terms_in_panels_are_refused() -> None:
+    text = func_text(function_of("km, copies")).replace(
+        "{stages: 4, ", "{panels: True, stages: 4, "
+    )
     with pytest.raises(UnsupportedError, match="must lie in swizzled lines of 128 bytes"):
         kernel_text(parse_func(text), "k")
 
@@ -237,6 +268,7 @@ def test_sums_stay_in_registers(name: str) -> None:
     kind = "IGMMA" if "8 bits" in name else "HGMMA"
     assert (found[kind] % 4, found["HMMA"], found["IMMA"], found["LDSM"]) == (0, 0, 0, 0)
     assert found[kind] > 0  # ptxas may unroll all steps
+    assert (found["UTMALDG"] > 0, found["LDGSTS"] > 0) == (name not in COPIES, name in COPIES)
 
 
 @needs_ptxas
@@ -246,7 +278,9 @@ def test_a_large_product_fills_a_multiprocessor() -> None:
         gpu_kernel_function(product(4096, 4096, 4096, "float16"), has_groups=True), "k"
     )
     assert (text.grid, text.block) == ((32 * 16, 1, 1), (32, 8, 1))
-    assert SHARED_BYTES < text.shared_bytes == 4 * (128 + 256) * 64 * 2
+    assert SHARED_BYTES < text.shared_bytes == 4 * (128 + 256) * 64 * 2 + 4 * 8
     cubin = assembled(ptx_text(text, "sm_90a"), "sm_90a")
     assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())
-    assert cubin.registers <= 255 and operations(cubin.data)["HGMMA"] == 4
+    found = operations(cubin.data)
+    assert cubin.registers <= 255 and (found["HGMMA"], found["LDGSTS"]) == (4, 0)
+    assert found["UTMALDG"] == 3 * (1 + 4)  # two steps before the loop, and one in it
