@@ -24,7 +24,7 @@ __all__ = ["Stages", "attended", "attention_stages", "is_reordered", "with_float
 def attended(graph: Graph, tensors: Mapping[str, te.Tensor]) -> tuple[Attended, ...]:
     """The attentions of a graph whose `tensors` have these formulas."""
     found = []
-    for item in find_attentions(graph):
+    for item in find_attentions(graph, selects=True):
         names = item.inner[0], item.operand, item.weights, item.result
         own = [tensors.get(name) for name in names]
         known = [tensor for tensor in own if tensor is not None and tensor.value is not None]

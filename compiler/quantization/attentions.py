@@ -51,18 +51,21 @@ class Attention:
         return self.inner[-2]
 
 
-def find_attentions(graph: Graph) -> tuple[Attention, ...]:
-    """Every attention whose inner tensors nothing else reads, in the graph's order."""
-    found = (attention_of(graph, node) for node in graph.nodes)
+def find_attentions(graph: Graph, *, selects: bool = False) -> tuple[Attention, ...]:
+    """Every attention whose inner tensors nothing else reads, in the graph's order; `selects` is
+    that of `attention_of`."""
+    found = (attention_of(graph, node, selects=selects) for node in graph.nodes)
     return tuple(item for item in found if item is not None)
 
 
-def attention_of(graph: Dataflow, node: Node) -> Attention | None:
+def attention_of(graph: Dataflow, node: Node, *, selects: bool = False) -> Attention | None:
     """The attention whose second product is `node`, or None::
 
     s = mul(matmul(queries, keys), factor)      # or without a factor
     w = softmax(add(s, mask))                   # or without a mask
     result = matmul(w, values)
+
+    With `selects`, the softmax may also read scores of which some are replaced by ONNX's Where.
     """
     if len(product_operands(graph, node)) != 2 or node.inputs[0] == node.inputs[1]:
         return None
@@ -73,6 +76,13 @@ def attention_of(graph: Dataflow, node: Node) -> Attention | None:
     if name is None:
         return None
     inner.append(name)
+    selected = sole_producer(graph, name, ("onnx",)) if selects else None
+    if selected is not None and selected.attrs["op_type"] == "Where":
+        computed = [operand for operand in selected.inputs[1:] if _leads_back(graph, operand)]
+        if len(computed) != 1:
+            return None
+        (name,) = computed
+        inner.append(name)
     mask, factor = None, 1.0
     added = sole_producer(graph, name, ("add",))
     if added is not None:
@@ -123,6 +133,13 @@ def copy_attention(
         own = own or graph.fresh_name(f"{node.output}.{role}")
         name = graph.add(node.op, pair, attrs, output=own, name=node.name)
     return name
+
+
+def _leads_back(graph: Dataflow, name: str) -> bool:
+    """Whether `name` is a product of matrices, perhaps with a factor and a mask."""
+    added = producer_of(graph, name, ("add",))
+    operands = (name,) if added is None else added.inputs
+    return any(_is_product(graph, operand) for operand in operands)
 
 
 def _is_product(graph: Dataflow, name: str) -> bool:

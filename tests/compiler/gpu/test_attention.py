@@ -82,6 +82,17 @@ MASKED = [
     node("Softmax", ["m"], ["w"]),
 ]
 CAUSAL = np.triu(np.full((7, 9), -np.inf, np.float32), 3)
+SELECTED = [
+    node("Mul", ["p", "scale"], ["s"]),
+    node("Where", ["seen", "s", "least"], ["m"]),
+    node("Softmax", ["m"], ["w"]),
+]
+HIDDEN = [
+    node("Add", ["p", "mask"], ["s"]),
+    node("Where", ["hidden", "least", "s"], ["m"]),
+    node("Softmax", ["m"], ["w"]),
+]
+SEEN = np.tril(np.ones((7, 9), bool), 2)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +100,26 @@ CAUSAL = np.triu(np.full((7, 9), -np.inf, np.float32), 3)
     [
         model_of(7, 9),
         model_of(7, 9, inner=MASKED, scale=np.float32([0.3]), mask=CAUSAL),
+        model_of(
+            7,
+            9,
+            inner=SELECTED,
+            scale=np.float32([0.3]),
+            seen=SEEN,
+            least=np.array(-np.inf, np.float32),
+        ),
+        model_of(
+            7, 9, inner=HIDDEN, mask=CAUSAL / 2, hidden=~SEEN[:1], least=np.float32([[-3e38]])
+        ),
+        model_of(
+            7,
+            9,
+            inner=SELECTED,
+            scale=np.float16([0.3]),
+            seen=SEEN,
+            least=np.array(-6e4, np.float16),
+            dtype=HALF,
+        ),
         model_of(
             4,
             20,
