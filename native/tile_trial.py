@@ -139,6 +139,8 @@ def _child_succeeds() -> bool:
     cache = ObjectCache()
     if cache.find(key) == _SUCCESS:
         return True
+    if not sys.executable:  # embedded in another program: no child can be started
+        return False
     try:
         done = subprocess.run(
             python_command("-m", __name__),

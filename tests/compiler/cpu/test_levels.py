@@ -10,7 +10,17 @@ from onnx import TensorProto, helper, numpy_helper
 
 from bench.qdq_model import QdqModel
 from daedal.compiler.cpu.build import build_host_code, build_host_codes
-from daedal.native.levels import LEVELS, host_level, level_to_run, levels_to_run
+from daedal.native.codegen import load_objects
+from daedal.native.cpu import host_cpu
+from daedal.native.levels import (
+    AMX_LEVEL,
+    LEVELS,
+    VNNI_LEVEL,
+    host_level,
+    level_cpu,
+    level_to_run,
+    levels_to_run,
+)
 from daedal.runtime.host_code import HostProgram
 
 MACHINES = {level: 0xB7 if level.startswith("aarch64") else 0x3E for level in LEVELS}
@@ -110,6 +120,30 @@ def test_vnni_matters_for_products_of_integers_alone() -> None:
     assert [list(code.objects) for code in integers] == [[level] for level in levels]
     alone = build_host_codes(product_model(), ["x86-64-v4-vnni"])
     assert [list(code.objects) for code in alone] == [["x86-64-v4-vnni"]]
+
+
+def test_code_with_tile_registers_links() -> None:
+    """Shapes of registers are data of an object file; nothing else is outside the functions."""
+    (code,) = build_host_codes(quantized_model(), [AMX_LEVEL])
+    files = code.objects[AMX_LEVEL]
+    assert any(b"tile_shapes" in data for data in files)
+    symbols = sorted({call.symbol for call in code.calls})
+    if level_cpu(AMX_LEVEL).triple.split("-")[0] == host_cpu().triple.split("-")[0]:
+        assert load_objects(files, symbols).addresses.keys() == set(symbols)
+
+
+def test_a_level_without_products_of_matrices_is_that_with_vnni() -> None:
+    """A sum of 16 channels is too short, and so is the code for AMX left out."""
+    maker, rng = QdqModel(opset=21), np.random.default_rng(1)
+    x = maker.requantized(maker.input("x", (1, 16, 8, 8)), 0.05, 3)
+    weights = maker.weights(rng.integers(-128, 128, (16, 16, 1, 1)).astype(np.int8), 0.01)
+    maker.quantize(maker.op("Conv", x, weights), 0.07, 5, output="y")
+    model = maker.model("y", dtype="int8")
+    codes = build_host_codes(model, [VNNI_LEVEL, AMX_LEVEL])
+    assert [list(code.objects) for code in codes] == [[VNNI_LEVEL]]
+    (alone,) = build_host_codes(model, [AMX_LEVEL])
+    assert list(alone.objects) == [AMX_LEVEL]
+    assert alone.objects[AMX_LEVEL] == codes[0].objects[VNNI_LEVEL]
 
 
 def test_levels_have_the_same_integers_of_weights_that_are_stored_once() -> None:
