@@ -19,10 +19,19 @@ LDTILECFG, TDPBUSD, TILELOADD, TILESTORED.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from daedal.native.cpu import Cpu
 
-__all__ = ["TILE_FEATURES", "has_tile_products", "with_tile_products"]
+__all__ = [
+    "TILE_BYTES",
+    "TILE_FEATURES",
+    "TILE_REGISTERS",
+    "TILE_ROWS",
+    "TILE_ROW_BYTES",
+    "has_tile_products",
+    "with_tile_products",
+]
 
 TILE_FEATURES = frozenset(("amx-tile", "amx-int8"))
 """LLVM's names of the features that the instructions need."""
@@ -31,7 +40,9 @@ _DECLARED = re.compile(r"^declare void @tile_([\w.]+)\([^\n]*\n", re.MULTILINE)
 _PALETTE, _CONFIG_BYTES, _FIRST_BYTES, _FIRST_ROWS = 1, 64, 16, 48
 """Of the operand of LDTILECFG: the palette is byte 0; 16 bits for the bytes of a row of each
 register begin at byte 16, and a byte for the rows of each at byte 48."""
-_MOST_ROWS, _ROW_BYTES, _REGISTER_BYTES = 16, 64, 1024
+TILE_REGISTERS, TILE_ROWS, TILE_ROW_BYTES = 8, 16, 64
+TILE_BYTES = TILE_ROWS * TILE_ROW_BYTES
+"""How many registers there are, and how large each is."""
 _ROW, _SUMS = "<64 x i8>", "<16 x i32>"
 _DOT = f"declare {_SUMS} @dot_quads.v16({_SUMS}, {_ROW}, {_ROW})\n"
 
@@ -47,15 +58,15 @@ def with_tile_products(text: str, cpu: Cpu) -> str:
     has_tiles = cpu.triple.startswith("x86_64") and cpu.features >= TILE_FEATURES
     needed = set[str]()
 
+    operations = {name: _Operation.of(name) for name in _DECLARED.findall(text)}
+    _check(list(operations.values()))
+
     def defined(found: re.Match[str]) -> str:
-        operation, *rest = found[1].split(".")
-        numbers = [int(item[1:]) for item in rest if item.startswith("t")]
-        shapes = [tuple(map(int, item.split("x"))) for item in rest if not item.startswith("t")]
-        _check(operation, numbers, shapes)
+        operation = operations[found[1]]
         make = _instructions if has_tiles else _emulated
-        head, body, declared = make(operation, numbers, shapes)
+        head, body, declared = make(operation)
         needed.update(declared)
-        moves = ", ptr %place, i64 %step" if operation in ("load", "store") else ""
+        moves = ", ptr %place, i64 %step" if operation.name in ("load", "store") else ""
         kind = "alwaysinline" if has_tiles else "noinline"
         lines = "\n".join(f"  {line}" if not line.endswith(":") else line for line in body)
         return (
@@ -67,27 +78,55 @@ def with_tile_products(text: str, cpu: Cpu) -> str:
     return "".join(sorted(item for item in needed if item not in changed)) + changed
 
 
-def _check(operation: str, numbers: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> None:
-    """What the instructions fault on is a bug of the generator."""
-    assert len(set(numbers)) == len(numbers) and all(0 <= number < 8 for number in numbers)
-    if operation == "multiply":
-        assert all(1 <= size <= _MOST_ROWS for size in shapes[0]), shapes
-    else:
-        sizes = [shape for shape in shapes if shape != (0, 0)]
-        assert all(
-            1 <= rows <= _MOST_ROWS and 1 <= size <= _ROW_BYTES and size % 4 == 0
-            for rows, size in sizes
-        ), shapes
+@dataclass(frozen=True)
+class _Operation:
+    """What the name of a function says: registers, and shapes."""
+
+    name: str
+    registers: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def of(text: str) -> "_Operation":
+        """The operation of a name, without what all begin with."""
+        name, *rest = text.split(".")
+        registers = tuple(int(item[1:]) for item in rest if item.startswith("t"))
+        shapes = (item.split("x") for item in rest if not item.startswith("t"))
+        return _Operation(name, registers, tuple(tuple(map(int, shape)) for shape in shapes))
+
+    @property
+    def used(self) -> dict[int, tuple[int, ...]]:
+        """The shapes that registers must have."""
+        if self.name != "multiply":
+            return dict(zip(self.registers, self.shapes, strict=False))
+        ((rows, columns, terms),) = self.shapes
+        shapes = (rows, 4 * columns), (rows, 4 * terms), (terms, 4 * columns)
+        return dict(zip(self.registers, shapes, strict=True))
+
+
+def _check(operations: Sequence[_Operation]) -> None:
+    """What the instructions fault on is a bug of the generator: shapes that are too large, or that
+    a register was not given, and a product into one of its operands."""
+    begins = [item for item in operations if item.name == "begin"]
+    assert len(begins) == bool(operations), "registers get their shapes once"
+    for begin in begins:
+        known = {n: shape for n, shape in enumerate(begin.shapes) if shape != (0, 0)}
+        assert len(begin.shapes) <= TILE_REGISTERS
+        for rows, size in known.values():
+            assert 1 <= rows <= TILE_ROWS and 1 <= size <= TILE_ROW_BYTES and size % 4 == 0
+        for item in operations:
+            assert len(set(item.registers)) == len(item.registers), item
+            assert known.keys() >= set(item.registers), item
+            assert all(known[number] == shape for number, shape in item.used.items()), item
 
 
 _Made = tuple[str, list[str], list[str]]
 """What stands before a definition, its lines, and declarations."""
 
 
-def _instructions(
-    operation: str, numbers: Sequence[int], shapes: Sequence[tuple[int, ...]]
-) -> _Made:
+def _instructions(operation: _Operation) -> _Made:
     """One instruction of AMX."""
+    numbers = operation.registers
     given, kinds = {
         "begin": ("ptr @tile_shapes", "ptr"),
         "end": ("", ""),
@@ -95,7 +134,7 @@ def _instructions(
         "multiply": (_registers(numbers), "i8, i8, i8"),
         "load": (f"{_registers(numbers)}, ptr %place, i64 %step", "i8, ptr, i64"),
         "store": (f"{_registers(numbers)}, ptr %place, i64 %step", "i8, ptr, i64"),
-    }[operation]
+    }[operation.name]
     name = {
         "begin": "ldtilecfg",
         "end": "tilerelease",
@@ -103,10 +142,10 @@ def _instructions(
         "multiply": "tdpbusd",
         "load": "tileloadd64",
         "store": "tilestored64",
-    }[operation]
+    }[operation.name]
     head = ""
-    if operation == "begin":
-        head = f"@tile_shapes = internal constant {_configuration(shapes)}, align 64\n"
+    if operation.name == "begin":
+        head = f"@tile_shapes = internal constant {_configuration(operation.shapes)}, align 64\n"
     declared = f"declare void @llvm.x86.{name}({kinds.replace('i8', 'i8 immarg')})\n"
     return head, [f"call void @llvm.x86.{name}({given})"], [declared]
 
@@ -125,25 +164,25 @@ def _configuration(shapes: Sequence[tuple[int, ...]]) -> str:
     return f"[{_CONFIG_BYTES} x i8] [{', '.join(f'i8 {item}' for item in data)}]"
 
 
-def _emulated(operation: str, numbers: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> _Made:
+def _emulated(operation: _Operation) -> _Made:
     """The same in the memory of `tiles`."""
-    if operation == "multiply":
-        return "", _product(numbers, *shapes[0]), [_DOT]
-    registers = {"begin": range(8), "end": ()}.get(operation, numbers)
+    name, numbers = operation.name, operation.registers
+    if name == "multiply":
+        return "", _product(numbers, *operation.shapes[0]), [_DOT]
     lines = list[str]()
-    for number in registers:
-        if operation != "store":
-            for row in range(_MOST_ROWS):
+    for number in range(TILE_REGISTERS) if name == "begin" else numbers:
+        if name != "store":
+            for row in range(TILE_ROWS):
                 lines += _place(f"z{number}.{row}", number, row)
                 lines.append(f"store {_ROW} zeroinitializer, ptr %z{number}.{row}, align 64")
-        if operation in ("load", "store"):
-            lines += _moved(operation, number, *shapes[0])
+        if name in ("load", "store"):
+            lines += _moved(name, number, *operation.shapes[0])
     return "", lines, []
 
 
 def _place(name: str, number: int, row: int) -> list[str]:
     """The place of a row of a register."""
-    first = number * _REGISTER_BYTES + row * _ROW_BYTES
+    first = number * TILE_BYTES + row * TILE_ROW_BYTES
     return [f"%{name} = getelementptr i8, ptr %tiles, i64 {first}"]
 
 
@@ -163,12 +202,12 @@ def _moved(operation: str, number: int, rows: int, size: int) -> list[str]:
 
 def _product(numbers: Sequence[int], rows: int, _columns: int, terms: int) -> list[str]:
     """What is beyond the columns of a register is 0."""
-    c, a, b = (number * _REGISTER_BYTES for number in numbers)
+    c, a, b = (number * TILE_BYTES for number in numbers)
     return [
         "br label %rows",
         "rows:",
         "%m = phi i64 [ 0, %0 ], [ %m.next, %done ]",
-        f"%row = mul i64 %m, {_ROW_BYTES}",
+        f"%row = mul i64 %m, {TILE_ROW_BYTES}",
         f"%c.number = add i64 %row, {c}",
         "%c = getelementptr i8, ptr %tiles, i64 %c.number",
         f"%a.number = add i64 %row, {a}",
@@ -183,7 +222,7 @@ def _product(numbers: Sequence[int], rows: int, _columns: int, terms: int) -> li
         f"%one = insertelement {_SUMS} poison, i32 %word, i64 0",
         f"%words = shufflevector {_SUMS} %one, {_SUMS} poison, <16 x i32> zeroinitializer",
         f"%left = bitcast {_SUMS} %words to {_ROW}",
-        f"%b.row = mul i64 %k, {_ROW_BYTES}",
+        f"%b.row = mul i64 %k, {TILE_ROW_BYTES}",
         f"%b.number = add i64 %b.row, {b}",
         "%b = getelementptr i8, ptr %tiles, i64 %b.number",
         f"%right = load {_ROW}, ptr %b, align 64",

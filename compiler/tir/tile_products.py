@@ -18,6 +18,7 @@ from daedal.compiler.tir.intrin import Match, Mismatch
 from daedal.compiler.tir.linear import Linear, accessed_element, simplify
 from daedal.compiler.tir.stmt import Allocate, BlockRealize, BufferStore, For, If, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute
+from daedal.native.tile_products import TILE_ROW_BYTES, TILE_ROWS
 
 __all__ = [
     "MOST_COLUMNS",
@@ -35,9 +36,10 @@ __all__ = [
 TILE = "tile"
 """The memory scope of tile registers."""
 
-MOST_ROWS, MOST_COLUMNS, MOST_DEPTH, QUAD = 16, 16, 16, 4
-"""Of a tile: 16 rows of 64 bytes, so that a product has up to 16 rows, 16 columns of int32, and 16
-terms of four products each."""
+QUAD = 4
+"""Products of a term; and bytes of a sum."""
+MOST_ROWS, MOST_COLUMNS, MOST_DEPTH = TILE_ROWS, TILE_ROW_BYTES // QUAD, TILE_ROW_BYTES // QUAD
+"""Of a product: a register has 16 rows of 64 bytes, 16 sums or 16 terms."""
 
 
 @dataclass(frozen=True)

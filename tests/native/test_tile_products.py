@@ -91,3 +91,23 @@ def test_each_operation_is_one_instruction() -> None:
 def test_products_that_are_too_large_are_refused(shape: tuple[int, int, int]) -> None:
     with pytest.raises(AssertionError):
         compile_text(product_text(*shape, (64, 64, 64)), WITHOUT)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("load.t0.13x28", "load.t0.13x24"),  # another shape
+        ("load.t0.13x28", "load.t1.13x28"),  # a register without one
+        ("multiply.t3.t0.t7.13x5x7", "multiply.t3.t7.t0.13x5x7"),  # operands the other way round
+        ("multiply.t3.t0.t7.13x5x7", "multiply.t3.t0.t0.13x5x7"),
+        ("multiply.t3.t0.t7.13x5x7", "multiply.t3.t0.t7.13x5x6"),
+        ("zero.t3", "zero.t2"),
+        ("begin.13x28", "begin.13x27"),
+    ],
+)
+def test_what_the_instructions_fault_on_is_refused(before: str, after: str) -> None:
+    text = product_text(13, 5, 7, (64, 128, 32))
+    compile_text(text, level_cpu(AMX_LEVEL))
+    assert before in text
+    with pytest.raises(AssertionError):
+        compile_text(text.replace(before, after), level_cpu(AMX_LEVEL))

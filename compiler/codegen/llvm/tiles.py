@@ -16,10 +16,9 @@ from daedal.compiler.tir.linear import accessed_element
 from daedal.compiler.tir.stmt import BufferStore, For
 from daedal.compiler.tir.tile_products import QUAD, TILE, tile_operation
 from daedal.compiler.tir.visit import loads, substitute
+from daedal.native.tile_products import TILE_BYTES, TILE_REGISTERS
 
-__all__ = ["TILE_REGISTERS", "TileWriter"]
-
-TILE_REGISTERS = 8
+__all__ = ["TileWriter"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class TileWriter:
         self._registers: list[_Register] = []
         self._clock = 0
         self._begin = at.text.reserve()
-        self._state = at.text.stack(f"[{TILE_REGISTERS} x [1024 x i8]]")
+        self._state = at.text.stack(f"[{TILE_REGISTERS} x [{TILE_BYTES} x i8]]")
 
     def write(self, nest: For) -> None:
         """The operation that a nest of loops stands for."""

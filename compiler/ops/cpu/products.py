@@ -30,6 +30,7 @@ from daedal.compiler.tir.tile_products import (
     quads_of,
 )
 from daedal.compiler.tir.visit import free_vars, loads, substitute
+from daedal.native.tile_products import TILE_REGISTERS
 
 __all__ = ["ProductCandidate", "joined_terms", "product_candidates"]
 
@@ -45,7 +46,7 @@ OVERHEAD = 4
 SLOWER = 2.0
 """Times as long as all this. 3x3 convolutions of a trial, 56x56 of 64 channels, 14x14 of 256 and
 7x7 of 512, were 4.9, 4.1 and 3.1 times as fast as with VNNI."""
-MOST_PRODUCTS = 6
+MOST_PRODUCTS = TILE_REGISTERS - 2
 """Of a tile: two registers are for operands."""
 
 
@@ -191,7 +192,7 @@ def _candidate(
     rows, _, depth = tiles.product
     products = high * wide
     # Operands of one row of products stay in registers for the next one, if there are enough.
-    again = 1 if wide < 8 - products else high
+    again = 1 if wide < TILE_REGISTERS - products else high
     loaded = high * rows + wide * again * depth
     loads_cycles = loaded / LOADS
     step = max(products * rows, loads_cycles, LATENCY) + SHARE_OF_LOADS * loads_cycles + OVERHEAD

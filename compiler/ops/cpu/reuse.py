@@ -21,6 +21,7 @@ from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.linear import Linear, accessed_element
 from daedal.compiler.tir.visit import free_vars, loads, walk
+from daedal.native.tile_products import TILE_REGISTERS
 
 __all__ = [
     "LINE_BYTES",
@@ -85,7 +86,7 @@ class Registers:
 
 WIDEST = Registers(64, 32)
 """AVX-512."""
-TILED = replace(WIDEST, tiles=8)
+TILED = replace(WIDEST, tiles=TILE_REGISTERS)
 """AVX-512, and AMX."""
 NARROW = Registers(32, 16)
 """AVX2; what others have is split or joined by LLVM."""
