@@ -107,7 +107,7 @@ def _absent_parts(variant: Variant) -> list[str]:
             variant.units.narrow_weights,
             "`units.narrow_weights`",
             "destination WGT_NARROW of LOAD, whose rows take half the bytes in memory; `memory` of "
-            "LOAD has 4 bits, and the fields behind it begin a bit later",
+            "LOAD has 4 bits, and the fields after it begin a bit later",
         ),
     )
     absent = [(option, gives) for has, option, gives in options if not has]
@@ -132,10 +132,11 @@ def isa_page(variant: Variant) -> str:
     """The reference page of the instruction set, with the bit positions of `variant`."""
     parts = [
         "# Instruction set\n",
-        "Generated from `isa/table.py`, `isa/alu_operations.py` and `isa/scratchpad.py` by "
-        "`make docs`; do not edit. Registers, error codes and mark records are in "
-        "[hardware.md](hardware.md#registers); [ADR 2](adr/0002-relocatable-micro-ops.md) gives "
-        "the reasons for bases and micro-ops.\n",
+        "Every instruction and its fields, for those who change the gateware or the compiler, or "
+        "read a disassembly. Generated from `isa/table.py`, `isa/alu_operations.py` and "
+        "`isa/scratchpad.py` by `make docs`; do not edit. Registers, error codes and mark records "
+        "are in [hardware.md](hardware.md#registers); [ADR 2](adr/0002-relocatable-micro-ops.md) "
+        "gives the reasons for bases and micro-ops.\n",
         f"Widths are those of variant `{variant.name}` (instructions of "
         f"{instruction_bits(variant)} bits); other variants derive theirs from the same table.\n",
         "## Units\n",

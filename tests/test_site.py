@@ -33,6 +33,19 @@ def test_the_index_lists_every_page_twice() -> None:
     assert sorted(rows) == LISTED
 
 
+def test_decisions_are_listed_under_their_titles() -> None:
+    """In order, each with its own heading."""
+    folder = DOCS / "adr"
+    found = re.findall(
+        r"^(\d+)\. \[(.+)\]\((.+)\)$", (folder / "index.md").read_text("utf-8"), re.M
+    )
+    headings = [
+        (*re.findall(r"^# ADR (\d+): (.+)$", path.read_text("utf-8"), re.M)[0], path.name)
+        for path in sorted(folder.glob("0*.md"))
+    ]
+    assert found == headings
+
+
 def test_every_parameter_of_a_variant_is_on_its_page() -> None:
     """In the order of the definition, with its default."""
     page = (DOCS / "reference" / "variants.md").read_text("utf-8")

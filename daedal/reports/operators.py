@@ -26,8 +26,10 @@ _INTRODUCTION = """\
 `daedal ops` prints this table. Models may use opset {first} and up; the operators are those of
 ONNX's opsets up to {last}.
 
-*Quantized* says where a node runs if a variant is the target, it is quantized (its operands come
-from DequantizeLinear, its result goes to QuantizeLinear) and it meets the limits: on the
+This page is for those who want to know whether their model runs, and where.
+
+*Quantized* says where a node runs if a variant is the target, the node is quantized (its operands
+come from DequantizeLinear, its result goes to QuantizeLinear) and meets the limits: on the
 accelerator, on the host, or nowhere (*folded*), because it needs no work at run time. All other
 nodes run on the host: those that are not quantized, and those beyond the limits.
 
@@ -36,14 +38,14 @@ of elementwise operators between DequantizeLinear and QuantizeLinear that depend
 and on single numbers only, such as `x * Sigmoid(x)`. A function alone costs as much as a change of
 scale; after a convolution, an addition or a product it costs nothing.
 
-*Processor* says what becomes of a node on the host, and of every node if `cpu` is the target. It
-is *compiled* to machine code; or *expanded* into the operators by which ONNX defines it, and these
-are compiled; or *folded*, because it is a constant; or *interpreted* by ONNX's reference
-evaluator; two that this lacks are *not run*. A node whose operands are all constants is evaluated
-when the model is compiled, and an If whose condition is known then becomes its branch. A node is
-also interpreted if a type or a shape is not known before it runs, or if it is beyond what its
-tensor expression covers. A Loop may be in models for `cpu` alone: all Loops of a run may have a
-million iterations together; beyond that, the run ends with an error.
+*Processor* says how a node on the host runs, and every node if `cpu` is the target. It is
+*compiled* to machine code; or *expanded* into the operators by which ONNX defines it, which are
+compiled; or *folded*, because it is a constant; or *interpreted* by ONNX's reference evaluator; or
+*not run*, if the evaluator lacks it. A node whose operands are all constants is evaluated when the
+model is compiled, and an If whose condition is known then is replaced by its branch. A node is
+also interpreted if a type or a shape is not known before it runs, or if its tensor expression does
+not cover its attributes or types. Only models for `cpu` or `gpu` may have a Loop: all Loops of a
+run may have a million iterations together; beyond that, the run ends with an error.
 
 `daedal compile` says which nodes run where, which are interpreted, and why.
 

@@ -60,7 +60,6 @@ def synthesis_section(measured: Figures, published: Figures) -> str:
     """The generated part of the page, its two markers included."""
     records = measured["variants"]
     alternatives = measured["alternatives"]
-    first = alternatives[0]
     routed, other = PAGE_TARGETS
     parts = [
         BEGIN,
@@ -71,9 +70,8 @@ def synthesis_section(measured: Figures, published: Figures) -> str:
         *([f"{board_sentence(measured['board'])}\n"] if "board" in measured else []),
         f"On an {_device(other)}, by Yosys' estimate, with the multipliers that the variant has:\n",
         markdown_table(*area_table(records, other)),
-        f"`{first['variant']}` on an {_device(first['target'])}, with one parameter changed at a "
-        "time. The columns after *fits* are the cycles of the same work on each; *starved* counts "
-        "the cycles in which units waited for instructions.\n",
+        f"{_what_is_compared(alternatives)} *starved* counts the cycles in which units waited for "
+        "instructions.\n",
         markdown_table(*alternatives_table(alternatives)),
         *_options(measured["options"]),
         *[f"{sentence}\n" for sentence in explanation(measured)],
@@ -88,13 +86,24 @@ def synthesis_section(measured: Figures, published: Figures) -> str:
     return "\n".join(parts)
 
 
+def _what_is_compared(alternatives: Sequence[Figures]) -> str:
+    first = alternatives[0]
+    where = f"`{first['variant']}` on an {_device(first['target'])}"
+    if len(alternatives) == 1:
+        return f"{where}. The columns after *fits* are the cycles of networks and of two streams;"
+    return (
+        f"{where}, with one parameter changed at a time. The columns after *fits* are the cycles "
+        "of the same work on each;"
+    )
+
+
 def _options(measured: Sequence[Mapping[str, Any]]) -> list[str]:
     first = measured[0]
     return [
         f"`{first['variant']}` on an {_device(first['target'])}, without one of the options for "
-        "modern networks at a time. The last columns are an image transformer "
-        f"({OPTIONS_NETWORK} of bench/networks/transformers.py): what a machine cannot do is the "
-        "host's, and ends a launch.\n",
+        "transformers at a time. The last columns are for a vision transformer "
+        f"({OPTIONS_NETWORK} of bench/networks/transformers.py). What a variant cannot compute "
+        "runs on the host, between two launches.\n",
         markdown_table(*options_table(measured, OPTIONS_NETWORK)),
     ]
 
