@@ -181,4 +181,4 @@ def compile_command(
             f"{summary['instructions']:,} instructions, {summary['tokens']:,} tokens "
             f"for variant {summary['variant']} ({summary['fingerprint']})"
         )
-    _out.print(escape(f"{output}: {what}; `daedal inspect` tells more"))
+    _out.print(escape(f"{output}: {what}; `daedal inspect` shows more"))

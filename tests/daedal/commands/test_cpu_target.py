@@ -70,7 +70,7 @@ def test_compile_says_what_is_compiled(run: Run, tmp_path: Path, model: Path) ->
     has_code = [item for item in saved_levels() if model == DIGITS or not adds_quads(item)]
     levels = ", ".join(sorted(has_code))
     assert lines[1] == f"part 0, on the host: {nodes} nodes compiled for {levels}, 0 interpreted"
-    assert lines[2] == f"{target}: machine code for processors; `daedal inspect` tells more"
+    assert lines[2] == f"{target}: machine code for processors; `daedal inspect` shows more"
     assert list(tmp_path.iterdir()) == [target]
 
 

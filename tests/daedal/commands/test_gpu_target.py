@@ -66,7 +66,7 @@ def test_compile_says_what_is_compiled(run: Run, folder: Path, tmp_path: Path) -
     assert lines[0] == "18 multiply-accumulates on the GPU"
     assert lines[1] == f"part 0, on the GPU: 3 nodes compiled for {EMULATED}, 1 interpreted"
     assert lines[2].startswith("interpreted: Bernoulli (one node): ")
-    assert lines[3] == f"{target}: kernels for GPUs; `daedal inspect` tells more"
+    assert lines[3] == f"{target}: kernels for GPUs; `daedal inspect` shows more"
     part = Artifact.load(target).host_parts[0]
     assert not part.codes and part.gpu is not None
 
