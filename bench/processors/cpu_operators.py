@@ -4,10 +4,11 @@
 
 Each operator is a model of floats: the convolutions of ResNet-18 (C) and the depthwise ones of
 MobileNet (D), whose maps have their channels first at both ends, matrix products, and what moves
-memory. One thread. Operators that multiply are shown as billions of operations a second and as a
-share of a loop of multiply-adds alone, the others as billions of bytes that they must move, and as
-a share of a copy by numpy. `ratio` is the faster library's fastest run over ours
-(`bench/processors/cpu.py`).
+memory; and layers of 8-bit integers, four of a kind after each other, so that what quantizes the
+input takes a small part. One thread. Operators that multiply are shown as billions of operations a
+second and as a share of a loop of multiply-adds alone (`bench.processors.byte_peak` for integers),
+the others as billions of bytes that they must move, and as a share of a copy by numpy. `ratio` is
+the faster library's fastest run over ours (`bench/processors/cpu.py`).
 """
 
 import argparse
@@ -29,7 +30,9 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.networks import conv_layers, depthwise_layers
+from bench.processors.byte_peak import peak_loop
 from bench.processors.cpu import Row, measure
+from bench.qdq_model import QdqModel
 from daedal.native.codegen import compile_text, load_object
 from daedal.native.levels import host_level
 
@@ -37,6 +40,12 @@ __all__ = ["Operator", "copied_bytes_per_second", "main", "operations_per_second
 
 PRODUCTS = ((512, 512, 512), (1024, 1024, 1024), (509, 509, 509), (197, 768, 768), (1, 4096, 4096))
 """Rows, depth and columns of matrix products."""
+MAPS = ((56, 64), (28, 128), (14, 256), (7, 512))
+"""Rows and channels of maps of 3x3 convolutions of integers."""
+TOKENS = (197, 768)
+"""Rows and columns of products of integers."""
+LAYERS = 4
+"""Of integers, of a kind."""
 LOOPS, SUMS = 1 << 20, 10
 """Iterations of the loop that is the peak, and its independent sums."""
 COPIED_BYTES = 1 << 26
@@ -50,6 +59,18 @@ class Operator:
     model: bytes
     operations: int = 0
     bytes: int = 0
+    is_whole: bool = False
+    """Whether it multiplies integers."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one core does at most, a second: operations on float32 and on 8-bit integers, and bytes
+    that it copies."""
+
+    reals: float
+    integers: float
+    bandwidth: float
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,17 +80,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     console = Console()
-    peak, bandwidth = operations_per_second(), copied_bytes_per_second()
-    console.print(f"peak {peak / 1e9:.0f} GFLOP/s, copy {bandwidth / 1e9:.1f} GB/s")
+    limits = Limits(
+        operations_per_second(), byte_operations_per_second(), copied_bytes_per_second()
+    )
+    console.print(
+        f"peak {limits.reals / 1e9:.0f} GFLOP/s, {limits.integers / 1e9:.0f} GOP/s of 8 bits "
+        f"({host_level()}), copy {limits.bandwidth / 1e9:.1f} GB/s"
+    )
     rows: list[tuple[Operator, Row]] = []
     for item in operators():
         if not options.only or item.name in options.only:
             console.log(item.name)
             rows.append((item, measure(item.name, item.model, 1)))
-    console.print(_table(rows, peak, bandwidth))
+    console.print(_table(rows, limits))
     if options.json is not None:
         found = [
-            {**asdict(row), "ratio": row.ratio, "share": _share(item, row, peak, bandwidth)}
+            {**asdict(row), "ratio": row.ratio, "share": _share(item, row, limits)}
             for item, row in rows
         ]
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
@@ -98,6 +124,28 @@ def operators() -> Iterator[Operator]:
             yield Operator(name, model, operations=2 * rows * depth * columns)
     for name, model in _moving().items():
         yield Operator(name, model, bytes=_bytes_moved(model))
+    for size, channels in MAPS:
+        rng = np.random.default_rng(size)
+        weights = rng.integers(-128, 128, (LAYERS, channels, channels, 3, 3)).astype(np.int8)
+        model = _whole("Conv", (1, channels, size, size), weights, pads=[1] * 4)
+        operations = 2 * weights.size * size**2
+        yield Operator(f"int8 {size}x{size}x{channels}", model, operations, is_whole=True)
+    rows, depth = TOKENS
+    weights = np.random.default_rng(0).integers(-128, 128, (LAYERS, depth, depth)).astype(np.int8)
+    model = _whole("MatMul", (1, rows, depth), weights)
+    name = f"int8 {rows}x{depth}x{depth}"
+    yield Operator(name, model, operations=2 * weights.size * rows, is_whole=True)
+
+
+def _whole(op_type: str, shape: Sequence[int], weights: np.ndarray, **attrs: Any) -> bytes:
+    """Layers of quantized tensors, each of which reads the one before."""
+    maker = QdqModel(opset=21)
+    x = maker.requantized(maker.input("x", shape), 0.05, 3)
+    for layer in weights[:-1]:
+        x = maker.requantized(maker.op(op_type, x, maker.weights(layer, 0.0005), **attrs), 0.05, 3)
+    last = maker.op(op_type, x, maker.weights(weights[-1], 0.0005), **attrs)
+    maker.quantize(last, 0.05, 3, output="y")
+    return bytes(maker.model("y", dtype="int8").SerializeToString())
 
 
 def _convolution(
@@ -213,6 +261,14 @@ done:
     return 2.0 * lanes * SUMS * LOOPS / _fastest(lambda: function(*pointers, LOOPS))
 
 
+def byte_operations_per_second() -> float:
+    """Operations a second of products of 8-bit integers in registers, by one core."""
+    level = host_level()
+    loop = peak_loop(level)
+    run = loop.compiled(level)
+    return loop.operations * LOOPS / _fastest(lambda: run(LOOPS))
+
+
 def copied_bytes_per_second() -> float:
     """Bytes read and written a second by a copy of what no cache holds, by one core."""
     source = np.ones(COPIED_BYTES, np.uint8)
@@ -229,14 +285,16 @@ def _fastest(run: Callable[[], Any], times: int = 20) -> float:
     return min(seconds)
 
 
-def _share(item: Operator, row: Row, peak: float, bandwidth: float) -> float:
+def _share(item: Operator, row: Row, limits: Limits) -> float:
     seconds = row.fastest["daedal"]
-    return item.operations / seconds / peak if item.operations else item.bytes / seconds / bandwidth
+    if not item.operations:
+        return item.bytes / seconds / limits.bandwidth
+    return item.operations / seconds / (limits.integers if item.is_whole else limits.reals)
 
 
-def _table(rows: Sequence[tuple[Operator, Row]], peak: float, bandwidth: float) -> Table:
+def _table(rows: Sequence[tuple[Operator, Row]], limits: Limits) -> Table:
     table = Table(title="one thread, the fastest run")
-    for title in ("operator", "us", "GFLOP/s", "GB/s", "share", "ratio", "difference"):
+    for title in ("operator", "us", "GFLOP/s, GOP/s", "GB/s", "share", "ratio", "difference"):
         table.add_column(title, justify="left" if title == "operator" else "right")
     for item, row in rows:
         seconds = row.fastest["daedal"]
@@ -245,7 +303,7 @@ def _table(rows: Sequence[tuple[Operator, Row]], peak: float, bandwidth: float) 
             f"{seconds * 1e6:.0f}",
             f"{item.operations / seconds / 1e9:.1f}" if item.operations else "",
             "" if item.operations else f"{item.bytes / seconds / 1e9:.1f}",
-            f"{_share(item, row, peak, bandwidth):.0%}",
+            f"{_share(item, row, limits):.0%}",
             f"{row.ratio:.2f}",
             f"{row.difference:.1e}",
         )
