@@ -13,6 +13,7 @@ from daedal.compiler.artifact.missing_parts import (
     names_lacking,
 )
 from daedal.compiler.frontend.cut import ModelCutter
+from daedal.compiler.frontend.foreign import NO_SUCH_OPERATOR
 from daedal.compiler.frontend.operators.table import OPERATORS
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.foreign import FOREIGN, names_read
@@ -30,7 +31,6 @@ _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DO
 _BORDER = "host and accelerator meet here"
 _INNER = "the host computes what is around it"
 _CONSTANT = "it is constant"
-_FOREIGN = "the accelerator has no such operator"
 _UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
 _SEVERAL = "tables compute functions of one tensor of 8 bits, and it is part of none"
 _WIDE_OPERAND = (
@@ -172,10 +172,10 @@ class HostReasons:
         """Why the host runs a node that was imported successfully."""
         entry = OPERATORS.get(node.op_type)
         if entry is None:
-            return _FOREIGN
+            return NO_SUCH_OPERATOR
         if entry.where == "host":
             by_rows = made is not None and made.op in _BY_ROWS
-            return self._of_rows(node, output) if by_rows else _FOREIGN
+            return self._of_rows(node, output) if by_rows else NO_SUCH_OPERATOR
         operands = all(self._is_quantized(name, backwards=True) for name in names_read(node))
         if operands and made is not None and made.op in _ORDER and node.op_type in _MOVING:
             return _BY_OPERATOR[made.op]

@@ -19,7 +19,10 @@ from daedal.compiler.graph.graph import Node, Outside
 from daedal.compiler.graph.ops.foreign import evaluate_onnx, is_random, names_read
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["ForeignNodes"]
+__all__ = ["NO_SUCH_OPERATOR", "ForeignNodes"]
+
+NO_SUCH_OPERATOR = "the accelerator has no such operator"
+"""Why the host runs a node that no variant has an operator for."""
 
 MAX_FOLDED_ELEMENTS = 1 << 24
 """Bound on a constant that is computed here: an untrusted model may ask for any."""
@@ -274,7 +277,7 @@ class ForeignNodes:
             return _no_such_type(kind, name)
         except KeyError:
             pass
-        return "its shape or type is known only when it runs"
+        return f"the shape or type of {name!r} is known only when the model runs"
 
     def _inferred(self, name: str) -> onnx.TypeProto.Tensor | None:
         if self._types is None:

@@ -12,7 +12,7 @@ import onnx
 
 from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler.frontend.context import ImportContext
-from daedal.compiler.frontend.foreign import ForeignNodes
+from daedal.compiler.frontend.foreign import NO_SUCH_OPERATOR, ForeignNodes
 from daedal.compiler.frontend.node import OnnxNode, element_type_name, tensor_value, widened
 from daedal.compiler.frontend.norm_patterns import NormPatterns
 from daedal.compiler.frontend.operators import find_importer
@@ -125,7 +125,7 @@ def _import_node(
         from daedal.compiler.ops.onnx.table import ELEMENTWISE
 
         known = proto.op_type in ELEMENTWISE  # by a table, if the variant has one
-        foreign.add(proto, "" if known else "the compiler has no such operator")
+        foreign.add(proto, "" if known else NO_SUCH_OPERATOR)
         return
     mark = context.builder.mark()
     try:

@@ -1,10 +1,11 @@
-"""Replaces operators whose shapes ONNX's inference gets wrong, in a copy that is only inferred.
+"""Replaces operators whose shapes ONNX's inference gets wrong or does not find, in a copy that is
+only inferred.
 
 A pool in ceil_mode counts windows that begin in the pad behind the map before operator set 22, and
 rounds as if `auto_pad` were not given; a transposed convolution with SAME pads adds
-`output_padding` to a size that includes it. The forms here mean the same to inference as the
-operator means by its definition. They are nodes of operator set 22; whole models, whose operator
-set may be older, call each as a function.
+`output_padding` to a size that includes it; two norms get no shape. The forms here mean the same to
+inference as the operator means by its definition. They are nodes of operator set 22; whole models,
+whose operator set may be older, call each as a function.
 
 Source: ONNX, MaxPool-22 and ConvTranspose-22; onnxruntime, pool_attributes.h and
 conv_transpose_attributes.h.
@@ -24,6 +25,9 @@ FORM_OPSET = 22
 """The operator set of the forms."""
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
+_NORMS = ("GroupNormalization", "MeanVarianceNormalization")
+"""Inference finds no shape of these, which is that of the operand."""
+
 _KEEP_SHAPE = ("Cast", "DequantizeLinear", "Identity", "QuantizeLinear")
 _STANDARD = ("", "ai.onnx")
 _DOMAIN = "\0daedal"
@@ -42,6 +46,8 @@ def inferred_form(node: onnx.NodeProto, shape_of: Callable[[str], Shape]) -> lis
     ----------
     shape_of : the shape of a tensor, None if it is not known.
     """
+    if node.domain in _STANDARD and node.op_type in _NORMS:
+        return [helper.make_node("Identity", node.input[:1], node.output[:1])]
     if node.domain not in _STANDARD or node.op_type not in (*_POOLS, "ConvTranspose"):
         return []
     found = {item.name: helper.get_attribute_value(item) for item in node.attribute}

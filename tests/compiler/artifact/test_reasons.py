@@ -90,7 +90,7 @@ def test_results_that_are_quantized_of_operands_that_are_not(rng: np.random.Gene
     (relu,) = (item for item in nodes if item.op == "Relu")
     assert (relu.where, relu.why) == ("host", UNQUANTIZED)
     (norm,) = (item for item in nodes if item.op == "LRN")
-    assert norm.why == "the compiler has no such operator"
+    assert norm.why == "the accelerator has no such operator"
 
 
 def test_every_operator_of_a_function_has_the_reason(rng: np.random.Generator) -> None:

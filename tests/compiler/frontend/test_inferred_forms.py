@@ -1,4 +1,5 @@
-"""Operators whose shapes ONNX's inference gets wrong have the shapes and values of onnxruntime."""
+"""Operators whose shapes ONNX's inference gets wrong or does not find have the shapes and values
+of onnxruntime."""
 
 import warnings
 from typing import Any
@@ -46,6 +47,11 @@ TRANSPOSED: list[Case] = [
     ("ConvTranspose", 13, (3, 6), {"strides": [2, 1], "output_shape": [7, 5], "group": 2}),
 ]  # fmt: skip
 
+NORMS: list[Case] = [
+    ("GroupNormalization", 21, (4, 3), {"num_groups": 2}),
+    ("MeanVarianceNormalization", 13, (4, 3), {}),
+]
+
 
 def made(case: Case) -> onnx.ModelProto:
     """Relu, the operator, Relu, with shapes that the model does not state."""
@@ -54,6 +60,10 @@ def made(case: Case) -> onnx.ModelProto:
     if op_type == "ConvTranspose":
         values = np.random.default_rng(1).normal(size=(2, 2, *[3] * len(extents)))
         constants.append(numpy_helper.from_array(values.astype(np.float32), "w"))
+    elif op_type == "GroupNormalization":
+        constants += [numpy_helper.from_array(np.ones(2, np.float32), name) for name in ("s", "t")]
+    elif op_type == "MeanVarianceNormalization":
+        pass
     elif op_type != "MaxPool" or "ceil_mode" not in attributes:
         attributes = {**attributes, "ceil_mode": 1}
     operands = ["a", *(item.name for item in constants)]
@@ -72,7 +82,7 @@ def name_of(case: Case) -> str:
     return f"{case[0]}-{case[1]}-{'x'.join(map(str, case[2]))}-{case[3].get('auto_pad', '')}"
 
 
-@pytest.mark.parametrize("case", [*POOLS, *TRANSPOSED], ids=name_of)
+@pytest.mark.parametrize("case", [*POOLS, *TRANSPOSED, *NORMS], ids=name_of)
 def test_shapes_and_values_are_those_of_onnxruntime(case: Case) -> None:
     model = made(case)
     x = np.random.default_rng(2).normal(size=(1, 2, *case[2])).astype(np.float32)

@@ -237,7 +237,7 @@ def test_leaves_an_unknown_operator_to_the_host(rng: np.random.Generator) -> Non
     expected = np.vectorize(math.erf)(x)
     np.testing.assert_allclose(run(graph, {"x": x})["y"], expected, rtol=1e-6)
     (other,) = load_onnx(single("Det", (2, 2)).model("y").SerializeToString()).nodes
-    assert (other.op, other.note) == ("onnx", "the compiler has no such operator")
+    assert (other.op, other.note) == ("onnx", "the accelerator has no such operator")
 
 
 def test_refuses_an_operator_of_another_domain() -> None:

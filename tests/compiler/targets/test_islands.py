@@ -69,7 +69,7 @@ def test_operators_of_the_host_between_layers(rng: np.random.Generator) -> None:
     artifact = check(maker.model(z), rng, 3)
     assert [type(part) for part in artifact.parts] == [HostPart, Launch] * 3 + [HostPart]
     placed = {item.op: item for item in artifact.placements}
-    assert placed["LpNormalization"].why == "the compiler has no such operator"
+    assert placed["LpNormalization"].why == "the accelerator has no such operator"
     assert placed["Softmax"].why.startswith("the variant has no tables, units.lane_reductions")
     assert placed["Conv"].where == "accelerator"
     assert sum(item.macs for item in artifact.placements) == 3 * 36 * 25 * 9

@@ -82,7 +82,7 @@ def test_an_operator_that_only_the_host_has(run: Run, tmp_path: Path) -> None:
     placed = {item.node: item for item in Artifact.load(tmp_path / "x.daedal").placements}
     assert (placed["winner"].where, placed["winner"].why) == (
         "host",
-        "the compiler has no such operator",
+        "the accelerator has no such operator",
     )
 
 
