@@ -105,7 +105,11 @@ class AluOp(enum.IntEnum):
         """Raise ValueError for a formula that uses a part of the lane more often than it exists."""
         for part, settings in _ONE_OF_EACH:
             if sum(bool(self.parts & names) for names in settings) > 1:
-                raise ValueError(f"an ALU operation may use the {part} once, not as {self.name}")
+                used = " and ".join(sorted(self.parts & frozenset().union(*settings)))
+                raise ValueError(
+                    f"an ALU operation may use the {part} once, and {self.name} needs it for "
+                    f"{used}; make it two operations"
+                )
 
 
 for _op in AluOp:

@@ -12,10 +12,11 @@ import json
 import tomllib
 import types
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from daedal.common.errors import VariantError, first_line
 from daedal.common.inputs import read_input
@@ -30,6 +31,8 @@ __all__ = [
     "load_variant",
     "shipped_variants",
 ]
+
+_T = TypeVar("_T")
 
 MAX_SCRATCHPAD_BYTES = 1 << 26
 """Limit far above the 1 MiB of the largest scratchpad of a shipped variant; the largest FPGAs have
@@ -421,7 +424,15 @@ class Variant:
             raise VariantError(
                 f"{source} may hold name, [array], [memory], [bus] and [units], not {_shown(key)}"
             )
-        return cls(name=name, **parts)
+        return _made(cls, source, name=name, **parts)
+
+
+def _made(kind: Callable[..., _T], source: str, **values: Any) -> _T:
+    """A part of a variant; a rule that it breaks is told with the file."""
+    try:
+        return kind(**values)
+    except VariantError as error:
+        raise VariantError(f"{source}: {error}") from error
 
 
 def _read_section(kind: type, section: str, values: object, source: str) -> Any:
@@ -439,7 +450,7 @@ def _read_section(kind: type, section: str, values: object, source: str) -> Any:
             )
         if isinstance(value, int) and abs(value) > _MAX_NUMBER:
             raise VariantError(f"{source}: {section}.{key} must be at most {_MAX_NUMBER}")
-    return kind(**values)
+    return _made(kind, source, **values)
 
 
 def _shown(value: object) -> str:
