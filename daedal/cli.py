@@ -7,6 +7,7 @@ it.
 """
 
 import importlib.metadata
+import inspect
 import os
 import signal
 import sys
@@ -132,6 +133,12 @@ class _Command(TyperCommand):
             return super().parse_args(ctx, args)
 
 
+def _paragraphs(function: Callable[..., None]) -> str:
+    """The text of a command, each paragraph in one line: then help breaks lines by itself."""
+    parts = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(part.split()) for part in parts)
+
+
 _COMMANDS: Mapping[str, Mapping[str, Callable[..., None]]] = {
     "First steps": {
         "quantize": quantize_command,
@@ -180,6 +187,7 @@ for _heading, _commands in _COMMANDS.items():
             _name,
             cls=_Command,
             rich_help_panel=_heading,
+            help=_paragraphs(_function),
             epilog="\n\n".join(["Examples:", *EXAMPLES[_name]]),
         )(_function)
 

@@ -96,16 +96,18 @@ def compile_command(
         ),
     ] = "float32",
     memory: MemoryName = "ddr",
-    cache: Annotated[
-        bool, typer.Option(help="Keep the code of layers in the user's cache for the next time.")
-    ] = True,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache", help="Do not keep the code of layers in the user's cache for next time."
+        ),
+    ] = False,
     dump_dir: Annotated[
         Path | None, typer.Option(help="Write the intermediate forms into this folder.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile MODEL for a target: into one program and the host's machine code, that alone, or
-    kernels for GPUs."""
+    """Compile MODEL for an accelerator with its host, for a processor, or for GPUs."""
     from daedal.api import compile as compile_model
     from daedal.api import gpu_of_target, target_variant
     from daedal.compiler.artifact.host_code import best_levels, saved_levels
@@ -154,7 +156,7 @@ def compile_command(
             precision=precision,
             states=states,
             memory=memory,
-            cache=cache,
+            cache=not no_cache,
             cpu_levels=cpu_level or (None if is_gpu and chosen is None else saved_levels()),
             dump_dir=dump_dir,
             report=report,

@@ -18,8 +18,9 @@ __all__ = ["doctor_command"]
 
 
 def doctor_command(as_json: Json = False) -> None:
-    """List the outside tools: which are there, what each missing one costs, how to get it; the
-    levels of the processor, the GPUs, and what the caches hold."""
+    """List the outside tools, the levels of the processor, the GPUs and the caches.
+
+    Of each tool: whether it is there, what it is needed for, and how to get it."""
     tools, gpus, caches = [*probe(), _ptxas_record()], gpu_report(), cache_records()
     if as_json:
         print_json(

@@ -39,14 +39,14 @@ def quantize_command(
             "0.01 %, or all.",
         ),
     ] = "mse",
-    fuse_attention: Annotated[
+    separate_attention: Annotated[
         bool,
         typer.Option(
-            "--fuse-attention/--separate-attention",
-            help="Keep the scores of attention on chip, or quantize them, for variants without "
-            "lane reductions.",
+            "--separate-attention",
+            help="Quantize the scores of attention, for variants without lane reductions; without "
+            "it, they stay on the chip.",
         ),
-    ] = True,
+    ] = False,
     show_errors: Annotated[
         bool, typer.Option("--errors", help="Show how much quantization changes each tensor.")
     ] = False,
@@ -80,7 +80,7 @@ def quantize_command(
             model,
             arrays,
             method=method,
-            fuse_attention=fuse_attention,
+            fuse_attention=not separate_attention,
             report=report,
             errors=errors.extend if show_errors else None,
             weights=weights,

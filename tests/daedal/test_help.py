@@ -79,6 +79,22 @@ def test_the_first_steps_come_first(run: Run) -> None:
     assert all(name in out for name in NAMES)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_help_breaks_lines_by_itself(name: str) -> None:
+    """Not where the source does: a paragraph is one line."""
+    assert isinstance(COMMANDS, TyperGroup)
+    text = COMMANDS.commands[name].help
+    assert text and "\n" not in text.replace("\n\n", "")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_options_are_whole_in_80_columns(
+    run: Run, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "…" not in run(name, "--help")[1]
+
+
 def test_the_version_is_that_of_the_package(run: Run) -> None:
     assert run("--version")[:2] == (0, f"daedal {importlib.metadata.version('daedal')}\n")
 
