@@ -14,6 +14,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.artifact.gpu_code import GpuCode
 from daedal.artifact.host_code import HostCode
 from daedal.common.errors import ModelError, UserError, VariantError
+from daedal.common.reporting import log
 from daedal.compiler.artifact.build import build_artifact
 from daedal.compiler.artifact.gpu_code import compile_gpu_model
 from daedal.compiler.artifact.host_code import best_levels, compile_host_model
@@ -81,7 +82,7 @@ def compile_model(
     and ScheduleError as `daedal.compile` says.
     """
     check_widths(variant)
-    say = report or (lambda _sentence: None)
+    say = report or log
     say("reading the model")
     checked = read_model(source_of(model))
     checked = bind_shapes(checked, shapes or {})

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from daedal.common.errors import ModelError, UnsupportedError
+from daedal.common.reporting import log
 from daedal.compiler.collection import without_collection
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.dump import Dump
@@ -310,7 +311,7 @@ def compile_graph(
     ScheduleError
         None of its layers fits the variant.
     """
-    say = report or (lambda _sentence: None)
+    say = report or log
     fallback, builder = (
         Fallback(graph),
         ProgramBuilder(variant, configs=configs or {}, memory=memory),

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from daedal.artifact.artifact import Artifact
 from daedal.artifact.host_code import LEVEL_MACHINES
 from daedal.common.errors import UserError
+from daedal.common.reporting import Report
 from daedal.compiler.artifact.host_code import best_levels
 from daedal.compiler.frontend.reader import Source, source_of
 from daedal.compiler.layers.segment_store import default_store
@@ -57,8 +58,6 @@ __all__ = [
     "simulate",
     "target_variant",
 ]
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,7 +149,7 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     the default's, tiles that move fewer of them are chosen. With `cache`, the code of
     layers and of the host's parts is kept in the user's cache for the next compilation. The
     intermediate forms are written to `dump_dir` after each step; `report` is called with a sentence
-    before each long one.
+    before each long one. Without it, these sentences go to the log ``daedal`` at level INFO.
 
     Raises ModelError for a model that cannot be read or compiled, VariantError for an unknown
     variant, ScheduleError for a layer that does not fit the scratchpads, UserError for options that
@@ -291,6 +290,7 @@ def simulate(
     gpu: GpuDevice | None = None,
     trust: CodeTrust | None = None,
     progress: Callable[[int, int], None] | None = None,
+    report: Report | None = None,
     **options: Any,
 ) -> SimulationResult:
     """Run an artifact, once for each item that the inputs hold along axis 0: with states, at one
@@ -303,13 +303,15 @@ def simulate(
     processor runs the model. An artifact for an accelerator and a GPU takes both, as in
     ``functional+gpu-emulated``, or an open one as `gpu`. `trust`, made by `code_trust`, says which
     machine code from files runs: by default what was compiled here, and the rest is compiled again.
-    `progress` is called with (runs done, runs in all).
+    `progress` is called with (runs done, runs in all), and `report` with a sentence before each
+    long step: the first simulation of a machine on ``rtl`` builds its simulator, for a minute or
+    more. Without `report`, these sentences go to the log ``daedal`` at level INFO.
 
     Raises ModelError for inputs that do not fit, DeviceError where the machine fails, UserError for
     a device that an artifact cannot use.
     """
-    opened, found = _opened(artifact, device, options)
-    executor = Executor(artifact, opened, trust or code_trust(), gpu or found)
+    opened, found = _opened(artifact, device, options, report)
+    executor = Executor(artifact, opened, trust or code_trust(report=report), gpu or found)
     feeds = split_items(executor.input_shapes, inputs)
     runs: list[RunResult] = []
     for number, feed in enumerate(feeds):
@@ -322,7 +324,10 @@ def simulate(
 
 
 def _opened(
-    artifact: Artifact, device: str | Device | GpuDevice | None, options: Mapping[str, Any]
+    artifact: Artifact,
+    device: str | Device | GpuDevice | None,
+    options: Mapping[str, Any],
+    report: Report | None,
 ) -> tuple[Device | None, GpuDevice | None]:
     """The device of an artifact's programs, and the GPU of its other parts."""
     if artifact.launches:
@@ -336,6 +341,8 @@ def _opened(
             )
         if takes_option(name, "timing"):
             options = {"timing": artifact.memory, **options}
+        if report is not None and takes_option(name, "report"):
+            options = {"report": report, **options}
         opened = open_device(name, artifact.variant, **options)
         if joined:
             return opened, open_gpu(other)

@@ -18,6 +18,7 @@ from daedal.api import compile as compile_model
 from daedal.api import simulate
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import UserError
+from daedal.common.reporting import log
 
 __all__ = ["Accuracy", "Evaluation", "OutputComparison", "evaluate"]
 
@@ -115,7 +116,7 @@ def evaluate(
     """
     if reference is None and labels is None:
         raise UserError("an evaluation compares: give a reference model, labels, or both")
-    tell = report or (lambda _sentence: None)
+    tell = report or log
     found = _run(model, inputs, "the model", tell)
     expected = None if reference is None else _run(reference, inputs, "the reference", tell)
     items = len(np.atleast_1d(np.asarray(next(iter(inputs.values())))))

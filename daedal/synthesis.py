@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from daedal.common.errors import UserError
+from daedal.common.reporting import log
 from daedal.hw.synth.families import Target, find_target
 from daedal.hw.synth.flow import PLACED, Implementation, implement
 from daedal.hw.synth.place import PlaceRequest
@@ -57,7 +58,7 @@ def synth(
     chosen = variant if isinstance(variant, Variant) else load_variant(variant)
     device = find_target(target)
     requests = _requests(device, mhz, seeds, estimate)
-    tell = report or (lambda _sentence: None)
+    tell = report or log
     text = verilog.kept_verilog(chosen, default_cache_dir(), tell, family=device.family)
     what = f"{'synthesizing' if requests else 'estimating'} variant {chosen.name} on {device.value}"
     tell(what)

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from daedal.common.errors import ModelError
+from daedal.common.reporting import log
 from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.frontend.reader import Source, read_model, source_of
 from daedal.compiler.graph.graph import Graph
@@ -116,7 +117,7 @@ def quantize_model(
         that do not fit, nodes to exclude that it does not have, and weights or activations that
         are not finite.
     """
-    say = report or (lambda _sentence: None)
+    say = report or log
     chosen = _method(method)
     _check_weight_bits(weights, weight_error)
     say("reading the model")

@@ -23,6 +23,7 @@ from daedal.codesign.hardware.clock import Clock, clock_model
 from daedal.codesign.networks import Models, named_models
 from daedal.codesign.results.verify import implemented, require_implementation
 from daedal.common.errors import ExploreError, ModelError, ScheduleError, first_line
+from daedal.common.reporting import log
 from daedal.compiler.targets.crossings import HostRates
 from daedal.host_rates import MEASURED, AnyHostRates, load_host_rates
 from daedal.host_time import host_seconds, items_of
@@ -167,7 +168,7 @@ def compare(
     if route:
         require_routing(family)
     rates = load_host_rates(host)
-    found = _estimated(chosen, networks, family, behind, rates, report or (lambda _sentence: None))
+    found = _estimated(chosen, networks, family, behind, rates, report or log)
     return list(routed(found, report=report)) if route else found
 
 

@@ -12,6 +12,7 @@ from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.search.evaluation import Evaluation
 from daedal.codesign.search.front_search import Goal
 from daedal.common.markdown import markdown_table
+from daedal.common.reporting import log
 
 __all__ = ["Exploration"]
 
@@ -90,6 +91,6 @@ class Exploration:
             tools = verification.Tools(implement=implement)
         yield from verification.verify(
             verification.spread(self.points, count),
-            report=report or (lambda _sentence: None),
+            report=report or log,
             tools=tools,
         )

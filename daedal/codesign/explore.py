@@ -40,6 +40,7 @@ from daedal.common.errors import (
     ModelError,
     first_line,
 )
+from daedal.common.reporting import log
 from daedal.compiler.targets.capabilities import Capabilities
 from daedal.compiler.targets.crossings import HostRates
 from daedal.compiler.version import cycles_version, digest_of_sources
@@ -134,7 +135,7 @@ def explore(
     _check_clock(mhz, known)
     networks = named_models(models)
     given = _budget(minutes, evaluations)
-    say = report or (lambda _sentence: None)
+    say = report or log
     if tls is not None and pool is None:
         raise ExploreError("tls is for pools; give a pool, too")
     # Without a pool, the workers are processes of the search itself.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from daedal.common.errors import TuningError
 from daedal.common.markdown import markdown_table
+from daedal.common.reporting import log
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.workload import Workload
@@ -144,7 +145,7 @@ def tune_network(
     """
     budget = Budget(trials, seconds)
     searches = not explain or trials is not None or seconds is not None
-    say = report or (lambda _sentence: None)
+    say = report or log
     say("compiling")
     setting = Setting(target.place, database)
     unit = target.place.unit

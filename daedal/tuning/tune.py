@@ -12,6 +12,7 @@ from pathlib import Path
 
 from daedal.api import GPU, is_cpu, target_variant
 from daedal.common.errors import TuningError, UserError
+from daedal.common.reporting import log
 from daedal.compiler.frontend.reader import Source, source_of
 from daedal.compiler.tune.database import Database
 from daedal.compiler.version import cycles_version
@@ -96,7 +97,7 @@ def tune(
             tls,
             workers=workers,
             timeout_seconds=timeout_seconds,
-            report=report or (lambda _sentence: None),
+            report=report or log,
         ) as joined,
         _opened(
             source, chosen, target, memory, LayerRunner if joined is None else joined.runner

@@ -1,11 +1,12 @@
 """A board behind a serial port: `Port` over frames of `common.bridge`, and the device `uart`."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from daedal.common.bridge import MAX_PAYLOAD_BYTES, Identity, MemoryTest, Op
 from daedal.common.errors import DeviceError, UserError
+from daedal.common.reporting import Report
 from daedal.isa.registers import register
 from daedal.isa.variant import Variant
 from daedal.runtime.devices.register_device import RegisterDevice
@@ -26,8 +27,6 @@ _TEST_POLL_SECONDS = 0.05
 
 _TEST_CYCLES = 100
 """More than a test of memory takes for a byte; it takes about 10."""
-
-Report = Callable[[str], None]
 
 
 class UartPort:

@@ -5,16 +5,16 @@ be remembered here about what earlier runs, other processes, or other hosts have
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from daedal.common.block_checksums import block_checksums
 from daedal.common.bridge import BLOCK_BYTES, CHECKSUM_BYTES, MAX_PAYLOAD_BYTES, Op
 from daedal.common.errors import DeviceError
+from daedal.common.reporting import Report
 from daedal.runtime.devices.serial_line import Request, SerialLine
 
 __all__ = ["send", "update"]
 
-Report = Callable[[str], None]
 
 _BLOCKS_PER_ANSWER = MAX_PAYLOAD_BYTES // CHECKSUM_BYTES
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from daedal.common.errors import DeviceError
+from daedal.common.reporting import Report, log
 from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.boards.top import TOP_MODULE
@@ -31,7 +32,6 @@ __all__ = ["BoardSimulation", "chip_parameters", "simulated_board"]
 SLICE_CYCLES = 1 << 13
 """Cycles between checks whether the simulation should end."""
 
-Report = Callable[[str], None]
 Build = Callable[[BoardSettings, Path, Report], Built]
 
 _BOARD = "ulx3s-85f"
@@ -110,7 +110,7 @@ def simulated_board(
     memory: int | SdramChip = 1 << 16,
     assertions: bool = False,
     build: Build | None = None,
-    report: Report = lambda _sentence: None,
+    report: Report = log,
 ) -> Iterator[BoardSimulation]:
     """Power up a board with `variant` until the block ends; memory and scratchpads start at zero.
 

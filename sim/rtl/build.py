@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from daedal.common.errors import ToolError
+from daedal.common.reporting import log
 from daedal.isa.sdram_memory import SdramMemory
 from daedal.native.caches.locks import alone
 from daedal.native.caches.place import writable
@@ -283,7 +284,7 @@ def _build(
     waves: bool,
     progress: Progress | None,
 ) -> Built:
-    report = progress or (lambda _sentence: None)
+    report = progress or log
     texts = [source.read_text() if isinstance(source, Path) else source for source in sources]
     name, identity, build = _TOOLS[simulator]
     key = content_key([RECIPE, identity(), texts, top, sorted(parameters.items()), waves])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from daedal.common.errors import DeviceError
+from daedal.common.reporting import log
 from daedal.isa.memory_model import PRESETS, MemoryModel
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
@@ -53,7 +54,8 @@ class RtlDevice(HostMemory):
         Scratch of runs under cocotb, and where a waveform stays; a temporary folder where not
         given.
     report
-        Called with one sentence before each long step.
+        Called with one sentence before each long step; where not given, sentences go to the log
+        ``daedal`` at level INFO.
     progress
         Called while programs run.
     wave
@@ -88,7 +90,7 @@ class RtlDevice(HostMemory):
         self._simulator = simulator or ("native" if wave is None else "verilator")
         self._cache_dir = cache_dir if cache_dir is not None else default_cache_dir()
         self._work_dir = work_dir
-        self._report = report or (lambda _sentence: None)
+        self._report = report or log
         self._progress = progress
         self._wave = wave
         self._assertions = assertions

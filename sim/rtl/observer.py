@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import ToolError
+from daedal.common.reporting import log
 from daedal.hw.issue.tokens import QUEUED_UNITS
 from daedal.hw.observe import WritePort, observation_layout, write_ports
 from daedal.isa.table import Unit
@@ -109,7 +110,7 @@ def observe_launch(
         )
     require_tools(simulator)
     variant = launch.program.variant
-    report = report or (lambda _sentence: None)
+    report = report or log
     if verilog is None:
         verilog = kept_verilog(variant, cache_dir, report, observe=True, assertions=assertions)
     needed = max(launch.size_bytes, _LEAST_BYTES)

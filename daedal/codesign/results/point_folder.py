@@ -23,6 +23,7 @@ from daedal.codesign.search.evaluation import Evaluation
 from daedal.common.errors import ExploreError
 from daedal.common.files import make_folder, write_atomically
 from daedal.common.inputs import read_input
+from daedal.common.reporting import Report
 from daedal.isa.memory_file import AnyMemory, load_memory, memory_from_json, memory_to_json
 from daedal.isa.memory_model import MemoryModel, MemoryModelError
 from daedal.runtime.profiler.network_profile import NetworkProfile
@@ -32,7 +33,6 @@ from daedal.sim.rtl.device import default_cache_dir
 
 __all__ = ["PointFolder", "damaged", "read_record", "remove_bare"]
 
-Report = Callable[[str], None]
 
 _VARIANT, _PREDICTED, _VERILOG = "variant.toml", "predicted.json", "daedal_top.v"
 _MAX_BYTES = 1 << 26

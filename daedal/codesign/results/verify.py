@@ -16,6 +16,7 @@ from daedal.codesign.hardware.board import Board
 from daedal.codesign.hardware.clock import Clock
 from daedal.codesign.results.point_folder import PointFolder, read_record
 from daedal.common.files import write_atomically
+from daedal.common.reporting import Report
 from daedal.hw.boards.bitstream import board_request
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.boards.top import TOP_MODULE
@@ -44,7 +45,6 @@ __all__ = [
     "verify",
 ]
 
-Report = Callable[[str], None]
 _Item = TypeVar("_Item")
 
 _MEASURED = "measured.json"

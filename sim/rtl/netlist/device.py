@@ -8,6 +8,7 @@ a netlist, too.
 from collections.abc import Callable
 from pathlib import Path
 
+from daedal.common.reporting import log
 from daedal.hw.boards.sdram import alone
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.family import Family
@@ -50,7 +51,7 @@ def netlist_device(
         Yosys is missing or failed, or the netlist has a cell without a model.
     """
     folder = cache_dir if cache_dir is not None else default_cache_dir()
-    tell = report or (lambda _sentence: None)
+    tell = report or log
     kept = AreaCache(folder.parent / "synth")
 
     def translated(verilog: str, top: str, *, models: bool) -> str:
