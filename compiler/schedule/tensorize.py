@@ -40,14 +40,14 @@ def matched(nest: Nest, intrin: Intrin, outer_extents: Mapping[Var, int] = _NONE
         return intrin.match(nest.extents, nest.realize)
     except Mismatch as reason:
         if isinstance(intrin, CopyIntrin):
-            pattern = "target[...] = source[...]"
+            pattern = intrin.formula
         elif isinstance(intrin, WarpProduct):
             pattern = f"c[m, n] = c[m, n] + {intrin.sums}(a[m, k]) * {intrin.sums}(b[k, n])"
         elif isinstance(intrin, TileOperation):
             pattern = intrin.pattern
         else:
             axes = ", ".join(f"{axis.name}:{axis.extent}" for axis in intrin.pattern.iter_vars)
-            pattern = f"{stmt_text(intrin.pattern.body).strip()} over {axes}"
+            pattern = f"{intrin.formula} over {axes}"
         loops = ", ".join(f"{loop.var.name}:{loop.extent}" for loop in nest.loops)
         raise ScheduleError(
             f"tensorize needs block {block.name!r} to compute {intrin.name!r}: {reason}\n"

@@ -31,6 +31,7 @@ from daedal.compiler.tir.expr import (
     Var,
 )
 from daedal.compiler.tir.linear import linear, simplify
+from daedal.compiler.tir.printer import stmt_text
 from daedal.compiler.tir.stmt import Block, BlockRealize, BufferStore, Value
 from daedal.compiler.tir.visit import children, free_vars, loads, substitute, walk
 
@@ -74,6 +75,11 @@ class TensorIntrin:
     scopes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sliding: frozenset[str] = frozenset()
 
+    @property
+    def formula(self) -> str:
+        """What the instruction computes, as the loop IR writes it."""
+        return stmt_text(self.pattern.body).strip()
+
     def match(self, extents: Mapping[Var, int], realize: BlockRealize) -> Match:
         """Match the nest of loops with `extents` around `realize`.
 
@@ -109,6 +115,11 @@ class CopyIntrin:
     source_scopes: tuple[str, ...]
     target_scopes: tuple[str, ...]
     widening: bool = False
+
+    @property
+    def formula(self) -> str:
+        """What the instruction computes, as the loop IR writes it."""
+        return "target[...] = int(source[...])" if self.widening else "target[...] = source[...]"
 
     def match(self, extents: Mapping[Var, int], realize: BlockRealize) -> Match:
         """Match the nest of loops with `extents` around `realize`; raises Mismatch."""
