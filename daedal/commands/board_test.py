@@ -14,7 +14,9 @@ __all__ = ["board_test_command"]
 
 def board_test_command(
     variant: Annotated[str, typer.Argument(help="The variant of the bitstream on the board.")],
-    device: Annotated[str, typer.Option(metavar="uart|uio", help="How it is connected.")] = "uart",
+    device: Annotated[
+        str, typer.Option(metavar="uart|uio", help="How the board is connected.")
+    ] = "uart",
     option: Annotated[
         list[str] | None,
         typer.Option(help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0."),
@@ -25,12 +27,12 @@ def board_test_command(
     ] = None,
     programs: Annotated[int, typer.Option(min=0, max=10_000, help="Random programs.")] = 20,
     inputs: Annotated[int, typer.Option(min=1, max=1000, help="Random inputs of the model.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of all random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Test a connected board: identity, memory (its contents are lost), random programs, a network.
 
-    Exit status 1 where something is wrong; the report says what to look at.
+    The exit status is 1 if something is wrong; the report says what to look at.
     """
     from daedal.board_test import check_board
     from daedal.devices import takes_option, text_options

@@ -32,7 +32,9 @@ _MHZ = 80.0
 
 
 def build_command(
-    variant: Annotated[str, typer.Argument(help="A shipped variant's name, or a .toml file.")],
+    variant: Annotated[
+        str, typer.Argument(help="The name of a variant that comes with Daedal, or a .toml file.")
+    ],
     board: BoardName,
     out: Annotated[
         Path, typer.Option("--output", "-o", "--out", help="Folder of bitstream and report.")
@@ -56,7 +58,7 @@ def build_command(
         str | None,
         typer.Option(
             metavar="sdram|block|KIB",
-            help="The board's SDRAM, or block RAM: all that fits, or so many KiB. By default the "
+            help="The board's SDRAM, or block RAM: all that fits, or this many KiB. By default the "
             "SDRAM, if there is one.",
         ),
     ] = None,
@@ -69,7 +71,7 @@ def build_command(
         ),
     ] = None,
     sdram_phase: Annotated[
-        float, typer.Option(metavar="DEGREES", help="By how much the SDRAM's clock lags behind.")
+        float, typer.Option(metavar="DEGREES", help="Delay of the SDRAM's clock behind the FPGA's.")
     ] = 180.0,
     baud: Annotated[
         int | None,
@@ -83,8 +85,9 @@ def build_command(
 ) -> None:
     """Build the bitstream of BOARD: the accelerator, its memory, and a bridge to a serial port.
 
-    Takes many minutes the first time; answers are kept in the cache, each seed as soon as it is
-    done. Exit status 1, and no bitstream, where the design does not fit or misses the clock.
+    Takes many minutes the first time; results are kept in the cache, each seed as soon as it is
+    done. If the design does not fit or misses the clock, there is no bitstream, and the exit
+    status is 1.
     """
     from daedal.hw.boards.board_file import load_board
     from daedal.hw.boards.settings import BoardSettings, bank_bytes

@@ -24,7 +24,7 @@ def compare_command(
     memory: MemoryName = "ddr",
     host_rates: HostRatesOf = MEASURED,
     route: Annotated[
-        bool, typer.Option("--route", help="Synthesize and route each, too, with one seed.")
+        bool, typer.Option("--route", help="Also synthesize and route each variant, with one seed.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -32,8 +32,8 @@ def compare_command(
 
     The cycle model counts cycles. Area and clock are estimates, the clock with its interval. Images
     per second include the host's time, by --host-rates.
-    --route adds clocks of place and route, in minutes a variant the first time; answers are kept
-    in the cache, so that the same command continues after an interruption.
+    --route adds clocks of place and route, which takes minutes for each variant the first time.
+    Results are kept in the cache, so the same command continues after an interruption.
     """
     from daedal.codesign.compare import compare
     from daedal.reports.comparison import comparison_json, comparison_lines, comparison_tables

@@ -19,7 +19,7 @@ def diff_command(
     after: Annotated[Path, typer.Argument(help="The profile to compare with it.")],
     as_json: Json = False,
 ) -> None:
-    """Compare two profiles: what moved, layer by layer, the largest change first."""
+    """Compare two profiles layer by layer, the largest change first."""
     from daedal.reports.profile import conditions_text, diff_table
     from daedal.runtime.profiler.diff import diff_profiles
     from daedal.runtime.profiler.reader import load_profile

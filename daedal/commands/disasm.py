@@ -22,7 +22,7 @@ def disasm_command(
     numbered: Annotated[bool, typer.Option(help="Number the instructions.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Print the instructions of FILE as assembly, which the assembler reads back."""
+    """Print the instructions of FILE as assembly, which the assembler accepts."""
     programs = _load_programs(file)
     if not 0 <= launch < len(programs):
         raise UserError(f"--launch must be from 0 to {len(programs) - 1}, not {launch}")

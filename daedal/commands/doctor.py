@@ -1,4 +1,4 @@
-"""``daedal doctor``: which outside tools, levels of the processor and GPUs are there, and what the
+"""``daedal doctor``: which external tools, levels of the processor and GPUs are there, and what the
 caches hold."""
 
 from rich.markup import escape
@@ -18,7 +18,7 @@ __all__ = ["doctor_command"]
 
 
 def doctor_command(as_json: Json = False) -> None:
-    """List the outside tools, the levels of the processor, the GPUs and the caches.
+    """List external tools, the levels of the processor, the GPUs and the caches.
 
     Of each tool: whether it is there, what it is needed for, and how to get it."""
     tools, gpus, caches = [*probe(), _ptxas_record()], gpu_report(), cache_records()

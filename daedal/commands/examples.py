@@ -28,7 +28,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "daedal explore int8.onnx --target ecp5-85f -o found",
         "daedal explore resnet.onnx mobilenet.onnx --board ulx3s-85f -o found",
     ),
-    "generate": ("daedal generate net.daedal --decoder decoder.json --ids 1 --tokens 64",),
+    "generate": ("daedal generate net.daedal --decoder decoder.npz --ids 1 --tokens 64",),
     "inspect": ("daedal inspect net.daedal", "daedal inspect net.daedal --memory ulx3s --mhz 71.4"),
     "evaluate": (
         "daedal evaluate int8.onnx -d images.npz --against float.onnx",

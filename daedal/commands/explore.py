@@ -37,8 +37,8 @@ def explore_command(
         str | None,
         typer.Option(
             metavar="BOARD|FILE",
-            help="The board instead of a device: its memory, the clock that this allows, and the "
-            f"area of its logic count; {BOARDS}.",
+            help="A board instead of a device, with its memory, the clock that this allows, and "
+            f"the area of its logic; {BOARDS}.",
         ),
     ] = None,
     objective: Annotated[
@@ -58,14 +58,17 @@ def explore_command(
         int | None, typer.Option(help="Variants to compile instead of a time.")
     ] = None,
     base: Annotated[
-        str, typer.Option(help="Variant whose other parameters all results have.")
+        str,
+        typer.Option(
+            help="Variant from which the results take all parameters that are not searched."
+        ),
     ] = "ecp5",
     clock: Annotated[
         float | None, typer.Option(metavar="MHZ", help="Clock of every variant; else estimated.")
     ] = None,
     memory: Annotated[str | None, MEMORY] = None,
     host_rates: HostRatesOf = MEASURED,
-    seed: Annotated[int, typer.Option(min=0, help="Of the search.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that compile; 2 without --pool.")
     ] = None,
@@ -74,17 +77,17 @@ def explore_command(
     verify: Annotated[
         int,
         typer.Option(
-            metavar="K", min=0, help="Simulate, synthesize and route so many points of the front."
+            metavar="K", min=0, help="Simulate, synthesize and route this many points of the front."
         ),
     ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Search variants that run MODELS fastest in the least area, and the programs for them.
+    """Search for the variants that are the fastest and smallest for MODELS, and compile for them.
 
     Estimates of cycles, area and clock choose which variants are compiled and counted; these make
     the Pareto front. The page index.html shows it from the first round on. Control-C writes the
-    front so far; the same command continues, to the same result. With --verify, exit status 1 where
-    cycles of the RTL differ or a point does not fit the device.
+    front so far; the same command continues, to the same result. With --verify, the exit status is
+    1 if cycles of the RTL differ or a point does not fit the device.
     """
     from daedal.codesign.explore import explore, searched_device
     from daedal.codesign.results.verify import require_verification

@@ -37,19 +37,24 @@ def generate_command(
         ),
     ],
     prompt: Annotated[
-        str | None, typer.Option(help="The text to go on from.  [default: none]")
+        str | None, typer.Option(help="The text to continue.  [default: none]")
     ] = None,
     ids: Annotated[
-        str | None, typer.Option(help="The same as token ids, such as 1,403,407.")
+        str | None, typer.Option(help="The text as token ids, such as 1,403,407.")
     ] = None,
     tokens: Annotated[
         int | None,
         typer.Option(min=1, help="Tokens to add.  [default: as many as the states hold]"),
     ] = None,
     temperature: Annotated[
-        float, typer.Option(min=0.0, help="0 takes the most likely token; 1 draws from all.")
+        float,
+        typer.Option(
+            min=0.0,
+            help="0: the most likely token; above 0: random samples, with 1 by the probabilities "
+            "of the model.",
+        ),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of what is drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the samples.")] = 0,
     device: Annotated[
         str, typer.Option(help="functional, timing, rtl, or the machine on a board: uio or uart.")
     ] = "functional",
@@ -66,7 +71,7 @@ def generate_command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Let a decoder, compiled with --state, write text: one launch for each token."""
+    """Generate text with a decoder that was compiled with --state: one launch for each token."""
     from daedal.api import code_trust
     from daedal.devices import open_device, takes_option, text_options
     from daedal.runtime.decoder import Decoder

@@ -14,7 +14,10 @@ __all__ = ["ops_command"]
 
 def ops_command(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Parts of names, in any case; all without.")
+        list[str] | None,
+        typer.Argument(
+            help="Parts of operator names, in upper or lower case; by default all operators."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -55,12 +55,14 @@ def quantize_command(
         typer.Option(
             metavar="int8|int4",
             autocompletion=lambda: ["int8", "int4"],
-            help="Bits of weights: 8, or 4 where that changes little.",
+            help="Bits of weights: 8, or 4 in layers where that changes the outputs little.",
         ),
     ] = "int8",
     weight_error: Annotated[
         float | None,
-        typer.Option(help="How much weights of 4 bits may change the outputs, as a share."),
+        typer.Option(
+            help="How much weights of 4 bits may change the outputs, as a share of their deviation."
+        ),
     ] = None,
     exclude: Annotated[
         list[str] | None,

@@ -42,7 +42,7 @@ def run_command(
         str | None,
         typer.Option(
             help="functional, timing, rtl, or the machine on a board: uio or uart; for an artifact "
-            "for GPUs, cuda or gpu-emulated; none for one for processors alone.  [default: "
+            "for GPUs, cuda or gpu-emulated; one for processors alone takes none.  [default: "
             "functional; a GPU if there is one]"
         ),
     ] = None,
@@ -76,15 +76,15 @@ def run_command(
         bool,
         typer.Option(
             "--trust",
-            help="Run the machine code in ARTIFACT although it was not compiled here: only of "
-            "people that you trust with this account. Without it, it is compiled again.",
+            help="Run the machine code in ARTIFACT although it was not compiled on this machine; "
+            "only for files from people whom you trust. By default its models are compiled again.",
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Run an artifact, once per item that the inputs hold along axis 0.
+    """Run an artifact, once for each item along axis 0 of the inputs.
 
-    With --check, exit status 1 where a layer differs.
+    With --check, the exit status is 1 if a layer differs.
     """
     from daedal.api import code_trust, simulate
     from daedal.devices import open_device, open_gpu, takes_option, text_options

@@ -52,8 +52,9 @@ def synth_command(
     """Synthesize VARIANT for an FPGA: resources by unit, and on ecp5-85f the clock and worst paths.
 
     Yosys maps it to cells; on ecp5-85f nextpnr places and routes it out of context, as package
-    CABGA381 in speed grade 6. Takes minutes the first time; answers are kept in the cache, each
-    seed as soon as it is done. Exit status 1 where the variant does not fit or misses the clock.
+    CABGA381 in speed grade 6. Takes minutes the first time; results are kept in the cache, each
+    seed as soon as it is done. The exit status is 1 if the variant does not fit or misses the
+    clock.
     """
     from daedal.reports.synthesis import print_synthesis, synthesis_record
     from daedal.reports.synthesis_page import synthesis_page

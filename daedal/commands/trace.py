@@ -22,14 +22,14 @@ def trace_command(
     memory: ArtifactMemory = None,
     seed: Annotated[int, typer.Option(help="Seed of random tensors and of memory jitter.")] = 0,
     simulator: Annotated[
-        str, typer.Option(metavar="verilator|icarus", help="What simulates.")
+        str, typer.Option(metavar="verilator|icarus", help="The simulator.")
     ] = "verilator",
     assertions: Assertions = False,
     as_json: Json = False,
 ) -> None:
     """Run ARTIFACT on the RTL and on the functional simulator, up to the first difference.
 
-    Exit status 1 where there is one.
+    The exit status is 1 if there is one.
     """
     from daedal.reports.trace import print_trace, trace_json
     from daedal.tracing import trace

@@ -31,7 +31,7 @@ def tune_command(
         Path, typer.Argument(help="An ONNX model: int8 QDQ, or any for targets cpu and gpu.")
     ],
     records: Annotated[
-        Path, typer.Option("--records", "-r", help="The database, made unless it exists.")
+        Path, typer.Option("--records", "-r", help="The database; created if it does not exist.")
     ],
     target: Annotated[
         str | None, typer.Option(help="VARIANT, or cpu or gpu of this machine.  [default: vta]")
@@ -50,7 +50,7 @@ def tune_command(
     memory: MemoryName = "ddr",
     explain: Annotated[
         list[str] | None,
-        typer.Option(help="Why this layer's best schedule wins; may be repeated."),
+        typer.Option(help="Explain why this layer's best schedule is faster; may be repeated."),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with curves.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,

@@ -22,7 +22,8 @@ _err = make_console(stderr=True)
 def verilog_command(
     variant: VariantArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write here, not to standard output.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write to this file instead of standard output."),
     ] = None,
     family: Annotated[
         Family | None, typer.Option(help="With the hard blocks of this family; without: portable.")

@@ -69,8 +69,8 @@ def test_outputs_into_missing_folders(run: Run, built: Path, tmp_path: Path) -> 
         ),
         (
             "tune m.onnx",
-            "--records must be given to `daedal tune`, and is missing; add it (The database, made "
-            "unless it exists), as in `daedal tune --help`",
+            "--records must be given to `daedal tune`, and is missing; add it (The database; "
+            "created if it does not exist), as in `daedal tune --help`",
         ),
         (
             "tune m.onnx --record x",
