@@ -34,18 +34,21 @@ from daedal.native.tile_products import TILE_REGISTERS
 
 __all__ = ["ProductCandidate", "joined_terms", "product_candidates"]
 
-LATENCY, LOADS, STORES = 52, 2, 1
-"""Cycles from one product to the next into the same sums; rows that are loaded, and stored, in one.
-A product takes a cycle for each row of its first operand. Source: Intel 64 and IA-32 Architectures
-Optimization Reference Manual, "Intel AMX", of full tiles; not measured."""
-SHARE_OF_LOADS = 0.25
-"""Of the time of loads that products do not hide: operands come from farther than the first cache.
-A guess."""
+LATENCY, NEAR, STORED = 52, 0.5, 1.0
+"""Cycles from one product to the next into the same sums; of a row that is loaded from the first
+cache of a core, and of one that is stored. A product takes a cycle for each row of its first
+operand. Source: Intel 64 and IA-32 Architectures Optimization Reference Manual, "Intel AMX", of
+full tiles; not measured."""
+FAR, NEAR_BYTES = 2.0, 1 << 15
+"""Cycles of a row that the first cache does not hold, and what it holds of one operand. A guess."""
+SHARE_OF_LOADS = 0.125
+"""Of the time of loads that products do not hide. A guess."""
 OVERHEAD = 4
 """Cycles of a step: its loop, and addresses. A guess."""
 SLOWER = 2.0
-"""Times as long as all this. 3x3 convolutions of a trial, 56x56 of 64 channels, 14x14 of 256 and
-7x7 of 512, were 4.9, 4.1 and 3.1 times as fast as with VNNI."""
+"""Times as long as all this. In a trial, 3x3 convolutions of 56x56 and 64 channels, 14x14 and 256,
+7x7 and 512 were 4.9, 4.1 and 3.1 times as fast as with VNNI; this estimate says 4.9, 4.3 and 2.7.
+"""
 MOST_PRODUCTS = TILE_REGISTERS - 2
 """Of a tile: two registers are for operands."""
 
@@ -129,7 +132,7 @@ def product_candidates(
                     product=(rows, columns, depth),
                 ).orders[-1 if in_rows else 0]
                 high = math.prod(extent for _, extent in counts) // rows
-                yield _candidate(tiles, axes, formula.axes, high, wide)
+                yield _candidate(tiles, axes, formula.axes, (a, b), (high, wide))
 
 
 class _Operand:
@@ -138,6 +141,11 @@ class _Operand:
     def __init__(self, load: Load) -> None:
         self.load = load
         self.form = accessed_element(load)
+
+    @property
+    def num_bytes(self) -> int:
+        """Of the whole operand."""
+        return math.prod(self.load.buffer.shape)
 
     def depends_on(self, axis: Axis) -> bool:
         """Whether the place changes along an axis."""
@@ -175,7 +183,7 @@ def _rows(
     for row in along:
         extent = axes[row].extent
         largest = min(extent, MOST_ROWS)
-        for rows in range(-(-largest // 2), largest + 1):
+        for rows in range(largest, (largest - 1) // 2, -1):
             for high in range(1, min(most, extent // rows) + 1):
                 yield rows, ((row, rows * high),)
             for other in along:
@@ -185,18 +193,29 @@ def _rows(
 
 
 def _candidate(
-    tiles: Tiles, axes: Sequence[Axis], reduced: Sequence[Axis], high: int, wide: int
+    tiles: Tiles,
+    axes: Sequence[Axis],
+    reduced: Sequence[Axis],
+    operands: tuple[_Operand, _Operand],
+    shape: tuple[int, int],
 ) -> ProductCandidate:
-    """Of `high` by `wide` products."""
+    """Of products below and next to each other, so many by `shape`."""
     assert tiles.product is not None
-    rows, _, depth = tiles.product
+    rows, columns, depth = tiles.product
+    high, wide = shape
     products = high * wide
     # Operands of one row of products stay in registers for the next one, if there are enough.
     again = 1 if wide < TILE_REGISTERS - products else high
     loaded = high * rows + wide * again * depth
-    loads_cycles = loaded / LOADS
-    step = max(products * rows, loads_cycles, LATENCY) + SHARE_OF_LOADS * loads_cycles + OVERHEAD
     terms = math.prod(axis.extent for axis in reduced)
-    ends = products * rows * (1 / STORES + 1 / LOADS)
+    # Elements of windows are read from far once; weights stay near while rows go by.
+    a, b = operands
+    number = terms * QUAD * math.prod(axis.extent for axis in axes if a.depends_on(axis))
+    far = 0.0 if a.num_bytes <= NEAR_BYTES else min(1.0, a.num_bytes / number)
+    held = terms * QUAD * columns * wide if tiles.num_held else b.num_bytes
+    b_row = NEAR if held <= NEAR_BYTES else FAR
+    loads_cycles = high * rows * (far * FAR + (1 - far) * NEAR) + wide * again * depth * b_row
+    step = max(products * rows, loads_cycles, LATENCY) + SHARE_OF_LOADS * loads_cycles + OVERHEAD
+    ends = products * rows * (STORED + NEAR)
     each = step / depth + ends / terms
     return ProductCandidate(tiles, products, loaded, computed_share(tiles, axes), SLOWER, each)

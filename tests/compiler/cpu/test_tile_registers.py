@@ -193,7 +193,7 @@ def test_products_share_what_is_loaded() -> None:
         (matrices(196, 192, 192), (14, 16, 16)),  # fourteen products of rows, none half empty
         (convolution(14, 256, 256, 3), (14, 16, 16)),
         (convolution(7, 512, 512, 3), (7, 16, 16)),
-        (convolution(28, 128, 128, 1), (14, 16, 16)),
+        (convolution(28, 128, 128, 1), (16, 16, 16)),
         (matrices(1, 4096, 1024), None),  # a vector times a matrix: memory decides
         (matrices(64, 64, 1), None),  # four terms
         (matrices(2, 64, 200), None),
