@@ -83,6 +83,7 @@ QUESTIONS: Mapping[str, Sequence[Bench]] = {
               page="docs/codesign.md"),
         Bench("Are its estimates right?", "codesign.estimates", "--area 0 --clock 0", "seconds",
               "docs/codesign.md"),
+        Bench("Are its cycles right?", "codesign.cycle_estimates", page="docs/codesign.md"),
         Bench("Pictures of a search", "codesign.pictures", "FOLDER", "seconds",
               "docs/codesign.md"),
         Bench("What do parts take of an FPGA?", "codesign.area_data", "--check"),

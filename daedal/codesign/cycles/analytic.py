@@ -1,10 +1,11 @@
 """`AnalyticCycles`: a network's estimated cycles on any variant, without compiling it.
 
 Its layers alone, each with the schedule whose estimate is least, by the cost models of the
-compiler's spaces, less what chains of layers save (`chains`). Graphs and the layers' spaces are
-made once for each array and bus, and for each choice of layers' forms that depends on sizes; then
-spaces move from variant to variant, and convolutions are enumerated together. Layers of a kind are
-estimated once for all variants that differ only in what they do not use.
+compiler's spaces, less what chains of layers (`chains`) and small tensors on chip (`kept`) save.
+Graphs and the layers' spaces are made once for each array and bus, and for each choice of layers'
+forms that depends on sizes; then spaces move from variant to variant, and convolutions are
+enumerated together. Layers of a kind are estimated once for all variants that differ only in what
+they do not use.
 
 Both schedules and estimates are for the memory behind the machine, as the compiler's are.
 """
@@ -12,15 +13,17 @@ Both schedules and estimates are for the memory behind the machine, as the compi
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from math import inf
+from math import inf, isfinite
 from typing import ParamSpec, TypeVar
 
 from daedal.codesign.cycles.chains import Pair, pairs_of
+from daedal.codesign.cycles.kept import KeptRows, kept_rows_of, saved_cycles
 from daedal.common.errors import UserError
 from daedal.compiler.cost.memory import MemoryCost
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.layout.fold_padding import rows_for_classes
+from daedal.compiler.graph.passes.layout.moves_to_views import moves_to_views
 from daedal.compiler.graph.passes.layout.rewrite_first_layer import chosen_streams
 from daedal.compiler.graph.passes.partition import partition
 from daedal.compiler.layers.workload import layer_kinds
@@ -98,25 +101,27 @@ class _Layer:
 class _Blocked:
     """The layers of a blocked graph, and those of each kind by their numbers.
 
-    `pairs` are those that may be chained, and how often they are there; `known` are estimates of
-    all layers of a kind, and of what pairs save.
+    `pairs` are those that may be chained, and how often they are there, `kept` those with tensors
+    that may stay on chip; `known` are estimates of all layers of a kind, and of what is saved.
     """
 
     layers: Sequence[_Layer]
     pairs: Mapping[Pair, int]
+    kept: Mapping[KeptRows, int]
     kinds: Mapping[_Kind, Sequence[int]]
     joined: ConvLayers | None
     known: dict[_Key, Sequence[float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, layers: Sequence[_Layer], pairs: Mapping[Pair, int]) -> "_Blocked":
-        """From all layers."""
+    def of(cls, layers: Sequence[_Layer], graphs: Sequence[Graph]) -> "_Blocked":
+        """From all layers of some graphs."""
         kinds: dict[_Kind, list[int]] = {}
         for number, layer in enumerate(layers):
             kinds.setdefault(layer.kind, []).append(number)
         spaces = [layer.space for layer in layers]
         shapes = [space.shapes for space in spaces if isinstance(space, ConvSpace)]
-        return cls(layers, pairs, kinds, ConvLayers(shapes) if shapes else None)
+        joined = ConvLayers(shapes) if shapes else None
+        return cls(layers, pairs_of(graphs), kept_rows_of(graphs), kinds, joined)
 
     def cycles(self, variant: Variant, memory: MemoryModel, *, usual: bool) -> float:
         """The sum over all layers, of the default schedules or of those that are least."""
@@ -132,7 +137,7 @@ class _Blocked:
             item.count * max(cycles + layer_cycles, 0)
             for item, cycles in zip(self.layers, found, strict=True)
         )
-        return alone - self._saved(variant, memory)
+        return alone - self._saved(variant, memory) - self._kept(found, variant, memory, usual)
 
     def _saved(self, variant: Variant, memory: MemoryModel) -> float:
         """What chains save, all together."""
@@ -146,6 +151,25 @@ class _Blocked:
                 )
                 for pair, count in self.pairs.items()
             ]
+        return sum(self.known[key])
+
+    def _kept(
+        self, found: Sequence[float], variant: Variant, memory: MemoryModel, usual: bool
+    ) -> float:
+        """What tensors save that stay on chip, all together; `found` are the layers' cycles."""
+        used = (*_used(_Kind.VECTOR, variant), *_used(_Kind.PRODUCT, variant))
+        key = (KeptRows, usual, variant.units.gemm_reads_out, *used)
+        if key not in self.known:
+            layers = {
+                item.key: (item, cycles) for item, cycles in zip(self.layers, found, strict=True)
+            }
+            each = [
+                rows.on(count, cycles, item.on(variant), variant, memory)
+                for rows, count in self.kept.items()
+                for item, cycles in [layers[rows.layer]]
+                if isfinite(cycles)
+            ]
+            self.known[key] = [saved_cycles([item for item in each if item], memory)]
         return sum(self.known[key])
 
     def _estimates(
@@ -273,7 +297,11 @@ class AnalyticCycles:
 
     def _blocked(self, array: _Array, variant: Variant) -> _Blocked:
         graph = self._passed(array.graph, variant, _FIRST_OF_SIZES, None)
-        parts = [part.graph for part in partition(graph) if part.target == ACCELERATOR]
+        parts = [
+            moves_to_views(part.graph, block_out=variant.array.block_out)
+            for part in partition(graph)
+            if part.target == ACCELERATOR
+        ]
         return _Blocked.of(
             [
                 _Layer(
@@ -285,7 +313,7 @@ class AnalyticCycles:
                 )
                 for kind in layer_kinds(parts)
             ],
-            pairs_of(parts),
+            parts,
         )
 
     def _passed(self, graph: Graph, variant: Variant, begin: str | None, end: str | None) -> Graph:

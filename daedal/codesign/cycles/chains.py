@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from daedal.codesign.cycles.busy import BusyUnits
 from daedal.compiler.cost.memory import MemoryCost
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers.workload import workload_of
@@ -57,7 +58,7 @@ class Pair:
         blocks = self.channels // variant.array.block_in + config["out_blocks"]
         if scratchpad(variant, Memory.OUT).depth_rows < PARTS * LEAST_PIXELS * blocks:
             return 0.0
-        layers = [_Busy.of(space, memory) for space in (first, second)]
+        layers = [BusyUnits.of(space, memory) for space in (first, second)]
         word_cycles = MemoryCost.of(memory).word_cycles
         moved = 2 * self.result_bytes / variant.bus_bytes * max(word_cycles, 1)
         together = max(
@@ -66,29 +67,6 @@ class Pair:
             sum(item.words for item in layers) - moved,
         )
         return max(sum(item.busiest for item in layers) - together, 0.0)
-
-
-@dataclass(frozen=True)
-class _Busy:
-    """Cycles of the units for a layer's default schedule."""
-
-    products: float
-    vectors: float
-    words: float
-
-    @classmethod
-    def of(cls, space: LayerSpace, memory: MemoryModel) -> "_Busy":
-        features = space.features(space.table([space.default_with(memory)]))
-
-        def first(name: str) -> float:
-            return float(features[name][0]) if name in features else 0.0
-
-        word_cycles = max(MemoryCost.of(memory).word_cycles, 1)
-        return cls(first("product_cycles"), first("vector_cycles"), first("beats") * word_cycles)
-
-    @property
-    def busiest(self) -> float:
-        return max(self.products, self.vectors, self.words)
 
 
 def pairs_of(graphs: Iterable[Graph]) -> Mapping[Pair, int]:

@@ -12,6 +12,7 @@ from daedal.common.errors import ScheduleError, UserError
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.passes.layout.moves_to_views import moves_to_views
 from daedal.compiler.layers.workload import layer_kinds
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
@@ -98,9 +99,10 @@ class EstimatedWork:
         )
 
     def _kinds(self, variant: Variant) -> list[_Layer]:
-        graphs = accelerator_graphs(
+        parts = accelerator_graphs(
             self._graph, variant, on_host=self._on_host(variant), memory=self._memory
         )
+        graphs = [moves_to_views(part, block_out=variant.array.block_out) for part in parts]
         return [
             _Layer(kind.count, kind.graph, kind.node, _space(kind.graph, kind.node, variant))
             for kind in layer_kinds(graphs)
