@@ -28,6 +28,8 @@ Evaluated = str | Path | bytes | onnx.ModelProto | Artifact
 ARTIFACT_SUFFIX = ".daedal"
 Array = npt.NDArray[Any]
 
+_QUANTIZED = ("int8", "uint8", "int16", "uint16")
+
 
 @dataclass(frozen=True)
 class OutputComparison:
@@ -38,7 +40,9 @@ class OutputComparison:
     signal, noise : mean squares of the reference's values, and of the differences from them.
     largest : the largest difference.
     same_class : share of the vectors along the last axis whose largest element is the same one in
-        both; None where that axis has one element.
+        both; None where that axis has one element, or `equal` is given.
+    equal : share of equal elements, for truth values and integers of 32 and 64 bits: masks and
+        indices are no signals. None for other types, also for quantized values of 8 and 16 bits.
     """
 
     name: str
@@ -46,6 +50,7 @@ class OutputComparison:
     noise: float
     largest: float
     same_class: float | None
+    equal: float | None = None
 
     @property
     def snr_db(self) -> float:
@@ -168,8 +173,9 @@ def _compared(found: Mapping[str, Array], expected: Mapping[str, Array]) -> list
 def _comparison(name: str, found: Array, expected: Array) -> OutputComparison:
     wanted = expected.astype(np.float64)
     wrong = found.astype(np.float64) - wanted
+    is_signal = expected.dtype.kind == "f" or expected.dtype.name in _QUANTIZED
     same = None
-    if _classes(found) > 1:
+    if is_signal and _classes(found) > 1:
         same = float((found.argmax(axis=-1) == expected.argmax(axis=-1)).mean())
     return OutputComparison(
         name,
@@ -177,6 +183,7 @@ def _comparison(name: str, found: Array, expected: Array) -> OutputComparison:
         float(np.square(wrong).mean()),
         float(np.abs(wrong).max(initial=0.0)),
         same,
+        None if is_signal else float((found == expected).mean()),
     )
 
 

@@ -89,7 +89,10 @@ def _print(console: Console, found: "Evaluation", model: Path, against: Path | N
             table.add_column(head, justify="right")
         for item in found.outputs:
             same = "" if item.same_class is None else f"{item.same_class:.2%}"
-            table.add_row(escape(item.name), f"{item.snr_db:.1f} dB", f"{item.largest:.4g}", same)
+            signal, largest = f"{item.snr_db:.1f} dB", f"{item.largest:.4g}"
+            if item.equal is not None:
+                signal, largest = f"{item.equal:.2%} equal", ""
+            table.add_row(escape(item.name), signal, largest, same)
         print_wide(console, table)
     if found.accuracy is not None:
         table = Table("model", box=SIMPLE)

@@ -59,6 +59,21 @@ def test_a_model_beside_itself_differs_in_nothing() -> None:
     assert (found.accuracy, found.reference_accuracy) == (None, None)
 
 
+def test_indices_are_no_signals() -> None:
+    """Of integers of 64 bits, it says how many are equal."""
+    models = []
+    for step in (0.0, 1.5):
+        model = onnx.ModelProto.FromString(shifted(step))
+        model.graph.node.append(helper.make_node("ArgMax", ["y"], ["best"], axis=1))
+        value = helper.make_tensor_value_info("best", TensorProto.INT64, [1, 1])
+        model.graph.output[0].CopyFrom(value)
+        models.append(model)
+    (output,) = daedal.evaluate(models[1], {"x": SCORES}, reference=models[0]).outputs
+    assert (output.equal, output.same_class) == (pytest.approx(5 / 6), None)
+    (scores,) = daedal.evaluate(shifted(1.5), {"x": SCORES}, reference=shifted(0)).outputs
+    assert scores.equal is None
+
+
 def test_labels_alone_are_enough() -> None:
     found = daedal.evaluate(shifted(0), {"x": SCORES}, labels=CLASSES)
     assert found.outputs == () and found.reference_accuracy is None
