@@ -269,6 +269,10 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "attention of heads": lambda: attention(
         6, 40, 20, 32, batch=(2, 2), mask=2.0**-5, scale=1.0, transposed=True
     ),
+    "attention of one query": lambda: attention(1, 150, 8, 16, batch=(3,)),
+    "attention of two queries": lambda: attention(2, 70, 5, 6, batch=(2,), mask=2.0**-5),
+    "attention of three long queries": lambda: attention(3, 17, 140, 150),
+    "attention of one query in 16 bits": lambda: attention(1, 130, 16, 24, dtype="float16"),
     "attention of 16 bits": lambda: attention(32, 40, 16, 16, dtype="float16"),
     "odd attention of 16 bits": lambda: attention(21, 130, 5, 6, dtype="float16"),
     "masked attention of 16 bits": lambda: attention(

@@ -9,7 +9,7 @@ weighted sums of values; where the largest score grows, both sums are scaled::
     l = l * c + sum(w[j], j)    a = a * c + sum(w[j] * v[j], j)    m = t
 
 The result is ``a / l``. Threads multiply float32 (`attention_threads`), and tensor cores float16
-(`attention_cores`).
+(`attention_cores`). Of fewer than four queries, each has a block of its own (`attention_single`).
 Source: Dao et al., "FlashAttention", 2022, algorithm 1; Milakov and Gimelshein, "Online normalizer
 calculation for softmax", 2018.
 """
@@ -17,6 +17,7 @@ calculation for softmax", 2018.
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu.attention_cores import CoreAttention
 from daedal.compiler.ops.gpu.attention_form import attention_form
+from daedal.compiler.ops.gpu.attention_single import SingleAttention
 from daedal.compiler.ops.gpu.attention_threads import ThreadAttention
 from daedal.compiler.ops.gpu.attention_tiles import AttentionTiles
 from daedal.compiler.tir.stmt import PrimFunc
@@ -31,6 +32,8 @@ def attention_function(
     several elements of float32 are copied at a time."""
     form = attention_form(kernel)
     assert form is not None
+    if tiles.rows == 1:
+        return SingleAttention(kernel, form, tiles, has_vectors).function()
     if form.is_half:
         return CoreAttention(kernel, form, tiles).function()
     return ThreadAttention(kernel, form, tiles, has_vectors).function()

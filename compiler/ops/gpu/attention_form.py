@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
-from daedal.compiler.ops.gpu.tiles import FEWEST, factors
+from daedal.compiler.ops.gpu.tiles import factors
 from daedal.compiler.tir.expr import Axis, Expr, IntImm, Load, Reduce, Var
 from daedal.compiler.tir.visit import free_vars, loads, rewrite, substitute
 
@@ -134,7 +134,7 @@ class AttentionForm:
 
 
 def attention_form(kernel: Kernel) -> AttentionForm | None:
-    """What a kernel with `Kernel.scores` reads; None for another, or one of few queries."""
+    """What a kernel with `Kernel.scores` reads; None for another."""
     mean = kernel.reduction
     if kernel.scores is None or mean is None:
         return None
@@ -149,9 +149,11 @@ def attention_form(kernel: Kernel) -> AttentionForm | None:
     (weight,), (value,) = own, others
     *outer, row, last = weight.indices
     found = [axis for axis in mean.axes if axis in _used(value) and axis not in _used(weight)]
+    if row == IntImm(0):  # of a single one
+        row = Axis("row", extent=1, kind="spatial")
     if last is not _axis(mean) or not isinstance(row, Axis) or row.kind != "spatial":
         return None
-    if len(found) != 1 or row in _used(value) or row.extent < FEWEST:
+    if len(found) != 1 or row in _used(value):
         return None
     if any(not isinstance(index, Axis) and index != IntImm(0) for index in outer):
         return None
@@ -159,7 +161,11 @@ def attention_form(kernel: Kernel) -> AttentionForm | None:
     if not dtypes <= {"float32", "float16"} or {products.dtype, mean.dtype} != {"float32"}:
         return None
     *_, own_row, own_column = products.axes
-    queries = [load for load in sums if own_row in _used(load) and own_column not in _used(load)]
+    queries = [
+        load
+        for load in sums
+        if own_column not in _used(load) and (own_row in _used(load) or own_row.extent == 1)
+    ]
     keys = [load for load in sums if own_column in _used(load) and own_row not in _used(load)]
     if len(queries) != 1 or len(keys) != 1:
         return None

@@ -111,15 +111,16 @@ class AttentionLoops:
         before, after : the keys.
         step : what is done with the keys from a number on.
         """
+        tiles = self.tiles
+        steps = -(-self.form.columns // tiles.columns)
+        every = loops.loop("step", steps, lambda number: step(number * tiles.columns))
+        return self.block_kernel(buffers, [*before, every, *after])
+
+    def block_kernel(self, buffers: Sequence[Buffer], body_of_block: Sequence[Stmt]) -> PrimFunc:
+        """The function with the parameters of a kernel, and what a block does."""
         form, tiles = self.form, self.tiles
         count = -(-form.rows // tiles.rows) * math.prod(axis.extent for axis in form.batch)
-        steps = -(-form.columns // tiles.columns)
-        body = loops.allocated(
-            buffers,
-            *before,
-            loops.loop("step", steps, lambda number: step(number * tiles.columns)),
-            *after,
-        )
+        body = loops.allocated(buffers, *body_of_block)
         notes = {RESIDENT: tiles.resident}
         params = (*self._kernel.inputs, self.output)
         return PrimFunc("kernel", params, For(self._block, count, body, "block.x", notes))

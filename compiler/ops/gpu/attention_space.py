@@ -10,8 +10,8 @@ import numpy.typing as npt
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu.attention_form import AttentionForm, attention_form
 from daedal.compiler.ops.gpu.attention_tiles import (
+    SINGLE_THREADS,
     SIZES,
-    STAGES,
     AttentionTiles,
     attention_tiles,
     fitting_tiles,
@@ -23,6 +23,7 @@ __all__ = ["GpuAttentionSpace", "gpu_attention_space"]
 
 Reals = npt.NDArray[np.float64]
 
+_ORDER = [*itertools.product(SIZES, SIZES), *((1, threads) for threads in SINGLE_THREADS)]
 _KNOBS = ("rows", "columns", "stages")
 BARRIERS = 150.0
 """Cycles of a thread for the barriers of a step, assumed."""
@@ -83,10 +84,6 @@ def gpu_attention_space(kernel: Kernel, *, has_warps: bool = True) -> GpuAttenti
     form, rule = attention_form(kernel), attention_tiles(kernel, has_warps=has_warps)
     if form is None or rule is None:
         return None
-    fitting = set(fitting_tiles(form))
-    rows = itertools.product(SIZES, SIZES, STAGES)
-    listed = {row: AttentionTiles(*row, on_cores=form.is_half) for row in rows}
-    own = (rule.rows, rule.columns, rule.stages)
-    return GpuAttentionSpace(
-        {own: rule, **{row: tiles for row, tiles in listed.items() if tiles in fitting}}, form
-    )
+    found = sorted(fitting_tiles(form), key=lambda item: _ORDER.index((item.rows, item.columns)))
+    listed = {(item.rows, item.columns, item.stages): item for item in (rule, *found)}
+    return GpuAttentionSpace(listed, form)

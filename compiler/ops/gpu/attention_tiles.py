@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu.attention_form import AttentionForm, attention_form
-from daedal.compiler.ops.gpu.tiles import SHARED_BYTES
+from daedal.compiler.ops.gpu.tiles import FEWEST, SHARED_BYTES
 from daedal.compiler.tir.warp_products import WARP_PRODUCTS, WARP_THREADS
 
 __all__ = [
@@ -14,14 +14,17 @@ __all__ = [
     "HALF",
     "HALVES_APART",
     "OWN_ROWS",
+    "PARTS",
     "PRODUCT",
     "ROW_LANES",
     "ROW_THREADS",
+    "SINGLE_THREADS",
     "SIZES",
     "STAGES",
     "AttentionTiles",
     "attention_tiles",
     "depth_of",
+    "element_threads",
     "fitting_tiles",
     "width_of",
 ]
@@ -55,6 +58,13 @@ HALVES_APART = 8
 HALF_BYTES = 2
 ROW_LANES = 4
 """Threads that have the sums of a query on tensor cores."""
+SINGLE_THREADS = (128, 256, 64)
+"""Of a block with one query, and keys of a step there."""
+PARTS = 16
+"""Threads that join the numbers of all threads of such a block."""
+MOST_SINGLE_BYTES = 1 << 20
+"""Of the keys and values of such a block: with more, kernels with more blocks are assumed to be
+faster."""
 STAGES = (2, 1)
 """Steps whose keys and values are in shared memory."""
 
@@ -62,7 +72,7 @@ STAGES = (2, 1)
 @dataclass(frozen=True)
 class AttentionTiles:
     """Queries of a block, and keys of a step; steps whose keys are in shared memory at a time; and
-    whether tensor cores multiply."""
+    whether tensor cores multiply. A block with one query has a thread for each key of a step."""
 
     rows: int
     columns: int
@@ -74,6 +84,8 @@ class AttentionTiles:
         """Of a block."""
         if self.on_cores:
             return self.warps * WARP_THREADS
+        if self.rows == 1:
+            return self.columns
         return self.rows // OWN_ROWS * COLUMN_THREADS
 
     @property
@@ -91,6 +103,11 @@ class AttentionTiles:
     def shared_bytes(self, form: AttentionForm) -> int:
         """Of a block."""
         depth, width, rows, columns = depth_of(form), width_of(form), self.rows, self.columns
+        if rows == 1:
+            along = element_threads(form, columns)
+            sums = columns // along * -(-form.width // along) * along
+            scores = -(-form.columns // columns) * columns
+            return BYTES * (form.depth + scores + columns + 2 * PARTS + sums)
         if self.on_cores:
             apart = HALVES_APART
             keys = self.stages * columns * (depth + width + 2 * apart)
@@ -106,12 +123,20 @@ def attention_tiles(kernel: Kernel, *, has_warps: bool = True) -> AttentionTiles
     `has_warps`: whether there are products of whole warps, without which float16 is not multiplied.
     """
     form = attention_form(kernel)
-    return None if form is None or (form.is_half and not has_warps) else _chosen(form)
+    if form is None or (form.is_half and not has_warps and form.rows >= FEWEST):
+        return None
+    return _chosen(form)
 
 
 def fitting_tiles(form: AttentionForm) -> list[AttentionTiles]:
     """All tiles that shared memory has room for, and that are not twice as large as the operands;
     none if sums are too many for registers."""
+    if form.rows < FEWEST:
+        size = HALF_BYTES if form.is_half else BYTES
+        if form.columns * (form.depth + form.width) * size > MOST_SINGLE_BYTES:
+            return []
+        found = [AttentionTiles(1, threads) for threads in SINGLE_THREADS]
+        return [tiles for tiles in found if tiles.shared_bytes(form) <= SHARED_BYTES]
     if max(form.depth, form.width) > MOST_ELEMENTS:
         return []
     return [
@@ -131,6 +156,8 @@ def _chosen(form: AttentionForm) -> AttentionTiles | None:
     found = fitting_tiles(form)
     if not found:
         return None
+    if form.rows < FEWEST:
+        return found[0]
     images = math.prod(axis.extent for axis in form.batch)
     enough = [item for item in found if images * -(-form.rows // item.rows) >= FEW_BLOCKS]
     fewest = min(item.rows for item in found)
@@ -142,6 +169,11 @@ def depth_of(form: AttentionForm) -> int:
     number of 16 bytes apart."""
     whole = PRODUCT.depth if form.is_half else 2 * APART
     return -(-form.depth // whole) * whole
+
+
+def element_threads(form: AttentionForm, threads: int) -> int:
+    """Threads along the elements of a result, in a block with one query: a power of two."""
+    return min(1 << (form.width - 1).bit_length(), threads)
 
 
 def width_of(form: AttentionForm) -> int:

@@ -128,6 +128,16 @@ SEEN = np.tril(np.ones((7, 9), bool), 2)
             after=(node("Mul", ["r", "r"], ["a"]), node("Exp", ["a"], ["y"])),
         ),
         model_of(6, 17, after=(node("Transpose", ["r"], ["y"], perm=[0, 2, 1, 3]),)),
+        model_of(1, 170, after=(node("Transpose", ["r"], ["y"], perm=[0, 2, 1, 3]),)),
+        model_of(
+            2,
+            9,
+            inner=SELECTED,
+            scale=np.float32([0.3]),
+            seen=SEEN[:2],
+            least=np.array(0, np.float32),
+        ),
+        model_of(1, 9, dtype=HALF),
         model_of(7, 9, dtype=HALF),
         model_of(
             7,
@@ -157,12 +167,11 @@ def test_attention_is_one_kernel(model: onnx.ModelProto) -> None:
         model_of(7, 9, outputs=("y", "w")),
         model_of(7, 9, outputs=("y", "p")),
         model_of(7, 9, after=(node("Relu", ["w"], ["n"]), node("MatMul", ["n", "vt"], ["y"]))),
-        model_of(2, 9),
         model_of(7, 9, inner=[node("Softmax", ["p"], ["w"], axis=2)]),
     ],
 )
 def test_scores_that_others_read_are_in_memory(model: onnx.ModelProto) -> None:
-    """And so are those of few queries, and of softmax over another axis."""
+    """And so are those of a softmax over another axis."""
     assert len(products(compared(model))) >= 2
 
 

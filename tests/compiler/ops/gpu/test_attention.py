@@ -35,6 +35,11 @@ SEQUENCES = {
     "a few images": (attention(197, 197, 64, 64, batch=(3, 12)), AttentionTiles(64, 32)),
     "uneven": (attention(1000, 300, 40, 24, batch=(64, 12), mask=1.0), AttentionTiles(64, 32)),
     "a short one": (attention(9, 20, 4, 4), AttentionTiles(16, 32)),
+    "a step": (attention(1, 500, 64, 64, batch=(1, 12)), AttentionTiles(1, 128)),
+    "a wide step of 16 bits": (
+        attention(2, 90, 256, 256, batch=(1, 4), dtype=HALF),
+        AttentionTiles(1, 128),
+    ),
     "a long one of 16 bits": (
         attention(512, 512, 64, 64, batch=(8, 12), mask=1.0, dtype=HALF),
         AttentionTiles(64, 32, 2, on_cores=True),
@@ -105,13 +110,13 @@ def test_a_configuration_is_a_schedule() -> None:
         product(64, 64, 64),
         attention(64, 64, 64, 129),
         attention(64, 64, 136, 64),
-        attention(3, 64, 64, 64),
+        attention(1, 3000, 64, 64),
         attention(64, 64, 64, 129, dtype=HALF),
         replace(attention(64, 64, 64, 64), scores=None),
     ],
 )
 def test_what_is_no_attention_of_this_form_has_no_tiles(kernel: Kernel) -> None:
-    """Sums of longer rows are in no registers, and few queries leave most threads idle."""
+    """Sums of longer rows are in no registers, and a block of one query has few keys."""
     assert attention_tiles(kernel) is None
     if kernel.scores is not None:
         with pytest.raises(UnsupportedError, match="attention must have"):
@@ -122,14 +127,26 @@ def test_without_products_of_warps_float16_has_no_tiles() -> None:
     kernel = attention(64, 64, 64, 64, dtype=HALF)
     assert attention_tiles(kernel) is not None
     assert attention_tiles(kernel, has_warps=False) is None
+    single = attention(1, 64, 64, 64, dtype=HALF)
+    assert attention_tiles(single, has_warps=False) == AttentionTiles(1, 128)
 
 
-@pytest.mark.parametrize("shape", [(5, 3, 2, 3), (4, 18, 9, 2)])
+@pytest.mark.parametrize("shape", [(5, 3, 2, 3), (4, 18, 9, 2), (1, 7, 3, 2)])
 def test_the_interpreter_computes_what_the_formulas_say(shape: tuple[int, int, int, int]) -> None:
     kernel = attention(*shape)
     inputs = given(kernel)
     (wanted,) = te.evaluate_tensors([kernel.result], inputs)
     found = run(gpu_kernel_function(kernel), inputs)["y"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", [64, 256])
+def test_all_blocks_of_one_query_compute_the_same(threads: int) -> None:
+    kernel = attention(2, 300, 8, 24)
+    inputs = given(kernel)
+    (wanted,) = te.evaluate_tensors([kernel.result], inputs)
+    config = Config.of(rows=1, columns=threads, stages=1)
+    (found,) = emulated(gpu_kernel_function(kernel, config=config), inputs, 1).values()
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
@@ -147,11 +164,12 @@ def test_all_tiles_compute_the_same(sizes: tuple[int, ...], on_cores: bool) -> N
     np.testing.assert_allclose(found, wanted, rtol=error, atol=error)
 
 
+@pytest.mark.parametrize("rows", [4, 1])
 @pytest.mark.parametrize("dtype", ["float32", HALF])
-def test_keys_that_are_masked(dtype: str) -> None:
+def test_keys_that_are_masked(dtype: str, rows: int) -> None:
     """Of the first item, the first step's keys all are, of the second one the last ones, and of the
     third one all of them: a mean of nothing is no number. In the fourth one, a score is none."""
-    kernel = attention(4, 96, 4, 5, batch=(4,), mask=1.0, dtype=dtype)
+    kernel = attention(rows, 96, 4, 5, batch=(4,), mask=1.0, dtype=dtype)
     inputs = given(kernel)
     hidden = np.zeros((4, 96), dtype)
     hidden[0, :80] = hidden[1, 3:] = hidden[2] = -np.inf
