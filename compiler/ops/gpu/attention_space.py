@@ -85,5 +85,7 @@ def gpu_attention_space(kernel: Kernel, *, has_warps: bool = True) -> GpuAttenti
     if form is None or rule is None:
         return None
     found = sorted(fitting_tiles(form), key=lambda item: _ORDER.index((item.rows, item.columns)))
-    listed = {(item.rows, item.columns, item.stages): item for item in (rule, *found)}
+    listed: dict[Row, AttentionTiles] = {
+        (item.rows, item.columns, item.stages): item for item in (rule, *found)
+    }
     return GpuAttentionSpace(listed, form)
