@@ -1,6 +1,7 @@
 """Products by groups of four warps, which go on while their warps do something else."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
@@ -89,7 +90,14 @@ def text_of(name: str) -> KernelText:
     return kernel_text(function_of(name), "k", checked=True)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+def _names() -> Iterator[object]:
+    """As parameters: few of the kernels, and the others in slow tests."""
+    for name in KERNELS:
+        is_quick = name in ("km", "mk", "km, copies")
+        yield pytest.param(name, marks=pytest.mark.heavy(3) if is_quick else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", list(_names()))
 def test_a_schedule_computes_what_the_formulas_say(name: str) -> None:
     kernel, (groups, columns, _) = KERNELS[name]
     inputs = inputs_of((list(kernel.inputs), []), np.random.default_rng(3))
@@ -104,7 +112,8 @@ def test_a_schedule_computes_what_the_formulas_say(name: str) -> None:
         np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["km", "kk", "mm"])
+@pytest.mark.heavy(3)
+@pytest.mark.parametrize("name", ["km", "mk", "km, copies"])
 def test_products_are_as_exact_as_float32(name: str) -> None:
     """Of numbers that are no integers."""
     kernel, _ = KERNELS[name]
@@ -126,8 +135,8 @@ def test_the_interpreter_computes_the_same(name: str) -> None:
     np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
 
 
-MUTATED = ["km, three stages", "km, copies, three stages"]
-SELDOM_MUTATED = ["km", "km, two stages", "kk of 8 bits", "km, copies"]
+MUTATED = ["km, three stages"]
+SELDOM_MUTATED = ["km", "km, two stages", "kk of 8 bits", "km, copies", "km, copies, three stages"]
 
 
 @pytest.mark.heavy(8)
@@ -256,7 +265,7 @@ def test_other_architectures_have_no_such_products() -> None:
 
 
 @needs_ptxas
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", list(_names()))
 def test_sums_stay_in_registers(name: str) -> None:
     """Of four products a step, each is one instruction."""
     text = kernel_text(function_of(name), "k")
