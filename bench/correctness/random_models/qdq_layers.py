@@ -26,14 +26,14 @@ def conv(net: QdqNet) -> None:
         operands.append(net.bias_of(outs, x, weight))
     attributes: dict[str, Any] = {
         "kernel_shape": kernel if net.chance(0.8) else None,
-        "strides": _some(net, [net.one_of((1, 1, 2, 2, 3)) for _ in range(axes)]),
+        "strides": _some(net, [net.one_of((1, 1, 2, 2, 3)) for _ in range(axes)], 1),
         "dilations": dilations if max(dilations) > 1 else None,
         "group": groups if groups > 1 or net.chance() else None,
     }
     if net.chance(0.15):
         attributes["auto_pad"] = net.one_of(("SAME_UPPER", "SAME_LOWER", "VALID"))
     else:
-        attributes["pads"] = _some(net, pads)
+        attributes["pads"] = _some(net, pads, 0)
     y = net.op("Conv", operands, **attributes)[0]
     _behind(net, y)
 
@@ -190,7 +190,7 @@ def pool(net: QdqNet) -> None:
     pads, kernel = _window(net, x.shape[2:], dilations)
     attributes: dict[str, Any] = {
         "kernel_shape": kernel,
-        "strides": _some(net, [net.integer(1, 3) for _ in range(axes)]),
+        "strides": _some(net, [net.integer(1, 3) for _ in range(axes)], 1),
         "dilations": dilations if dilated else None,
         "ceil_mode": 1 if net.chance(0.25) else None,
     }
@@ -200,7 +200,7 @@ def pool(net: QdqNet) -> None:
         attributes["auto_pad"] = net.one_of(("SAME_UPPER", "SAME_LOWER", "VALID"))
     else:
         pads = [min(pad, extent - 1) for pad, extent in zip(pads, kernel * 2, strict=True)]
-        attributes["pads"] = _some(net, pads)
+        attributes["pads"] = _some(net, pads, 0)
     known = net.known.get(x.name)
     if kind == "MaxPool" and known is not None and known.is_byte and net.chance(0.2):
         net.require(net.opset >= 12)
@@ -287,9 +287,8 @@ def _window(
     return pads, kernel
 
 
-def _some(net: QdqNet, numbers: list[int]) -> list[int] | None:
-    """Left out where that means the same."""
-    default = 0 if min(numbers) == 0 else 1
+def _some(net: QdqNet, numbers: list[int], default: int) -> list[int] | None:
+    """Left out where that means the same, for some models."""
     return None if set(numbers) == {default} and net.chance() else numbers
 
 

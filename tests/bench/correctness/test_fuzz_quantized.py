@@ -17,6 +17,8 @@ pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime
 
 SIMPLE = 6
 """A seed of few layers."""
+LARGE_KERNEL = 47
+"""A seed with pads of 1 that fit the kernel of an average pool."""
 
 
 def test_graphs_are_valid_and_repeat() -> None:
@@ -27,6 +29,22 @@ def test_graphs_are_valid_and_repeat() -> None:
         assert {"QuantizeLinear", "DequantizeLinear"} <= {
             node.op_type for node in graph.model.graph.node
         }
+
+
+def test_no_average_pool_is_larger_than_its_padded_map() -> None:
+    """onnxruntime has two results for such pools, by opset."""
+    model = onnx.shape_inference.infer_shapes(qdq_graph(LARGE_KERNEL).model)
+    shapes = {
+        item.name: [dim.dim_value for dim in item.type.tensor_type.shape.dim]
+        for item in model.graph.value_info
+    }
+    pools = [node for node in model.graph.node if node.op_type == "AveragePool"]
+    for node in pools:
+        attributes = {item.name: list(item.ints) for item in node.attribute}
+        extents = shapes[node.input[0]][2:]
+        pads = attributes.get("pads", [0] * 2 * len(extents))
+        for axis, kernel in enumerate(attributes["kernel_shape"]):
+            assert kernel <= extents[axis] + pads[axis] + pads[axis + len(extents)]
 
 
 def test_seeds_draw_all_variants() -> None:
