@@ -26,20 +26,23 @@ After::
 Input: the instructions of two layers in program order. Output: `ChainedRows`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from daedal.compiler.codegen.segment import Instance, SegmentInstruction
 from daedal.compiler.link.on_chip.multiplied_rows import (
     Items,
-    Loaded,
     OnChip,
     loaded_words,
     read_on_chip,
     written_on_chip,
 )
 from daedal.compiler.link.on_chip.row_parts import RowAddresses, is_wide_store, stored_rows
-from daedal.compiler.link.placement.memory_plan import Alias
+from daedal.compiler.link.ordering.tiles import Words
+from daedal.compiler.link.placement.placed import BeatRange
+from daedal.compiler.link.placement.transfer_beats import entries
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import GemmMode, Unit
 from daedal.isa.variant import Variant
@@ -70,15 +73,15 @@ class ChainParts(NamedTuple):
     group : the tensor.
     parts : instances of OUT that the first layer stores, and of INP that the second one loads: for
         each part, in the order in which the second one loads them.
+    num_rows : of OUT, of all parts.
     """
 
     first: Sequence[SegmentInstruction]
     second: Sequence[SegmentInstruction]
     group: str
     parts: Sequence[tuple[Sequence[Instance], Sequence[Instance]]]
+    num_rows: int
     addresses: RowAddresses
-    stored: Mapping[Instance, Mapping[int, int]]
-    loaded: Mapping[Instance, Loaded]
 
     @property
     def numbers(self) -> dict[Instance, int]:
@@ -89,31 +92,32 @@ class ChainParts(NamedTuple):
             for instance in (*tiles, *readers)
         }
 
-    @property
-    def num_rows(self) -> int:
-        """Of OUT, of all parts."""
-        return sum(len(self.stored[tile]) for tiles, _ in self.parts for tile in tiles)
-
     def rows(self) -> ChainedRows | None:
         """Both layers with all of the tensor in its parts; None where no instruction can have these
         rows."""
+        stores = [item for item in self.first if item.unit is Unit.STORE]
+        stored = stored_rows(self.first, stores, self.addresses)
+        if stored is None:
+            return None
+        words = {word for rows in stored.values() for word in rows}
+        loaded = loaded_words(self.second, self.group, words, self.addresses)
+        if any(reader not in loaded for _, readers in self.parts for reader in readers):
+            return None
         there: dict[Instance, OnChip] = {}
         wholes = []
         for tiles, readers in self.parts:
-            words = sorted(word for tile in tiles for word in self.stored[tile])
-            places = {word: row for row, word in enumerate(words)}
-            whole = Instance(self.group, Memory.OUT, len(words))
+            order = sorted(word for tile in tiles for word in stored[tile])
+            places = {word: row for row, word in enumerate(order)}
+            whole = Instance(self.group, Memory.OUT, len(order))
             wholes.append(whole)
             for tile in tiles:
-                rows = {row: places[word] for word, row in self.stored[tile].items()}
+                rows = {row: places[word] for word, row in stored[tile].items()}
                 there[tile] = OnChip(whole, rows, ())
-            there |= {reader: self.loaded[reader].at(places, whole) for reader in readers}
+            there |= {reader: loaded[reader].at(places, whole) for reader in readers}
         written = _written(self.first, there, self.addresses)
-        multiplied, saved = read_on_chip(
-            self.second, {reader: there[reader] for reader in self.loaded}
-        )
+        multiplied, saved = read_on_chip(self.second, {reader: there[reader] for reader in loaded})
         loads = sum(
-            item.unit is Unit.LOAD and item.rows[0].instance in self.loaded for item in self.second
+            item.unit is Unit.LOAD and item.rows[0].instance in loaded for item in self.second
         )
         return (
             None if written is None or saved < loads else ChainedRows(written, multiplied, wholes)
@@ -124,33 +128,53 @@ def chain_parts(
     first: Sequence[SegmentInstruction],
     second: Sequence[SegmentInstruction],
     variant: Variant,
-    aliases: Mapping[str, Alias],
+    words: Words,
 ) -> ChainParts | None:
     """The parts of a tensor that the second layer could multiply in OUT; None where there are none.
-    Whether instructions can have their rows, only `ChainParts.rows` tells."""
+    Whether instructions can have their rows, only `ChainParts.rows` tells, which takes longer."""
     if GemmMode.DENSE_OUT not in GemmMode.of(variant):
         return None
-    addresses = RowAddresses(variant, aliases, Memory.OUT)
-    group = _only_result(first, addresses)
-    stores = [item for item in first if item.unit is Unit.STORE]
-    tiles = None if group is None else stored_rows(first, stores, addresses)
-    if group is None or tiles is None:
+    group = _only_result(first, words)
+    stores = [] if group is None else _transfers(first, Unit.STORE, group, words)
+    loads = [] if group is None else _transfers(second, Unit.LOAD, group, words)
+    if group is None or not loads or not _loads_nothing_else(second, group, words):
         return None
-    owners = {word: tile for tile, rows in tiles.items() for word in rows}
-    loaded = loaded_words(second, group, owners.keys(), addresses)
-    if not loaded or not _loads_nothing_else(second, group, loaded, addresses):
+    tiles = list(dict.fromkeys(instance for instance, _ in stores))
+    numbers = {tile: number for number, tile in enumerate(tiles)}
+    owners = np.full(max(beats.end for _, beats in (*stores, *loads)), -1, dtype=np.int32)
+    for instance, beats in stores:
+        entries(owners, beats)[...] = numbers[instance]
+    loaded: dict[Instance, set[int]] = {}
+    for instance, beats in loads:
+        loaded.setdefault(instance, set()).update(np.unique(entries(owners, beats)).tolist())
+    if any(-1 in mine for mine in loaded.values()):
         return None
-    parts = _components(loaded, owners)
-    return ChainParts(first, second, group, parts, addresses, tiles, loaded)
+    addresses = RowAddresses(variant, words.aliases, Memory.OUT)
+    num_rows = int(np.count_nonzero(owners >= 0)) // addresses.row_beats
+    parts = _components({reader: [tiles[n] for n in sorted(loaded[reader])] for reader in loaded})
+    return ChainParts(first, second, group, parts, num_rows, addresses)
 
 
-def _only_result(items: Sequence[SegmentInstruction], addresses: RowAddresses) -> str | None:
+def _transfers(
+    items: Sequence[SegmentInstruction], unit: Unit, group: str, words: Words
+) -> list[tuple[Instance, BeatRange]]:
+    """Instances that a layer loads or stores, each time with the words of a group."""
+    return [
+        (item.rows[0].instance, found[1])
+        for item in items
+        if item.unit is unit and (found := words.of(item)) is not None and found[0] == group
+    ]
+
+
+def _only_result(items: Sequence[SegmentInstruction], words: Words) -> str | None:
     """The group of what a layer stores; None where it stores several, or rows of accumulators, or
     loads some of the same."""
-    transfers = [item for item in items if item.tensor is not None]
-    stored = {addresses.group(x).group for x in transfers if x.unit is Unit.STORE}
-    loaded = {addresses.group(x).group for x in transfers if x.unit is Unit.LOAD}
-    if len(stored) != 1 or stored & loaded or any(map(is_wide_store, items)):
+    groups: dict[Unit, set[str]] = {Unit.LOAD: set(), Unit.STORE: set()}
+    for item in items:
+        if item.tensor is not None:
+            groups[item.unit].add(words.group(item.tensor))
+    stored = groups[Unit.STORE]
+    if len(stored) != 1 or stored & groups[Unit.LOAD] or any(map(is_wide_store, items)):
         return None
     return stored.pop()
 
@@ -175,30 +199,27 @@ def _written(
     return result
 
 
-def _loads_nothing_else(
-    items: Iterable[SegmentInstruction],
-    group: str,
-    loaded: Mapping[Instance, Loaded],
-    addresses: RowAddresses,
-) -> bool:
-    """Whether a layer loads the tensor only into the instances `loaded`."""
-    return all(
-        item.rows[0].instance in loaded
-        for item in items
-        if item.unit is Unit.LOAD and addresses.group(item).group == group
-    )
+def _loads_nothing_else(items: Sequence[SegmentInstruction], group: str, words: Words) -> bool:
+    """Whether a layer loads a tensor only into instances of INP that have nothing else, and never
+    its padding alone."""
+    loads = [item for item in items if item.unit is Unit.LOAD and item.tensor is not None]
+    mine, others = set[Instance](), set[Instance]()
+    for item in loads:
+        is_group = words.group(item.tensor or "") == group
+        (mine if is_group else others).add(item.rows[0].instance)
+        if is_group and words.of(item) is None:
+            return False
+    return mine.isdisjoint(others) and all(instance.memory is Memory.INP for instance in mine)
 
 
 def _components(
-    loaded: Mapping[Instance, Loaded],
-    owners: Mapping[int, Instance],
+    loaded: Mapping[Instance, Sequence[Instance]],
 ) -> list[tuple[list[Instance], list[Instance]]]:
-    """Tiles that are stored with those that are loaded, which together share words with no others;
-    in the order in which words are loaded first."""
+    """Tiles that are stored with those that are loaded from them, which share tiles with no others;
+    in the order in which they are loaded first. `loaded` has the tiles of each that is loaded."""
     numbers: dict[Instance, int] = {}
     found: list[tuple[list[Instance], list[Instance]]] = []
-    for reader, rows in loaded.items():
-        mine = list(dict.fromkeys(owners[word] for word in rows.words.values()))
+    for reader, mine in loaded.items():
         known = sorted({numbers[tile] for tile in mine if tile in numbers})
         target = known[0] if known else len(found)
         if not known:

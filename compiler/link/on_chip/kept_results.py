@@ -32,7 +32,7 @@ from daedal.compiler.link.on_chip.multiplied_rows import (
     read_on_chip,
     written_on_chip,
 )
-from daedal.compiler.link.on_chip.renumber import row_table
+from daedal.compiler.link.on_chip.renumber import RowTable
 from daedal.compiler.link.on_chip.result_tensors import ResultTensor, result_tensors
 from daedal.compiler.link.on_chip.row_parts import LoadedRows, RowAddresses
 from daedal.compiler.link.placement.memory_plan import Alias
@@ -136,7 +136,7 @@ def _kept(
     """The layers with the tensor in one instance, its words in the rows `places`."""
     whole = Instance(group, Memory.OUT, max(places.values()) + 1)
     tiles = {
-        tile: row_table({row: places[word] for row, word in rows.items()})
+        tile: RowTable((row, places[word]) for row, word in rows.items())
         for tile, rows in tensor.tiles.items()
     }
     written: Items = []

@@ -61,7 +61,7 @@ class OnChip:
     @cached_property
     def table(self) -> RowTable:
         """`rows` as a table."""
-        return row_table(self.rows)
+        return row_table(tuple(self.rows.items()))
 
 
 def written_on_chip(
@@ -99,15 +99,19 @@ def loaded_words(
         if item.unit is not Unit.LOAD:
             continue
         for access in item.rows:
-            mine = addresses.of(item)[1] if addresses.group(item).group == group else []
+            mine = addresses.of(item)[1] if addresses.group(item).group == group else ()
+            if not mine or not all(map(words.__contains__, mine)):
+                others.add(access.instance)
+            if access.instance in others:
+                continue
             known = found.setdefault(access.instance, Loaded())
-            rows = LoadedRows.of(item).rows if mine else []
-            again = rows_of(access) & (known.words.keys() | known.pads)
-            if not mine or any(word not in words for word in mine) or again:
+            touched = rows_of(access)
+            if not (known.words.keys().isdisjoint(touched) and known.pads.isdisjoint(touched)):
                 others.add(access.instance)
                 continue
-            known.words |= dict(zip(rows, mine, strict=True))
-            known.pads |= rows_of(access) - set(rows)
+            rows = LoadedRows.of(item).rows
+            known.words.update(zip(rows, mine, strict=True))
+            known.pads |= touched.difference(rows)
     return {x: rows for x, rows in found.items() if x not in others and x.memory is Memory.INP}
 
 

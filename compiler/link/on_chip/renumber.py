@@ -5,7 +5,10 @@ STORE several, and products with padding instructions of their own. Input and ou
 of a layer.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,19 +34,101 @@ MOST_PIECES = 8
 _MOST_PADS = 63
 """Rows of padding that a LOAD can write in one line."""
 
-RowTable = IntArray
-"""Rows of one instance by those of another; -1 for those that are not there."""
-
-
-def row_table(rows: Mapping[int, int]) -> RowTable:
-    """The table of some rows."""
-    table = np.full(max(rows, default=-1) + 1, -1)
-    table[list(rows)] = list(rows.values())
-    return table
-
-
 _COLUMNS = {"acc": 0, "inp": 1, "wgt": 2, "dst": 0, "src": 1}
 """Where a micro-op has the row that a field counts from."""
+
+
+class _Steps(NamedTuple):
+    """Rows that a field of an instruction numbers: `begin`, plus `offsets`, one for each micro-op,
+    plus the iteration of each loop, of `extents`, times its factor."""
+
+    begin: int
+    offsets: tuple[int, ...]
+    extents: tuple[int, ...]
+    factors: tuple[int, ...]
+
+    @classmethod
+    def of(cls, item: SegmentInstruction, name: str) -> "_Steps":
+        """Those of a field without its ending."""
+        get, column = item.template.values.get, _COLUMNS[name]
+        return cls(
+            get(f"{name}_base", 0),
+            tuple([uop[column] for uop in item.uops or ()]),
+            tuple([get(f"extent{level}", 0) for level in range(LOOPS)]),
+            tuple([get(f"{name}_factor{level}", 0) for level in range(LOOPS)]),
+        )
+
+    @property
+    def rows(self) -> IntArray:
+        """All of them: one axis for each loop, and one for the micro-ops."""
+        rows = np.array(self.offsets, dtype=np.int64) + self.begin
+        for extent, factor in zip(reversed(self.extents), reversed(self.factors), strict=True):
+            rows = (np.arange(extent) * factor).reshape(-1, *[1] * rows.ndim) + rows
+        return rows
+
+
+class _Cut(NamedTuple):
+    """A loop that must become two, the inner one of `extent` iterations."""
+
+    level: int
+    extent: int
+
+
+class _Moved(NamedTuple):
+    """Steps with other rows, and these as ranges."""
+
+    steps: _Steps
+    runs: Runs
+
+
+class RowTable:
+    """Rows of one instance by those of another, with how steps move: an operand is multiplied by
+    the weights of many channels."""
+
+    def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
+        rows = dict(pairs)
+        self._rows = np.full(max(rows, default=-1) + 1, -1)
+        self._rows[list(rows)] = list(rows.values())
+        self._known: dict[_Steps, _Moved | _Cut | None] = {}
+
+    def of(self, index: IntArray) -> IntArray | None:
+        """The rows at `index`; None if it is empty or has a row that is not there."""
+        if not index.size or int(index.max()) >= len(self._rows):
+            return None
+        found: IntArray = self._rows[index]
+        return None if found.min() < 0 else found
+
+    def moved(self, steps: _Steps) -> _Moved | _Cut | None:
+        """Steps that reach the rows of those given in the same order; None if there are none."""
+        if steps not in self._known:
+            self._known[steps] = self._moved(steps)
+        return self._known[steps]
+
+    def _moved(self, steps: _Steps) -> _Moved | _Cut | None:
+        moved = self.of(steps.rows)
+        if moved is None:
+            return None
+        for level in range(LOOPS):
+            ends = _ends_of_runs(moved, level)
+            if ends and moved.shape[level] % ends == 0:
+                return _Cut(level, ends)
+        first = moved[0, 0, 0]
+        base = int(first.min())
+        factors = [
+            int(np.take(moved, min(1, extent - 1), level).flat[0] - first[0])
+            for level, extent in enumerate(moved.shape[:LOOPS])
+        ]
+        offsets = [int(row) - base for row in first]
+        found = _Steps(base, tuple(offsets), steps.extents, tuple(factors))
+        if min(factors) < 0 or not np.array_equal(found.rows, moved):
+            return None
+        return _Moved(found, _runs(moved))
+
+
+@lru_cache(maxsize=64)
+def row_table(rows: tuple[tuple[int, int], ...]) -> RowTable:
+    """The table of some rows. Instances into which the same is loaded share one."""
+    return RowTable(rows)
 
 
 def renumbered(
@@ -52,35 +137,24 @@ def renumbered(
     """An instruction of GEMM or the ALU with the rows of `whole` for those of an access; None if
     its loops do not reach them in the same order."""
     name = access.field.removesuffix("_base")
-    column = _COLUMNS[name]
-    moved = _looked_up(rows, rows_numbered(item, name))
-    if moved is None:
+    found = rows.moved(_Steps.of(item, name))
+    if isinstance(found, _Cut):
+        split = _with_split_loop(item, found.level, found.extent)
+        return None if split is None else renumbered(split, access, rows, whole)
+    if found is None:
         return None
-    for level in range(LOOPS):
-        ends = _ends_of_runs(moved, level)
-        if ends and moved.shape[level] % ends == 0:
-            split = _with_split_loop(item, level, ends)
-            return None if split is None else renumbered(split, access, rows, whole)
-    first = moved[0, 0, 0]
-    base = int(first.min())
-    values = {
-        f"{name}_factor{level}": int(np.take(moved, min(1, extent - 1), level).flat[0] - first[0])
-        for level, extent in enumerate(moved.shape[:LOOPS])
-    }
-    template = item.template.replace(**{access.field: base, **values})
-    offsets = [int(row) - base for row in first]
-    found = item._replace(template=template)
-    if min(values.values()) < 0 or not np.array_equal(_steps(found, name, offsets), moved):
-        return None
+    steps, column = found.steps, _COLUMNS[name]
+    factors = {f"{name}_factor{level}": factor for level, factor in enumerate(steps.factors)}
+    template = item.template.replace(**{access.field: steps.begin, **factors})
     accesses = tuple(
-        other._replace(instance=whole, runs=_runs(moved)) if other is access else other
+        other._replace(instance=whole, runs=found.runs) if other is access else other
         for other in item.rows
     )
     sequence = tuple(
         (*uop[:column], offset, *uop[column + 1 :])
-        for uop, offset in zip(item.uops or (), offsets, strict=True)
+        for uop, offset in zip(item.uops or (), steps.offsets, strict=True)
     )
-    return found._replace(rows=accesses, uops=sequence)
+    return item._replace(template=template, rows=accesses, uops=sequence)
 
 
 def cut_at_padding(
@@ -117,10 +191,11 @@ def moved_stores(
     """A STORE from `whole`: as few as have their rows side by side; None if that takes many."""
     (access,) = item.rows
     get = item.template.values.get
-    moved = rows[np.array(LoadedRows.of(item).rows, dtype=np.int64)]
     extents = (get("blocks", 0), get("rows", 0), get("cols", 0))
-    if not moved.size:
+    if not math.prod(extents):
         return [item]
+    moved = rows.of(np.array(LoadedRows.of(item).rows, dtype=np.int64))
+    assert moved is not None, "what is stored has its rows"
     strides = (get("block_stride_beats", 0), get("row_stride_beats", 0), row_beats)
     for depth in range(3):
         pieces = moved.reshape(*extents[:depth], -1)
@@ -162,18 +237,8 @@ def pads_alone(load: SegmentInstruction, rows: Collection[int]) -> list[SegmentI
 
 
 def rows_numbered(item: SegmentInstruction, name: str) -> IntArray:
-    """The rows that a field numbers, as `_steps`."""
-    return _steps(item, name, [uop[_COLUMNS[name]] for uop in item.uops or ()])
-
-
-def _steps(item: SegmentInstruction, name: str, offsets: Sequence[int]) -> IntArray:
     """The rows that a field numbers: one axis for each loop, and one for the micro-ops."""
-    get = item.template.values.get
-    rows = np.array(offsets, dtype=np.int64) + get(f"{name}_base", 0)
-    for level in reversed(range(LOOPS)):
-        loop = np.arange(get(f"extent{level}", 0)) * get(f"{name}_factor{level}", 0)
-        rows = loop.reshape(-1, *[1] * rows.ndim) + rows
-    return rows
+    return _Steps.of(item, name).rows
 
 
 def _ends_of_runs(rows: IntArray, level: int) -> int:
@@ -221,14 +286,6 @@ def _with_fields(item: SegmentInstruction, values: Mapping[str, int]) -> Segment
             for access in item.rows
         )
     )
-
-
-def _looked_up(rows: RowTable, index: IntArray) -> IntArray | None:
-    """The rows at `index`; None if it is empty or has a row that is not there."""
-    if not index.size or int(index.max()) >= len(rows):
-        return None
-    found: IntArray = rows[index]
-    return None if found.min() < 0 else found
 
 
 def _runs(rows: IntArray) -> Runs:

@@ -27,7 +27,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction, overlap
+from daedal.compiler.codegen.segment import (
+    Instance,
+    RowAccess,
+    SegmentInstruction,
+    overlap,
+    shifted,
+)
 from daedal.compiler.link.on_chip.row_parts import (
     LoadedRows,
     Part,
@@ -37,7 +43,6 @@ from daedal.compiler.link.on_chip.row_parts import (
     rewritten,
     rows_accessed,
     rows_of,
-    shifted,
     stored_rows,
 )
 from daedal.compiler.link.placement.memory_plan import Alias
@@ -275,7 +280,7 @@ def _copies(load: SegmentInstruction, rows: Sequence[int], instance: Instance) -
         planes = int(part[min(1, extents[0] - 1), 0, 0] - part[0, 0, 0])
         lines = int(part[0, min(1, extents[1] - 1), 0] - part[0, 0, 0])
         source = LoadedRows(int(part[0, 0, 0]), extents, (planes, lines, 1))
-        if source.rows != part.ravel().tolist() or min(planes, lines) < 0:
+        if source.rows != tuple(part.ravel().tolist()) or min(planes, lines) < 0:
             return None
         into = LoadedRows(target.first + begin, extents, target.steps)
         copies.append(_copy(load.rows[0].instance, into, instance, source))

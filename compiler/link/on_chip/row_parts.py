@@ -5,12 +5,17 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, starmap
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from daedal.compiler.codegen.segment import Instance, RowAccess, Runs, SegmentInstruction
+from daedal.compiler.codegen.segment import (
+    Instance,
+    RowAccess,
+    Runs,
+    SegmentInstruction,
+    shifted,
+)
 from daedal.compiler.link.placement.memory_plan import Alias
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, OutMemory, Unit
@@ -25,7 +30,6 @@ __all__ = [
     "rewritten",
     "rows_accessed",
     "rows_of",
-    "shifted",
     "stored_rows",
 ]
 
@@ -52,18 +56,14 @@ class RowAddresses:
         assert item.tensor is not None, "a transfer has a tensor"
         return self._aliases.get(item.tensor, Alias(item.tensor, 0))
 
-    def of(self, item: SegmentInstruction) -> tuple[str, list[int]]:
+    def of(self, item: SegmentInstruction) -> tuple[str, tuple[int, ...]]:
         """(group, bus words): one for each row, in their order on chip."""
         get = item.template.values.get
         alias = self.group(item)
         begin = get("offset_beats", 0) + alias.offset_bytes // self._bus_bytes
         extents = (get("blocks", 0), get("rows", 0), get("cols", 0))
         steps = (get("block_stride_beats", 0), get("row_stride_beats", 0), self.row_beats)
-        words: npt.NDArray[np.int64] = np.full((1, 1, 1), begin)
-        for axis, (extent, step) in enumerate(zip(extents, steps, strict=True)):
-            shape = [-1 if axis == dim else 1 for dim in range(len(extents))]
-            words = words + (np.arange(extent) * step).reshape(shape)
-        return alias.group, words.ravel().tolist()
+        return alias.group, _box(begin, extents, steps)
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,9 @@ class LoadedRows:
         return cls(first, extents, (height * width, width, 1))
 
     @property
-    def rows(self) -> list[int]:
+    def rows(self) -> tuple[int, ...]:
         """All of them, in the order of memory."""
-        blocks, rows, cols = (
-            np.arange(extent) * step for extent, step in zip(self.extents, self.steps, strict=True)
-        )
-        found = self.first + blocks[:, None, None] + rows[:, None] + cols
-        numbers: list[int] = found.ravel().tolist()
-        return numbers
+        return _box(self.first, self.extents, self.steps)
 
     @property
     def runs(self) -> Runs:
@@ -113,6 +108,17 @@ class LoadedRows:
         return tuple((begin, begin + cols) for begin in begins)
 
 
+@lru_cache(maxsize=256)
+def _box(first: int, extents: tuple[int, int, int], steps: tuple[int, int, int]) -> tuple[int, ...]:
+    """Numbers from `first` on in three loops of these steps, outermost first: many transfers of a
+    layer have the same."""
+    planes, lines, cols = (
+        range(0, extent * step, step) if step else [0] * extent
+        for extent, step in zip(extents, steps, strict=True)
+    )
+    return tuple([first + plane + line + col for plane in planes for line in lines for col in cols])
+
+
 def is_wide_load(item: SegmentInstruction) -> bool:
     """Whether it loads whole rows of accumulators."""
     return item.unit is Unit.LOAD and item.template.values.get("memory", 0) == LoadMemory.ACC
@@ -120,7 +126,7 @@ def is_wide_load(item: SegmentInstruction) -> bool:
 
 def rows_of(access: RowAccess) -> set[int]:
     """The rows of an access."""
-    return {row for begin, end in access.runs for row in range(begin, end)}
+    return set(chain.from_iterable(starmap(range, access.runs)))
 
 
 def rows_accessed(
@@ -189,8 +195,3 @@ def rewritten(
             access = access._replace(instance=part.whole, runs=shifted(access.runs, part.offset))
         rows.append(access)
     return item._replace(template=item.template.replace(**values), rows=tuple(rows))
-
-
-def shifted(runs: Runs, offset: int) -> Runs:
-    """The same ranges, `offset` further."""
-    return tuple((begin + offset, end + offset) for begin, end in runs)

@@ -67,7 +67,7 @@ def chain_layers(
         first, second = layers[number : number + 2]
         if number - 1 in chains or number in apart or _share_rows(first, second, kept):
             continue
-        parts = chain_parts(first, second, variant, words.aliases)
+        parts = chain_parts(first, second, variant, words)
         if parts is None or _fits_as_a_whole(parts, variant):
             continue
         if _parts_of_tiles(tiles_of(first), tiles_of(second), parts.numbers) is None:

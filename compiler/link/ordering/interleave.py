@@ -167,27 +167,24 @@ def _on_chip(
     would are left out if all layers then need the bus for less time."""
     rates = InstructionCost(variant, memory)
 
-    def with_chains(
-        but: Collection[int],
-    ) -> tuple[
-        float, list[list[SegmentInstruction]], Mapping[int, Sequence[Instance]], frozenset[Instance]
-    ]:
+    def with_chains(but: Collection[int]) -> tuple[Layers, Chains, frozenset[Instance]]:
         mixed, chains = chain_layers(layers, kept, words, variant, memory, but)
         chained = {layer for number in chains for layer in (number, number + 1)}
         result, more = keep_results(mixed, variant, words.aliases, moves, chained)
-        busy = rates.by_unit(item for items in result for item in items)
-        return busy["bus"], result, chains, more
+        return result, chains, more
 
-    bus, result, chains, more = with_chains(apart)
-    if chains:
+    def bus_cycles(result: Layers) -> float:
+        return rates.by_unit(item for items in result for item in items)["bus"]
+
+    found = with_chains(apart)
+    if found[1]:
         alone, whole = keep_results(layers, variant, words.aliases, moves)
         across = _layers_of(alone, whole)
-        others = {number for number in chains if {number, number + 1} & across}
+        others = {number for number in found[1] if {number, number + 1} & across}
         if others:
-            found = with_chains({*apart, *others})
-            if found[0] < bus:
-                _, result, chains, more = found
-    return result, chains, more
+            fewer = with_chains({*apart, *others})
+            return fewer if bus_cycles(fewer[0]) < bus_cycles(found[0]) else found
+    return found
 
 
 def _layers_of(

@@ -64,7 +64,7 @@ _RESULTS = (("a", Memory.ACC), ("y", Memory.OUT))
 
 
 def chained_rows(first: Items, second: Items, variant: Variant) -> ChainedRows | None:
-    parts = chain_parts(first, second, variant, {})
+    parts = chain_parts(first, second, variant, Words(variant, {}))
     return None if parts is None else parts.rows()
 
 
