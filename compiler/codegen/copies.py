@@ -15,24 +15,10 @@ from daedal.compiler.codegen.forms import BlockForm, Form
 from daedal.compiler.codegen.instances import Live
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.codegen.transfers import TransferBuilder
-from daedal.compiler.tir.expr import Buffer, Var
+from daedal.compiler.tir.expr import Buffer
 from daedal.isa.instruction import Instruction
 
 __all__ = ["Copies"]
-
-
-@dataclass(frozen=True)
-class _Outside:
-    """The part of an affine form that the loops outside a copy's nest determine."""
-
-    terms: tuple[tuple[Var, int], ...]
-    constant: int
-
-    def value(self, env: Env) -> int:
-        total = self.constant
-        for var, factor in self.terms:
-            total += factor * env[var]
-        return total
 
 
 _Reach = tuple[tuple[int, int], ...]
@@ -54,9 +40,9 @@ class _Plan:
 
     form: BlockForm
     buffer: Buffer
-    clips: tuple[_Outside, ...]
-    tensor: tuple[_Outside, ...]
-    chip: tuple[_Outside, ...]
+    clips: tuple[Form, ...]
+    tensor: tuple[Form, ...]
+    chip: tuple[Form, ...]
     sizes: tuple[int, ...]
     strides_beats: tuple[int, ...]
     reaches: dict[tuple[int, ...], _Reach] = field(default_factory=dict)
@@ -129,9 +115,9 @@ class Copies:
         return _Plan(
             form,
             chip.region.buffer,
-            tuple(_outside(item, inside) for item in forms),
-            tuple(_outside(item, inside) for item in tensor.minima),
-            tuple(_outside(item, inside) for item in chip.minima),
+            tuple(item.without(inside) for item in forms),
+            tuple(item.without(inside) for item in tensor.minima),
+            tuple(item.without(inside) for item in chip.minima),
             tensor.region.buffer.shape,
             self._builder.strides_beats(form),
         )
@@ -147,12 +133,6 @@ class Copies:
             )
             for dim, first in enumerate(at)
         )
-
-
-def _outside(form: Form, inside: set[Var]) -> _Outside:
-    return _Outside(
-        tuple((var, factor) for var, factor in form.terms if var not in inside), form.constant
-    )
 
 
 def _moved(item: SegmentInstruction, instance: Instance, beats: int) -> SegmentInstruction:

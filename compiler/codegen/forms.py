@@ -5,7 +5,7 @@ forms change. A non-affine index (a select on a loop) remains an expression, and
 enumerated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -64,6 +64,11 @@ class Form(NamedTuple):
         for var, factor in self.terms:
             constant += factor * env[var]
         return constant
+
+    def without(self, variables: Collection[Var]) -> "Form":
+        """An affine form with 0 for some variables."""
+        assert self.expr is None, "only an affine form has parts"
+        return Form(tuple(term for term in self.terms if term[0] not in variables), self.constant)
 
     @property
     def variables(self) -> tuple[Var, ...]:

@@ -6,7 +6,6 @@ instruction if the hardware loops and the micro-op memory allow.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from types import MappingProxyType
 
 from daedal.common.errors import ScheduleError
@@ -30,7 +29,7 @@ from daedal.compiler.codegen.intrinsics import (
 )
 from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
 from daedal.compiler.codegen.padding import KEEP_PADDING, Interior, conditions
-from daedal.compiler.codegen.segment import RowAccess, Runs, SegmentInstruction
+from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction, shared
 from daedal.compiler.codegen.window_nests import inside_loops, window_nests
 from daedal.compiler.tir.expr import Buffer
 from daedal.isa.instruction import Instruction
@@ -84,7 +83,7 @@ class OperationBuilder:
         elif name in LOOKUP:
             table = live[form.read("table").region.buffer].instance
             for item in self._requantize(form, env, live, LOOKUP[name], AluOp.LOOKUP):
-                runs = _shared(((0, table.rows),))
+                runs = shared(((0, table.rows),))
                 access = RowAccess(table, "table", runs, reads=True)
                 yield item._replace(rows=(*item.rows, access))
         elif name in IMMEDIATE:
@@ -108,6 +107,22 @@ class OperationBuilder:
                 f"block {form.realize.block.name!r} must be tensorized with an intrinsic of the "
                 f"accelerator, not {name!r}"
             )
+
+    def operands(self, form: BlockForm, live: Live) -> dict[str, RegionForm]:
+        """The regions whose first rows the fields `*_base` hold, by the name before that. "x" is a
+        first operand that must have the rows of "dst"."""
+        name, dst = str(form.annotations["intrin"]), form.writes[0]
+        if name in GEMM:
+            return {"acc": dst, "inp": form.read("a"), "wgt": form.read("w")}
+        x = form.read("x")
+        if name in REQUANTIZE or name in LOOKUP:
+            return {"dst": dst, "src": x, "par": form.read("par")}
+        if name not in REGISTER and name not in RESULT:
+            return {"dst": dst, "src": x}
+        y = form.read("y")
+        if REGISTER.get(name) in _COMMUTATIVE and not _same_instance(dst, x, live):
+            x, y = y, x
+        return {"dst": dst, "src": y, "x": x}
 
     def keeps_off(self, form: BlockForm) -> RegionForm | None:
         """The operand whose products or sums with padding are left out, or None."""
@@ -147,7 +162,7 @@ class OperationBuilder:
     def _gemm(
         self, form: BlockForm, env: Env, live: Live, mode: GemmMode
     ) -> Iterator[SegmentInstruction]:
-        operands = {"acc": form.writes[0], "inp": form.read("a"), "wgt": form.read("w")}
+        operands = self.operands(form, live)
         padded = self.keeps_off(form)
         factor = None if padded is None else ("inp", self._interiors[padded.region.buffer])
         for nest in concrete_nests(form, env, live, operands, factor):
@@ -179,7 +194,7 @@ class OperationBuilder:
         destination: OutMemory,
         operation: AluOp = AluOp.REQUANTIZE,
     ) -> Iterator[SegmentInstruction]:
-        operands = {"dst": form.writes[0], "src": form.read("x"), "par": form.read("par")}
+        operands = self.operands(form, live)
         notes = form.annotations
         fields = {
             "operation": operation,
@@ -205,7 +220,7 @@ class OperationBuilder:
     def _immediate(
         self, form: BlockForm, env: Env, live: Live, operation: AluOp
     ) -> Iterator[SegmentInstruction]:
-        operands = {"dst": form.writes[0], "src": form.read("x")}
+        operands = self.operands(form, live)
         value = int(form.annotations["immediate"])
         limit = 1 << (IMMEDIATE_BITS - 1)
         if not -limit <= value < limit:
@@ -226,15 +241,12 @@ class OperationBuilder:
     def _register(
         self, form: BlockForm, env: Env, live: Live, operation: AluOp
     ) -> Iterator[SegmentInstruction]:
-        dst, x, y = form.writes[0], form.read("x"), form.read("y")
-        operands = {"dst": dst, "src": y, "x": x}
-        if operation in _COMMUTATIVE and not _same_instance(dst, x, live):
-            operands = {"dst": dst, "src": x, "x": y}
+        x, y, operands = form.read("x"), form.read("y"), self.operands(form, live)
         padded = self.keeps_off(form)
         added = None if padded is None else self._interiors[padded.region.buffer]
         term = None if added is None else ("src" if operands["src"] is y else "x", added)
         for nest in concrete_nests(form, env, live, operands, term):
-            in_place = _same_instance(dst, operands["x"], live)
+            in_place = _same_instance(operands["dst"], operands["x"], live)
             if not in_place or (nest.bases["dst"], nest.steps["dst"]) != (
                 nest.bases["x"],
                 nest.steps["x"],
@@ -253,8 +265,7 @@ class OperationBuilder:
     ) -> Iterator[SegmentInstruction]:
         """Emit operations into OUT. The one row number says where the first operand is and where
         the result goes, so the linker gives both instances the same rows."""
-        dst, x, y = form.writes[0], form.read("x"), form.read("y")
-        operands = {"dst": dst, "src": y, "x": x}
+        x, operands = form.read("x"), self.operands(form, live)
         fields = {"operation": operation, "destination": OutMemory.OUT}
         for nest in concrete_nests(form, env, live, operands):
             if (nest.bases["dst"], nest.steps["dst"]) != (nest.bases["x"], nest.steps["x"]):
@@ -274,7 +285,7 @@ class OperationBuilder:
         self, form: BlockForm, env: Env, live: Live, operation: AluOp
     ) -> Iterator[SegmentInstruction]:
         """Emit a reduction: its first step moves, the others combine."""
-        operands = {"dst": form.writes[0], "src": form.read("x")}
+        operands = self.operands(form, live)
         move = {"operation": AluOp.MOV, "destination": OutMemory.ACC}
         combine = {"operation": operation, "destination": OutMemory.ACC}
         for nest in concrete_nests(form, env, live, operands):
@@ -286,7 +297,7 @@ class OperationBuilder:
 
     def _windows(self, form: BlockForm, env: Env, live: Live) -> Iterator[SegmentInstruction]:
         """Emit a reduction over sliding windows, in the rows of its operand."""
-        operands = {"dst": form.writes[0], "src": form.read("x")}
+        operands = self.operands(form, live)
         block = form.realize.block
         sliding = sliding_block(block)
         if sliding.dim is None:
@@ -320,7 +331,7 @@ class OperationBuilder:
         destination: OutMemory,
     ) -> Iterator[SegmentInstruction]:
         """Emit an operation that takes y alone."""
-        operands = {"dst": form.writes[0], "src": form.read("x")}
+        operands = self.operands(form, live)
         fields = {"operation": operation, "destination": destination}
         for nest in concrete_nests(form, env, live, operands):
             for folded in self._folded(Opcode.ALU, nest):
@@ -334,7 +345,7 @@ class OperationBuilder:
                 f"{x.region.buffer.name!r}: nothing else may read that buffer, and both must be "
                 "allocated at the same loop"
             )
-        operands = {"dst": dst, "src": x}
+        operands = self.operands(form, live)
         fields = {"operation": AluOp.MUL, "destination": OutMemory.ACC}
         for nest in concrete_nests(form, env, live, operands):
             for folded in self._folded(Opcode.ALU, nest):
@@ -406,13 +417,7 @@ def _access(
     )
     instance, field = held.instance, f"{name}_base"
     assert rows[0][0] >= 0 and rows[-1][1] <= instance.rows, f"{field} leaves {instance}"
-    return RowAccess(instance, field, _shared(tuple(dict.fromkeys(rows))), reads, writes, scale)
-
-
-@lru_cache(maxsize=1 << 12)
-def _shared(runs: Runs) -> Runs:
-    """Equal runs as one object: the linker enters each object once."""
-    return runs
+    return RowAccess(instance, field, shared(tuple(dict.fromkeys(rows))), reads, writes, scale)
 
 
 def _same_instance(a: RegionForm, b: RegionForm, live: Live) -> bool:

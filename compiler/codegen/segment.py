@@ -10,6 +10,7 @@ Input: made by `daedal.compiler.codegen.accelerator`. Output: read by `daedal.co
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from daedal.isa.instruction import Instruction
@@ -27,6 +28,8 @@ __all__ = [
     "overlap",
     "relabeled",
     "renamed",
+    "shared",
+    "shifted",
 ]
 
 UopSequence = tuple[tuple[int, ...], ...]
@@ -147,6 +150,17 @@ def overlap(some: Runs, others: Runs, distance: int = 0) -> bool:
         for begin, end in some
         for start, stop in others
     )
+
+
+@lru_cache(maxsize=1 << 12)
+def shared(runs: Runs) -> Runs:
+    """Equal runs as one object: the linker enters each object once."""
+    return runs
+
+
+def shifted(runs: Runs, offset: int) -> Runs:
+    """The same ranges, `offset` further."""
+    return tuple((begin + offset, end + offset) for begin, end in runs)
 
 
 def renamed(item: SegmentInstruction, names: Mapping[Instance, Instance]) -> SegmentInstruction:
