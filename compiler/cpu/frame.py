@@ -88,11 +88,11 @@ class Frame:
         top, left = self.before[first : first + 2]
         row = self.outer[first + 1]
         sides = row - width
-        above, beside = top * row, height * sides
+        num_above, num_beside = top * row, height * sides
         total = self.outer[first] * row - height * width
         place = Var("place")
-        number, behind = place - above, place - above - beside
-        is_above, is_below = place < above, place >= above + beside
+        number, behind = place - num_above, place - num_above - num_beside
+        is_above, is_below = place < num_above, place >= num_above + num_beside
         y = Select(
             is_above,
             place // row,
