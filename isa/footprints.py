@@ -20,7 +20,16 @@ from daedal.isa.microcode import Expansion, UopArray, decode_uops, expand
 from daedal.isa.numerics import IntArray
 from daedal.isa.program import Program
 from daedal.isa.scratchpad import TABLE_ENTRIES, Memory, scratchpads
-from daedal.isa.table import BASES, LOOPS, AluOp, GemmMode, LoadMemory, Opcode, OutMemory, Unit
+from daedal.isa.table import (
+    BASES,
+    EXTENTS,
+    AluOp,
+    GemmMode,
+    LoadMemory,
+    Opcode,
+    OutMemory,
+    Unit,
+)
 from daedal.isa.transfer import PADDABLE
 
 __all__ = ["Footprints", "Touch"]
@@ -253,7 +262,7 @@ class Footprints:
         """Micro-ops and loops of an instruction, or None if it has no steps."""
         begin, end = values.get("uop_begin", 0), values.get("uop_end", 0)
         uops = self._uops[unit]
-        extents = tuple([values.get(f"extent{level}", 0) for level in range(LOOPS)])
+        extents = tuple([values.get(name, 0) for name in EXTENTS])
         if end <= begin or not all(extents):
             return None
         if end > len(uops):

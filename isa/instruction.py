@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from daedal.common.errors import ProgramError
 from daedal.isa.table import (
+    EXTENTS,
     HEADER,
     INSTRUCTIONS,
-    LOOPS,
     AluOp,
     BitField,
     Opcode,
@@ -36,8 +36,6 @@ __all__ = [
 # By opcode, of which 0 is illegal: an index, because hashing an enumeration takes longer.
 _UNITS = (Unit.FETCH, *(INSTRUCTIONS[opcode].unit for opcode in sorted(Opcode)))
 assert all(_UNITS[opcode] is form.unit for opcode, form in INSTRUCTIONS.items())
-
-_EXTENTS = tuple(f"extent{level}" for level in range(LOOPS))
 
 _FIELD_NAMES = {
     opcode: frozenset(item.name for item in HEADER + form.fields)
@@ -94,7 +92,7 @@ class Instruction:
         if self.unit not in (Unit.GEMM, Unit.ALU):
             return 0
         get = self.values.get
-        extents = [get(name, 0) for name in _EXTENTS]
+        extents = [get(name, 0) for name in EXTENTS]
         return math.prod(extents) * max(0, get("uop_end", 0) - get("uop_begin", 0))
 
     def replace(self, **values: int) -> "Instruction":

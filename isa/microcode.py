@@ -15,7 +15,7 @@ from daedal.common.errors import ProgramError
 from daedal.isa.instruction import Instruction, reads_destination
 from daedal.isa.numerics import IntArray
 from daedal.isa.scratchpad import Memory, scratchpad
-from daedal.isa.table import LOOPS, GemmMode, OutMemory, Unit, micro_op_layout
+from daedal.isa.table import EXTENTS, LOOPS, GemmMode, OutMemory, Unit, micro_op_layout
 from daedal.isa.variant import Variant
 
 __all__ = ["Expansion", "UopArray", "decode_uops", "encode_uops", "expand", "row_limits"]
@@ -110,7 +110,7 @@ def expand(variant: Variant, instruction: Instruction, words: UopArray) -> Expan
             f"{unit.name}.uop_end must be at most {len(words)}, the micro-op memory, not {end}"
         )
     columns = decode_uops(variant, unit, words[begin:end])
-    extents = [getattr(instruction, f"extent{level}") for level in range(LOOPS)]
+    extents = [getattr(instruction, name) for name in EXTENTS]
     rows = {}
     for name, limit in row_limits(variant, instruction).items():
         flat = getattr(instruction, f"{name}_base") + columns[name]

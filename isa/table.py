@@ -17,6 +17,7 @@ from daedal.isa.variant import Variant
 
 __all__ = [
     "BASES",
+    "EXTENTS",
     "HEADER",
     "IMMEDIATE_BITS",
     "INSTRUCTIONS",
@@ -40,6 +41,9 @@ __all__ = [
 
 LOOPS = 3
 """Hardware loops around a micro-op sequence; loop 0 is the outermost."""
+
+EXTENTS = tuple(f"extent{level}" for level in range(LOOPS))
+"""The fields with their iterations."""
 
 BASES = ("constants", "inputs", "outputs", "workspace")
 """Meaning of the base address registers, by number."""
@@ -279,7 +283,7 @@ def _loops(
         for name, width, what in indices
     ]
     for level in range(LOOPS):
-        fields.append(Field(f"extent{level}", extent, f"iterations of loop {level}"))
+        fields.append(Field(EXTENTS[level], extent, f"iterations of loop {level}"))
         fields += [
             Field(
                 f"{name}_factor{level}", width, f"{what}: increment per iteration of loop {level}"

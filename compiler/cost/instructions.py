@@ -9,12 +9,10 @@ from daedal.compiler.cost.machine import SHARED_BUS, TRANSFER_CYCLES, machine_co
 from daedal.compiler.cost.memory import DDR
 from daedal.isa.instruction import Instruction
 from daedal.isa.memory_model import MemoryModel
-from daedal.isa.table import LOOPS, AluOp, Unit
+from daedal.isa.table import EXTENTS, AluOp, Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["InstructionCost", "num_steps"]
-
-_EXTENTS = tuple(f"extent{level}" for level in range(LOOPS))
 
 
 class InstructionCost:
@@ -68,4 +66,4 @@ class InstructionCost:
 def num_steps(item: SegmentInstruction) -> int:
     """Micro-ops that an instruction of GEMM or ALU executes."""
     get = item.template.values.get
-    return len(item.uops or ()) * math.prod([get(name, 1) for name in _EXTENTS])
+    return len(item.uops or ()) * math.prod([get(name, 1) for name in EXTENTS])

@@ -15,7 +15,7 @@ import numpy as np
 from daedal.compiler.codegen.segment import Instance, RowAccess, Runs, SegmentInstruction
 from daedal.compiler.link.on_chip.row_parts import LoadedRows, rows_of
 from daedal.isa.numerics import IntArray
-from daedal.isa.table import LOOPS
+from daedal.isa.table import EXTENTS, LOOPS
 
 __all__ = [
     "MOST_PIECES",
@@ -54,7 +54,7 @@ class _Steps(NamedTuple):
         return cls(
             get(f"{name}_base", 0),
             tuple([uop[column] for uop in item.uops or ()]),
-            tuple([get(f"extent{level}", 0) for level in range(LOOPS)]),
+            tuple([get(name, 0) for name in EXTENTS]),
             tuple([get(f"{name}_factor{level}", 0) for level in range(LOOPS)]),
         )
 
@@ -256,7 +256,7 @@ def _with_split_loop(
     """The same with two loops in the place of one, the inner one of `extent` iterations; None if
     all loops are in use."""
     values = item.template.values
-    extents = [values.get(f"extent{k}", 0) for k in range(LOOPS)]
+    extents = [values.get(name, 0) for name in EXTENTS]
     spare = next((k for k in range(LOOPS) if extents[k] == 1), None)
     if spare is None:
         return None
