@@ -1,15 +1,14 @@
 """`build_host_code`: a checked ONNX model becomes a `HostCode`; `build_host_codes`: one for each
 layout that levels of processors want."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import onnx
 
 from daedal.artifact.host_code import HostCode
-from daedal.common.errors import ModelError, ScheduleError, TuningError
+from daedal.compiler.cpu.errors import compile_errors
 from daedal.compiler.cpu.functions import Functions, level_registers
 from daedal.compiler.cpu.importer import ImportedModel, import_model
 from daedal.compiler.cpu.memory import StoredValues
@@ -77,7 +76,7 @@ def build_host_code(
     functions = Functions(
         chosen, cache or ObjectCache(), checked=checked, configs=configs, registers=registers
     )
-    with _sentences():
+    with compile_errors():
         program = import_model(model, shapes, factors or level_factors(chosen), imported)
         code = program_code(program, functions)
     return replace(code, objects={level: functions.objects(level) for level in chosen})
@@ -100,7 +99,7 @@ def build_host_codes(
     """
     cache, stored = cache or ObjectCache(), StoredValues()
     levels = [level for level in reversed(LEVELS) if level in levels]  # the same in any order
-    with _sentences():
+    with compile_errors():
         source = ImportedModel(model, imported=imported)
         if not source.multiplies_integers:
             families = [plain_level(level) for level in levels]
@@ -122,19 +121,3 @@ def build_host_codes(
                 replace(code, objects={level: functions.objects(level) for level in group})
                 for code, functions, group in made
             )
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Errors as `build_host_code` says."""
-    try:
-        yield
-    except RecursionError as error:
-        raise ModelError(
-            "formulas of compiled code must not nest too deeply, and a node of this model has one "
-            "that does; give it fewer operands"
-        ) from error
-    except ScheduleError as error:
-        raise TuningError(
-            f"a configuration must build its kernel, and one does not: {error}; tune again"
-        ) from error

@@ -8,15 +8,13 @@ import onnx
 
 from daedal.artifact.gpu_code import CUBIN, PRECISIONS, GpuCode
 from daedal.common.errors import (
-    ModelError,
-    ScheduleError,
     ToolError,
-    TuningError,
     UnsupportedError,
     UserError,
 )
 from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES
 from daedal.compiler.codegen.gpu.ptxas import find_ptxas
+from daedal.compiler.cpu.errors import compile_errors
 from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.cpu.steps import program_code
@@ -79,18 +77,9 @@ def build_gpu_code(
     functions = GpuFunctions(
         chosen, processor, checked=checked, configs=configs, has_halves=precision == "float16"
     )
-    try:
+    with compile_errors():
         program = import_model(model, shapes, SINGLES, check=check_gpu_code, attentions=True)
         host = program_code(program, functions)
-    except RecursionError as error:
-        raise ModelError(
-            "formulas of compiled code must not nest too deeply, and a node of this model has one "
-            "that does; give it fewer operands"
-        ) from error
-    except ScheduleError as error:
-        raise TuningError(
-            f"a configuration must build its kernel, and one does not: {error}; tune again"
-        ) from error
     others = functions.on_processor
     if others and not functions.texts:
         raise UnsupportedError(others[0].reason)

@@ -148,10 +148,6 @@ class Graph:
         """`views` as a set."""
         return frozenset(self.views)
 
-    def type_of(self, name: str) -> TensorType:
-        """Type of the tensor called `name`."""
-        return self.types[name]
-
     def constant(self, name: str) -> Array:
         """Value of a constant, in the physical shape of its type."""
         return np.asarray(self.constants[name])

@@ -227,10 +227,8 @@ def _joined_rows(
     """The rows of maps of one image below each other, as a tensor of `shape`."""
     builder = context.builder
     first, total = builder.types[parts[0]].shape, sum(builder.types[x].shape[2] for x in parts)
-    if (*first[:2], total, *first[3:]) == shape:
-        return builder.add("rows_view", parts, output=output, name=node.name)
-    inner = builder.add("rows_view", parts, output=builder.fresh_name(f"{output}.map"))
-    return builder.add("reshape", [inner], {"shape": shape}, output=output, name=node.name)
+    fits = (*first[:2], total, *first[3:]) == shape
+    return _joined(context, node, "rows_view", parts, output, None if fits else shape)
 
 
 def _joined_columns(
@@ -251,9 +249,23 @@ def _joined_columns(
         rows = prod(extents[2:axis])
         wide = (*extents[:2], rows, prod(extents[axis:]))
         parts.append(_rescaled(context, node, x, q, wide))
-    if len(shape) == MAP_RANK == axis + 1:
-        return builder.add("columns_view", parts, output=output, name=node.name)
-    inner = builder.add("columns_view", parts, output=builder.fresh_name(f"{output}.map"))
+    fits = len(shape) == MAP_RANK == axis + 1
+    return _joined(context, node, "columns_view", parts, output, None if fits else shape)
+
+
+def _joined(
+    context: LoweringContext,
+    node: Node,
+    op: str,
+    parts: list[str],
+    output: str,
+    shape: tuple[int, ...] | None,
+) -> str:
+    """A view of parts, reshaped if there is a `shape`."""
+    builder = context.builder
+    if shape is None:
+        return builder.add(op, parts, output=output, name=node.name)
+    inner = builder.add(op, parts, output=builder.fresh_name(f"{output}.map"))
     return builder.add("reshape", [inner], {"shape": shape}, output=output, name=node.name)
 
 
