@@ -9,6 +9,7 @@ from math import ceil, prod
 import numpy as np
 
 from daedal.artifact.artifact import Cost
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
 from daedal.compiler.graph.layout import DepthwiseLayout, WeightLayout
@@ -39,9 +40,11 @@ def layer_costs(graph: Graph, node: Node, variant: Variant) -> tuple[Cost, ...]:
     if node.op not in CONVOLUTIONS:
         return ()
     needed = multiplications(graph, node) - padding_macs(graph, node)
-    roofline = max(needed / variant.macs_per_cycle, bus_cycles)
+    cost = machine_cost(variant)
+    roofline = cost.roofline(needed / variant.macs_per_cycle, bus_cycles)
     products = _products(graph, node) * needed / max(1, multiplications(graph, node))
-    cycles = ceil(max(products, _blocked_bytes(graph, node) / variant.bus_bytes) - roofline)
+    words = _blocked_bytes(graph, node) / variant.bus_bytes
+    cycles = ceil(cost.roofline(products, words) - roofline)
     share = needed / variant.macs_per_cycle / max(1, products)
     kind, text = _reason(graph, node, variant, share)
     return (Cost(kind, cycles, text),) if cycles > 0 and share < 1 else ()

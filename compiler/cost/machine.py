@@ -115,6 +115,11 @@ class MachineCost:
         fetch = read + READ_WORD_CYCLES + QUEUE_CYCLES
         self.launch = fetch + sum(self.latency.values()) + QUIET_CYCLES
 
+    def roofline(self, products: float, words: float) -> float:
+        """What a layer takes at least: the cycles of its products, one for each of the array, or of
+        its bus words."""
+        return max(products, words * self.word_cycles)
+
     def alu(self, operation: AluOp) -> int:
         """The ALU's cycles for a vector."""
         return self.requantize if operation.requantizes else self.operation

@@ -14,6 +14,7 @@ from daedal.compiler.codegen.printer import segment_text
 from daedal.compiler.codegen.repeats import _Edge
 from daedal.compiler.tir.expr import Var
 from daedal.compiler.tir.stmt import For, Seq
+from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
 from tests.support.accelerator_operators import conv_case
 from tests.support.tiled_operators import MICRO, NAMES, compiled_operator
@@ -38,6 +39,22 @@ def test_segments_are_the_same(name: str) -> None:
             with mock.patch.object(accelerator, "Repeats", without_memory):
                 expected = emit_segment(*arguments, views=part.views)
             assert segment_text(found) == segment_text(expected), f"seed {seed}"
+
+
+def test_a_nest_is_built_once_where_only_its_first_rows_differ(rng: np.random.Generator) -> None:
+    """Sums that begin and those that go on, in tiles within the map and at its end."""
+    case = conv_case(TINY, rng, (1, 32, 8, 8), 16, (1, 1))
+    built: Counter[str] = Counter()
+    build = OperationBuilder.build
+
+    def counted(self, form, env, live):
+        built[str(form.annotations["intrin"])] += 1
+        return build(self, form, env, live)
+
+    with mock.patch.object(OperationBuilder, "build", counted):
+        segment = emit_segment(case.schedule.func, TINY)
+    products = sum(item.unit is Unit.GEMM for item in segment.instructions)
+    assert built["gemm"] <= 4 < products / 10
 
 
 @pytest.mark.parametrize("pad_value", [0, 5])

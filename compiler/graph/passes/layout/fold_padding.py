@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.graph.dataflow import Dataflow
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
@@ -113,7 +114,7 @@ def _pays(graph: Dataflow, node: Node, classes: PaddingClasses, variant: Variant
     products = vectors * math.prod(w.physical_shape[1:4])
     elements = sum(math.prod(kind.physical_shape) for kind in (x, w, result))
     beats = elements * variant.array.input_bits // 8 // variant.bus_bytes
-    row_beats = scratchpad(variant, Memory.PAR).row_beats(variant)
-    rows_added = graph.types[node.inputs[2]].shape[0] * (classes.count - 1)
-    after = max(products * classes.share_inside(), beats + rows_added * row_beats)
-    return after < max(products, beats)
+    cost = machine_cost(variant)
+    added = graph.types[node.inputs[2]].shape[0] * (classes.count - 1) * cost.row_beats[Memory.PAR]
+    after = cost.roofline(products * classes.share_inside(), beats + added)
+    return after < cost.roofline(products, beats)
