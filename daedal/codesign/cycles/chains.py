@@ -2,7 +2,8 @@
 
 Where GEMM reads OUT, the compiler chains such layers (`compiler/link/ordering/chain_tiles.py`):
 what the first computes is multiplied on chip, and is neither stored nor loaded. Input: blocked
-graphs. Output: the pairs, and the cycles that each saves by the estimates of its layers alone.
+graphs. Output: the pairs, and the bus words and cycles that each saves by the estimates of its
+layers alone.
 """
 
 from collections import Counter
@@ -44,6 +45,17 @@ class Pair:
     result_bytes: int
     channels: int
 
+    def saved_words(self, second: LayerSpace, variant: Variant, memory: MemoryModel) -> float:
+        """Bus words of the first layer's result that the chain does not store, and does not load; 0
+        where there is no chain. Raises UserError where nothing fits."""
+        if GemmMode.DENSE_OUT not in GemmMode.of(variant):
+            return 0.0
+        config = second.default_with(memory)
+        blocks = self.channels // variant.array.block_in + config["out_blocks"]
+        if scratchpad(variant, Memory.OUT).depth_rows < PARTS * LEAST_PIXELS * blocks:
+            return 0.0
+        return self.result_bytes / variant.bus_bytes
+
     def saved_cycles(
         self, first: LayerSpace, second: LayerSpace, variant: Variant, memory: MemoryModel
     ) -> float:
@@ -52,15 +64,12 @@ class Pair:
         Units work on both layers at the same time, so the busiest one counts, plus what each layer
         alone takes beyond its busiest unit. Raises UserError where nothing fits.
         """
-        if GemmMode.DENSE_OUT not in GemmMode.of(variant):
-            return 0.0
-        config = second.default_with(memory)
-        blocks = self.channels // variant.array.block_in + config["out_blocks"]
-        if scratchpad(variant, Memory.OUT).depth_rows < PARTS * LEAST_PIXELS * blocks:
+        words = self.saved_words(second, variant, memory)
+        if not words:
             return 0.0
         layers = [BusyUnits.of(space, memory) for space in (first, second)]
         word_cycles = MemoryCost.of(memory).word_cycles
-        moved = 2 * self.result_bytes / variant.bus_bytes * max(word_cycles, 1)
+        moved = 2 * words * max(word_cycles, 1)
         together = max(
             sum(item.products for item in layers),
             sum(item.vectors for item in layers),

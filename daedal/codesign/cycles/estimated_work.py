@@ -1,12 +1,15 @@
 """`EstimatedWork`: what the units do for one image of a network, without compiling it.
 
 Of each layer the compiler's default schedule, by the cost model of its space. That schedule decides
-what is loaded again, so that it takes longer to find than the least cycles alone.
+what is loaded again, so that it takes longer to find than the least cycles alone. Results that
+chains of layers keep on chip (`chains`) are neither stored nor loaded; others are, although small
+ones may stay in OUT.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from daedal.codesign.cycles.chains import Pair, pairs_of
 from daedal.codesign.cycles.work import Work
 from daedal.common.errors import ScheduleError, UserError
 from daedal.compiler.cost.memory import DDR
@@ -27,17 +30,23 @@ __all__ = ["EstimatedWork"]
 
 @dataclass(frozen=True)
 class _Layer:
-    """How often the network has it, and its space on some variant; None of one schedule."""
+    """The key of its workload, how often the network has it, and its space on some variant; None of
+    one schedule."""
 
+    key: str
     count: int
     graph: Graph
     node: Node
     space: LayerSpace | None
 
+    def on(self, variant: Variant) -> LayerSpace | None:
+        """Its space on a variant. Raises UserError where nothing fits."""
+        moved = None if self.space is None else self.space.on(variant)
+        return moved or _space(self.graph, self.node, variant)
+
     def work(self, variant: Variant, memory: MemoryModel) -> Work:
         """Of all its occurrences. Raises UserError where no schedule fits."""
-        moved = None if self.space is None else self.space.on(variant)
-        space = moved or _space(self.graph, self.node, variant)
+        space = self.on(variant)
         found = self._once(variant) if space is None else _of_default(space, memory)
         bits = self.graph.types[self.node.output].size_bytes * 8
         written = min(bits / variant.bus.data_bits, found["beats"])
@@ -56,6 +65,36 @@ class _Layer:
             "vector_cycles": elements / variant.units.requantize_lanes,
             "beats": bytes_once(self.graph, self.node, variant) / variant.bus_bytes,
         }
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """Those of a network by kind, and the pairs that may be chained, with how often each is
+    there."""
+
+    kinds: Sequence[_Layer]
+    pairs: Mapping[Pair, int]
+
+    def work(self, variant: Variant, memory: MemoryModel) -> Work:
+        """Of all. Raises UserError where a layer does not fit."""
+        found = [layer.work(variant, memory) for layer in self.kinds]
+        kept = self._words_on_chip(variant, memory)
+        return Work(
+            sum(item.products for item in found),
+            sum(item.vectors for item in found),
+            sum(item.read for item in found) - kept,
+            sum(item.written for item in found) - kept,
+        )
+
+    def _words_on_chip(self, variant: Variant, memory: MemoryModel) -> float:
+        """Of results that chains keep on chip."""
+        layers = {layer.key: layer for layer in self.kinds}
+        words = 0.0
+        for pair, count in self.pairs.items():
+            second = layers[pair.second].on(variant)
+            if second is not None:
+                words += count * pair.saved_words(second, variant, memory)
+        return words
 
 
 class EstimatedWork:
@@ -77,7 +116,7 @@ class EstimatedWork:
         self._memory = memory
         self._graph = load_onnx(model)
         self._on_host = on_host if callable(on_host) else lambda _variant: on_host
-        self._layers: dict[tuple[object, ...], list[_Layer]] = {}
+        self._layers: dict[tuple[object, ...], _Layers] = {}
 
     def __call__(self, variant: Variant) -> Work | None:
         """The work on a variant; None where a layer does not fit."""
@@ -87,26 +126,27 @@ class EstimatedWork:
         key = (array, variant.bus.data_bits, variant.units.multiplier_bits, *options)
         try:
             if key not in self._layers:
-                self._layers[key] = self._kinds(variant)
-            found = [layer.work(variant, self._memory) for layer in self._layers[key]]
+                self._layers[key] = self._blocked(variant)
+            return self._layers[key].work(variant, self._memory)
         except UserError:
             return None
-        return Work(
-            sum(item.products for item in found),
-            sum(item.vectors for item in found),
-            sum(item.read for item in found),
-            sum(item.written for item in found),
-        )
 
-    def _kinds(self, variant: Variant) -> list[_Layer]:
+    def _blocked(self, variant: Variant) -> _Layers:
         parts = accelerator_graphs(
             self._graph, variant, on_host=self._on_host(variant), memory=self._memory
         )
         graphs = [moves_to_views(part, block_out=variant.array.block_out) for part in parts]
-        return [
-            _Layer(kind.count, kind.graph, kind.node, _space(kind.graph, kind.node, variant))
+        kinds = [
+            _Layer(
+                kind.key,
+                kind.count,
+                kind.graph,
+                kind.node,
+                _space(kind.graph, kind.node, variant),
+            )
             for kind in layer_kinds(graphs)
         ]
+        return _Layers(kinds, pairs_of(graphs))
 
 
 def _space(graph: Graph, node: Node, variant: Variant) -> LayerSpace | None:

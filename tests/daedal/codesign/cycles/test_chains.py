@@ -9,7 +9,8 @@ import pytest
 
 from bench.qdq_model import QdqModel
 from daedal.codesign.cycles.analytic import AnalyticCycles
-from daedal.codesign.cycles.counting import count_network
+from daedal.codesign.cycles.counting import Network, count_network, count_networks
+from daedal.codesign.cycles.estimated_work import EstimatedWork
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 
@@ -53,3 +54,16 @@ def test_channels_for_which_no_tile_fits_are_not_chained() -> None:
     apart = replace(vta, units=replace(vta.units, gemm_reads_out=False))
     estimate = AnalyticCycles(network(640))
     assert estimate(vta) == estimate(apart)
+
+
+@pytest.mark.heavy(2)
+def test_results_of_chains_are_neither_stored_nor_loaded() -> None:
+    vta = load_variant("vta")
+    apart = replace(vta, units=replace(vta.units, gemm_reads_out=False))
+    estimate = EstimatedWork(network())
+    chained, alone = estimate(vta), estimate(apart)
+    counts = count_networks({"net": Network(network())}, vta, "ddr")
+    assert chained is not None and alone is not None and counts is not None
+    words = CHANNELS * SIZE * SIZE / vta.bus_bytes
+    assert alone.written - chained.written == alone.read - chained.read == words
+    assert chained.written == counts.work["net"].written
