@@ -28,6 +28,7 @@ KNOWN = {
     "sim/rtl/orphan.py": "-I, which includes -P",
     "sim/rtl/compile.py": "for make and for Zig's archiver, with -P",
     "sim/rtl/toolchain.py": "for cocotb, with SAFE_PATH, and Zig's compiler, with -P",
+    "native/tile_trial.py": "is asked whether there is one",
     "hw/formal/aiger.py": "where a script is looked for; Python puts its folder on the path",
 }
 """Files that name this Python, and why they may."""
