@@ -14,6 +14,7 @@ from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.on_chip.keep_tables import keep_tables
+from daedal.compiler.link.on_chip.kept_constants import keep_constants
 from daedal.compiler.link.on_chip.kept_weights import keep_weights
 from daedal.compiler.link.on_chip.unread_stores import unread_stores
 from daedal.compiler.link.ordering.early_loads import early_loads
@@ -220,12 +221,24 @@ def _with_weights(
     share: float,
     memory: MemoryModel,
 ) -> _Placed:
-    """All instructions with their rows, where a share of the rows of weights is kept."""
+    """All instructions with their rows, where a share of the rows of weights is kept. Constants
+    stay during a stretch (`keep_constants`), unless its tiles do not fit then."""
     rows = int(share * scratchpad(variant, Memory.WGT).depth_rows)
     kept = keep_weights(parts, constants, rows)
-    placement = Placement(variant, memory=memory)
-    setup = placement.keep(kept.instances, kept.setup)
-    return _Placed(placement, parts, setup, placement.run(kept.parts, segments))
+    loaded: set[tuple[int, ...]] = set()
+    while True:
+        placement = Placement(variant, memory=memory)
+        setup = placement.keep(kept.instances, kept.setup)
+        found = [
+            part if part.layers in loaded else keep_constants(part, constants, variant, memory)
+            for part in kept.parts
+        ]
+        try:
+            return _Placed(placement, parts, setup, placement.run(found, segments))
+        except Misfit as error:
+            if error.stretch in kept.parts:
+                raise
+            loaded.add(error.stretch.layers)
 
 
 def _finished(

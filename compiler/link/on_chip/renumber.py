@@ -26,6 +26,7 @@ __all__ = [
     "renumbered",
     "row_table",
     "rows_numbered",
+    "runs_of",
 ]
 
 MOST_PIECES = 8
@@ -34,7 +35,7 @@ MOST_PIECES = 8
 _MOST_PADS = 63
 """Rows of padding that a LOAD can write in one line."""
 
-_COLUMNS = {"acc": 0, "inp": 1, "wgt": 2, "dst": 0, "src": 1}
+_COLUMNS = {"acc": 0, "inp": 1, "wgt": 2, "dst": 0, "src": 1, "par": 2}
 """Where a micro-op has the row that a field counts from."""
 
 
@@ -122,7 +123,7 @@ class RowTable:
         found = _Steps(base, tuple(offsets), steps.extents, tuple(factors))
         if min(factors) < 0 or not np.array_equal(found.rows, moved):
             return None
-        return _Moved(found, _runs(moved))
+        return _Moved(found, runs_of(moved))
 
 
 @lru_cache(maxsize=64)
@@ -224,7 +225,7 @@ def pads_alone(load: SegmentInstruction, rows: Collection[int]) -> list[SegmentI
     (access,) = load.rows
     wanted = rows_of(access) & set(rows)
     result = []
-    for begin, end in _runs(np.array(sorted(wanted))) if wanted else ():
+    for begin, end in runs_of(np.array(sorted(wanted))) if wanted else ():
         for first in range(begin, end, _MOST_PADS):
             count = min(_MOST_PADS, end - first)
             template = load.template.replace(
@@ -282,13 +283,13 @@ def _with_fields(item: SegmentInstruction, values: Mapping[str, int]) -> Segment
     item = item._replace(template=item.template.replace(**values))
     return item._replace(
         rows=tuple(
-            access._replace(runs=_runs(rows_numbered(item, access.field.removesuffix("_base"))))
+            access._replace(runs=runs_of(rows_numbered(item, access.field.removesuffix("_base"))))
             for access in item.rows
         )
     )
 
 
-def _runs(rows: IntArray) -> Runs:
+def runs_of(rows: IntArray) -> Runs:
     """Row numbers as ranges."""
     numbers = np.unique(rows)
     ends = np.flatnonzero(np.diff(numbers) > 1)

@@ -1,7 +1,8 @@
 """Runs a layer without products tile by tile behind the layer that computes its operand.
 
 That is possible where the operand is in the accumulators already (`forward_rows`,
-`resident_rows`), so that no LOAD has to wait for a STORE. Input: the instructions of two layers.
+`resident_rows`), or can be computed there again (`requantized_rows`), so that no LOAD has to wait
+for a STORE. Input: the instructions of two layers.
 Output: those of both, in program order.
 """
 
@@ -16,13 +17,21 @@ from daedal.compiler.codegen.segment import (
     SegmentInstruction,
     overlap,
 )
+from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.on_chip.forward_rows import forward_rows
+from daedal.compiler.link.on_chip.requantized_rows import requantized_rows
 from daedal.compiler.link.ordering.tiles import Touched, Words, tiles_of
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["all_fit", "follow_tiles"]
+
+LEAST_PRODUCTS = 512
+"""Of a tile, on average, that hide the ALU's work on the tile before: a decoder's tiles have fewer,
+and a token took 2 % more cycles."""
 
 
 def follow_tiles(
@@ -31,6 +40,7 @@ def follow_tiles(
     kept: Collection[Instance],
     words: Words,
     variant: Variant,
+    memory: MemoryModel = DDR,
 ) -> list[tuple[int, SegmentInstruction]] | None:
     """Instructions of both layers, each with 0 or 1, where `second` finds the results of `first` in
     the accumulators; None if it finds none, or if a scratchpad is too small for both.
@@ -44,7 +54,10 @@ def follow_tiles(
         return None
     both = forward_rows(first, second, variant, words.aliases)
     if both is None and not _written(first) & common:
-        return None
+        again = requantized_rows(first, second, variant, words.aliases)
+        if again is None or not _pays(InstructionCost(variant, memory), first, second, again):
+            return None
+        both = list(first), again
     first, second = both or (first, second)
     tiles, later = tiles_of(first), tiles_of(second)
     touched = Touched(tiles, words)
@@ -56,6 +69,24 @@ def follow_tiles(
     needs = [max([touched.by(tile)[1], *_producers(tile, written)]) for tile in later]
     mixed = list(_following(tiles, later, list(accumulate(needs, max))))
     return mixed if all_fit([item for _, item in mixed], variant) else None
+
+
+def _pays(
+    rates: InstructionCost,
+    first: Sequence[SegmentInstruction],
+    second: Sequence[SegmentInstruction],
+    again: Sequence[SegmentInstruction],
+) -> bool:
+    """Whether two layers together take fewer cycles, with `again` for the second one. Nothing hides
+    the ALU's work for the last tile, and where it has more to do than the first layer takes, GEMM
+    waits for accumulators."""
+    one, two, other = (rates.by_unit(items) for items in (first, second, again))
+    if one[Unit.GEMM.name] < LEAST_PRODUCTS * len(tiles_of(first)):
+        return False
+    both, alu = one + other, Unit.ALU.name
+    together = max(both.values()) + other[alu] / len(tiles_of(first))
+    apart = max(one.values()) + max(two.values()) + rates.latency
+    return both[alu] <= max(one.values()) and together < apart
 
 
 def _accesses(items: Sequence[SegmentInstruction]) -> Iterator[RowAccess]:

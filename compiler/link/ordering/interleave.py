@@ -130,7 +130,7 @@ def stretches(
         halves: Mapping[Instance, int] = {}
         alone = interleave and found and len(found[-1].layers) == 1
         if alone and not _multiplies(items):
-            mixed = follow_tiles(last, items, kept, words, variant)
+            mixed = follow_tiles(last, items, kept, words, variant, memory)
             if mixed is None and is_long(last) and _fit(last, items, half_rows):
                 mixed = _interleaved(last, items, words, kept)
         elif alone and _multiplies(last):
