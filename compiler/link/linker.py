@@ -20,6 +20,7 @@ from daedal.compiler.link.on_chip.unread_stores import unread_stores
 from daedal.compiler.link.ordering.early_loads import early_loads
 from daedal.compiler.link.ordering.fill_gaps import fill_gaps
 from daedal.compiler.link.ordering.interleave import Stretch, stretches
+from daedal.compiler.link.ordering.past_full_queues import past_full_queues
 from daedal.compiler.link.ordering.prefetch import prefetch
 from daedal.compiler.link.ordering.weights_ahead import weights_ahead
 from daedal.compiler.link.placement.lifetimes import lifetimes
@@ -131,6 +132,8 @@ def link_code(
     if repeats:
         items = prefetch(variant, plan.observed_bytes, items, memory)
     else:
+        unread = unread_stores(items, aliases or {}, names)
+        items = past_full_queues(variant, plan.observed_bytes, items, unread, memory)
         unread = unread_stores(items, aliases or {}, names)
         items = fill_gaps(variant, plan.observed_bytes, items, unread)
         unread = unread_stores(items, aliases or {}, names)

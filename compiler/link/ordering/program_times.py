@@ -22,18 +22,26 @@ from daedal.isa.variant import Variant
 from daedal.native.kernel import kernel
 from daedal.native.types import Array, i32, i64
 
-__all__ = ["LATENCY_CYCLES", "Integers", "ProgramTimes", "Times"]
+__all__ = [
+    "FETCH_CYCLES",
+    "LATENCIES",
+    "LATENCY_CYCLES",
+    "QUEUE_CYCLES",
+    "Integers",
+    "ProgramTimes",
+    "Times",
+]
 
 LATENCY_CYCLES = {Unit.LOAD: 80, Unit.GEMM: 16, Unit.ALU: 24, Unit.STORE: 80}
 """From an instruction's last step to the first of one that waits for it, with preset `ddr` and
 others on the bus: chosen by the ledger."""
 
-_LATENCIES = np.array([LATENCY_CYCLES[unit] for unit in Unit if unit < NUM_QUEUES], dtype=np.int64)
+LATENCIES = np.array([LATENCY_CYCLES[unit] for unit in Unit if unit < NUM_QUEUES], dtype=np.int64)
 _LOAD = int(Unit.LOAD)
 
 Integers = npt.NDArray[np.int64]
 
-_FETCH_CYCLES, _QUEUE_CYCLES = 2, 4
+FETCH_CYCLES, QUEUE_CYCLES = 2, 4
 """From one instruction to the next, and from FETCH to the unit."""
 
 
@@ -86,7 +94,7 @@ class ProgramTimes:
         state = np.zeros(3 * NUM_QUEUES, dtype=np.int64)
         conflicts = self.conflicts.reshape(-1)
         _times(
-            order, self.units, self.cycles, conflicts, _LATENCIES, self.depth, leave, state, *found
+            order, self.units, self.cycles, conflicts, LATENCIES, self.depth, leave, state, *found
         )
         return found
 
@@ -123,14 +131,14 @@ def _times(
     for place in range(len(order)):
         number = order[place]
         unit = units[number]
-        at += _FETCH_CYCLES
+        at += FETCH_CYCLES
         count = state[unit]
         slot = unit * depth + count % depth
         if count >= depth:
             at = max(at, leave[slot])
         leave[slot] = max(state[NUM_QUEUES + unit], at)
         state[unit] = count + 1
-        begin = max(state[2 * NUM_QUEUES + unit], at + _QUEUE_CYCLES)
+        begin = max(state[2 * NUM_QUEUES + unit], at + QUEUE_CYCLES)
         for other in range(number * NUM_QUEUES, (number + 1) * NUM_QUEUES):
             if conflicts[other] >= 0:
                 begin = max(begin, ends[conflicts[other]])
