@@ -22,8 +22,42 @@ def evaluator_of(model: "onnx.ModelProto", *operators: "type[OpRun]") -> "Refere
     """The evaluator of a model, with `operators` besides ONNX's."""
     from onnx.reference import ReferenceEvaluator
 
-    own = (_conv_transpose(), _gather_elements(), _resize())
+    own = [_conv_transpose(), _gather_elements(), _resize()]
+    opset = max((item.version for item in model.opset_import if not item.domain), default=1)
+    if opset < _LEAST_DEQUANTIZE:
+        own.append(_dequantize_linear())
     return ReferenceEvaluator(model, new_ops=[*own, *operators])
+
+
+_LEAST_DEQUANTIZE = 19
+"""The first opset whose DequantizeLinear the evaluator has."""
+
+
+@cache
+def _dequantize_linear() -> "type[OpRun]":
+    """Source: ONNX, DequantizeLinear-10 and 13; 10 has no axis."""
+    from onnx.reference.op_run import OpRun
+
+    class DequantizeLinear(OpRun):
+        op_domain = ""
+
+        def _run(
+            self,
+            x: npt.NDArray[Any],
+            scale: npt.NDArray[Any],
+            zero: npt.NDArray[Any] | None = None,
+            axis: int | None = None,
+            **_: Any,
+        ) -> tuple[npt.NDArray[Any]]:
+            along = [1] * x.ndim
+            if scale.size > 1:
+                along[1 if axis is None else axis] = scale.size
+            steps = x.astype(np.int64) - (
+                0 if zero is None else zero.astype(np.int64).reshape(along)
+            )
+            return ((steps.astype(np.float32) * scale.reshape(along)).astype(scale.dtype),)
+
+    return DequantizeLinear
 
 
 @cache

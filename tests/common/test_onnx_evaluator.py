@@ -82,3 +82,30 @@ def test_a_transposed_convolution_of_a_given_length(length: int, rng: np.random.
     (found,) = evaluator_of(model).run(None, feeds)
     assert found.shape == (1, 2, length)
     np.testing.assert_allclose(found, run_onnxruntime(model, feeds)[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [10, 13, 18])
+@pytest.mark.parametrize("axis", [None, 1])
+def test_older_operators_dequantize(opset: int, axis: int | None, rng: np.random.Generator) -> None:
+    """With a scale for all, and, from opset 13 on, one for each channel."""
+    if opset < 13 and axis is not None:
+        return
+    extent: tuple[int, ...] = () if axis is None else (3,)
+    attrs = {} if axis is None else {"axis": axis}
+    node = helper.make_node("DequantizeLinear", ["x", "s", "z"], ["y"], **attrs)
+    kinds = [
+        ("x", TensorProto.UINT8, (2, 3, 4)),
+        ("s", TensorProto.FLOAT, extent),
+        ("z", TensorProto.UINT8, extent),
+    ]
+    inputs = [helper.make_tensor_value_info(*kind) for kind in kinds]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 3, 4))
+    graph = helper.make_graph([node], "g", inputs, [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    feeds = {
+        "x": rng.integers(0, 256, (2, 3, 4)).astype(np.uint8),
+        "s": np.asarray(rng.uniform(0.1, 1, extent), np.float32),
+        "z": np.asarray(rng.integers(0, 256, extent), np.uint8),
+    }
+    (found,) = evaluator_of(model).run(None, feeds)
+    np.testing.assert_allclose(found, run_onnxruntime(model, feeds)[0], rtol=1e-6)

@@ -21,7 +21,7 @@ After::
 Input and output: the instructions of two layers in program order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Instance, Runs, SegmentInstruction, overlap
@@ -52,19 +52,26 @@ class _Row(NamedTuple):
 
 
 def forward_rows(
-    first: Items, second: Items, variant: Variant, aliases: Mapping[str, Alias]
+    first: Items,
+    second: Items,
+    variant: Variant,
+    aliases: Mapping[str, Alias],
+    kept: Collection[Instance] = (),
 ) -> tuple[list[SegmentInstruction], list[SegmentInstruction]] | None:
-    """Both layers, on the same buffers where that is possible; None where it nowhere is."""
+    """Both layers, on the same buffers where that is possible; None where it nowhere is.
+
+    Instances in `kept` live across layers: others read them, too, so they stay as they are.
+    """
     loaded = _loaded(second)
     addresses = RowAddresses(variant, aliases)
-    stored = _stored(first, addresses) if loaded else {}
+    stored = _stored(first, addresses, kept) if loaded else {}
     parts: dict[Instance, Part] = {}
-    kept: set[int] = set()
+    needless: set[int] = set()
     for whole, loads in loaded.items():
         found = _parts(whole, loads, first, second, stored, addresses)
         if found and not any(instance in parts for instance in found):
             parts |= found
-            kept.update(loads)
+            needless.update(loads)
     if not parts:
         return None
     moved = [rewritten(item, parts) for item in first]
@@ -72,11 +79,13 @@ def forward_rows(
         return None
     return (
         [item for item in moved if item is not None],
-        [item for number, item in enumerate(second) if number not in kept],
+        [item for number, item in enumerate(second) if number not in needless],
     )
 
 
-def _stored(first: Items, addresses: RowAddresses) -> dict[tuple[str, int], _Row]:
+def _stored(
+    first: Items, addresses: RowAddresses, kept: Collection[Instance]
+) -> dict[tuple[str, int], _Row]:
     """By address, the rows of accumulators that are stored whole and not written afterwards."""
     last_write: dict[Instance, int] = {}
     for number, item in enumerate(first):
@@ -88,7 +97,7 @@ def _stored(first: Items, addresses: RowAddresses) -> dict[tuple[str, int], _Row
         if not is_wide_store(item):
             continue
         (access,) = item.rows
-        if last_write[access.instance] > number:
+        if access.instance in kept or last_write[access.instance] > number:
             continue
         group, words = addresses.of(item)
         for row, word in zip(LoadedRows.of(item).rows, words, strict=True):

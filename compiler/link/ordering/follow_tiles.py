@@ -52,7 +52,7 @@ def follow_tiles(
     common = {a.instance for a in _accesses(first)} & {a.instance for a in _accesses(second)}
     if not common.issubset(kept):
         return None
-    both = forward_rows(first, second, variant, words.aliases)
+    both = forward_rows(first, second, variant, words.aliases, kept)
     if both is None and not _written(first) & common:
         again = requantized_rows(first, second, variant, words.aliases)
         if again is None or not _pays(InstructionCost(variant, memory), first, second, again):

@@ -10,6 +10,7 @@ import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
+from daedal.compiler.link.on_chip import resident_rows
 from daedal.compiler.link.on_chip.kept_results import keep_results
 from daedal.compiler.link.on_chip.renumber import MOST_PIECES
 from daedal.compiler.link.ordering import interleave
@@ -309,6 +310,21 @@ def test_attention_over_tokens_that_fill_no_block(rng: np.random.Generator) -> N
     assert modes(launch) == {GemmMode.DENSE, GemmMode.DENSE_OUT}
     pads = [i for i in launch.program.instructions if i.opcode is Opcode.LOAD and i.pad_right]
     assert any(item.memory == LoadMemory.INP and not item.cols for item in pads)
+    found = check_layers(artifact, quantized.SerializeToString(), {"x": samples["x"][:1]})
+    assert found.passed, found.first_difference
+
+
+@pytest.mark.heavy(3)
+def test_rows_that_are_loaded_again_and_read_on_chip_are_not_taken_over(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream stays in the accumulators for one reader, while another one loads it, as if copies
+    were not possible: the buffer of that one, which it changes, is not where the stream stays."""
+    monkeypatch.setattr(resident_rows, "_copies", lambda *_: None)
+    model = FloatTransformer(rng).vision()
+    samples = {"x": rng.normal(size=(8, 5, 16)).astype(np.float32)}
+    quantized = quantize_model(model.SerializeToString(), samples)
+    artifact = daedal.compile(quantized.SerializeToString(), DIRECT, cache=False)
     found = check_layers(artifact, quantized.SerializeToString(), {"x": samples["x"][:1]})
     assert found.passed, found.first_difference
 
