@@ -170,7 +170,8 @@ def graph_passes(
 
 def lowering_passes(variant: Variant, *, on_host: Collection[str] = ()) -> list[GraphPass]:
     """The first passes, in order, each with its name in dumps: to integer operators on the model's
-    own tensors. Their result is what layers are compared with (`daedal.integer_reference`).
+    own tensors. Their result is what layers are compared with
+    (`daedal.checking.integer_reference`).
 
     `on_host` are the quantized tensors that the host has to compute.
     """

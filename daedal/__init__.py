@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from daedal.api import compile, simulate
     from daedal.artifact.artifact import Artifact
+    from daedal.checking.layer_check import check_layers
     from daedal.codesign.compare import compare
     from daedal.codesign.explore import explore
     from daedal.compiler.targets.crossings import HostRates
     from daedal.evaluation import evaluate
-    from daedal.host_rates import load_host_rates
+    from daedal.host.rates import load_host_rates
     from daedal.inspection import inspect
     from daedal.isa.variant import Variant, load_variant
-    from daedal.layer_check import check_layers
     from daedal.operator import build_operator
     from daedal.profiling import profile
     from daedal.quantization import quantize
@@ -51,13 +51,13 @@ _HOMES = {
     "Variant": "daedal.isa.variant",
     "add_target": "daedal.targets",
     "build_operator": "daedal.operator",
-    "check_layers": "daedal.layer_check",
+    "check_layers": "daedal.checking.layer_check",
     "compare": "daedal.codesign.compare",
     "compile": "daedal.api",
     "evaluate": "daedal.evaluation",
     "explore": "daedal.codesign.explore",
     "inspect": "daedal.inspection",
-    "load_host_rates": "daedal.host_rates",
+    "load_host_rates": "daedal.host.rates",
     "load_variant": "daedal.isa.variant",
     "profile": "daedal.profiling",
     "quantize": "daedal.quantization",

@@ -8,13 +8,13 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from daedal.native.bodies.dot_products import with_dot_products
+from daedal.native.bodies.half_conversions import with_half_conversions
+from daedal.native.bodies.nearest_products import with_nearest_products
+from daedal.native.bodies.packed_bytes import with_packed_bytes
+from daedal.native.bodies.quotients import with_quotients
+from daedal.native.bodies.tile_products import with_tile_products
 from daedal.native.cpu import Cpu, host_cpu
-from daedal.native.dot_products import with_dot_products
-from daedal.native.half_conversions import with_half_conversions
-from daedal.native.nearest_products import with_nearest_products
-from daedal.native.packed_bytes import with_packed_bytes
-from daedal.native.quotients import with_quotients
-from daedal.native.tile_products import with_tile_products
 
 __all__ = [
     "LoadedCode",

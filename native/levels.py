@@ -10,8 +10,8 @@ Architecture Reference Manual for A-profile, FEAT_DotProd and FEAT_I8MM.
 from collections.abc import Collection
 
 from daedal.common.errors import UserError
+from daedal.native.bodies.tile_products import TILE_FEATURES
 from daedal.native.cpu import Cpu, host_cpu
-from daedal.native.tile_products import TILE_FEATURES
 from daedal.native.tile_trial import tile_problem
 
 __all__ = [

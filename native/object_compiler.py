@@ -15,11 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import IO
 
+from daedal.native.bodies.tile_products import has_tile_products
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text, compile_vectors
 from daedal.native.levels import AMX_LEVEL, VNNI_LEVEL, level_cpu
 from daedal.native.python_child import python_command, python_environment
-from daedal.native.tile_products import has_tile_products
 
 __all__ = ["ObjectCompiler", "PendingObject"]
 

@@ -18,11 +18,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from daedal.native.bodies.tile_products import TILE_FEATURES
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text, load_object
 from daedal.native.cpu import Cpu, host_cpu, model_name
 from daedal.native.python_child import python_command, python_environment
-from daedal.native.tile_products import TILE_FEATURES
 
 __all__ = ["may_use_tiles", "tile_problem", "tile_trial"]
 

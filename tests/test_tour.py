@@ -6,8 +6,8 @@ import pytest
 
 import daedal
 from bench.correctness.rtl_launches import rtl_device
+from daedal.checking.integer_reference import compare_operators, processor_graph
 from daedal.compiler.graph import run
-from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.assembly import disassemble
 
 RNG = np.random.default_rng(0)

@@ -42,11 +42,11 @@ from bench.changes.ledger_machines import OPTIONS_OF_ATTENTION, WIDER_VTA, machi
 from bench.correctness.fuzz_children import collected, report, results_of_children, written
 from bench.correctness.random_models.qdq import QdqGraph, qdq_graph
 from daedal.artifact.artifact import Artifact
+from daedal.checking.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.common.errors import UserError
 from daedal.compiler.frontend.cut import cut_model
 from daedal.compiler.frontend.reader import read_model
 from daedal.devices import open_device
-from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.runtime.executor import Executor
 
 __all__ = ["failure_of", "main", "variant_of"]

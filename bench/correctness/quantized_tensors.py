@@ -17,7 +17,7 @@ from onnx import helper
 
 import daedal
 from daedal.artifact.artifact import HostPart
-from daedal.onnxruntime_session import open_session
+from daedal.checking.onnxruntime_session import open_session
 from daedal.runtime.host_code import HostProgram
 
 __all__ = ["QuantizedDifference", "compare_quantized"]

@@ -31,9 +31,9 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
+from daedal.checking.integer_reference import run_onnxruntime
+from daedal.checking.layer_check import check_layers
 from daedal.common.files import write_atomically
-from daedal.integer_reference import run_onnxruntime
-from daedal.layer_check import check_layers
 
 Array = npt.NDArray[Any]
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
 from bench.left_out import LeftOut
-from daedal.integer_reference import run_onnxruntime
+from daedal.checking.integer_reference import run_onnxruntime
 from examples.digits.data import load_split
 
 __all__ = ["NETWORKS", "Accuracy", "Task", "load_tasks", "measure_accuracy", "snr_db"]

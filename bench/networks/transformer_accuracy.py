@@ -16,7 +16,7 @@ from rich.table import Table
 
 import daedal
 from bench.networks.transformer_models import MODELS, Array, Transformer
-from daedal.onnxruntime_session import open_session
+from daedal.checking.onnxruntime_session import open_session
 
 __all__ = ["AccuracyRow", "accuracy_rows", "show_accuracy"]
 

@@ -17,10 +17,10 @@ from rich.table import Table
 import daedal
 from bench.networks.transformer_models import MODELS, Transformer
 from daedal.artifact.artifact import Layer
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.graph.ops.attention import ATTENTION_WEIGHTS, WEIGHTED_MEAN
 from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer_rows import ROW_OPERATORS
-from daedal.layer_check import check_layers
 from daedal.runtime.layers import layer_cycles
 
 __all__ = ["CycleRow", "cycle_rows", "exposed_cycles", "show_cycles"]

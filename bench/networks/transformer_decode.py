@@ -22,11 +22,11 @@ from rich.markup import escape
 import daedal
 from daedal.api import code_trust
 from daedal.artifact.artifact import Artifact
+from daedal.checking.layer_check import check_layers
+from daedal.checking.onnxruntime_session import open_session
 from daedal.devices import open_device
 from daedal.isa.memory_file import AnyMemory
 from daedal.isa.variant import Variant, load_variant
-from daedal.layer_check import check_layers
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor
 from daedal.runtime.generation import Step, generate

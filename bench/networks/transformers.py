@@ -42,9 +42,9 @@ from bench.networks.transformer_cycles import cycle_rows, show_cycles
 from bench.networks.transformer_decode import ATTENTION4, decode_row, show_decode
 from bench.networks.transformer_models import MODELS, what_is_missing
 from daedal.artifact.artifact import Artifact
-from daedal.integer_reference import OperatorDifference, compare_operators, processor_graph
+from daedal.checking.integer_reference import OperatorDifference, compare_operators, processor_graph
+from daedal.checking.layer_check import check_layers
 from daedal.isa.variant import Variant, load_variant
-from daedal.layer_check import check_layers
 
 __all__ = ["ActivationRow", "main", "measure"]
 

@@ -36,7 +36,7 @@ from bench.processors.cpu_networks import MOST_DIFFERENT, is_quantized, model_fe
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.artifact.artifact import HostPart
-from daedal.onnxruntime_session import open_for_speed
+from daedal.checking.onnxruntime_session import open_for_speed
 from daedal.runtime.host_code import HostProgram
 
 RUNS, MIN_SECONDS = 10, 0.3

@@ -40,7 +40,7 @@ from bench.correctness.quantized_tensors import QuantizedDifference, compare_qua
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.artifact.artifact import Artifact, HostPart
-from daedal.onnxruntime_session import open_session
+from daedal.checking.onnxruntime_session import open_session
 from daedal.runtime.host import HostModel
 from daedal.runtime.host_code import HostProgram, code_to_run
 

@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.processors.cpu_networks import MOST_DIFFERENT, model_feeds
 from bench.processors.cpu_operators import Operator, operators
 from daedal.artifact.gpu_code import GpuCode
+from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import DaedalError
 from daedal.compiler.gpu.architectures import best_architecture
 from daedal.compiler.gpu.build import build_gpu_code
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.devices.cuda.device import CudaGpu
 from daedal.runtime.gpu_device import kernel_arguments
 from daedal.runtime.gpu_program import GpuProgram, architecture_to_run

@@ -17,9 +17,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.zoo.shapes import SHAPES, NetworkShape
+from daedal.checking.onnxruntime_session import open_session
 from daedal.compiler.cpu.build import build_host_code
 from daedal.native.cache import ObjectCache
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.host_code import HostProgram
 
 __all__ = ["TOLERANCE", "ShapeRow", "main", "measure"]

@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper, parser
 
 from bench.zoo.builder import OPSET
-from daedal.onnxruntime_session import open_session
+from daedal.checking.onnxruntime_session import open_session
 
 __all__ = ["run_float", "settle"]
 

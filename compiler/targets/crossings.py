@@ -25,7 +25,7 @@ class HostRates:
     1.6 GMAC/s and 0.2 G elements/s. An embedded core has about these. A server's core has the same
     for bytes and elements, and for products in small or depthwise layers, but ten times as much for
     wide convolutions. The defaults never depend on the machine, so that artifacts do not either;
-    `daedal.host_rates` measures. A part that is interpreted, because a node of it is not
+    `daedal.host.rates` measures. A part that is interpreted, because a node of it is not
     compiled, takes ten to a hundred times as long: it is reported, and not accounted for.
 
     Attributes

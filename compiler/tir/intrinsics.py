@@ -161,8 +161,8 @@ INTRINSICS = _table(
 ``a0 * b0 + a1 * b1`` of int16 as int32, `dot_quads` the same of four uint8 and four int8, which
 processors do in one instruction; `nearest_product` is ``value * (high + low)`` of three float32,
 the first one whole, rounded half to even: below 2^21, and no tie, nor within 2^-24 of one unless
-its fraction has at most 24 bits (`native.nearest_products`), and `rounded_product` is the same as
-a float32; `nearest_scaled` and `rounded_scaled` have one factor, and their product may be
+its fraction has at most 24 bits (`native.bodies.nearest_products`), and `rounded_product` is the
+same as a float32; `nearest_scaled` and `rounded_scaled` have one factor, and their product may be
 anything below 2^21; `rounded_quotient` is ``round(value / divisor)`` of float32, where `high` and
 `low` are parts of ``1 / divisor`` whose products give the same (`compiler.cpu.reciprocals`);
 `multiply_add` is ``a * b + c``, rounded once or twice as the processor does it; `round` takes

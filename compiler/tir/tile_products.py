@@ -18,7 +18,7 @@ from daedal.compiler.tir.intrin import Match, Mismatch
 from daedal.compiler.tir.linear import Linear, accessed_element, simplify
 from daedal.compiler.tir.stmt import Allocate, BlockRealize, BufferStore, For, If, Seq, Stmt
 from daedal.compiler.tir.visit import free_vars, substitute
-from daedal.native.tile_products import TILE_ROW_BYTES, TILE_ROWS
+from daedal.native.bodies.tile_products import TILE_ROW_BYTES, TILE_ROWS
 
 __all__ = [
     "MOST_COLUMNS",

@@ -25,8 +25,8 @@ from daedal.codesign.results.verify import implemented, require_implementation
 from daedal.common.errors import ExploreError, ModelError, ScheduleError, first_line
 from daedal.common.reporting import log
 from daedal.compiler.targets.crossings import HostRates
-from daedal.host_rates import MEASURED, AnyHostRates, load_host_rates
-from daedal.host_time import host_seconds, items_of
+from daedal.host.rates import MEASURED, AnyHostRates, load_host_rates
+from daedal.host.time import host_seconds, items_of
 from daedal.hw.synth.families import DEVICES, Family, Target, find_target
 from daedal.hw.synth.flow import PLACED, Implementation
 from daedal.isa.memory_file import AnyMemory, load_memory

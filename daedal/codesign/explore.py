@@ -44,7 +44,7 @@ from daedal.common.reporting import log
 from daedal.compiler.targets.capabilities import Capabilities
 from daedal.compiler.targets.crossings import HostRates
 from daedal.compiler.version import cycles_version, digest_of_sources
-from daedal.host_rates import MEASURED, AnyHostRates, load_host_rates
+from daedal.host.rates import MEASURED, AnyHostRates, load_host_rates
 from daedal.hw.synth.families import Target, find_target
 from daedal.isa.memory_file import AnyMemory, load_memory, memory_to_json
 from daedal.isa.memory_model import MemoryModel

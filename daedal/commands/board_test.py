@@ -34,7 +34,7 @@ def board_test_command(
 
     The exit status is 1 if something is wrong; the report says what to look at.
     """
-    from daedal.board_test import check_board
+    from daedal.boards.checks import check_board
     from daedal.devices import takes_option, text_options
     from daedal.reports.board_test import board_test_json, print_board_test
 

@@ -111,7 +111,7 @@ def compile_command(
     from daedal.api import compile as compile_model
     from daedal.api import gpu_of_target, target_variant
     from daedal.compiler.artifact.host_code import best_levels, saved_levels
-    from daedal.host_rates import DEFAULT, load_host_rates
+    from daedal.host.rates import DEFAULT, load_host_rates
     from daedal.inspection import run_cycles
     from daedal.reports.artifact import (
         artifact_json,

@@ -45,7 +45,7 @@ Assertions = Annotated[
     typer.Option("--assertions", help="rtl: the machine checks its own contracts; slower."),
 ]
 MEASURED = "measured"
-"""The host rates of this machine, as `daedal.host_rates` names them."""
+"""The host rates of this machine, as `daedal.host.rates` names them."""
 HostRatesOf = Annotated[
     str,
     typer.Option(

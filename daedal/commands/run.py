@@ -25,8 +25,8 @@ from daedal.reports.console import make_console, print_json, print_tables, show_
 
 if TYPE_CHECKING:  # compiler and devices load slowly, and other commands need none
     from daedal.api import SimulationResult
+    from daedal.checking.layer_check import LayerCheck
     from daedal.isa.protocols import Device
-    from daedal.layer_check import LayerCheck
     from daedal.runtime.gpu_device import GpuDevice
 
 __all__ = ["run_command"]
@@ -87,8 +87,8 @@ def run_command(
     With --check, the exit status is 1 if a layer differs.
     """
     from daedal.api import code_trust, simulate
+    from daedal.checking.layer_check import check_layers
     from daedal.devices import open_device, open_gpu, takes_option, text_options
-    from daedal.layer_check import check_layers
     from daedal.sim.rtl.run import WAVE_FILE
 
     check_outputs(output)

@@ -6,8 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from daedal.board_programs import ProgramsReport
-from daedal.board_test import BoardReport, NetworkReport
+from daedal.boards.checks import BoardReport, NetworkReport
+from daedal.boards.programs import ProgramsReport
 
 __all__ = ["board_test_json", "print_board_test"]
 

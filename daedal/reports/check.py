@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from daedal.layer_check import CheckedTensor, LayerCheck
+from daedal.checking.layer_check import CheckedTensor, LayerCheck
+from daedal.checking.tensor_difference import TensorDifference, ranges_text
 from daedal.reports.tables import plain_table
-from daedal.tensor_difference import TensorDifference, ranges_text
 
 __all__ = ["check_json", "print_check"]
 

@@ -24,10 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import daedal
 from daedal.api import SimulationResult
 from daedal.artifact.artifact import Artifact
+from daedal.checking.integer_reference import compare_operators, integer_layers, processor_graph
 from daedal.common.errors import DaedalError
 from daedal.compiler.graph import run_all
 from daedal.devices import open_device
-from daedal.integer_reference import compare_operators, integer_layers, processor_graph
 from daedal.isa.profile import Profile
 from daedal.reports.console import make_console, show_progress
 from daedal.reports.run import layers_table

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from daedal.onnxruntime_session import open_session
+from daedal.checking.onnxruntime_session import open_session
 from examples.digits.network import INPUT
 
 __all__ = ["accuracy", "predict"]

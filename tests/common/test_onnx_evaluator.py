@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.common.onnx_evaluator import evaluator_of
-from daedal.integer_reference import run_onnxruntime
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

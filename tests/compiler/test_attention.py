@@ -9,7 +9,7 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact, HostPart, Launch
-from daedal.layer_check import check_layers
+from daedal.checking.layer_check import check_layers
 from tests.support.quantized_models import quantize_with_onnxruntime
 from tests.support.transformers import attention_block, token_feeds
 

@@ -8,8 +8,8 @@ import pytest
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.onnxruntime_session import open_session
 from daedal.compiler.frontend import load_onnx
-from daedal.onnxruntime_session import open_session
 
 X = np.random.default_rng(1).normal(size=(1, 8, 4, 4)).astype(np.float32)
 NONE = np.zeros((1, 0, 4, 4), np.float32)

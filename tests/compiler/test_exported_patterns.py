@@ -9,7 +9,7 @@ from onnx import helper
 
 import daedal
 from bench.qdq_model import QdqModel
-from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
+from daedal.checking.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import Array
 

@@ -9,8 +9,8 @@ import onnx
 import pytest
 
 import daedal
-from daedal.integer_reference import run_onnxruntime
-from daedal.layer_check import check_layers
+from daedal.checking.integer_reference import run_onnxruntime
+from daedal.checking.layer_check import check_layers
 from tests.compiler.quantization.float_transformers import FloatTransformer
 
 TOKENS, DEPTH, HEADS, WIDTH = 16, 64, 4, 16

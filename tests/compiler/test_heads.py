@@ -7,9 +7,9 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact
+from daedal.checking.integer_reference import compare_operators, processor_graph
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.link.ordering import side_by_side
-from daedal.integer_reference import compare_operators, processor_graph
-from daedal.layer_check import check_layers
 from tests.support.heads import Heads, attention_layer
 
 PROJECTION, PRODUCT = "q_conv2d", "q_matmul"

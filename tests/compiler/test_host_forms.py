@@ -8,8 +8,8 @@ from onnx import TensorProto, helper
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import ModelError
-from daedal.onnxruntime_session import open_session
 
 Maker = Callable[[QdqModel, str, np.random.Generator], str]
 SHAPE = (1, 8, 4, 6)

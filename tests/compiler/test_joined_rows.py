@@ -7,10 +7,10 @@ import pytest
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.graph import run
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.passes import move_transposes, split_joined_rows
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import lower
 
 Array = np.ndarray

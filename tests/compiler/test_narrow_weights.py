@@ -6,10 +6,10 @@ import pytest
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
+from daedal.checking.layer_check import check_layers
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant, load_variant
-from daedal.layer_check import check_layers
 from daedal.sim.functional.device import FunctionalDevice
 
 TINY = load_variant("tiny")

@@ -5,7 +5,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal
-from daedal.layer_check import check_layers
+from daedal.checking.layer_check import check_layers
 
 DEPTH = 40
 

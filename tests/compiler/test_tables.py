@@ -8,12 +8,12 @@ import daedal
 from bench.float_network import FloatNetwork
 from bench.networks.activation_network import activation_network, samples_for
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import compare_operators, processor_graph
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.pipeline import compile_graph
-from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.table import AluOp, Opcode
 from daedal.isa.variant import Variant, load_variant
-from daedal.layer_check import check_layers
 from tests.compiler.graph.test_function_rule import number, silu
 from tests.support.networks import check_compiled
 

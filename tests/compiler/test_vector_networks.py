@@ -13,13 +13,13 @@ import pytest
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
+from daedal.checking.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.compiler import te
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run, run_all
 from daedal.compiler.ops.lookup import lookup
 from daedal.compiler.pipeline import compile_graph, graph_passes
 from daedal.compiler.tir import interpreter
-from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.variant import Variant, load_variant
 from tests.support.networks import check_compiled
 

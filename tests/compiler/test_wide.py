@@ -10,14 +10,14 @@ import pytest
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
+from daedal.checking.integer_reference import compare_operators, processor_graph
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import compile_graph
-from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
-from daedal.layer_check import check_layers
 from tests.support.networks import check_compiled
 
 OPSET = 21

@@ -9,8 +9,8 @@ import pytest
 
 import daedal
 from bench.qdq_model import QdqModel
-from daedal.integer_reference import run_onnxruntime
-from daedal.layer_check import check_layers
+from daedal.checking.integer_reference import run_onnxruntime
+from daedal.checking.layer_check import check_layers
 
 SIDE, WINDOW = 8, 4
 NUM_WINDOWS, TOKENS = (SIDE // WINDOW) ** 2, WINDOW**2

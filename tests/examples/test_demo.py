@@ -59,13 +59,13 @@ def test_one_wrong_byte_fails_the_demo(
 def test_an_operator_too_far_from_onnxruntime_fails_the_demo(
     without_rtl: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import daedal.integer_reference
+    import daedal.checking.integer_reference
 
     def shifted(*arguments: Any) -> list[np.ndarray]:
         return [value.astype(np.int16) + 2 for value in original(*arguments)]
 
-    original = daedal.integer_reference.run_onnxruntime
-    monkeypatch.setattr(daedal.integer_reference, "run_onnxruntime", shifted)
+    original = daedal.checking.integer_reference.run_onnxruntime
+    monkeypatch.setattr(daedal.checking.integer_reference, "run_onnxruntime", shifted)
     assert demo.main() == 1
     assert re.search(r"FAILED: conv0_q is [123] apart from onnxruntime", capsys.readouterr().out)
 

@@ -10,8 +10,8 @@ import daedal
 from bench.correctness.rtl_launches import rtl_device
 from daedal.api import SimulationResult
 from daedal.artifact.artifact import Artifact, HostPart, Launch
+from daedal.checking.integer_reference import integer_layers, processor_graph
 from daedal.compiler.graph import run_all
-from daedal.integer_reference import integer_layers, processor_graph
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 from daedal.isa.verifier import verify

@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal
+from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import UserError
 from daedal.compiler.codegen.gpu.ptxas import find_ptxas
 from daedal.compiler.gpu.build import build_gpu_code
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.devices.cuda.device import CudaGpu
 from daedal.runtime.devices.cuda.driver import Driver
 from daedal.runtime.gpu_program import GpuProgram

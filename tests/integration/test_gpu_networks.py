@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
+from daedal.checking.onnxruntime_session import open_session
 from daedal.compiler.codegen.gpu.ptxas import assembled, find_ptxas
 from daedal.compiler.gpu.build import build_gpu_code
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
 from tests.support.reduced_networks import image, minilm, reduced, sentences

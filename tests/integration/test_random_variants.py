@@ -11,10 +11,10 @@ import pytest
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.layer_check import check_layers
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS
 from daedal.common.errors import VariantError
 from daedal.isa.variant import Variant, load_variant
-from daedal.layer_check import check_layers
 from daedal.sim.functional.device import FunctionalDevice
 
 PARAMETERS = {

@@ -8,7 +8,7 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact
-from daedal.integer_reference import integer_layers, processor_graph
+from daedal.checking.integer_reference import integer_layers, processor_graph
 from daedal.isa.verifier import verify
 from daedal.sim.rtl.device import RtlDevice
 

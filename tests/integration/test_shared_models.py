@@ -10,8 +10,8 @@ import pytest
 
 import daedal
 from daedal.artifact.artifact import Artifact
+from daedal.checking.integer_reference import compare_operators, integer_layers, processor_graph
 from daedal.compiler.graph import Graph, extract, run
-from daedal.integer_reference import compare_operators, integer_layers, processor_graph
 from daedal.isa.verifier import verify
 from daedal.reports.artifact import share_of_macs
 from tests.support.shared_models import MODELS, SharedModel

@@ -14,9 +14,9 @@ import daedal
 from bench.correctness.random_runs import every_variant
 from bench.correctness.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
+from daedal.checking.integer_reference import processor_graph
 from daedal.compiler.graph import run_all
 from daedal.compiler.ops.requantize import Bounds
-from daedal.integer_reference import processor_graph
 from daedal.isa.numerics import integer_range, requantize
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify

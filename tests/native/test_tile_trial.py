@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from daedal.native import levels, tile_trial
+from daedal.native.bodies.tile_products import TILE_FEATURES
 from daedal.native.cpu import host_cpu
 from daedal.native.levels import AMX_LEVEL, LEVELS, level_cpu, levels_to_run
-from daedal.native.tile_products import TILE_FEATURES
 
 HAS_TILES = level_cpu(AMX_LEVEL)
 

@@ -10,10 +10,10 @@ import onnx
 import daedal
 from daedal.api import code_trust
 from daedal.artifact.artifact import Artifact
+from daedal.checking.integer_reference import processor_graph
 from daedal.common.errors import DaedalError
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.graph import run
-from daedal.integer_reference import processor_graph
 from daedal.isa.assembly import disassemble
 from daedal.runtime import bounded_loop
 from daedal.runtime.executor import Executor

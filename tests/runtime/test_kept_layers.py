@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import daedal
 from daedal.artifact.artifact import Artifact, Binding, Launch, Layer, Result
+from daedal.checking.integer_reference import processor_graph
 from daedal.compiler.graph import run_all
-from daedal.integer_reference import processor_graph
 from daedal.isa.program import Program
 from daedal.isa.table import BASES, Opcode
 from daedal.isa.tensor import TensorSpec

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from daedal.checking.onnxruntime_session import open_session
 from daedal.compiler.quantization.quantizer import quantize_model
-from daedal.onnxruntime_session import open_session
 
 __all__ = ["SmallDecoder", "feed_caches"]
 

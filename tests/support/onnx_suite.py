@@ -16,8 +16,8 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 import daedal.backend
+from daedal.checking.onnxruntime_session import open_session
 from daedal.compiler.cpu.build import build_host_code
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_device import GpuDevice
 from tests.support.aarch64 import run_on_aarch64
 from tests.support.kept_value import kept

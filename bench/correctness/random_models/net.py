@@ -15,8 +15,8 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
+from daedal.checking.onnxruntime_session import INTEGER_PRODUCTS, open_session
 from daedal.compiler.graph.ops.foreign import evaluate_onnx
-from daedal.onnxruntime_session import INTEGER_PRODUCTS, open_session
 
 __all__ = ["Array", "Net", "Unsuitable", "Value", "on_grid"]
 

@@ -182,8 +182,8 @@ _KINDS = {2: "scaled", 3: "product"}
 
 
 def _nearest_product(text: FunctionText, arguments: list[Value], library: Library) -> Value:
-    """Of vectors by the processor's own body (`native.nearest_products`), else in float64; of one
-    factor or of two."""
+    """Of vectors by the processor's own body (`native.bodies.nearest_products`), else in
+    float64; of one factor or of two."""
     value = arguments[0]
     if value.lanes and library is c_library:
         given = ", ".join(map(str, arguments))
@@ -218,7 +218,7 @@ def _rounded_product(text: FunctionText, arguments: list[Value], library: Librar
 
 
 def _rounded_quotient(text: FunctionText, arguments: list[Value], library: Library) -> Value:
-    """Of vectors of float32 by the processor's own body (`native.quotients`)."""
+    """Of vectors of float32 by the processor's own body (`native.bodies.quotients`)."""
     value, divisor, *_ = arguments
     if value.lanes and library is c_library and value.dtype == "float32":
         given = ", ".join(map(str, arguments))

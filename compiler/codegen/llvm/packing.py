@@ -1,7 +1,7 @@
 """`packed_store`: results of 8 bits that several vectors store side by side.
 
 A vector of int32 is bounded and narrowed by itself; several are by fewer instructions together
-(`native.packed_bytes`), and stored at once.
+(`native.bodies.packed_bytes`), and stored at once.
 """
 
 from dataclasses import dataclass

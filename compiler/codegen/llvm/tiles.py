@@ -1,9 +1,9 @@
 """`TileWriter`: operations on tile registers (`compiler.tir.tile_products`) in LLVM's text.
 
-Each is a call of a function that `native.tile_products` defines for the processor; the numbers of
-registers and their shapes are parts of its name, as instructions have them. Sums stay in the
-registers that they are first set to 0 in. Operands are loaded into the others, and not again while
-they are there: in a tile of 32 rows and 32 columns of sums, each is used twice.
+Each is a call of a function that `native.bodies.tile_products` defines for the processor; the
+numbers of registers and their shapes are parts of its name, as instructions have them. Sums stay in
+the registers that they are first set to 0 in. Operands are loaded into the others, and not again
+while they are there: in a tile of 32 rows and 32 columns of sums, each is used twice.
 """
 
 from collections.abc import Hashable
@@ -16,7 +16,7 @@ from daedal.compiler.tir.linear import accessed_element
 from daedal.compiler.tir.stmt import BufferStore, For
 from daedal.compiler.tir.tile_products import QUAD, TILE, tile_operation
 from daedal.compiler.tir.visit import loads, substitute
-from daedal.native.tile_products import TILE_BYTES, TILE_REGISTERS
+from daedal.native.bodies.tile_products import TILE_BYTES, TILE_REGISTERS
 
 __all__ = ["TileWriter"]
 

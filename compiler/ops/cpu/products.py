@@ -30,7 +30,7 @@ from daedal.compiler.tir.tile_products import (
     quads_of,
 )
 from daedal.compiler.tir.visit import free_vars, loads, substitute
-from daedal.native.tile_products import TILE_REGISTERS
+from daedal.native.bodies.tile_products import TILE_REGISTERS
 
 __all__ = ["ProductCandidate", "joined_terms", "product_candidates"]
 

@@ -21,7 +21,7 @@ from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.linear import Linear, accessed_element
 from daedal.compiler.tir.visit import free_vars, loads, walk
-from daedal.native.tile_products import TILE_REGISTERS
+from daedal.native.bodies.tile_products import TILE_REGISTERS
 
 __all__ = [
     "LINE_BYTES",

@@ -20,7 +20,8 @@ __all__ = ["SplitRatios", "split_ratios"]
 Reals = npt.NDArray[np.float64]
 
 MARGIN = 2.0**-24
-"""How far products stay away from ties: twice the error of float32 (`native.nearest_products`)."""
+"""How far products stay away from ties: twice the error of float32
+(`native.bodies.nearest_products`)."""
 LARGEST_PRODUCT = 1 << 21
 EXACT = 1 << 24
 """Integers below are exact in float32."""

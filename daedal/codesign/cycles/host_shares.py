@@ -14,7 +14,7 @@ from daedal.codesign.search.variant_space import VariantSpace
 from daedal.common.errors import ScheduleError, UnsupportedError, VariantError
 from daedal.compiler.targets.capabilities import Capabilities
 from daedal.compiler.targets.crossings import HostRates
-from daedal.host_time import host_seconds
+from daedal.host.time import host_seconds
 from daedal.isa.variant import Variant
 from daedal.tuning.whole_network import WholeNetwork
 

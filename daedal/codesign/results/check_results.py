@@ -7,9 +7,9 @@ import numpy.typing as npt
 from onnx.helper import tensor_dtype_to_np_dtype
 
 from daedal.artifact.artifact import Artifact
+from daedal.checking.layer_check import check_layers
 from daedal.common.errors import ExploreError
 from daedal.compiler.frontend.reader import read_model
-from daedal.layer_check import check_layers
 from daedal.sim.functional.device import FunctionalDevice
 
 __all__ = ["check_results"]

@@ -16,9 +16,9 @@ from bench.networks.network_run import NetworkBench
 from bench.networks.networks import main, run_networks
 from bench.qdq_model import QdqModel
 from bench.zoo.networks import NETWORKS, Network
+from daedal.checking.integer_reference import processor_graph
 from daedal.common.errors import ModelError
 from daedal.compiler.model import compile_model
-from daedal.integer_reference import processor_graph
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import Variant, load_variant
 from daedal.sim.functional.device import FunctionalDevice
@@ -181,7 +181,7 @@ def test_bars(row: NetworkRow, what: str, changes: dict[str, Any], passes: bool)
 
 def test_wrong_bytes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     other = processor_graph(chain(3, 8, seed=5), TINY)
-    monkeypatch.setattr("daedal.layer_check.processor_graph", lambda *_arguments: other)
+    monkeypatch.setattr("daedal.checking.layer_check.processor_graph", lambda *_arguments: other)
     tested = make_bench({"chain": chain(3, 8)})
     found = tested.measure(network("chain"), compilations=1, on_rtl=True)
     assert found.bytes_wrong > 0.5 * found.bytes_checked and not found.passed

@@ -14,7 +14,7 @@ from bench.networks.transformer_cycles import CycleRow, exposed_cycles, show_cyc
 from bench.networks.transformer_decode import ATTENTION4, BARS, DecodeRow
 from bench.networks.transformer_models import what_is_missing
 from bench.networks.transformers import ActivationRow, main
-from daedal.integer_reference import OperatorDifference
+from daedal.checking.integer_reference import OperatorDifference
 
 ROW = ActivationRow(
     activation="SiLU",

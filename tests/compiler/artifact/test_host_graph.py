@@ -11,12 +11,12 @@ from onnx import TensorProto, helper
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, HostPart
+from daedal.checking.onnxruntime_session import open_session
 from daedal.compiler.artifact import build
 from daedal.compiler.cpu import graph as processor
 from daedal.compiler.cpu.importer import import_model
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph
-from daedal.onnxruntime_session import open_session
 
 Maker = Callable[[QdqModel, str], Sequence[str]]
 SHAPE = (1, 8, 4, 4)

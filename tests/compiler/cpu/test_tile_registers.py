@@ -21,10 +21,10 @@ from daedal.compiler.schedule import Schedule
 from daedal.compiler.tir.expr import Expr, Reduce
 from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.tile_products import TILE, TILE_OPERATIONS
+from daedal.native.bodies.tile_products import TILE_FEATURES
 from daedal.native.codegen import assembly_text, compile_vectors, load_object
 from daedal.native.cpu import host_cpu
 from daedal.native.levels import AMX_LEVEL, level_cpu
-from daedal.native.tile_products import TILE_FEATURES
 from tests.support.machine_code import run_machine_code
 
 EMULATED = host_cpu().without(TILE_FEATURES)

@@ -7,10 +7,10 @@ from onnx import helper
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend.functions import MAX_CALL_DEPTH
 from daedal.compiler.frontend.reader import read_model
-from daedal.integer_reference import run_onnxruntime
 
 OPSETS = [helper.make_opsetid("", 13), helper.make_opsetid("own", 1)]
 

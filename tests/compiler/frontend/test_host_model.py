@@ -9,13 +9,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.artifact.host_parts import HostParts, HostTask
 from daedal.compiler.frontend.cut import cut_model
 from daedal.compiler.frontend.host_model import host_model
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.frontend.tensor_types import tensor_types
-from daedal.integer_reference import run_onnxruntime
 from daedal.runtime.host import HostModel
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"

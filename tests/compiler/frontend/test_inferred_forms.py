@@ -11,10 +11,10 @@ from onnx import helper, numpy_helper
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import ModelWarning
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.frontend.tensor_types import tensor_types
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.host_code import HostProgram
 
 Case = tuple[str, int, tuple[int, ...], dict[str, Any]]

@@ -10,11 +10,11 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.attributes import default_attributes
 from daedal.compiler.graph import Graph, run, verify
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import Array
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,10 +10,10 @@ import pytest
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import processor_graph
+from daedal.checking.layer_check import check_layers
 from daedal.common.errors import ModelError
-from daedal.integer_reference import processor_graph
 from daedal.isa.variant import load_variant
-from daedal.layer_check import check_layers
 from daedal.sim.functional.device import FunctionalDevice
 
 TINY = load_variant("tiny")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run
 from daedal.compiler.graph.passes import eliminate_dead_code
-from daedal.integer_reference import run_onnxruntime
 
 SHAPE = (2, 3, 6)
 

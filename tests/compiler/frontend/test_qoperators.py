@@ -10,6 +10,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal
+from daedal.checking.integer_reference import compare_operators, processor_graph, run_onnxruntime
+from daedal.checking.onnxruntime_session import integer_products
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.frontend.cut import cut_model
@@ -17,9 +19,7 @@ from daedal.compiler.frontend.host_model import modern_model
 from daedal.compiler.frontend.qoperators import EXPANSIONS, expand_qoperators
 from daedal.compiler.frontend.reader import read_model
 from daedal.compiler.graph import run
-from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.variant import load_variant
-from daedal.onnxruntime_session import integer_products
 from daedal.runtime.host import HostModel
 from tests.compiler.graph.qdq_models import Array
 from tests.support.integer_kernels import pair_saturating, run_integer_kernel

@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
-from daedal.integer_reference import run_onnxruntime
 
 
 def whole(*values: int) -> np.ndarray:

@@ -12,11 +12,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import daedal.backend
+from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import ModelError
 from daedal.common.onnx_evaluator import evaluator_of
 from daedal.compiler.frontend.reader import MIN_OPSET
 from daedal.compiler.frontend.upgrade import RULES, upgrade
-from daedal.onnxruntime_session import open_session
 from tests.support.old_nodes import CASES, OldNode
 
 TARGET = 21

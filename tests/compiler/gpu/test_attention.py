@@ -6,9 +6,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from daedal.artifact.gpu_code import GpuCode
+from daedal.checking.onnxruntime_session import open_session
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.gpu.build import build_gpu_code
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.runtime.host_code import HostProgram
 from daedal.sim.gpu.emulator import EmulatedGpu

@@ -7,10 +7,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import daedal
 from daedal.artifact.gpu_code import GpuCode
+from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import UserError
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.compiler.model import compile_gpu_part
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
 from tests.compiler.gpu.test_attention import MASKED, model_of

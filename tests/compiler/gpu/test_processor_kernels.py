@@ -13,6 +13,7 @@ from daedal.artifact.gpu_code import GpuCode
 from daedal.artifact.gpu_code_file import gpu_digest, gpu_from_json, gpu_json, gpu_members
 from daedal.artifact.host_code import Join
 from daedal.artifact.object_file import read_symbols
+from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.artifact import gpu_code
 from daedal.compiler.artifact.gpu_code import compile_gpu_model
@@ -23,7 +24,6 @@ from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.native.levels import host_level
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
 from tests.support.planted import LACKING, plant_no_square_roots

@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from daedal.checking.onnxruntime_session import open_session
 from daedal.compiler.gpu.build import build_gpu_code
-from daedal.onnxruntime_session import open_session
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
 

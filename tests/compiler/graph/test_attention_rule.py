@@ -9,11 +9,11 @@ import pytest
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
+from daedal.checking.layer_check import check_layers
 from daedal.common.errors import UserError
 from daedal.compiler.graph import Graph, run_all
 from daedal.compiler.integer.attention import error_bound
 from daedal.isa.variant import load_variant
-from daedal.layer_check import check_layers
 from tests.compiler.graph.qdq_models import lower
 
 VARIANT = load_variant("vta").replace("rows", tables=4, lane_reductions=True, wide_requantize=True)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.graph import Graph, run
 from daedal.compiler.graph.passes import (
     eliminate_dead_code,
@@ -16,7 +17,6 @@ from daedal.compiler.graph.passes import (
     simplify_reshapes,
     simplify_transposes,
 )
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import lower
 
 FIRST, LAST = [0, 3, 1, 2], [0, 2, 3, 1]

@@ -6,8 +6,8 @@ import pytest
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import compare_operators, processor_graph
 from daedal.common.errors import UnsupportedError
-from daedal.integer_reference import compare_operators, processor_graph
 
 VARIANT = daedal.load_variant("attention")
 INPUT, WEIGHT = 1.0, 1 / 64

@@ -8,11 +8,11 @@ import pytest
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run, verify
 from daedal.compiler.graph.passes import fold_batch_norm, fold_constants
-from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from tests.compiler.graph.qdq_models import Array
 
 VTA = daedal.load_variant("vta")

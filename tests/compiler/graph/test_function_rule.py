@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.graph import run
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import lower
 
 Formula = Callable[[QdqModel, str], str]

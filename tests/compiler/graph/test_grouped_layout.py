@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import compare_operators, processor_graph
 from daedal.compiler.graph import run_all
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
-from daedal.integer_reference import compare_operators, processor_graph
 
 blocks = st.sampled_from([4, 8, 16])
 

@@ -5,10 +5,10 @@ import onnx
 import pytest
 
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import compile_graph
-from daedal.integer_reference import run_onnxruntime
 from daedal.isa.variant import load_variant
 from tests.compiler.graph.qdq_models import lower
 from tests.support.networks import check_compiled

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph import get_op, run
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import Array, lower
 
 EXAMPLES = settings(max_examples=60)

@@ -8,11 +8,11 @@ import numpy.typing as npt
 import onnx
 import pytest
 
+from daedal.checking.integer_reference import compare_operators, integer_layers, run_onnxruntime
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import extract, run, run_all
 from daedal.compiler.graph.passes import partition, to_blocked
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.integer_reference import compare_operators, integer_layers, run_onnxruntime
 from tests.compiler.graph.qdq_models import passes, random_inputs
 
 Array = npt.NDArray[Any]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run, verify
@@ -18,7 +19,6 @@ from daedal.compiler.graph.passes import (
     to_blocked,
 )
 from daedal.compiler.targets.names import ACCELERATOR, CPU
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import Array, lower, passes
 
 REQUANTIZE = {"zero_point": 0, "low": -128, "high": 127}

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import processor_graph
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import Graph, run, run_all, verify
 from daedal.compiler.graph.passes import rewrite_first_layer
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.pipeline import graph_passes
-from daedal.integer_reference import processor_graph
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 

@@ -9,10 +9,10 @@ import pytest
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
+from daedal.checking.integer_reference import run_onnxruntime
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.graph import Graph, run
-from daedal.integer_reference import run_onnxruntime
 from daedal.isa.variant import Variant, load_variant
-from daedal.layer_check import check_layers
 from tests.compiler.graph.qdq_models import lower
 
 Formula = Callable[[QdqModel, str, int, np.random.Generator], str]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.graph import GraphBuilder, TensorType, run, verify
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.passes import (
@@ -16,7 +17,6 @@ from daedal.compiler.graph.passes import (
     transposes_to_products,
 )
 from daedal.compiler.graph.selection import PIXELWISE
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.graph.qdq_models import lower
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import compare_operators, processor_graph
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run, verify
 from daedal.compiler.graph.passes import split_wide_weights
 from daedal.compiler.pipeline import compile_graph
-from daedal.integer_reference import compare_operators, processor_graph
 from daedal.isa.variant import load_variant
 from tests.support.networks import check_compiled
 

@@ -9,13 +9,13 @@ import pytest
 import daedal
 from bench.correctness.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
+from daedal.checking.integer_reference import processor_graph
+from daedal.checking.layer_check import check_layers
 from daedal.common.errors import ModelError, UserError
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run
 from daedal.compiler.graph.states import bind_states, match_states
 from daedal.devices import open_device
-from daedal.integer_reference import processor_graph
 from daedal.isa.variant import load_variant
-from daedal.layer_check import check_layers
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.executor import Executor
 from daedal.runtime.generation import generate

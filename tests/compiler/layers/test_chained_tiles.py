@@ -8,6 +8,7 @@ import daedal
 from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.layers import layer_code
 from daedal.compiler.layers.sharing_tiles import Pair, SharingTiles
@@ -19,7 +20,6 @@ from daedal.isa.protocols import Device
 from daedal.isa.table import BASES, GemmMode, Opcode
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
-from daedal.layer_check import check_layers
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.memory_flow import MemoryFlow
 from daedal.sim.timing.device import TimingDevice

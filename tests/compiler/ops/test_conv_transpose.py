@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run, run_all
 from daedal.compiler.graph.ops.sub_kernels import sub_kernels, transposed_extents
 from daedal.compiler.graph.sub_kernel_layout import SubKernelLayout
-from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.verifier import verify
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import daedal
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import processor_graph
 from daedal.compiler.graph import run_all
-from daedal.integer_reference import processor_graph
 from daedal.isa.variant import load_variant
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import daedal
 from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
+from daedal.checking.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.common.errors import ModelError, ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.accelerator import emit_segment
@@ -21,7 +22,6 @@ from daedal.compiler.link.constants import parameter_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.matmul.matmul import matmul_template
 from daedal.compiler.ops.matmul import matmul
 from daedal.compiler.tir import interpreter
-from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.isa.numerics import requantize
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify

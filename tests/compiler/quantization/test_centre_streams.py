@@ -8,13 +8,13 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.interpreter import run
 from daedal.compiler.graph.parser import parse_graph
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.float_model import FloatModel, simplified
 from daedal.compiler.quantization.rewrites.centre_streams import centre_streams
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.quantization.float_networks import simple_model
 from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
 

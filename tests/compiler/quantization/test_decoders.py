@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
+from daedal.checking.onnxruntime_session import open_session
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.parser import parse_graph
 from daedal.compiler.graph.passes.lowering import attention_rule
@@ -16,7 +17,6 @@ from daedal.compiler.quantization.plan import Plan
 from daedal.compiler.quantization.rewrites.caches import MASKED as HIDDEN
 from daedal.compiler.quantization.rewrites.caches import ROWS, align_caches
 from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
-from daedal.onnxruntime_session import open_session
 from tests.compiler.quantization.float_networks import rewritten_model, simple_model
 from tests.compiler.quantization.graph_rewrites import kinds, rewritten
 from tests.support.decoders import SmallDecoder, feed_caches

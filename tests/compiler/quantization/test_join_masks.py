@@ -6,11 +6,11 @@ import numpy as np
 import onnx
 import pytest
 
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.graph.interpreter import run
 from daedal.compiler.quantization.float_model import simplified
 from daedal.compiler.quantization.operators import kind_of
 from daedal.compiler.quantization.rewrites.join_masks import join_masks
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.quantization.float_networks import simple_model
 from tests.compiler.quantization.float_transformers import HEADS, TOKENS, WIDTH, FloatTransformer
 

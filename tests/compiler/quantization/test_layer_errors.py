@@ -5,9 +5,9 @@ import onnx
 from onnx import numpy_helper
 
 from bench.float_network import FloatNetwork
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.layer_errors import LayerError
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import daedal
 from bench.float_network import FloatNetwork
+from daedal.checking.integer_reference import processor_graph
 from daedal.compiler.graph import run_all
-from daedal.integer_reference import processor_graph
 
 VTA = daedal.load_variant("vta")
 SHAPE = (1, 3, 12, 10)

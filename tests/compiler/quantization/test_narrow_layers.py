@@ -9,14 +9,14 @@ from onnx import numpy_helper
 
 import daedal
 from bench.float_network import FloatNetwork
+from daedal.checking.layer_check import check_layers
+from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import ModelError
 from daedal.compiler.quantization.input_moments import input_moments
 from daedal.compiler.quantization.narrow_layers import LayerWeights
 from daedal.compiler.quantization.quantizer import quantize_model
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import load_variant
-from daedal.layer_check import check_layers
-from daedal.onnxruntime_session import open_session
 from daedal.sim.functional.device import FunctionalDevice
 from tests.compiler.quantization.float_networks import simple_model
 

@@ -9,6 +9,7 @@ import pytest
 
 import daedal
 from bench.float_network import FloatNetwork
+from daedal.checking.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.graph import run_all
 from daedal.compiler.graph.graph import Array
@@ -23,7 +24,6 @@ from daedal.compiler.quantization.calibration.float_runner import (
 from daedal.compiler.quantization.calibration.samples import Samples
 from daedal.compiler.quantization.float_model import FloatModel
 from daedal.compiler.targets.names import ACCELERATOR
-from daedal.integer_reference import compare_operators, processor_graph, run_onnxruntime
 from tests.compiler.quantization.float_networks import evaluate, signal_to_noise_db
 
 VTA = daedal.load_variant("vta")

@@ -6,10 +6,10 @@ import pytest
 from onnx import numpy_helper
 
 import daedal
+from daedal.checking.integer_reference import run_onnxruntime
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.quantization import quantize_model
-from daedal.integer_reference import run_onnxruntime
-from daedal.layer_check import check_layers
 from tests.compiler.quantization.float_networks import signal_to_noise_db
 from tests.compiler.quantization.float_transformers import DEPTH, TOKENS, FloatTransformer
 

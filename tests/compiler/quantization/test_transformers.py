@@ -8,6 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 from bench.float_network import FloatNetwork
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.frontend.host_model import HOST_OPSET
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.quantization import quantize_model
@@ -15,7 +16,6 @@ from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.normalize import flatten_rows
 from daedal.compiler.quantization.rewrites.tokens import pad_tokens
-from daedal.integer_reference import run_onnxruntime
 from tests.compiler.quantization.float_networks import evaluate, rewritten_model, signal_to_noise_db
 from tests.compiler.quantization.float_transformers import (
     DEPTH,

@@ -9,11 +9,11 @@ from onnx import helper
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, HostPart, Launch
+from daedal.checking.integer_reference import processor_graph, run_onnxruntime
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.graph import run
 from daedal.compiler.pipeline import graph_passes
-from daedal.integer_reference import processor_graph, run_onnxruntime
 from daedal.isa.variant import load_variant
 from tests.support.host_code import check_host_code
 

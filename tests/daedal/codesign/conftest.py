@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from daedal import host_rates
 from daedal.codesign import compare as compare_module
 from daedal.codesign import explore as explore_module
 from daedal.codesign.search import evaluator, front_search
 from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
+from daedal.host import rates as host_rates
 from daedal.sim.rtl import verilog
 from tests.support.command_line import Run
 from tests.support.exploring import CheapCycles, Counting, explored

@@ -14,7 +14,7 @@ from daedal.codesign.cycles.energy import switched_energy
 from daedal.codesign.hardware.area import area_model
 from daedal.common.errors import ExploreError, UserError
 from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
-from daedal.host_rates import DEFAULT
+from daedal.host.rates import DEFAULT
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import load_variant
 from daedal.reports.comparison import comparison_lines

@@ -10,7 +10,7 @@ from daedal.codesign.cycles.host_shares import host_share
 from daedal.codesign.search.evaluator import Evaluator
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, VariantSpace
 from daedal.common.errors import ExploreError
-from daedal.host_rates import DEFAULT, load_host_rates
+from daedal.host.rates import DEFAULT, load_host_rates
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import load_variant
 from daedal.reports.comparison import comparison_json, comparison_lines, comparison_tables

@@ -11,6 +11,7 @@ import daedal
 from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link import linker
 from daedal.compiler.link.on_chip import kept_constants
@@ -22,7 +23,6 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
-from daedal.layer_check import check_layers
 
 TINY = load_variant("tiny")
 ROWS = scratchpad(TINY, Memory.WGT).depth_rows

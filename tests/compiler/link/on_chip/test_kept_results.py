@@ -9,6 +9,7 @@ import pytest
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.on_chip import resident_rows
 from daedal.compiler.link.on_chip.kept_results import keep_results
@@ -22,7 +23,6 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
-from daedal.layer_check import check_layers
 from tests.compiler.quantization.float_transformers import FloatTransformer
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
 

@@ -6,6 +6,7 @@ import pytest
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Launch
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.on_chip.kept_results import keep_results
 from daedal.compiler.link.on_chip.moved_rows import MOST_STORES
@@ -14,7 +15,6 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
-from daedal.layer_check import check_layers
 
 SMALL = load_variant("tiny").replace("small", gemm_reads_out=True)
 BEATS = scratchpad(SMALL, Memory.OUT).row_beats(SMALL)

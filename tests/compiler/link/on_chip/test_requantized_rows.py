@@ -7,13 +7,13 @@ import daedal
 from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.link.ordering import follow_tiles
 from daedal.isa.instruction import Instruction
 from daedal.isa.memory_model import memory_model
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
-from daedal.layer_check import check_layers
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
 
 TINY = load_variant("tiny")

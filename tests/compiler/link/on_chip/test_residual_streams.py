@@ -10,6 +10,7 @@ import pytest
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link.on_chip.forward_rows import forward_rows
 from daedal.compiler.link.on_chip.resident_rows import SHARE, resident_rows
@@ -19,7 +20,6 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
-from daedal.layer_check import check_layers
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
 
 ROWS = load_variant("vta").replace("rows", tables=4, lane_reductions=True, wide_requantize=True)

@@ -8,13 +8,13 @@ import pytest
 import daedal
 from bench.correctness.rtl_launches import rtl_device
 from daedal.artifact.artifact import Launch
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.link.on_chip.unread_stores import unread_stores
 from daedal.compiler.link.placement.memory_plan import WORKSPACE, Alias
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.isa.instruction import Instruction
 from daedal.isa.table import BASES, Opcode
 from daedal.isa.verifier import verify
-from daedal.layer_check import check_layers
 from tests.compiler.link.on_chip.test_kept_results import chain
 
 OUTPUTS = BASES.index("outputs")

@@ -10,6 +10,7 @@ import daedal
 from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.codegen.segment import (
     Segment,
     relabeled,
@@ -21,7 +22,6 @@ from daedal.compiler.link.ordering.interleave import SHORTEST_TILE, Stretch, str
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
-from daedal.layer_check import check_layers
 from daedal.runtime.layers import layer_tags
 from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
 from tests.support.tile_segments import layer_of_tiles, loading

@@ -6,6 +6,7 @@ import pytest
 import daedal
 from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
+from daedal.checking.layer_check import check_layers
 from daedal.compiler.cost.instructions import InstructionCost
 from daedal.compiler.link import linker
 from daedal.compiler.link.ordering import weights_ahead as module
@@ -16,7 +17,6 @@ from daedal.isa.memory_model import memory_model
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.verifier import verify
-from daedal.layer_check import check_layers
 from tests.support.placed_layers import REGIONS, TINY, load, multiply
 
 STEPS = 400

@@ -8,13 +8,13 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import ModelError, UnsupportedError
 from daedal.compiler import te
 from daedal.compiler.graph.ops.foreign import evaluate_onnx
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType
 from daedal.compiler.ops.onnx.resampling import COORDINATES, NEAREST
-from daedal.onnxruntime_session import open_session
 from tests.support.onnx_operators import check_node, lowered_results
 
 MODES = ["nearest", "linear", "cubic"]

@@ -14,7 +14,7 @@ from daedal.codesign.cycles.host_shares import host_shares
 from daedal.codesign.search.evaluator import Evaluator
 from daedal.codesign.search.variant_space import VariantSpace
 from daedal.compiler.targets.capabilities import Capabilities
-from daedal.host_rates import DEFAULT, load_host_rates
+from daedal.host.rates import DEFAULT, load_host_rates
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import load_variant
 from daedal.tuning.whole_network import WholeNetwork

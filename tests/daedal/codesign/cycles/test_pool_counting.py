@@ -17,7 +17,7 @@ from daedal.codesign.cycles.host_shares import host_share
 from daedal.codesign.cycles.pool_counting import pool_counter
 from daedal.codesign.cycles.work import Counts
 from daedal.common.errors import TuningError
-from daedal.host_rates import DEFAULT, load_host_rates
+from daedal.host.rates import DEFAULT, load_host_rates
 from daedal.isa.variant import Variant, load_variant
 from daedal.tuning.pool import Pool
 from tests.support.pools import served

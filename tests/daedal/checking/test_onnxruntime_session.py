@@ -9,10 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, parser
 
+from daedal.checking.integer_reference import run_onnxruntime
+from daedal.checking.onnxruntime_session import INTEGER_PRODUCTS, integer_products, open_session
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend.qoperators import EXPANSIONS
-from daedal.integer_reference import run_onnxruntime
-from daedal.onnxruntime_session import INTEGER_PRODUCTS, integer_products, open_session
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
@@ -27,7 +27,7 @@ SOURCES = (
     "sim",
     "tests",
 )
-SESSION = "daedal/onnxruntime_session.py"
+SESSION = "daedal/checking/onnxruntime_session.py"
 
 IN_A_FUNCTION = """
     <ir_version: 8, opset_import: ["": 17, "own": 1]>

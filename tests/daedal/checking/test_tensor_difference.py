@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daedal.tensor_difference import NUM_SHOWN, Element, compare, ranges_text
+from daedal.checking.tensor_difference import NUM_SHOWN, Element, compare, ranges_text
 
 
 def test_equal_tensors() -> None:

@@ -11,14 +11,14 @@ import pytest
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch, Move
+from daedal.checking.integer_reference import run_onnxruntime
+from daedal.checking.layer_check import LayerCheck, check_layers
 from daedal.common.errors import ArtifactError, ModelError
 from daedal.compiler.frontend import load_onnx
-from daedal.integer_reference import run_onnxruntime
 from daedal.isa.instruction import Instruction
 from daedal.isa.profile import Profile
 from daedal.isa.program import Program
 from daedal.isa.table import AluOp, LoadMemory, Opcode
-from daedal.layer_check import LayerCheck, check_layers
 from daedal.runtime.layers import layer_tags
 from daedal.sim.functional.device import FunctionalDevice
 from examples.digits.data import demo_images

@@ -16,7 +16,7 @@ import onnx
 
 from daedal import api
 from daedal.artifact.artifact import Artifact
-from daedal.board_programs import ProgramsReport, run_random_programs
+from daedal.boards.programs import ProgramsReport, run_random_programs
 from daedal.common.errors import DeviceError, UserError
 from daedal.compiler.frontend.reader import read_model
 from daedal.devices import open_device, takes_option

@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 
+from daedal.native.bodies.tile_products import TILE_FEATURES
 from daedal.native.codegen import assembly_text, compile_text, load_object
 from daedal.native.cpu import host_cpu
 from daedal.native.levels import AMX_LEVEL, level_cpu
-from daedal.native.tile_products import TILE_FEATURES
 
 WITHOUT = host_cpu().without(TILE_FEATURES)
 """This processor, where tile registers are emulated."""

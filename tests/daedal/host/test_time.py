@@ -7,7 +7,7 @@ import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.targets.crossings import HostRates
-from daedal.host_time import host_seconds, items_of
+from daedal.host.time import host_seconds, items_of
 
 
 def compiled(batch: int, *, on_host: bool = False) -> Artifact:

@@ -14,18 +14,18 @@ import numpy.typing as npt
 
 from daedal.api import SimulationResult, code_trust
 from daedal.artifact.artifact import Artifact, Counterpart, Launch, Layer
+from daedal.checking.integer_reference import processor_graph
+from daedal.checking.tensor_difference import TensorDifference, compare
 from daedal.common.errors import ArtifactError, ModelError, NotQuantizedError, UserError
 from daedal.compiler.cpu.graph import lowered_for_processors
 from daedal.compiler.frontend.reader import Source
 from daedal.compiler.graph import Graph, TensorType, extract, run
 from daedal.devices import open_device
-from daedal.integer_reference import processor_graph
 from daedal.isa.protocols import Device
 from daedal.items import split_items
 from daedal.runtime.executor import Executor, RunResult
 from daedal.runtime.host_parts import CodeTrust
 from daedal.runtime.kept_layers import keep_layers
-from daedal.tensor_difference import TensorDifference, compare
 
 __all__ = ["CheckedTensor", "LayerCheck", "check_layers"]
 

@@ -10,10 +10,10 @@ import pytest
 
 import daedal
 from bench.qdq_model import QdqModel
-from daedal import host_rates
 from daedal.artifact.artifact import Artifact
 from daedal.common.errors import UserError
 from daedal.compiler.targets.crossings import DEFAULT_HOST
+from daedal.host import rates as host_rates
 from tests.support.command_line import Run, refuses
 
 RATES = {"launch_cycles": 500, "bytes_per_cycle": 8, "macs_per_cycle": 1, "elements_per_cycle": 2.5}

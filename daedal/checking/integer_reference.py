@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
+from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import ToolError
 from daedal.compiler.frontend.cut import cut_model
 from daedal.compiler.frontend.importer import load_onnx
@@ -22,7 +23,6 @@ from daedal.compiler.graph.ops.registry import runs_on
 from daedal.compiler.pipeline import lowering_passes
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.variant import Variant
-from daedal.onnxruntime_session import open_session
 
 __all__ = [
     "OperatorDifference",

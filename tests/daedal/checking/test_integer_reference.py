@@ -3,7 +3,7 @@
 import numpy as np
 import onnx
 
-from daedal.integer_reference import compare_operators, processor_graph
+from daedal.checking.integer_reference import compare_operators, processor_graph
 from daedal.isa.variant import load_variant
 
 MODEL = """

@@ -1,0 +1,1 @@
+"""Compares what a model computes: layers of a run, operators with onnxruntime."""

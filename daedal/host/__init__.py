@@ -1,0 +1,1 @@
+"""How long the host takes for its parts of a model."""

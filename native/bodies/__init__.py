@@ -1,0 +1,1 @@
+"""Bodies of the vector operations that kernels call, for each processor."""

@@ -1,1 +1,0 @@
-../../daedal/board_programs.py

@@ -1,1 +1,0 @@
-../../daedal/integer_reference.py

@@ -1,1 +1,0 @@
-../../daedal/layer_check.py

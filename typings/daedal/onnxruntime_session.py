@@ -1,1 +1,0 @@
-../../daedal/onnxruntime_session.py

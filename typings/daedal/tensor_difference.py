@@ -1,1 +1,0 @@
-../../daedal/tensor_difference.py
