@@ -28,7 +28,7 @@ PORTABLE_LEVELS = tuple(level for level in reversed(LEVELS) if level.startswith(
 
 _LIBRARY_PREFIX = "__"
 """Begins the names of functions that compilers keep in libraries of their own, for what a processor
-lacks: float16 on x86-64 before v3. A process need not have them."""
+lacks. A process need not have them."""
 
 
 def best_levels() -> tuple[str, ...]:

@@ -105,8 +105,9 @@ def test_a_join_takes_the_cycles_of_maps_that_are_not_joined(case: Beside) -> No
 
 
 def test_a_join_along_columns_takes_the_cycles_of_one_along_rows() -> None:
-    case = Beside(((6, 5), (6, 5)), 20, "tiny")
-    assert 0 < cycles(case.model(3), "tiny") <= cycles(case.model(2), "tiny")
+    """On a machine whose queues are deep: on others, orders of instructions differ by more."""
+    case = Beside(((6, 5), (6, 5)), 20, "vta")
+    assert 0 < cycles(case.model(3), "vta") <= cycles(case.model(2), "vta")
 
 
 def test_every_operand_is_compared_in_its_place() -> None:

@@ -27,7 +27,8 @@ def test_constants() -> None:
 def test_latencies() -> None:
     vta = load_variant("vta")
     assert AluLanes.latency() == 7 and "ordinary operations then take 7" in PAGE
-    assert f"REQUANTIZE 6 plus the multiplier (`vta`: {Requantizer.latency(vta)})" in PAGE
+    requantize = f"(`vta`: {Requantizer.latency(vta)} in all)"
+    assert f"REQUANTIZE 6 plus the latency of its multiplier {requantize}" in PAGE
     assert f"`DotProducts.latency` (`vta`: {DotProducts.latency(vta.array)})" in PAGE
 
 

@@ -42,10 +42,11 @@ def mean_and_worst(found: list[float]) -> tuple[float, float]:
 
 @pytest.mark.heavy(2)
 def test_a_small_network() -> None:
-    """Its layers take some hundred cycles each, so latencies count."""
+    """Its layers take some hundred cycles each, so latencies count. Estimates do not know that
+    FETCH hands out LOADs past full queues (ADR 39), which saves `ecp5_half` 6 % of its cycles."""
     before, after = map(mean_and_worst, errors({"digits": DIGITS}))
     assert before[0] > 0.2
-    assert after[0] < 0.07 and after[1] < 0.12
+    assert after[0] < 0.08 and after[1] < 0.17
 
 
 @pytest.mark.slow
