@@ -26,6 +26,7 @@ def results(
     return next(iter(found.values())), next(iter(expected.values()))
 
 
+@pytest.mark.heavy(2)
 @pytest.mark.parametrize("name", ["digits/digits", "attention/attention"])
 def test_float_networks(name: str, rng: np.random.Generator) -> None:
     """Convolutions, pools, products, softmax, norms, and their functions."""

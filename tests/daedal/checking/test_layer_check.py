@@ -25,7 +25,7 @@ from examples.digits.data import demo_images
 from tests.support.small_networks import branches, island
 from tests.support.transformers import attention_block, token_feeds
 
-DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_qdq.onnx"
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_qdq.onnx"
 LAYERS = ["conv0_q", "conv1_q", "add0_q", "maxpool0_q", "conv3_q", "avgpool0_q", "fc0_q"]
 
 

@@ -14,7 +14,7 @@ from daedal.checking.onnxruntime_session import INTEGER_PRODUCTS, integer_produc
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend.qoperators import EXPANSIONS
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SOURCES = (
     "artifact",
     "bench",
