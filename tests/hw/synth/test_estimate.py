@@ -63,7 +63,7 @@ def test_rows_become_block_ram_alone(family: Family, blocks: int) -> None:
     assert report.ff <= 128
     assert report.lut <= 4
     assert len(steps) >= 7
-    assert steps[0].startswith(f"{family.value}: begin (1 of ")
+    assert steps[0].startswith(f"mapping to {family.value}, begin (1 of ")
 
 
 @pytest.mark.fpga
