@@ -104,10 +104,23 @@ def test_a_join_takes_the_cycles_of_maps_that_are_not_joined(case: Beside) -> No
     assert 0 < cycles(case.model(3), case.variant) <= 1.1 * apart
 
 
-def test_a_join_along_columns_takes_the_cycles_of_one_along_rows() -> None:
-    """On a machine whose queues are deep: on others, orders of instructions differ by more."""
-    case = Beside(((6, 5), (6, 5)), 20, "vta")
-    assert 0 < cycles(case.model(3), "vta") <= cycles(case.model(2), "vta")
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "vta",
+        pytest.param(
+            "tiny",
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="LOADs that FETCH hands out past full queues (ADR 39) save cycles "
+                "of the join along rows alone",
+            ),
+        ),
+    ],
+)
+def test_a_join_along_columns_takes_the_cycles_of_one_along_rows(variant: str) -> None:
+    case = Beside(((6, 5), (6, 5)), 20, variant)
+    assert 0 < cycles(case.model(3), variant) <= cycles(case.model(2), variant)
 
 
 def test_every_operand_is_compared_in_its_place() -> None:
