@@ -109,3 +109,17 @@ def test_older_operators_dequantize(opset: int, axis: int | None, rng: np.random
     }
     (found,) = evaluator_of(model).run(None, feeds)
     np.testing.assert_allclose(found, run_onnxruntime(model, feeds)[0], rtol=1e-6)
+
+
+def test_the_newest_operator_dequantizes_blocks() -> None:
+    """From opset 21 on a scale may stand for a block of an axis: ONNX's own evaluator knows."""
+    node = helper.make_node("DequantizeLinear", ["x", "s"], ["y"], axis=1, block_size=2)
+    kinds = [("x", TensorProto.INT8, (1, 4)), ("s", TensorProto.FLOAT, (1, 2))]
+    inputs = [helper.make_tensor_value_info(*kind) for kind in kinds]
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 4))
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = helper.make_graph([node], "g", inputs, [output])
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    feeds = {"x": np.array([[1, 2, 3, 4]], np.int8), "s": np.array([[2, 10]], np.float32)}
+    (found,) = evaluator_of(model).run(None, feeds)
+    np.testing.assert_array_equal(found, [[2, 4, 30, 40]])

@@ -50,9 +50,11 @@ def flip_flops(cells: Iterable[Cell]) -> Iterator[str]:
 
 def _reset(cell: Cell) -> str:
     """Condition on which a flip-flop takes its reset value; it has priority over the enable."""
-    cell.require("SRMODE", "LSR_OVER_CE", "LSR_OVER_CE")
     inverted = cell.require("LSRMUX", "LSR", "LSR", "INV") == "INV"
-    return _maybe_inverted(cell.bit("LSR"), inverted)
+    condition = _maybe_inverted(cell.bit("LSR"), inverted)
+    if condition != "1'b0":  # those of pads are asynchronous, and never reset
+        cell.require("SRMODE", "LSR_OVER_CE", "LSR_OVER_CE")
+    return condition
 
 
 def _enable(cell: Cell) -> str:

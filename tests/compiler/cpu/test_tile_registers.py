@@ -9,18 +9,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.function import function_text, parallel_extent
 from daedal.compiler.cpu import kernel as kernels
 from daedal.compiler.cpu.kernel import Kernel, ScheduledKernel, kernel_function, kernel_space
 from daedal.compiler.ops.cpu.products import ProductCandidate, joined_terms, product_candidates
 from daedal.compiler.ops.cpu.reuse import NARROW, TILED, WIDEST, Candidate
-from daedal.compiler.ops.cpu.schedule import SCOPES
-from daedal.compiler.schedule import Schedule
 from daedal.compiler.tir.expr import Expr, Reduce
 from daedal.compiler.tir.interpreter import run
-from daedal.compiler.tir.tile_products import TILE, TILE_OPERATIONS
 from daedal.native.bodies.tile_products import TILE_FEATURES
 from daedal.native.codegen import assembly_text, compile_vectors, load_object
 from daedal.native.cpu import host_cpu
@@ -271,23 +267,3 @@ def test_terms_of_neighbouring_pixels_are_joined() -> None:
     joined = joined_terms(formula)
     assert [axis.extent for axis in joined.axes] == [3, 36]
     assert [axis.extent for axis in formula.axes] == [3, 3, 12]
-
-
-@pytest.mark.parametrize(
-    ("operation", "rows", "reason"),
-    [
-        ("tile_multiply", 32, "extents of at most"),
-        ("tile_zero", 16, "begin at 0"),
-        ("tile_store", 16, "copy sums"),
-    ],
-)
-def test_what_does_not_match_is_refused(operation: str, rows: int, reason: str) -> None:
-    kernel = matrices(rows, 16, 16)
-    func = te.create_prim_func(kernel.inputs, [kernel.result], "f")
-    schedule = Schedule(func, TILE_OPERATIONS, scopes=SCOPES | {TILE})
-    block = schedule.get_block("acc" if operation == "tile_multiply" else "y")
-    if operation == "tile_multiply":
-        schedule.set_scope(block, 0, "local")
-        schedule.decompose_reduction(block, schedule.get_loops(block)[0])
-    with pytest.raises(ScheduleError, match=reason):
-        schedule.tensorize(schedule.get_loops(block)[0], operation)

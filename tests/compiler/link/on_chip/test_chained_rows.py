@@ -109,7 +109,8 @@ def test_overlapping_reads_make_one_part() -> None:
     ],
 )
 def test_nothing_to_chain(first: Items, second: Items) -> None:
-    assert chained_rows(first, second, SMALL) is None
+    """Known before rows are numbered."""
+    assert chain_parts(first, second, SMALL, Words(SMALL, {})) is None
 
 
 def test_rows_of_accumulators_are_no_results_to_chain() -> None:

@@ -27,9 +27,10 @@ def model(
     size: int = 5,
     kernel: int = 3,
     add: bool = False,
+    pool: bool = False,
 ) -> bytes:
-    """A convolution, with `add` the sum with its operand, the mean of each channel, and a product
-    with each weight."""
+    """A convolution, with `add` the sum with its operand, the mean of each channel, or with `pool`
+    the largest of padded windows, and a product with each weight."""
     maker = QdqModel()
 
     def conv(source: str, kernel: int, scale: float) -> str:
@@ -42,8 +43,11 @@ def model(
     y = conv(x, kernel, 0.004)
     if add:
         y = maker.requantized(maker.op("Add", y, x), 0.05, 0)
-    mean = maker.requantized(maker.op("GlobalAveragePool", y), 0.02, 0)
-    return maker.model(conv(mean, 1, 0.01)).SerializeToString()
+    if pool:
+        y = maker.requantized(maker.op("MaxPool", y, kernel_shape=[3, 3], pads=[1] * 4), 0.05, 3)
+    else:
+        y = maker.requantized(maker.op("GlobalAveragePool", y), 0.02, 0)
+    return maker.model(conv(y, 1, 0.01)).SerializeToString()
 
 
 def compiled(data: bytes, variant: Variant = TINY) -> Artifact:
@@ -83,6 +87,15 @@ def test_a_sum_behind_the_convolution(rng) -> None:
     """The ALU's last operation, on two accumulators or one, is not always a REQUANTIZE."""
     data = model(rng, add=True)
     found = check_layers(compiled(data), data, {"x": rng.normal(0, 1, (1, 64, 5, 5))})
+    assert found.passed, found.first_difference
+
+
+def test_pads_are_no_results(rng) -> None:
+    """A LOAD that fills a border stays: no REQUANTIZE writes its rows."""
+    data = model(rng, pool=True)
+    artifact = compiled(data)
+    assert maps_loaded(artifact) and not requantized_twice(artifact)
+    found = check_layers(artifact, data, {"x": rng.normal(0, 1, (1, 64, 5, 5))})
     assert found.passed, found.first_difference
 
 

@@ -20,10 +20,10 @@ FLIP_FLOP = {"CLK": [2], "DI": [3], "LSR": ["0"], "Q": [4]}
 REFUSED = {
     "another family's": (
         ("SB_LUT4", {}, {"O": [3]}),
-        "cells of a netlist must be BB, CCU2C, DP16KD, .* to be simulated, not SB_LUT4",
+        "cells of a netlist must be CCU2C, DP16KD, .* to be simulated, not SB_LUT4",
     ),
     "a reset without an edge": (
-        ("TRELLIS_FF", {"SRMODE": "ASYNC"}, FLIP_FLOP),
+        ("TRELLIS_FF", {"SRMODE": "ASYNC"}, {**FLIP_FLOP, "LSR": [5]}),
         r"SRMODE of a TRELLIS_FF must be LSR_OVER_CE to be simulated, not ASYNC \(cell it\)",
     ),
     "a falling edge": (
@@ -83,16 +83,20 @@ REFUSED = {
         r"no pins but CLKI, .*, LOCK to be simulated, not INTLOCK \(cell it\)",
     ),
     "a pad's reset": (
-        ("OFS1P3DX", {}, {"SCLK": [2], "D": [3], "Q": [4], "CD": [5]}),
-        r"CD of a OFS1P3DX must be 0 to be simulated \(cell it\)",
+        ("ODDRX1F", {}, {"SCLK": [2], "D0": ["1"], "D1": ["1"], "Q": [4], "RST": [5]}),
+        r"RST of a ODDRX1F must be 0 to be simulated \(cell it\)",
     ),
     "a pad without a clock": (
-        ("IFS1P3DX", {}, {"SCLK": ["1"], "D": [3], "Q": [4]}),
-        r"SCLK of a IFS1P3DX must have a clock, not a constant \(cell it\)",
+        ("ODDRX1F", {}, {"SCLK": ["1"], "D0": ["1"], "D1": ["1"], "Q": [4], "RST": ["0"]}),
+        r"SCLK of a ODDRX1F must have a clock, not a constant \(cell it\)",
     ),
     "a data pad inside": (
-        ("BB", {}, {"B": [2], "I": [3], "O": [4], "T": [5]}),
-        r"B of a BB must be a pin of the design \(cell it\)",
+        ("TRELLIS_IO", {"DIR": "BIDIR"}, {"B": [2], "I": [3], "O": [4], "T": [5]}),
+        r"B of a TRELLIS_IO must be a pin of the design \(cell it\)",
+    ),
+    "a pad of one direction": (
+        ("TRELLIS_IO", {"DIR": "OUTPUT"}, {"B": [2], "I": [3]}),
+        r"DIR of a TRELLIS_IO must be BIDIR to be simulated, not OUTPUT \(cell it\)",
     ),
     "a multiplier's two clocks": (
         (
