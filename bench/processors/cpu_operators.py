@@ -6,13 +6,12 @@ Each operator is a model of floats: the convolutions of ResNet-18 (C) and the de
 MobileNet (D), whose maps have their channels first at both ends, matrix products, and what moves
 memory; and layers of 8-bit integers, four of a kind after each other, so that what quantizes the
 input takes a small part. One thread. Operators that multiply are shown as billions of operations a
-second and as a share of a loop of multiply-adds alone (`bench.processors.byte_peak` for integers),
+second and as a share of a loop of multiply-adds alone (`bench.processors.peaks`),
 the others as billions of bytes that they must move, and as a share of a copy by numpy. `ratio` is
 the faster library's fastest run over ours (`bench/processors/cpu.py`).
 """
 
 import argparse
-import ctypes
 import json
 import sys
 import time
@@ -30,10 +29,9 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.networks import conv_layers, depthwise_layers
-from bench.processors.byte_peak import peak_loop
 from bench.processors.cpu import Row, measure
+from bench.processors.peaks import PeakLoop, byte_loop, real_loop
 from bench.qdq_model import QdqModel
-from daedal.native.codegen import compile_text, load_object
 from daedal.native.levels import host_level
 
 __all__ = ["Operator", "copied_bytes_per_second", "main", "operations_per_second", "operators"]
@@ -46,8 +44,8 @@ TOKENS = (197, 768)
 """Rows and columns of products of integers."""
 LAYERS = 4
 """Of integers, of a kind."""
-LOOPS, SUMS = 1 << 20, 10
-"""Iterations of the loop that is the peak, and its independent sums."""
+LOOPS = 1 << 20
+"""Iterations of the loop that is the peak."""
 COPIED_BYTES = 1 << 26
 
 
@@ -81,7 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     console = Console()
     limits = Limits(
-        operations_per_second(), byte_operations_per_second(), copied_bytes_per_second()
+        operations_per_second(real_loop),
+        operations_per_second(byte_loop),
+        copied_bytes_per_second(),
     )
     console.print(
         f"peak {limits.reals / 1e9:.0f} GFLOP/s, {limits.integers / 1e9:.0f} GOP/s of 8 bits "
@@ -224,49 +224,12 @@ def _bytes_moved(model: bytes) -> int:
     return constants + 4 * sum(int(np.prod(shape)) for shape in shapes)
 
 
-def operations_per_second() -> float:
-    """Floating-point operations a second of multiply-adds in registers, by one core."""
-    lanes = 16 if host_level().startswith("x86-64-v4") else 8
-    kind = f"<{lanes} x float>"
-    numbers = range(SUMS)
-    phis = "".join(
-        f"  %s{n} = phi {kind} [ splat (float 1.0), %entry ], [ %t{n}, %loop ]\n" for n in numbers
-    )
-    fma = f"@llvm.fma.v{lanes}f32"
-    sums = "".join(
-        f"  %t{n} = call {kind} {fma}({kind} %s{n}, {kind} %a, {kind} %b)\n" for n in numbers
-    )
-    stores = "".join(f"  store volatile {kind} %t{n}, ptr %to, align 4\n" for n in numbers)
-    text = f"""declare {kind} {fma}({kind}, {kind}, {kind})
-
-define i64 @peak(ptr %from, ptr %to, i64 %count) {{
-entry:
-  %a = load {kind}, ptr %from, align 4
-  %b = load {kind}, ptr %to, align 4
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %n, %loop ]
-{phis}{sums}  %n = add i64 %i, 1
-  %more = icmp ult i64 %n, %count
-  br i1 %more, label %loop, label %done
-done:
-{stores}  ret i64 0
-}}
-"""
-    code = load_object(compile_text(text), "peak")
-    kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-    function = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(code.address)
-    near_one, small = np.full(lanes, 1 - 2**-20, np.float32), np.zeros(lanes, np.float32)
-    pointers = near_one.ctypes.data, small.ctypes.data
-    return 2.0 * lanes * SUMS * LOOPS / _fastest(lambda: function(*pointers, LOOPS))
-
-
-def byte_operations_per_second() -> float:
-    """Operations a second of products of 8-bit integers in registers, by one core."""
+def operations_per_second(loop: Callable[[str], PeakLoop]) -> float:
+    """Products and sums a second in registers, by one core."""
     level = host_level()
-    loop = peak_loop(level)
-    run = loop.compiled(level)
-    return loop.operations * LOOPS / _fastest(lambda: run(LOOPS))
+    found = loop(level)
+    run = found.compiled(level)
+    return found.operations * LOOPS / _fastest(lambda: run(LOOPS))
 
 
 def copied_bytes_per_second() -> float:
