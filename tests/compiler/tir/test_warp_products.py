@@ -12,7 +12,7 @@ from daedal.compiler.tir.lower import lower, lower_kernel
 from daedal.compiler.tir.parser import parse_func
 from daedal.compiler.tir.printer import func_text
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.tir.warp_products import WARP_PRODUCTS
+from daedal.compiler.tir.warp_products import GROUP_PRODUCTS, WARP_PRODUCTS
 
 PRODUCT = """
 func kernel(x: int8[16, 32], w: int8[32, 8], out y: int32[16, 8]):
@@ -120,3 +120,13 @@ def test_a_product_is_of_whole_warps() -> None:
     text = text.replace("(vi:16 = i, vk:32 = t)", "(vi:16 = i * 2 + t // 32, vk:32 = t % 32)")
     with pytest.raises(UnsupportedError, match=r"along thread\.x have 64 and 32; split them alike"):
         kernel_text(tensorized(text), "k")
+
+
+def test_groups_have_shapes_of_the_instruction() -> None:
+    """Source: PTX ISA, wgmma: 8 to 256 columns in steps of 8, and 32 bytes of terms."""
+    sizes = {"float16": 2, "int8": 1}
+    for name, product in GROUP_PRODUCTS.items():
+        assert name.startswith(f"wgmma.m64n{product.columns}k{product.depth}.")
+        assert product.columns % 8 == 0 and 8 <= product.columns <= 256
+        assert product.depth * sizes[product.dtype] == 32
+        assert product.rows * product.warps == 64
