@@ -84,6 +84,13 @@ def test_matrices_are_multiplied_from_both_sides(dtype: str) -> None:
         change.check((2, 5, 3, 2))
 
 
+def test_what_a_matrix_leaves_out_is_not_read() -> None:
+    """An infinite weight is in the results of its own row and column alone: 0 times it is NaN."""
+    values = np.array([[np.inf, 0], [0, 1]], np.float32)
+    found = Products(((1.0, 0.0), (0.0, 1.0)), "float32").applied(values)
+    np.testing.assert_array_equal(found, values)
+
+
 def test_values_are_converted() -> None:
     values = Values.of(np.array([[-128, 5], [7, 127]], np.int8))
     turn = Packing((2, 2), (0, 0), (1, 0))
