@@ -5,21 +5,22 @@ Input: a TOML file (`variants/*.toml`) or the dataclasses themselves. Output: a 
 `scratchpad.py` and `table.py`, never stored.
 """
 
+import copy
 import dataclasses
 import enum
 import hashlib
 import json
 import tomllib
 import types
-import typing
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from daedal.common.errors import VariantError, first_line
 from daedal.common.inputs import read_input
+from daedal.isa.variant_section import made, read_section, shown
 
 __all__ = [
     "ArrayConfig",
@@ -31,8 +32,6 @@ __all__ = [
     "load_variant",
     "shipped_variants",
 ]
-
-_T = TypeVar("_T")
 
 MAX_SCRATCHPAD_BYTES = 1 << 26
 """Limit far above the 1 MiB of the largest scratchpad of a shipped variant; the largest FPGAs have
@@ -48,10 +47,6 @@ _OPTIONS = frozenset(
 """Parameters of parts that a machine has only if they are not 0 or false."""
 
 MAX_TOML_BYTES = 64 * 1024
-_MAX_NUMBER = (1 << 63) - 1
-"""Largest integer in TOML 1.0; Python reads larger ones, and cannot print very large ones."""
-
-_MAX_SHOWN = 80
 
 
 def _require(condition: bool, message: str) -> None:
@@ -288,12 +283,7 @@ class Variant:
     units: UnitsConfig = field(default_factory=UnitsConfig)
 
     def __post_init__(self) -> None:
-        valid = self.name.replace("_", "").replace("-", "").isalnum() and self.name.isascii()
-        _require(
-            valid and len(self.name) <= 32,
-            "a variant's name must be at most 32 letters, digits, '-' and '_', "
-            f"not {self.name[:40]!r}",
-        )
+        self._check_name()
         for section in (self.array, self.memory, self.bus, self.units):
             section.check()
         vector = self.array.batch * self.array.block_out
@@ -332,6 +322,18 @@ class Variant:
 
         check_scratchpads(self)
         check_instructions(self)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Kept, as tables by variant are read in every loop of the compiler."""
+        return hash((self.name, self.array, self.memory, self.bus, self.units))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Strings have other hashes in another process.
+        return {key: value for key, value in self.__dict__.items() if key != "_hash"}
 
     @property
     def fingerprint(self) -> str:
@@ -383,12 +385,29 @@ class Variant:
     def replace(self, name: str | None = None, **changes: int | bool | str) -> "Variant":
         """Copy with parameters changed by name, whichever section they are in."""
         sections = {s: getattr(self, s) for s in ("array", "memory", "bus", "units")}
+        changed: dict[str, dict[str, Any]] = {s: {} for s in sections}
         for key, value in changes.items():
             owner = next((s for s, v in sections.items() if hasattr(v, key)), None)
             if owner is None:
                 raise VariantError(f"a variant has no parameter {key!r}")
-            sections[owner] = dataclasses.replace(sections[owner], **{key: value})
-        return Variant(name=name or self.name, **sections)
+            changed[owner][key] = value
+        made = {s: dataclasses.replace(v, **changed[s]) for s, v in sections.items()}
+        return Variant(name=name or self.name, **made)
+
+    def renamed(self, name: str) -> "Variant":
+        """The same machine under another name. Its other parameters are not checked again."""
+        made = copy.copy(self)
+        object.__setattr__(made, "name", name)
+        made._check_name()
+        return made
+
+    def _check_name(self) -> None:
+        valid = self.name.replace("_", "").replace("-", "").isalnum() and self.name.isascii()
+        _require(
+            valid and len(self.name) <= 32,
+            "a variant's name must be at most 32 letters, digits, '-' and '_', "
+            f"not {self.name[:40]!r}",
+        )
 
     def to_toml(self) -> str:
         """The text that `from_toml` reads."""
@@ -413,53 +432,18 @@ class Variant:
         name = data.pop("name", None)
         if not isinstance(name, str):
             raise VariantError(
-                f"{source} must give the variant's name as a string, not {_shown(name)}"
+                f"{source} must give the variant's name as a string, not {shown(name)}"
             )
         sections = {"array": ArrayConfig, "memory": MemoryConfig, "bus": BusConfig}
         parts: dict[str, Any] = {
-            key: _read_section(kind, key, data.pop(key, {}), source)
+            key: read_section(kind, key, data.pop(key, {}), source)
             for key, kind in {**sections, "units": UnitsConfig}.items()
         }
         for key in data:
             raise VariantError(
-                f"{source} may hold name, [array], [memory], [bus] and [units], not {_shown(key)}"
+                f"{source} may hold name, [array], [memory], [bus] and [units], not {shown(key)}"
             )
-        return _made(cls, source, name=name, **parts)
-
-
-def _made(kind: Callable[..., _T], source: str, **values: Any) -> _T:
-    """A part of a variant; a rule that it breaks is told with the file."""
-    try:
-        return kind(**values)
-    except VariantError as error:
-        raise VariantError(f"{source}: {error}") from error
-
-
-def _read_section(kind: type, section: str, values: object, source: str) -> Any:
-    if not isinstance(values, dict):
-        raise VariantError(f"{source}: [{section}] must be a table, not {_shown(values)}")
-    types_by_name = typing.get_type_hints(kind)
-    for key, value in values.items():
-        if key not in types_by_name:
-            known = ", ".join(types_by_name)
-            raise VariantError(f"{source}: [{section}] has no key {_shown(key)}; it has {known}")
-        if type(value) is not types_by_name[key]:
-            raise VariantError(
-                f"{source}: {section}.{key} must be of type {types_by_name[key].__name__}, "
-                f"not {_shown(value)}"
-            )
-        if isinstance(value, int) and abs(value) > _MAX_NUMBER:
-            raise VariantError(f"{source}: {section}.{key} must be at most {_MAX_NUMBER}")
-    return _made(kind, source, **values)
-
-
-def _shown(value: object) -> str:
-    """A value of the file for a message, shortened if necessary."""
-    if isinstance(value, (dict, list)):
-        return "a table" if isinstance(value, dict) else "a list"
-    if isinstance(value, int) and abs(value) > _MAX_NUMBER:
-        return "a number of more than 64 bits"
-    return repr(value)[:_MAX_SHOWN]
+        return made(cls, source, name=name, **parts)
 
 
 def _variants_package() -> types.ModuleType:

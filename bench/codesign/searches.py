@@ -27,47 +27,37 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench.zoo.networks import NETWORKS
-from bench.zoo.quantized import quantized
-from daedal.codesign.cycles.analytic import AnalyticCycles
-from daedal.codesign.cycles.counting import Network, count_network, counters
-from daedal.codesign.cycles.roofline import RooflineCycles
+from bench.codesign.baselines import (
+    SETTINGS,
+    Method,
+    Setting,
+    nsga2,
+    nsga2_informed,
+    random_draws,
+)
+from bench.codesign.problem import FAMILY, FOLDER, Problem
+from daedal.codesign.cycles.counting import count_network
 from daedal.codesign.hardware.area import area_model
-from daedal.codesign.hardware.clock import clock_model
-from daedal.codesign.search.evaluation import Evaluation, Step
-from daedal.codesign.search.front_search import FrontSearch, Goal
-from daedal.codesign.search.objectives import Limit, Objective
-from daedal.codesign.search.pareto import front, hypervolume
+from daedal.codesign.search.evaluation import Step
+from daedal.codesign.search.front_search import FrontSearch
+from daedal.codesign.search.pareto import front
 from daedal.codesign.search.variant_space import DEFAULT_PARAMETERS, Point, VariantSpace
-from daedal.common.files import make_folder
-from daedal.compiler.version import compiler_version
-from daedal.hw.synth.families import Family
-from daedal.isa.variant import Variant, load_variant
+from daedal.isa.variant import load_variant
 
 ROOT = Path(__file__).resolve().parents[2]
-CHOSEN = ("resnet18", "mobilenet_v1")
-FAMILY = Family.ECP5
-OBJECTIVES = (Objective.latency, Objective.area)
-MARGIN = 4.0
-"""The limits, and the reference of the hypervolume, are so many times the default's objectives."""
-MOST_AREA = 100.0
 TUNING_SEEDS = (1000, 1001)
 """Of the runs by which the baseline's settings are chosen."""
-FOLDER = ROOT / ".daedal" / "codesign"
-UNBUILT = (50.0, 50.0)
-"""Logarithms of the objectives of what is no variant or does not compile."""
 FEW = 0.02
 """Of the whole sub-space, the share that the search may evaluate."""
 CHUNK = 500
@@ -87,154 +77,6 @@ FEW_PARAMETERS = {
 }
 """Of the sub-space that is enumerated whole."""
 
-FREE = 144
-"""Free estimates for each evaluation: `ours` breeds 6 generations of 48 for every two."""
-
-Method = Callable[["Problem", int, int], list[Point]]
-Evaluate = Callable[[Sequence[Point]], list[Evaluation | None]]
-Row = npt.NDArray[np.float64]
-
-
-class Setting(NamedTuple):
-    """Of NSGA-II: population, distribution index of crossover and mutation, and how many parameters
-    a mutation changes on average."""
-
-    population: int
-    eta: float
-    changes: float
-
-    def __str__(self) -> str:
-        return f"population {self.population}, eta {self.eta:g}, {self.changes:g} mutations"
-
-
-SETTINGS = tuple(
-    Setting(population, eta, changes)
-    for population in (8, 16, 32)
-    for eta, changes in ((3.0, 1.0), (15.0, 1.0), (3.0, 3.0))
-)
-
-
-class Problem:
-    """Evaluates points, each once in whatever run.
-
-    Parameters
-    ----------
-    usual : whether estimates are those of the compiler's default schedules.
-    """
-
-    def __init__(
-        self, space: VariantSpace, step: Step, workers: int, *, usual: bool = False
-    ) -> None:
-        self.space = space
-        self._step = step
-        self._usual = usual
-        self.models = {name: quantized(NETWORKS[name]) for name in CHOSEN}
-        networks = {name: Network(model) for name, model in self.models.items()}
-        self._counters = counters(networks, "ddr", workers)
-        self._count = self._counters.__enter__() if step is Step.counted else None
-        self.analytic = {name: AnalyticCycles(model) for name, model in self.models.items()}
-        base = load_variant("vta")
-        self.roofline = {name: RooflineCycles(m, base) for name, m in self.models.items()}
-        make_folder(FOLDER)
-        digest = hashlib.sha256(b"".join(self.models.values())).hexdigest()[:8]
-        self.key = f"{'usual' if usual else step.value}-{compiler_version()}-{digest}"
-        self._path = FOLDER / f"{self.key}.jsonl"
-        self._known: dict[str, list[float] | None] = {}
-        self._keys: dict[Point, str] = {}
-        if self._path.is_file():
-            for line in self._path.read_text().splitlines():
-                key, cycles = json.loads(line)
-                self._known[key] = cycles
-        self.default = _point(space, load_variant("ecp5_half"))
-        (known,) = self.evaluate([self.default])
-        assert known is not None
-        latency, area = (MARGIN * known.value(objective) for objective in OBJECTIVES)
-        limits = Limit(Objective.latency, latency), Limit(Objective.area, min(area, MOST_AREA))
-        self.goal = Goal(OBJECTIVES, limits)
-        self.reference = np.log([limit.most for limit in limits])
-
-    def volume(self, points: Sequence[Point]) -> float:
-        """The hypervolume of the points and the default."""
-        return hypervolume(self.objectives([self.default, *points]), self.reference)
-
-    def evaluate(self, points: Sequence[Point]) -> list[Evaluation | None]:
-        """The evaluation of each point at the problem's step."""
-        missing = [point for point in points if self._key(point) not in self._known]
-        if self._count is not None and missing:
-            variants = [self._variant(point) for point in missing]
-            for number, counts in self._count(variants):
-                self._keep(missing[number], counts and list(counts.cycles.values()))
-        elif missing:
-            for point in missing:
-                variant = self._variant(point)
-                found = [item(variant, usual=self._usual) for item in self.analytic.values()]
-                self._keep(point, found if np.isfinite(found).all() else None)
-        return self._composed(points, [self._known[self._key(point)] for point in points])
-
-    def cheap(self, points: Sequence[Point]) -> list[Evaluation | None]:
-        """Evaluations by the step below the problem's."""
-        step = self.analytic if self._step is Step.counted else self.roofline
-        found: list[list[float] | None] = []
-        for point in points:
-            cycles = [estimate(self._variant(point)) for estimate in step.values()]
-            found.append(cycles if np.isfinite(cycles).all() else None)
-        return self._composed(points, found)
-
-    def objectives(self, points: Sequence[Point]) -> np.ndarray:
-        """Logarithms of the objectives; infinite for what does not compile or keep the limits."""
-        rows = [
-            [np.inf] * len(OBJECTIVES) if item is None else np.log(self.goal.values(item))
-            for item in self.evaluate(points)
-        ]
-        return np.array(rows, dtype=np.float64).reshape(-1, len(OBJECTIVES))
-
-    def excess(
-        self, points: Sequence[Point], evaluate: Evaluate | None = None
-    ) -> npt.NDArray[np.float64]:
-        """Logarithms of the objectives, and of how far each is beyond its limit; `evaluate` is
-        `self.evaluate` or `self.cheap`."""
-        rows = [
-            [*UNBUILT, *UNBUILT]
-            if item is None or item.mhz <= 0
-            else [*(logs := np.log([item.value(name) for name in OBJECTIVES])),
-                  *(logs - self.reference)]
-            for item in (evaluate or self.evaluate)(points)
-        ]  # fmt: skip
-        return np.minimum(np.array(rows, dtype=np.float64).reshape(-1, 4), 50.0)
-
-    def _variant(self, point: Point) -> Any:
-        variant = self.space.variant(point)
-        assert variant is not None
-        return variant
-
-    def _key(self, point: Point) -> str:
-        if point not in self._keys:
-            # The style of multipliers changes no cycle.
-            variant = self._variant(point).replace(multiplier_style="lut")
-            self._keys[point] = str(variant.fingerprint)
-        return self._keys[point]
-
-    def _keep(self, point: Point, cycles: list[float] | None) -> None:
-        key = self._key(point)
-        self._known[key] = cycles
-        with self._path.open("a") as file:
-            file.write(json.dumps([key, cycles]) + "\n")
-
-    def _composed(
-        self, points: Sequence[Point], cycles: Sequence[list[float] | None]
-    ) -> list[Evaluation | None]:
-        variants = [self._variant(point) for point in points]
-        areas = area_model(FAMILY)(variants)
-        clocks = clock_model(FAMILY)(variants, areas)
-        return [
-            None
-            if counts is None
-            else Evaluation(
-                variant, FAMILY, self._step, dict(zip(CHOSEN, counts, strict=True)), area, clock.mhz
-            )
-            for variant, area, clock, counts in zip(variants, areas, clocks, cycles, strict=True)
-        ]
-
 
 def ours(problem: Problem, count: int, seed: int) -> list[Point]:
     """`FrontSearch`, two variants at a time."""
@@ -245,97 +87,14 @@ def ours(problem: Problem, count: int, seed: int) -> list[Point]:
     return list(search.counted)
 
 
-def random_draws(problem: Problem, count: int, seed: int) -> list[Point]:
-    """Uniform over the variants of the space."""
-    rng, found = np.random.default_rng(seed), dict[Point, None]()
-    while len(found) < count:
-        found[problem.space.draw(rng)] = None
-    return list(found)
-
-
-def nsga2(setting: Setting) -> Method:
-    """NSGA-II (Deb et al., 2002) of pymoo on the indices of values, with the limits as constraints;
-    points that are no variants cost no evaluation and are worse than any other."""
-
-    def run(problem: Problem, count: int, seed: int) -> list[Point]:
-        return list(_evolved(setting, problem, problem.evaluate, count, seed, 100 * count))
-
-    return run
-
-
-def nsga2_informed(setting: Setting) -> Method:
-    """NSGA-II on the estimates of the step below, which cost nothing, as many as `ours` makes; then
-    the best of all their points are evaluated, front by front."""
-
-    def run(problem: Problem, count: int, seed: int) -> list[Point]:
-        from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
-
-        free = FREE * count
-        rounds = 4 * free // setting.population
-        found = _evolved(setting, problem, problem.cheap, free, seed, rounds)
-        points, rows = list(found), np.array(list(found.values()))
-        outside = rows[:, 2:].max(axis=1, keepdims=True) > 0
-        rng, chosen = np.random.default_rng(seed), list[Point]()
-        for members in NonDominatedSorting().do(np.where(outside, UNBUILT, rows[:, :2])):
-            chosen += [points[number] for number in rng.permutation(members)]
-            if len(chosen) >= count:
-                break
-        return chosen[:count]
-
-    return run
-
-
-def _evolved(
-    setting: Setting, problem: Problem, evaluate: Evaluate, count: int, seed: int, rounds: int
-) -> dict[Point, Row]:
-    """The points that NSGA-II asks for, with their `Problem.excess`, until there are `count` or so
-    many rounds are over."""
-    from pymoo.algorithms.moo.nsga2 import NSGA2
-    from pymoo.core.evaluator import Evaluator
-    from pymoo.core.problem import Problem as PymooProblem
-    from pymoo.core.termination import NoTermination
-    from pymoo.operators.crossover.sbx import SBX
-    from pymoo.operators.mutation.pm import PM
-    from pymoo.operators.repair.rounding import RoundingRepair
-    from pymoo.problems.static import StaticProblem
-
-    lengths = problem.space.lengths
-    shape = PymooProblem(
-        n_var=len(lengths), n_obj=2, n_ieq_constr=2, xl=0, xu=np.array(lengths) - 1, vtype=int
-    )
-    share = min(1.0, setting.changes / len(lengths))
-    repair = RoundingRepair()
-    algorithm = NSGA2(
-        pop_size=setting.population,
-        sampling=np.array(random_draws(problem, setting.population, seed)),
-        crossover=SBX(prob=0.9, eta=setting.eta, vtype=float, repair=repair),
-        mutation=PM(prob=1.0, prob_var=share, eta=setting.eta, vtype=float, repair=repair),
-        eliminate_duplicates=True,
-    )
-    algorithm.setup(shape, termination=NoTermination(), seed=seed, verbose=False)
-    found: dict[Point, Row] = {}
-    for _ in range(rounds):
-        asked = algorithm.ask()
-        points = [tuple(int(value) for value in row) for row in asked.get("X")]
-        built = [point for point in points if problem.space.variant(point) is not None]
-        fresh = [point for point in dict.fromkeys(built) if point not in found]
-        fresh = fresh[: count - len(found)]
-        found.update(zip(fresh, problem.excess(fresh, evaluate), strict=True))
-        rows = np.array([found.get(point, np.array([*UNBUILT, *UNBUILT])) for point in points])
-        Evaluator().eval(StaticProblem(shape, F=rows[:, :2], G=rows[:, 2:]), asked)
-        algorithm.tell(infills=asked)
-        if len(found) == count:
-            break
-    return found
-
-
 class Runs:
     """Finished runs: the hypervolume of each."""
 
     def __init__(self, problem: Problem, count: int) -> None:
         self._problem, self._count = problem, count
         names = hashlib.sha256(repr(problem.space.parameters).encode()).hexdigest()[:8]
-        sources = _sources("daedal/codesign", "bench/codesign/searches.py")
+        own = (f"bench/codesign/{name}.py" for name in ("searches", "problem", "baselines"))
+        sources = _sources("daedal/codesign", *own)
         self._path = FOLDER / f"runs-{problem.key}-{names}-{sources}-{count}.jsonl"
         self._known: dict[str, float] = {}
         if self._path.is_file():
@@ -457,7 +216,7 @@ def whole_front(problem: Problem, seeds: int, console: Console) -> dict[str, Any
 
 def joint(problem: Problem, count: int, seeds: int, console: Console) -> dict[str, Any]:
     """Hardware and schedules searched together, against one after the other."""
-    apart = Problem(problem.space, Step.estimated, 1, usual=True)
+    apart = Problem(problem.space, Step.estimated, 1, usual=True, other=problem)
     base = problem.volume([])
     together = Runs(problem, count)
     gains: dict[str, list[float]] = {"together": [], "one after the other": []}
@@ -505,13 +264,6 @@ def rates(problem: Problem) -> dict[str, float]:
         for model in problem.models.values():
             count_network(model, variant, "ddr")
     found["counted"] = 60 * len(fits) / (time.process_time() - began)
-    return found
-
-
-def _point(space: VariantSpace, variant: Variant) -> Point:
-    """The point of a variant, or the nearest of the space where it has other values."""
-    found = space.point(variant)
-    assert found is not None, f"{variant.name} is not in the space"
     return found
 
 

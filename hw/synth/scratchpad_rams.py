@@ -4,6 +4,8 @@ Input: a variant and a scratchpad's name. Source of the RAMs' forms: `hw.memory.
 `hw.memory.accumulators`.
 """
 
+from functools import lru_cache
+
 from daedal.hw.layouts import micro_op_struct
 from daedal.hw.memory.fill_row import acc_grain
 from daedal.hw.memory.scratchpad import out_group, read_shape
@@ -56,6 +58,7 @@ def ram_count(variant: Variant, name: str) -> int:
     return copies * (pad.depth_rows * pad.row_bits // (depth * width))
 
 
+@lru_cache(maxsize=1024)
 def ram_form(variant: Variant, name: str) -> tuple[int, int]:
     """Rows, and bits of a row, of each of the RAMs that make a scratchpad."""
     memory = _MEMORIES.get(name) or Memory(name)

@@ -39,6 +39,25 @@ def test_fingerprint_depends_on_parameters_and_not_on_the_name() -> None:
     assert VTA.replace(queue_depth=8).fingerprint != VTA.fingerprint
 
 
+def test_the_hash_is_kept_but_not_pickled() -> None:
+    # It depends on strings, whose hashes differ between processes.
+    variant = load_variant("vta")
+    same = load_variant("vta")
+    assert variant == same and variant is not same and hash(variant) == hash(same)
+    assert hash(variant) != hash(variant.replace("other"))
+    assert variant.__getstate__().keys() == {"name", "array", "memory", "bus", "units"}
+
+
+def test_a_renamed_machine_is_the_same() -> None:
+    variant = load_variant("vta")
+    hash(variant)
+    other = variant.renamed("other")
+    assert other == variant.replace("other") and hash(other) == hash(variant.replace("other"))
+    assert variant.name == "vta"
+    with pytest.raises(VariantError, match="name must be at most 32 letters"):
+        variant.renamed("no name")
+
+
 def test_a_machine_without_tables_is_the_one_before_there_were_any() -> None:
     """With tables it is another machine."""
     assert BEFORE.replace(tables=0).fingerprint == "e3090198028baad1"

@@ -4,7 +4,6 @@ A parameter is any of `Variant.replace`; a point has one value for each. The rul
 say which points are variants: the space does not repeat them.
 """
 
-import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -118,7 +117,7 @@ class VariantSpace:
             made = self.base.replace(None, **self.values(point))
         except VariantError:
             return None
-        return dataclasses.replace(made, name=f"x{made.fingerprint[:12]}")
+        return made.renamed(f"x{made.fingerprint[:12]}")
 
     def point(self, variant: Variant) -> Point | None:
         """The point of a variant; None where a value is not in the space."""
