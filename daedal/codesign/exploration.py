@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from daedal.codesign.hardware.board import Board
@@ -85,12 +84,8 @@ class Exploration:
         """
         if count:
             verification.require_verification(self.front[0].family)
-        tools = verification.Tools()
-        if self.board is not None:
-            implement = partial(verification.implemented_on, self.board)
-            tools = verification.Tools(implement=implement)
         yield from verification.verify(
             verification.spread(self.points, count),
             report=report or log,
-            tools=tools,
+            tools=verification.Tools.on(self.board),
         )

@@ -71,7 +71,7 @@ class PointFolder:
         for network, model in models.items():
             if not self._artifact(network).is_file():
                 report(f"compiling {network} for {name}")
-                artifact = compile_network(model, item.variant)
+                artifact = compile_network(model, item.variant, memory=memory)
                 report(f"checking the results of {network} on {name}")
                 check_results(model, artifact, network)
                 artifact.save(self._artifact(network))

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from daedal.artifact.artifact import Artifact
@@ -37,6 +38,7 @@ from daedal.synthesis import AIM_MHZ
 __all__ = [
     "Tools",
     "Verified",
+    "design_on",
     "implemented",
     "implemented_on",
     "require_implementation",
@@ -74,28 +76,57 @@ def implemented(variant: Variant, verilog: str, family: Family, report: Report) 
 def implemented_on(
     board: Board, variant: Variant, verilog: str, family: Family, report: Report
 ) -> Implementation:
-    """As `implemented`, the whole board at the fastest clock that its memory allows."""
-    del verilog  # the board's contains the same machine
-    described = board.description
-    clock = described.clock(board.most_mhz * 1e6, _CHIP_PHASE)
-    settings = BoardSettings.for_baud(described, variant, clock, board.sdram.chip)
+    """As `implemented`, the whole board at the fastest clock that its memory allows; `verilog` is
+    the board's."""
     return implement(
         variant,
-        kept_board_verilog(settings, default_cache_dir(), report, family=family),
+        verilog,
         family,
         cache_folder("synth"),
         top=TOP_MODULE,
-        requests=[board_request(settings, _SEED)],
+        requests=[board_request(_settings(board, variant), _SEED)],
         progress=report,
     )
 
 
+def design_on(board: Board, variant: Variant, machine: str, family: Family, report: Report) -> str:
+    """The Verilog of a whole board."""
+    del machine  # the board's contains the same machine
+    settings = _settings(board, variant)
+    return kept_board_verilog(settings, default_cache_dir(), report, family=family)
+
+
+def _settings(board: Board, variant: Variant) -> BoardSettings:
+    described = board.description
+    clock = described.clock(board.most_mhz * 1e6, _CHIP_PHASE)
+    return BoardSettings.for_baud(described, variant, clock, board.sdram.chip)
+
+
+def _alone(_variant: Variant, machine: str, _family: Family, _report: Report) -> str:
+    return machine
+
+
 @dataclass(frozen=True)
 class Tools:
-    """What measures; tests replace it."""
+    """What measures; tests replace it.
+
+    Attributes
+    ----------
+    cycles : of an artifact in a simulation of the RTL.
+    implement : synthesizes and routes a design.
+    design : the Verilog that is implemented, from that of the machine.
+    """
 
     cycles: Callable[[Artifact, MemoryModel, Report], int] = rtl_cycles
     implement: Callable[[Variant, str, Family, Report], Implementation] = implemented
+    design: Callable[[Variant, str, Family, Report], str] = _alone
+
+    @classmethod
+    def on(cls, board: Board | None) -> "Tools":
+        """For machines alone, or with all of their board."""
+        if board is None:
+            return cls()
+        return cls(implement=partial(implemented_on, board), design=partial(design_on, board))
 
 
 @dataclass(frozen=True)
@@ -199,7 +230,8 @@ def verify(
 
 
 def _verify(point: PointFolder, tools: Tools, report: Report) -> Verified:
-    verilog, item = point.verilog(report), point.evaluation
+    item = point.evaluation
+    verilog = tools.design(item.variant, point.verilog(report), item.family, report)
     kept = _kept(point, verilog)
     for network in item.cycles:
         if network not in kept["cycles"]:
@@ -236,7 +268,7 @@ def _implementation(made: Implementation) -> dict[str, Any]:
 
 
 def _kept(point: PointFolder, verilog: str) -> dict[str, Any]:
-    """What was measured of this Verilog."""
+    """What was measured of this design."""
     digest = hashlib.sha256(verilog.encode()).hexdigest()[:24]
     path = point.folder / _MEASURED
     found = read_record(path) if path.is_file() else {}

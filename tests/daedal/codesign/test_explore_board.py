@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from daedal.artifact.artifact import Artifact
+from daedal.codesign.cycles.counting import profile_artifact
 from daedal.codesign.hardware.board import board_named
 from daedal.codesign.hardware.clock import Clock
 from daedal.common.errors import ExploreError
@@ -42,6 +44,9 @@ def test_points_are_those_of_the_board(run: Run, tmp_path: Path) -> None:
     told = json.loads(point.read_text())
     assert told["memory"] == "ulx3s" and told["units"][BOARD.name] == BOARD.resources
     assert 0 < told["ideal_cycles"]["digits_qdq"] < told["cycles"]["digits_qdq"]
+    artifact = Artifact.load(point.with_name("digits_qdq.daedal"))
+    assert artifact.memory.name == "ulx3s", "it has the tiles that were counted"
+    assert profile_artifact(artifact, "ulx3s").cycles == told["cycles"]["digits_qdq"]
     page = (tmp_path / "index.html").read_text()
     assert "On board ulx3s-85f (LFE5U-85F)" in page and "moves 286 MB/s at best" in page
     assert "With an ideal memory" in page

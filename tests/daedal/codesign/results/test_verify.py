@@ -11,12 +11,15 @@ import daedal
 from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.counting import count_network
 from daedal.codesign.hardware.area import area_model
+from daedal.codesign.hardware.board import board_named
 from daedal.codesign.hardware.clock import Clock, clock_model
+from daedal.codesign.results import verify as verification
 from daedal.codesign.results.point_folder import PointFolder
 from daedal.codesign.results.prediction import Prediction
 from daedal.codesign.results.verify import Report, Tools, Verified, spread, verify
 from daedal.codesign.search.evaluation import Evaluation, Step
 from daedal.common.errors import ToolError
+from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.synth.families import CellReport, Family
 from daedal.hw.synth.flow import Implementation
 from daedal.hw.synth.paths import TimingPath
@@ -141,6 +144,34 @@ def test_a_clock_that_was_asked_for(point: PointFolder) -> None:
     assert row[2:] == ("90.0 asked", "91.0", "reached")
     *_, row = verification_rows([replace(found, mhz=89.0)])
     assert row[2:] == ("90.0 asked", "89.0", "missed")
+
+
+def test_a_board_is_implemented_whole(point: PointFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the fastest clock that its PLL makes for its memory, with its pins. Other logic on the
+    board is measured again."""
+    board = board_named("ulx3s-85f")
+    texts, asked = ["module daedal_board;"], []
+
+    def kept_board_verilog(settings: BoardSettings, *_given: object, family: Family) -> str:
+        assert settings.sdram == board.sdram.chip and family is Family.ECP5
+        return texts[0]
+
+    def implement(variant: Variant, text: str, *_given: object, **named: object) -> Implementation:
+        asked.append((text, named["top"], named["requests"]))
+        return Implementation(variant, CellReport.of(Family.ECP5, CELLS), limit=1.0)
+
+    monkeypatch.setattr(verification, "kept_board_verilog", kept_board_verilog)
+    monkeypatch.setattr(verification, "implement", implement)
+    tools = replace(Tools.on(board), cycles=Fakes().tools().cycles)
+    for _ in range(2):
+        list(verify([point], tools=tools))
+    ((text, top, (request,)),) = asked
+    assert (text, top) == (texts[0], "daedal_board")
+    assert request.device == "LFE5U-85F" and 'LOCATE COMP "sdram_clk"' in request.pins
+    assert 0.99 * board.most_mhz < request.target_mhz <= board.most_mhz
+    texts[0] = "module daedal_board; // another controller"
+    list(verify([point], tools=tools))
+    assert [text for text, *_ in asked][1:] == texts
 
 
 def test_what_does_not_fit_is_not_routed(point: PointFolder) -> None:
