@@ -12,7 +12,7 @@ from daedal.compiler.tir.lower import lower, lower_kernel
 from daedal.compiler.tir.parser import parse_func
 from daedal.compiler.tir.printer import func_text
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.tir.warp_products import GROUP_PRODUCTS, WARP_PRODUCTS
+from daedal.compiler.tir.warp_products import GROUP_PRODUCTS, WARP_PRODUCTS, product_named
 
 PRODUCT = """
 func kernel(x: int8[16, 32], w: int8[32, 8], out y: int32[16, 8]):
@@ -126,6 +126,7 @@ def test_groups_have_shapes_of_the_instruction() -> None:
     """Source: PTX ISA, wgmma: 8 to 256 columns in steps of 8, and 32 bytes of terms."""
     sizes = {"float16": 2, "int8": 1}
     for name, product in GROUP_PRODUCTS.items():
+        assert product_named(name) is product
         assert name.startswith(f"wgmma.m64n{product.columns}k{product.depth}.")
         assert product.columns % 8 == 0 and 8 <= product.columns <= 256
         assert product.depth * sizes[product.dtype] == 32
