@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from daedal.artifact.host_code import HostCode
 
 __all__ = [
+    "CORE_BYTES",
     "CUBIN",
     "EMULATED",
     "MAP_ALIGN",
@@ -29,8 +30,12 @@ Extents = tuple[int, int, int]
 MAP_BYTES, MAP_ALIGN = 128, 64
 """Of a map as an argument. Source: CUDA Driver API 13.0, ``CUtensorMap``."""
 
-PRECISIONS = ("float32", "float16")
-"""Of the operands of products of float32, the most exact first."""
+PRECISIONS = ("float32", "float16", "bfloat16")
+"""Of the operands of products of float32, the most exact first; the last one has the range of the
+first."""
+
+CORE_BYTES = {"int8": 1, "float16": 2, "bfloat16": 2}
+"""Of an element of what tensor cores multiply, by its dtype."""
 
 EMULATED = "emulated-"
 """Begins the architectures of object code for a processor, which an emulated GPU runs; the level of

@@ -24,6 +24,7 @@ from daedal.artifact.code import (
     pieces,
 )
 from daedal.artifact.gpu_code import (
+    CORE_BYTES,
     CUBIN,
     EMULATED,
     PRECISIONS,
@@ -46,7 +47,6 @@ MAX_THREADS_OF_BLOCK = 1024
 MAX_SHARED_BYTES = 227 * 1024
 """Source of all limits: CUDA C++ Programming Guide, "Compute Capabilities", 8.0 to 9.0."""
 
-MAP_DTYPES = ("int8", "float16")
 MAX_RANK, MAX_EXTENT, MAX_BOX = 5, 2**32, 256
 """Of a map. Source: CUDA Driver API 13.0, "cuTensorMapEncodeTiled"."""
 MAX_ARGUMENTS = 512
@@ -129,7 +129,7 @@ def gpu_from_json(item: Mapping[str, Any], members: Mapping[str, bytes]) -> GpuC
         for part in own_kernels[call.symbol].maps if call.symbol in own_kernels else ():
             buffer = host.buffers[call.buffers[part.argument]]
             held = math.prod(buffer.shape) * BUFFER_BYTES[buffer.dtype]
-            if math.prod(part.shape) * BUFFER_BYTES[part.dtype] > held:
+            if math.prod(part.shape) * CORE_BYTES[part.dtype] > held:
                 raise ValueError("a map must be of a tensor that the call gives")
     images = {
         name: _images(name, sizes, own[name], symbols) for name, sizes in item["images"].items()
@@ -148,7 +148,7 @@ def _is_architecture(name: str) -> bool:
 def _kernel(entry: Any) -> GpuKernel:
     if not is_symbol(text(entry["symbol"])):
         raise ValueError("a kernel must have a name that the compiler gives")
-    if entry["cores"] and entry["cores"] not in BUFFER_BYTES:
+    if entry["cores"] and entry["cores"] not in CORE_BYTES:
         raise ValueError("products of tensor cores must have a dtype")
     found = GpuKernel(
         entry["symbol"],
@@ -169,7 +169,7 @@ def _kernel(entry: Any) -> GpuKernel:
 
 def _map(argument: Any, dtype: Any, shape: Any, box: Any) -> TensorMap:
     extents, boxes = wholes(shape), wholes(box)
-    if text(dtype) not in MAP_DTYPES or not 1 <= len(extents) == len(boxes) <= MAX_RANK:
+    if text(dtype) not in CORE_BYTES or not 1 <= len(extents) == len(boxes) <= MAX_RANK:
         raise ValueError("maps must be of 1 to 5 dimensions of int8 or float16")
     return TensorMap(
         whole(argument, high=MAX_ARGUMENTS),

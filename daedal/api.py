@@ -141,8 +141,8 @@ def compile(  # the name of the public interface, as in torch.compile and re.com
     layers by the keys of their workloads, as `daedal.tuning` finds them; for the targets
     ``cpu`` and ``gpu``, those of kernels; for processors, for the best of `cpu_levels`. `records`
     is a database of `daedal.tune`, from which they are taken instead.
-    With `precision` ``float16``, GPUs multiply float32 as float16 where they have tensor cores for
-    it, and add in float32.
+    With `precision` ``float16`` or ``bfloat16``, GPUs multiply float32 as these where they have
+    tensor cores for it, and add in float32.
     `states` are inputs that stay in the device's memory between launches, with the outputs that
     hold their new rows; a ``*`` stands for any text (docs/generation.md). `memory` is what is
     behind the machine, a preset or a TOML file (docs/memory.md): where its words take longer than

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler import te
+from daedal.compiler.tir.bfloat16 import BFLOAT16
+from daedal.compiler.tir.evaluate import convert
 from daedal.compiler.tir.expr import Axis, Buffer, Call, Cast, Expr, Load, Reduce, Var, as_expr
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.visit import children, free_vars, loads, rebuilt, substitute
@@ -48,6 +50,7 @@ class Constants:
         value = self._values.get(load.buffer)
         if value is None or value.size != 1 or load.pad_value is not None:
             return None
+        value = convert(value, load.dtype, "float32") if load.dtype == BFLOAT16 else value
         return as_expr(value.item(), load.dtype)
 
     def converted(self, buffer: Buffer, dtype: str) -> te.Tensor | None:
@@ -57,7 +60,7 @@ class Constants:
             return None
         made = te.placeholder(buffer.shape, dtype, f"{buffer.name}.{dtype}")
         with np.errstate(over="ignore"):
-            self.added[made] = self._values[made] = value.astype(dtype)
+            self.added[made] = self._values[made] = convert(value, buffer.dtype, dtype)
         return made
 
     def folded(self, formula: Expr) -> Expr:

@@ -40,7 +40,7 @@ class Functions:
     """
 
     takes_copies = True
-    has_halves = False
+    half = ""
     converts_constants = True
 
     def __init__(

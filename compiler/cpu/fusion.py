@@ -57,7 +57,8 @@ def fuse(
     copies: bool = True,
     attentions: Sequence[Attended] = (),
     takes: Callable[[Kernel], bool] = lambda _: True,
-    narrows: Callable[[te.Tensor], bool] | None = None,
+    narrows: Callable[[te.Tensor], bool] = lambda _: False,
+    half: str = "",
 ) -> dict[te.Tensor, Kernel]:
     """The kernels that compute `needed`, by what they write, in any order.
 
@@ -69,10 +70,10 @@ def fuse(
     copies : whether maps with pads and operands in another layout are brought into memory, for the
         vectors of processors.
     attentions : that become a kernel each, where this `takes` it.
-    narrows : whether operands of a sum of products of float32 are rounded to float16; None: of no
-        sum. Both products of an attention are alike.
+    narrows : whether operands of a sum of products of float32 are rounded to `half`, if there is
+        one. Both products of an attention are alike.
     """
-    return _Fusion(needed, constants, copies, attentions, takes, narrows).kernels
+    return _Fusion(needed, constants, copies, attentions, takes, narrows, half).kernels
 
 
 class _Fusion:
@@ -83,7 +84,8 @@ class _Fusion:
         copies: bool,
         attentions: Sequence[Attended],
         takes: Callable[[Kernel], bool],
-        narrows: Callable[[te.Tensor], bool] | None,
+        narrows: Callable[[te.Tensor], bool],
+        half: str,
     ) -> None:
         self._constants = constants
         self._copies = copies
@@ -96,8 +98,8 @@ class _Fusion:
             assert tensor.value is not None
             self._values[tensor] = tensor.value
         self._stored = set[te.Tensor]()
-        if narrows is not None:
-            self._narrow(narrows)
+        if half:
+            self._narrow(narrows, half)
         frames = self._framed(self._roots()) if copies else {}
         roots = self._roots()
         self.kernels = self._joined(self._with_operands(roots) if copies else roots)
@@ -105,11 +107,14 @@ class _Fusion:
             kernel = self.kernels.pop(item.content)
             self.kernels[tensor] = replace(kernel, frame=item.frame)
 
-    def _narrow(self, narrows: Callable[[te.Tensor], bool]) -> None:
-        """Round operands of products to float16."""
+    def _narrow(self, narrows: Callable[[te.Tensor], bool], half: str) -> None:
+        """Round operands of products to 16 bits."""
         attended = {part for item in self._attentions for part in (item.products, item.result)}
         self._values, halves = with_halves(
-            self._values, self._constants, lambda tensor: tensor in attended or narrows(tensor)
+            self._values,
+            self._constants,
+            lambda tensor: tensor in attended or narrows(tensor),
+            half,
         )
         self._stored = set(halves.values())
         self._attentions = [

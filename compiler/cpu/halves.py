@@ -1,9 +1,10 @@
-"""`with_halves`: sums of products multiply operands that are rounded to float16; sums stay float32.
+"""`with_halves`: sums of products multiply operands of 16 bits; sums stay float32.
 
     r[i, j] = sum(x[i, k] * w[k, j], k)   =>   h[i, k] = float16(x[i, k])
                                                r[i, j] = sum(float32(h[i, k]) * float32(v[k, j]), k)
 
-A constant is converted now: `v` is `w` in float16. Larger numbers than 65504 become infinite.
+A constant is converted now: `v` is `w` in float16. Larger numbers than 65504 become infinite, but
+not in bfloat16, which has fewer digits instead.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,18 +15,22 @@ from daedal.compiler.tir.expr import Axis, Binary, Buffer, Cast, Expr, Load, Red
 
 __all__ = ["with_halves"]
 
-HALF, SINGLE = "float16", "float32"
+SINGLE = "float32"
 
 
 def with_halves(
-    values: Mapping[te.Tensor, Expr], constants: Constants, narrows: Callable[[te.Tensor], bool]
+    values: Mapping[te.Tensor, Expr],
+    constants: Constants,
+    narrows: Callable[[te.Tensor], bool],
+    half: str,
 ) -> tuple[dict[te.Tensor, Expr], dict[Buffer, te.Tensor]]:
-    """Formulas, in order, and the tensors of float16 by those that they are rounded from.
+    """Formulas, in order, and the tensors of 16 bits by those that they are rounded from.
 
     Parameters
     ----------
     values : formulas, each behind those that it reads.
     narrows : whether the operands of a sum of products of float32 are rounded.
+    half : dtype of 16 bits.
     """
     found: dict[te.Tensor, Expr] = {}
     halves: dict[Buffer, te.Tensor] = {}
@@ -33,7 +38,7 @@ def with_halves(
     def rounded(load: Load) -> Expr:
         source = load.buffer
         if source not in halves:
-            halves[source] = constants.converted(source, HALF) or _cast(source)
+            halves[source] = constants.converted(source, half) or _cast(source, half)
             value = halves[source].value
             if value is not None:
                 found[halves[source]] = value
@@ -58,7 +63,7 @@ def _factors(formula: Expr) -> tuple[Load, Load] | None:
     return None
 
 
-def _cast(source: Buffer) -> te.Tensor:
+def _cast(source: Buffer, half: str) -> te.Tensor:
     axes = tuple(Axis(f"i{number}", extent=n) for number, n in enumerate(source.shape))
-    value = Cast(HALF, Load(source, axes))
-    return te.Tensor(f"{source.name}.half", source.shape, HALF, "global", axes, value)
+    value = Cast(half, Load(source, axes))
+    return te.Tensor(f"{source.name}.half", source.shape, half, "global", axes, value)

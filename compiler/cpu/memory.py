@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from daedal.artifact.constants import Change, HostConstant, Values
 from daedal.artifact.host_code import HostBuffer
+from daedal.compiler.tir.dtype import numpy_dtype
 
 __all__ = ["MemoryPlan", "StoredValues"]
 
@@ -53,9 +54,10 @@ class MemoryPlan:
 
     def add(self, dtype: str, shape: Sequence[int], time: int) -> int:
         """A tensor that step `time` writes; its number."""
-        size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        kind = numpy_dtype(dtype)
+        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
         self._storages.append(_Storage(size, time, time))
-        return self._append(len(self._storages) - 1, dtype, shape)
+        return self._append(len(self._storages) - 1, kind.name, shape)
 
     def add_constant(self, value: npt.NDArray[Any], changes: Sequence[Change] = ()) -> int:
         """A tensor that is there from the beginning and stays: `value`, changed."""

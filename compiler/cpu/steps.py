@@ -60,13 +60,13 @@ class KernelFunctions(Protocol):
     ----------
     takes_copies : whether maps with pads are stored inside their pads, and operands copied where
         vectors need another layout: as processors want it.
-    has_halves : whether `narrows` is asked.
+    half : dtype that operands of products are rounded to, where `narrows` says so; empty for none.
     converts_constants : whether constants are kept in the dtype that kernels compute in; tensor
         cores want them in their own.
     """
 
     takes_copies: bool
-    has_halves: bool
+    half: str
     converts_constants: bool
 
     def takes(self, kernel: Kernel, /) -> bool:
@@ -74,7 +74,7 @@ class KernelFunctions(Protocol):
         ...
 
     def narrows(self, sums: te.Tensor, /) -> bool:
-        """Whether operands of a sum of products of float32 are rounded to float16."""
+        """Whether operands of a sum of products of float32 are rounded to `half`."""
         ...
 
     def of(self, kernel: Kernel, constants: Collection[Buffer], /) -> Function:
@@ -128,7 +128,8 @@ class _Builder:
             copies=functions.takes_copies,
             attentions=program.attentions,
             takes=functions.takes,
-            narrows=functions.narrows if functions.has_halves else None,
+            narrows=functions.narrows,
+            half=functions.half,
         )
         self.constants.update(known.added)
         self._placements = placements(program, self.kernels) if functions.takes_copies else {}

@@ -56,8 +56,8 @@ def build_gpu_code(
     configs : schedules of kernels, by the keys of their workloads.
     checked : whether kernels announce their accesses to the emulator's detectors, for tests: slow.
     cubins : whether there are cubins beside PTX, where NVIDIA's assembler is installed.
-    precision : ``float16``: products of float32 that tensor cores can compute of float16 are
-        computed so, with sums of float32.
+    precision : ``float16`` or ``bfloat16``: products of float32 that tensor cores can compute of
+        these are computed so, with sums of float32.
     report : called with a sentence where it is, and refuses a kernel.
 
     Raises
@@ -75,7 +75,11 @@ def build_gpu_code(
     levels = tuple(levels) or (host_level(),)
     processor = Functions(levels, cache, checked=checked)
     functions = GpuFunctions(
-        chosen, processor, checked=checked, configs=configs, has_halves=precision == "float16"
+        chosen,
+        processor,
+        checked=checked,
+        configs=configs,
+        half="" if precision == PRECISIONS[0] else precision,
     )
     with compile_errors():
         program = import_model(model, shapes, SINGLES, check=check_gpu_code, attentions=True)

@@ -50,7 +50,8 @@ class GpuFunctions:
         it, such a kernel is an error.
     checked : whether accesses are announced to the emulator's detectors.
     configs : schedules, by the keys of their workloads.
-    has_halves : whether products of float32 that tensor cores can compute of float16 are.
+    half : dtype of 16 bits; products of float32 that tensor cores can compute of it are. Empty for
+        none.
 
     Attributes
     ----------
@@ -69,11 +70,11 @@ class GpuFunctions:
         *,
         checked: bool,
         configs: Mapping[str, Config] = MappingProxyType({}),
-        has_halves: bool = False,
+        half: str = "",
     ) -> None:
         self._has_warps = SPIRV not in architectures
         self._has_groups = have_group_products(architectures)
-        self.has_halves = has_halves and self._has_warps
+        self.half = half if self._has_warps else ""
         self._architectures = tuple(architectures)
         self._processor = processor
         self._configs = configs
@@ -113,11 +114,18 @@ class GpuFunctions:
             return False
 
     def narrows(self, sums: te.Tensor) -> bool:
-        """Whether tensor cores compute a sum of products, of operands of float16."""
+        """Whether tensor cores compute a sum of products, of operands of `half`."""
         formula = sums.value
         assert isinstance(formula, Reduce)
-        halves = rewrite(formula.value, _half)
+        halves = rewrite(formula.value, self._halved)
         return choose_core_tiles(halves, sums.axes, formula.axes) is not None
+
+    def _halved(self, node: Expr) -> Expr | None:
+        """An element as one of `half` would be read."""
+        if not isinstance(node, Load):
+            return None
+        buffer = Buffer(node.buffer.name, node.buffer.shape, self.half)
+        return Cast(node.dtype, Load(buffer, node.indices, node.pad_value))
 
     def of(self, kernel: Kernel, _constants: Collection[Buffer] = ()) -> Function:
         """The function of a kernel. Constants keep their layout."""
@@ -197,14 +205,6 @@ def _launched(text: KernelText, uses: Sequence[KernelUse]) -> GpuKernel:
         tuple(_shown(name) for use in uses for name in use.names),
         text.maps,
     )
-
-
-def _half(node: Expr) -> Expr | None:
-    """An element as one of float16 would be read."""
-    if not isinstance(node, Load):
-        return None
-    buffer = Buffer(node.buffer.name, node.buffer.shape, "float16")
-    return Cast(node.dtype, Load(buffer, node.indices, node.pad_value))
 
 
 def _shown(name: str) -> str:

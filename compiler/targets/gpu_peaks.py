@@ -28,10 +28,14 @@ class GpuPeaks:
 
 
 _A100 = GpuPeaks(
-    "an A100 (40 GB, SXM)", 1.555e12, {"float32": 9.75e12, "float16": 156e12, "int8": 312e12}
+    "an A100 (40 GB, SXM)",
+    1.555e12,
+    {"float32": 9.75e12, "float16": 156e12, "bfloat16": 156e12, "int8": 312e12},
 )
 _H100 = GpuPeaks(
-    "an H100 (SXM)", 3.35e12, {"float32": 33.5e12, "float16": 494.7e12, "int8": 989.5e12}
+    "an H100 (SXM)",
+    3.35e12,
+    {"float32": 33.5e12, "float16": 494.7e12, "bfloat16": 494.7e12, "int8": 989.5e12},
 )
 
 GPU_PEAKS: dict[str, GpuPeaks] = {"sm_80": _A100, "sm_90": _H100, "sm_90a": _H100}

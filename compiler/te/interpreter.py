@@ -12,7 +12,7 @@ from daedal.compiler.te.reduction import combine, identity
 from daedal.compiler.te.tensor import Tensor
 from daedal.compiler.tir.dtype import is_float, numpy_dtype
 from daedal.compiler.tir.errors import ExecutionError
-from daedal.compiler.tir.evaluate import Array, evaluate
+from daedal.compiler.tir.evaluate import Array, evaluate, numpy_number
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce, Var
 
 __all__ = ["evaluate_tensors"]
@@ -43,7 +43,7 @@ def evaluate_tensors(
     for tensor in topological(outputs):
         if tensor.value is None:
             array = inputs.get(tensor.name)
-            wanted = f"{tensor.dtype}{list(tensor.shape)}"
+            wanted = f"{numpy_dtype(tensor.dtype)}{list(tensor.shape)}"
             given = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
             if given != wanted:
                 raise ExecutionError(f"{tensor.name!r} must be given as {wanted}, not {given}")
@@ -116,7 +116,7 @@ class _Formula:
         found = array[tuple(clipped)]
         if load.pad_value is None:
             return found
-        return np.where(inside, found, array.dtype.type(load.pad_value))
+        return np.where(inside, found, numpy_number(load.pad_value, load.dtype))
 
 
 def _dimensions(axes: Sequence[Axis]) -> dict[Var, Array]:

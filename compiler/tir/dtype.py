@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from daedal.compiler.tir.bfloat16 import BFLOAT16
 from daedal.compiler.tir.errors import ExpressionError
 
 __all__ = [
+    "BUFFER_DTYPES",
     "DTYPES",
     "INDEX_DTYPE",
     "check_dtype",
@@ -21,16 +23,19 @@ DTYPES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("bool", "float16", "float32", "float64"),
 )
-"""bfloat16 is not among them: numpy has none, so it could be stored but not defined."""
+"""Types that numpy has."""
+
+BUFFER_DTYPES = (*DTYPES, BFLOAT16)
+"""Numbers of bfloat16 are stored and converted, and nothing is computed of them."""
 
 INDEX_DTYPE = "int32"
 """The dtype of loop and block variables, and of literal indices."""
 
 
 def check_dtype(dtype: str) -> str:
-    """Return `dtype`, or raise ExpressionError if it is not one of `DTYPES`."""
-    if dtype not in DTYPES:
-        raise ExpressionError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
+    """Return `dtype`, or raise ExpressionError if it is not one of `BUFFER_DTYPES`."""
+    if dtype not in BUFFER_DTYPES:
+        raise ExpressionError(f"dtype must be one of {', '.join(BUFFER_DTYPES)}, not {dtype!r}")
     return dtype
 
 
@@ -41,12 +46,12 @@ def is_integer(dtype: str) -> bool:
 
 def is_float(dtype: str) -> bool:
     """Whether `dtype` is a floating-point type."""
-    return dtype.startswith("float")
+    return dtype.startswith(("float", "bfloat"))
 
 
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
-    """The numpy dtype of the same name."""
-    return np.dtype(dtype)
+    """The numpy dtype of the same name; of bfloat16, that of its bits (`bfloat16`)."""
+    return np.dtype(np.uint16 if dtype == BFLOAT16 else dtype)
 
 
 @cache

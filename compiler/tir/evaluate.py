@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from daedal.compiler.tir.bfloat16 import BFLOAT16, bfloat16_bits, bfloat16_values
 from daedal.compiler.tir.dtype import INDEX_DTYPE, is_integer, limits, numpy_dtype
 from daedal.compiler.tir.expr import (
     And,
@@ -29,7 +30,7 @@ from daedal.compiler.tir.expr import (
 )
 from daedal.compiler.tir.intrinsics import INTRINSICS
 
-__all__ = ["Array", "evaluate"]
+__all__ = ["Array", "convert", "evaluate", "numpy_number"]
 
 Array = Any
 """A numpy array or scalar; shapes broadcast."""
@@ -85,7 +86,7 @@ def _value(
                 # A Python integer takes the dtype of what it meets: indices stay cheap.
                 return constant if dtype == INDEX_DTYPE else numpy_dtype(dtype).type(constant)
             case FloatImm(constant, dtype):
-                return numpy_dtype(dtype).type(constant)
+                return numpy_number(constant, dtype)
             case Binary(op, a, b):
                 return _typed(_BINARY[op](value(a), value(b)), node.dtype)
             case Compare(op, a, b):
@@ -99,7 +100,7 @@ def _value(
             case Select(condition, true, false):
                 return _typed(np.where(value(condition), value(true), value(false)), node.dtype)
             case Cast(dtype, inner):
-                return _converted(np.asarray(value(inner)), dtype)
+                return convert(np.asarray(value(inner)), inner.dtype, dtype)
             case Load(_, indices):
                 return read(node, [value(index) for index in indices])
             case Call(name, args, dtype):
@@ -112,6 +113,22 @@ def _value(
 def _typed(result: Array, dtype: str) -> Array:
     """`result` in the dtype of its node: where only indices met, numpy has chosen another one."""
     return np.asarray(result).astype(numpy_dtype(dtype), copy=False)
+
+
+def numpy_number(number: float, dtype: str) -> Array:
+    """A constant of `dtype` in numpy."""
+    if dtype == BFLOAT16:
+        return bfloat16_bits(number)[()]
+    return numpy_dtype(dtype).type(number)
+
+
+def convert(array: Array, source: str, dtype: str) -> Array:
+    """An array of dtype `source` as `dtype`."""
+    if source == dtype:
+        return array
+    if source == BFLOAT16:
+        array = bfloat16_values(array)
+    return bfloat16_bits(array) if dtype == BFLOAT16 else _converted(array, dtype)
 
 
 def _converted(array: Array, dtype: str) -> Array:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from daedal.compiler.tir.bfloat16 import BFLOAT16
 from daedal.compiler.tir.dtype import INDEX_DTYPE, check_dtype, is_float, is_integer, limits
 from daedal.compiler.tir.errors import ExpressionError
 
@@ -426,7 +427,11 @@ def check_operands(op: str, left: Expr, right: Expr) -> None:
     """Raise ExpressionError unless `op` is defined for two operands of one dtype."""
     dtype = left.dtype
     whole = op in ("//", "%", "<<", ">>")
-    if dtype == "bool" or (op == "/" and not is_float(dtype)) or (whole and not is_integer(dtype)):
+    if (
+        dtype in ("bool", BFLOAT16)
+        or (op == "/" and not is_float(dtype))
+        or (whole and not is_integer(dtype))
+    ):
         raise ExpressionError(f"{op} is not defined for {dtype}; convert with astype")
     if op in ("//", "%") and isinstance(right, IntImm) and right.value == 0:
         raise ExpressionError(f"{op} needs a divisor other than 0")
@@ -486,6 +491,8 @@ _FOLD: dict[str, Callable[[int, int], int]] = {
 
 def _compare(op: str, a: ExprLike, b: ExprLike) -> Expr:
     left, right = _one_dtype(op, a, b)
+    if left.dtype == BFLOAT16:
+        raise ExpressionError(f"{op} is not defined for {BFLOAT16}; convert with astype")
     return Compare(op, left, right)
 
 

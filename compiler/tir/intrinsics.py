@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.integer.row_functions import shift_right_by
+from daedal.compiler.tir.bfloat16 import BFLOAT16
 from daedal.compiler.tir.dtype import check_dtype, is_float, is_integer
 from daedal.compiler.tir.errors import ExpressionError
 from daedal.compiler.tir.expr import Call, Expr
@@ -200,7 +201,7 @@ def call(name: str, args: tuple[Expr, ...], dtype: str | None = None) -> Call:
 
 
 def _check_kind(intrinsic: Intrinsic, parameter: str, dtype: str) -> None:
-    allowed = {"integer": is_integer(dtype), "float": is_float(dtype)}
+    allowed = {"integer": is_integer(dtype), "float": is_float(dtype) and dtype != BFLOAT16}
     allowed["number"] = any(allowed.values())
     if not allowed[intrinsic.kind]:
         article = "an" if intrinsic.kind == "integer" else "a"

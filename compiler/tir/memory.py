@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from daedal.compiler.tir.dtype import numpy_dtype
 from daedal.compiler.tir.errors import ExecutionError
-from daedal.compiler.tir.evaluate import Array
+from daedal.compiler.tir.evaluate import Array, numpy_number
 from daedal.compiler.tir.expr import Buffer
 
 __all__ = ["Memory", "Places"]
@@ -94,7 +94,7 @@ class Memory:
         for index, size in zip(indices, self.buffer.shape, strict=True):
             inside = inside & (np.asarray(index) >= 0) & (np.asarray(index) < size)
         if not inside.any():
-            return np.full(inside.shape, pad_value, dtype=self.data.dtype)
+            return np.full(inside.shape, self._number(pad_value))
         for dim, index in enumerate(indices):
             begin, size = self.origin[dim], self.shape[dim]
             near = np.clip(index, max(begin, 0), min(begin + size, self.buffer.shape[dim]) - 1)
@@ -106,7 +106,10 @@ class Memory:
         places = self.places(backed)
         if not (self.written[places] | ~inside).all():
             raise self._undefined()
-        return np.where(inside, self.data[places], self.data.dtype.type(pad_value))
+        return np.where(inside, self.data[places], self._number(pad_value))
+
+    def _number(self, value: int | float) -> Array:
+        return numpy_number(value, self.buffer.dtype)
 
     def distinct(self, places: Places) -> bool:
         """Whether no place occurs twice."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from daedal.compiler.tir.dtype import DTYPES, INDEX_DTYPE, is_float, is_integer
+from daedal.compiler.tir.dtype import BUFFER_DTYPES, INDEX_DTYPE, is_float, is_integer
 from daedal.compiler.tir.expr import (
     And,
     Binary,
@@ -195,7 +195,7 @@ class _Reader:
 
     def _ascribed(self) -> str | None:
         """The dtype that stands behind a value."""
-        if self.line.peek() == ":" and self.line.peek(1) in DTYPES:
+        if self.line.peek() == ":" and self.line.peek(1) in BUFFER_DTYPES:
             self.line.take(":")
             return self.line.key("a dtype")
         return None
@@ -221,7 +221,7 @@ class _Reader:
         while line.take(","):
             args.append(self._infix(0))
         line.expect(")", f"an argument of {name}")
-        if name in DTYPES:
+        if name in BUFFER_DTYPES:
             self._check_count(name, args, 1)
             return Cast(name, self._with_dtypes(args[0], None))
         if name in ("min", "max"):

@@ -1,6 +1,6 @@
 """Types of buffers, kinds of loops and annotations, read from their text; used by `parser`."""
 
-from daedal.compiler.tir.dtype import DTYPES
+from daedal.compiler.tir.dtype import BUFFER_DTYPES
 from daedal.compiler.tir.expr import Buffer
 from daedal.compiler.tir.stmt import LOOP_KINDS, Value
 from daedal.compiler.tir.tokens import Line
@@ -12,8 +12,8 @@ def parse_buffer(line: Line, key: str) -> Buffer:
     """The type of a buffer, ``int8[4, 16] in acc``."""
     name = line.plain(key)
     dtype = line.key(f"the dtype of {name!r}")
-    if dtype not in DTYPES:
-        line.fail(f"the dtype of {name!r} must be one of {', '.join(DTYPES)}, not {dtype!r}")
+    if dtype not in BUFFER_DTYPES:
+        line.fail(f"the dtype of {name!r} must be one of {', '.join(BUFFER_DTYPES)}, not {dtype!r}")
     line.expect("[", f"the shape of {name!r}")
     shape = [line.extent(f"a dimension of {name!r}")]
     while line.take(","):

@@ -100,6 +100,7 @@ WARP_PRODUCTS: dict[str, WarpProduct] = {
     item.name: item
     for item in (
         WarpProduct("mma.m16n8k16.f16", 16, "float16", "float32"),
+        WarpProduct("mma.m16n8k16.bf16", 16, "bfloat16", "float32"),
         WarpProduct("mma.m16n8k32.s8", 32, "int8", "int32"),
     )
 }
@@ -116,6 +117,7 @@ GROUP_PRODUCTS: dict[str, WarpProduct] = {
     for columns in (64, 128, 256)
     for item in (
         _group_product(columns, 16, "f16", "float16", "float32"),
+        _group_product(columns, 16, "bf16", "bfloat16", "float32"),
         _group_product(columns, 32, "s8", "int8", "int32"),
     )
 }

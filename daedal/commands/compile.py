@@ -91,7 +91,7 @@ def compile_command(
     precision: Annotated[
         str,
         typer.Option(
-            metavar="float32|float16",
+            metavar="float32|float16|bfloat16",
             help="For target gpu: what float32 is rounded to where tensor cores multiply it.",
         ),
     ] = "float32",

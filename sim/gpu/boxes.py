@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from daedal.artifact.gpu_code import MAP_BYTES, TensorMap
+from daedal.artifact.gpu_code import CORE_BYTES, MAP_BYTES, TensorMap
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.gpu.launch import Launch
@@ -73,7 +73,7 @@ def emulated_map(item: TensorMap, address: int) -> bytes:
     """A map of the tensor at an address, as an argument of a kernel."""
     words = np.ones(MAP_BYTES // 8, np.int64)
     words[Map.ADDRESS] = address
-    words[Map.ELEMENT] = np.dtype(item.dtype).itemsize
+    words[Map.ELEMENT] = CORE_BYTES[item.dtype]
     words[Map.SHAPE : Map.SHAPE + len(item.shape)] = item.shape[::-1]
     words[Map.BOX : Map.BOX + len(item.box)] = item.box[::-1]
     return words.tobytes()

@@ -29,6 +29,7 @@ __all__ = [
     "GROUP_SLOTS",
     "MAX_COLUMNS",
     "MAX_PRODUCTS",
+    "Elements",
     "begin_groups",
     "end_groups",
     "serve_groups",
@@ -49,6 +50,14 @@ FIELD = (1 << 14) - 1
 """A field of a descriptor, in units of 16 bytes."""
 
 
+class Elements(IntEnum):
+    """What operands have."""
+
+    HALF = 0
+    INTEGER = 1
+    BFLOAT16 = 2
+
+
 class Argument(IntEnum):
     """Words of 8 bytes from `Slot.EXCHANGE` on."""
 
@@ -60,7 +69,8 @@ class Argument(IntEnum):
     COLUMN = 4
     """Elements from one column to the next."""
     COLUMNS = 5
-    IS_INTEGER = 6
+    ELEMENTS = 6
+    """See `Elements`."""
     A_ALONG = 7
     """Whether rows follow each other in lines, not terms."""
     B_ALONG = 8
@@ -77,7 +87,7 @@ class Product(IntEnum):
     ROW = 2
     COLUMN = 3
     COLUMNS = 4
-    IS_INTEGER = 5
+    ELEMENTS = 5
     A_ALONG = 6
     B_ALONG = 7
     NUMBER = 8
@@ -171,25 +181,27 @@ def touch(
 
 
 @kernel
-def matrix_element(launch: Launch, address: i64, is_integer: i64) -> f64:
+def matrix_element(launch: Launch, address: i64, elements: i64) -> f64:
     """An element of an operand."""
     bits = load_u16(address)
-    if is_integer != 0:
+    if elements == Elements.INTEGER:
         low = bits & 255
         return f64(low - 256 if low > 127 else low)
+    if elements == Elements.BFLOAT16:
+        return float_of_bits(bits << 16)
     return launch.halves[bits]
 
 
 @kernel
 def gather_matrix(
-    launch: Launch, to: i64, matrix: i64, along: i64, is_integer: i64, lines: i64, depth: i64
+    launch: Launch, to: i64, matrix: i64, along: i64, elements: i64, lines: i64, depth: i64
 ) -> None:
     """An operand to `Launch.factors` from `to` on: (lines, depth)."""
-    size = 1 if is_integer != 0 else 2
+    size = 1 if elements == Elements.INTEGER else 2
     for number in range(lines):
         for term in range(depth):
             address = launch.shared + matrix_byte(matrix, along, size, number, term)
-            launch.factors[to + number * depth + term] = matrix_element(launch, address, is_integer)
+            launch.factors[to + number * depth + term] = matrix_element(launch, address, elements)
 
 
 @kernel
@@ -213,7 +225,7 @@ def begin_product(launch: Launch, first: i64) -> None:
     products[at + Product.ROW] = threads[asked + Argument.ROW]
     products[at + Product.COLUMN] = threads[asked + Argument.COLUMN]
     products[at + Product.COLUMNS] = threads[asked + Argument.COLUMNS]
-    products[at + Product.IS_INTEGER] = threads[asked + Argument.IS_INTEGER]
+    products[at + Product.ELEMENTS] = threads[asked + Argument.ELEMENTS]
     products[at + Product.A_ALONG] = threads[asked + Argument.A_ALONG]
     products[at + Product.B_ALONG] = threads[asked + Argument.B_ALONG]
     products[at + Product.NUMBER] = products[group + Group.COMMITTED]
@@ -228,9 +240,9 @@ def begin_product(launch: Launch, first: i64) -> None:
 def touch_both(launch: Launch, first: i64, at: i64, begins: bool) -> bool:
     """See `touch`. The first warp reads one operand, and the last one the other."""
     products = launch.products
-    is_integer = products[at + Product.IS_INTEGER]
+    elements = products[at + Product.ELEMENTS]
     size, depth = 2, 16
-    if is_integer != 0:
+    if elements == Elements.INTEGER:
         size, depth = 1, 32
     a, b = products[at + Product.A], products[at + Product.B]
     a_along, b_along = products[at + Product.A_ALONG], products[at + Product.B_ALONG]
@@ -246,13 +258,13 @@ def end_product(launch: Launch, first: i64, at: i64) -> None:
     if not touch_both(launch, first, at, False):
         return
     products = launch.products
-    columns, is_integer = products[at + Product.COLUMNS], products[at + Product.IS_INTEGER]
-    depth = 32 if is_integer != 0 else 16
+    columns, elements = products[at + Product.COLUMNS], products[at + Product.ELEMENTS]
+    depth = 32 if elements == Elements.INTEGER else 16
     a_along, b_along = products[at + Product.A_ALONG], products[at + Product.B_ALONG]
     a, b = products[at + Product.A], products[at + Product.B]
     second = GROUP_ROWS * depth
-    gather_matrix(launch, 0, a, a_along, is_integer, GROUP_ROWS, depth)
-    gather_matrix(launch, second, b, b_along, is_integer, columns, depth)
+    gather_matrix(launch, 0, a, a_along, elements, GROUP_ROWS, depth)
+    gather_matrix(launch, second, b, b_along, elements, columns, depth)
     for thread in range(GROUP):
         sums = products[at + HEAD + thread]
         for number in range(columns // 2):
@@ -263,12 +275,12 @@ def end_product(launch: Launch, first: i64, at: i64) -> None:
             own += upper * products[at + Product.ROW]
             address = sums + 4 * own
             old = load_i32(address)
-            total = f64(old) if is_integer != 0 else float_of_bits(old)
+            total = f64(old) if elements == Elements.INTEGER else float_of_bits(old)
             for k in range(depth):
                 total += (
                     launch.factors[row * depth + k] * launch.factors[second + column * depth + k]
                 )
-            store_i32(address, i64(total) if is_integer != 0 else bits_of_float(total))
+            store_i32(address, i64(total) if elements == Elements.INTEGER else bits_of_float(total))
 
 
 @kernel

@@ -8,7 +8,7 @@ from daedal.native.calls import kernel_symbol
 from daedal.native.kernel import Kernel
 from daedal.sim.gpu.boxes import begin_arrivals, begin_box, expect_boxes
 from daedal.sim.gpu.copies import begin_copy, wait_for_copies
-from daedal.sim.gpu.groups import Argument
+from daedal.sim.gpu.groups import Argument, Elements
 from daedal.sim.gpu.races import access
 from daedal.sim.gpu.thread import ARGUMENT_WORDS, RESULT_WORD, Slot, State, Waiting
 
@@ -191,9 +191,10 @@ def _of_groups() -> str:
             name = f"n{columns}.{kind}"
             parts.append(_of_group(f"wgmma.fence.{name}", _OF_SUMS, Waiting.GROUP_FENCE, []))
             parts.append(_of_group(f"wgmma.finish.{name}", _OF_SUMS, Waiting.GROUP_WAIT, ["0"]))
-        for shape, is_integer, majors in (
-            ("k16.f16", 0, ("kk", "km", "mk", "mm")),
-            ("k32.s8", 1, ("kk",)),
+        for shape, elements, majors in (
+            ("k16.f16", Elements.HALF, ("kk", "km", "mk", "mm")),
+            ("k16.bf16", Elements.BFLOAT16, ("kk", "km", "mk", "mm")),
+            ("k32.s8", Elements.INTEGER, ("kk",)),
         ):
             for major in majors:
                 along = [str(int(letter == "m")) for letter in major]
@@ -204,7 +205,7 @@ def _of_groups() -> str:
                     "%row",
                     "%column",
                     str(columns),
-                    str(is_integer),
+                    str(int(elements)),
                     *along,
                 ]
                 name = f"wgmma.m64n{columns}{shape}.{major}"

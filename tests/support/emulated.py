@@ -10,6 +10,7 @@ import numpy.typing as npt
 from daedal.compiler.codegen.gpu.emulated import emulated_text
 from daedal.compiler.codegen.gpu.kernel import kernel_text
 from daedal.compiler.codegen.gpu.kernel_text import KernelText
+from daedal.compiler.tir.dtype import numpy_dtype
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import compile_text
@@ -41,16 +42,16 @@ def launched(
     found = {}
     for buffer, address in zip(func.params, addresses, strict=True):
         if buffer.name not in inputs:
-            count = int(np.prod(buffer.shape))
-            data = device.read(address, count * np.dtype(buffer.dtype).itemsize)
-            found[buffer.name] = np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
+            kind = numpy_dtype(buffer.dtype)
+            data = device.read(address, int(np.prod(buffer.shape)) * kind.itemsize)
+            found[buffer.name] = np.frombuffer(data, kind).reshape(buffer.shape)
     return found
 
 
 def bank_conflicts_of(func: PrimFunc, text: KernelText) -> dict[Place, int]:
     """Ways of the bank conflicts of a checked kernel, in one block of zeros."""
     device = EmulatedGpu(races=True, num_noted=MOST_ACCESSES)
-    inputs = {item.name: np.zeros(item.shape, item.dtype) for item in func.inputs}
+    inputs = {item.name: np.zeros(item.shape, numpy_dtype(item.dtype)) for item in func.inputs}
     addresses = _allocated(device, func, inputs)
     loaded = device.load([_object(emulated_text(text))], [text.symbol])
     given = kernel_arguments(text.maps, addresses, device)
@@ -64,7 +65,7 @@ def _allocated(
     """The addresses of all parameters, with the inputs."""
     addresses = []
     for buffer in func.params:
-        size = int(np.prod(buffer.shape)) * np.dtype(buffer.dtype).itemsize
+        size = int(np.prod(buffer.shape)) * numpy_dtype(buffer.dtype).itemsize
         addresses.append(device.allocate(size))
         if buffer.name in inputs:
             device.write(addresses[-1], np.ascontiguousarray(inputs[buffer.name]).tobytes())

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from daedal.artifact.gpu_code import MAP_ALIGN, MAP_BYTES, Extents, TensorMap
+from daedal.artifact.gpu_code import CORE_BYTES, MAP_ALIGN, MAP_BYTES, Extents, TensorMap
 from daedal.common.errors import DeviceError
 from daedal.runtime.devices.cuda.driver import Driver
 from daedal.runtime.devices.cuda.functions import FUNCTIONS, NEWER_FUNCTIONS
@@ -64,7 +62,7 @@ def fake_ptx(
 
 _ELF_HEADER_BYTES = 64
 _ADDRESS_BYTES = 8
-_MAP_DTYPES = {0: "int8", 6: "float16"}
+_MAP_DTYPES = {0: "int8", 6: "float16", 9: "bfloat16"}
 
 
 @dataclass(frozen=True)
@@ -407,7 +405,7 @@ class FakeCuda:
         shape = tuple((ctypes.c_uint64 * rank).from_address(extents))
         apart = tuple((ctypes.c_uint64 * (rank - 1)).from_address(strides))
         boxes = tuple((ctypes.c_uint * rank).from_address(box))
-        size = np.dtype(_MAP_DTYPES[kind]).itemsize
+        size = CORE_BYTES[_MAP_DTYPES[kind]]
         wanted = tuple(size * math.prod(shape[: n + 1]) for n in range(rank - 1))
         fine = (
             result % MAP_ALIGN == 0

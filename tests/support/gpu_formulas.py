@@ -10,7 +10,7 @@ from daedal.compiler.tir.expr import Axis, Expr
 __all__ = ["KERNELS"]
 
 
-SUMS = {"float32": "float32", "float16": "float32", "int8": "int32"}
+SUMS = {"float32": "float32", "float16": "float32", "bfloat16": "float32", "int8": "int32"}
 """Dtypes of sums of products."""
 
 
@@ -120,6 +120,7 @@ def attention(
     mask: float = 0.0,
     transposed: bool = False,
     dtype: str = "float32",
+    result: str = "",
 ) -> Kernel:
     """Half of the means of values by the softmax of scores, which are products times `scale`, and
     `mask` times an operand with a row for each of the first axis of `batch`. Sums are float32."""
@@ -149,7 +150,9 @@ def attention(
 
     products = te.compute(shape, product, "r0")
     rounded = products
-    if dtype != sums or scale != 1:
+    if dtype == "bfloat16":
+        rounded = te.compute(shape, lambda *i: products[i] * scale, "rounded")
+    elif dtype != sums or scale != 1:
         rounded = te.compute(shape, lambda *i: (products[i] * scale).astype(dtype), "rounded")
     scores = te.compute(shape, score, "r1") if mask else rounded
     top = reduced(te.max, scores, "r2")
@@ -168,7 +171,7 @@ def attention(
     total = reduced(te.sum, power, "r4")
     weights = te.compute(shape, share, "r5")
     r = te.compute((*batch, rows, width), mean, "r")
-    y = te.compute(r.shape, lambda *i: (r[i] * 0.5).astype(dtype), "y")
+    y = te.compute(r.shape, lambda *i: (r[i] * 0.5).astype(result or dtype), "y")
     inputs = (q, k, v, hidden) if mask else (q, k, v)
     stages = tuple(dict.fromkeys((products, rounded, scores, top, power, total, weights)))
     return Kernel(inputs, y, r, stages=stages, scores=scores)
@@ -243,6 +246,8 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
             ("convolution", convolution, (18, 9, 10)),
         )
     },
+    "product of bfloat16 in tensor cores": lambda: product(35, 24, 45, "bfloat16"),
+    "convolution of bfloat16 in tensor cores": lambda: convolution(18, 9, 10, dtype="bfloat16"),
     "blocked convolution": lambda: blocked(8, 16, 2),
     "batched": lambda: batched(3, 7, 9, 10),
     "convolution": lambda: convolution(4, 6, 8),
@@ -274,6 +279,9 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "attention of three long queries": lambda: attention(3, 17, 140, 150),
     "attention of one query in 16 bits": lambda: attention(1, 130, 16, 24, dtype="float16"),
     "attention of 16 bits": lambda: attention(32, 40, 16, 16, dtype="float16"),
+    "attention of 16 bits in bfloat16": lambda: attention(
+        21, 24, 16, 8, dtype="bfloat16", result="float32"
+    ),
     "odd attention of 16 bits": lambda: attention(21, 130, 5, 6, dtype="float16"),
     "masked attention of 16 bits": lambda: attention(
         18, 39, 16, 33, batch=(2,), mask=2.0**-5, dtype="float16"

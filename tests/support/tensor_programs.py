@@ -9,6 +9,7 @@ import numpy.typing as npt
 from daedal.compiler import te
 from daedal.compiler.schedule import Schedule
 from daedal.compiler.te import Tensor
+from daedal.compiler.tir.evaluate import convert
 from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.intrin import CopyIntrin, TensorIntrin
 
@@ -96,7 +97,8 @@ def inputs_of(program: Program, rng: np.random.Generator) -> Arrays:
             ]
             arrays["par"] = np.stack(columns, -1).astype(np.int64)
         else:
-            arrays[tensor.name] = rng.integers(-128, 128, tensor.shape).astype(tensor.dtype)
+            numbers = rng.integers(-128, 128, tensor.shape)
+            arrays[tensor.name] = convert(numbers, "int64", tensor.dtype)
     return arrays
 
 

@@ -14,7 +14,7 @@ __all__ = ["GROUP_OPERATIONS"]
 _SHARED = "ptr addrspace(3)"
 _KINDS = {"float32": ("float", "f", "f32"), "int32": ("i32", "r", "i32")}
 """Of sums: in LLVM, as an operand of an instruction, and in names."""
-_TYPES = {"float16": "f32.f16.f16", "int8": "s32.s8.s8"}
+_TYPES = {"float16": "f32.f16.f16", "bfloat16": "f32.bf16.bf16", "int8": "s32.s8.s8"}
 """Of sums and operands, in PTX."""
 _GIVEN = ("ptr %sums", "i64 %row", "i64 %column")
 """The sums of a thread, and the distances of rows and columns."""
@@ -52,7 +52,7 @@ def _product(product: WarpProduct, majors: str) -> str:
     shape = f"m64n{product.columns}k{product.depth}"
     # Added to what the sums are; operands of 16 bits: not negated, and how they lie.
     scales = "1"
-    if product.dtype == "float16":
+    if product.dtype != "int8":
         scales += ", 1, 1, " + ", ".join("01"[letter == "m"] for letter in majors)
     instruction = (
         f"wgmma.mma_async.sync.aligned.{shape}.{_TYPES[product.dtype]} "
@@ -174,7 +174,7 @@ GROUP_OPERATIONS: dict[str, str] = {
     **{
         f"gpu.{product.name}.{majors}": _product(product, majors)
         for product in GROUP_PRODUCTS.values()
-        for majors in (("kk", "km", "mk", "mm") if product.dtype == "float16" else ("kk",))
+        for majors in (("kk", "km", "mk", "mm") if product.dtype != "int8" else ("kk",))
     },
     **dict(
         _of_sums(name, dtype, columns, instruction)

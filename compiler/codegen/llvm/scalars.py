@@ -9,6 +9,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from daedal.compiler.tir.bfloat16 import BFLOAT16, QUIET, bfloat16_bits
 from daedal.compiler.tir.dtype import is_float, limits
 from daedal.native.function_text import FunctionText
 
@@ -31,6 +32,7 @@ __all__ = [
 _TYPES = {
     "bool": "i1",
     "float16": "half",
+    BFLOAT16: "i16",
     "float32": "float",
     "float64": "double",
     **{f"{sign}int{bits}": f"i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
@@ -39,6 +41,7 @@ _TYPES = {
 ELEMENT_BYTES = {
     "bool": 1,
     "float16": 2,
+    BFLOAT16: 2,
     "float32": 4,
     "float64": 8,
     **{f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)},
@@ -86,6 +89,8 @@ def constant(value: int | float, dtype: str) -> Value:
     """A scalar literal."""
     if not is_float(dtype):
         return Value(str(int(value)), dtype)
+    if dtype == BFLOAT16:
+        return Value(str(int(bfloat16_bits(value))), dtype)
     bits = 16 if dtype == "float16" else 64
     form = {"float16": "<e", "float32": "<f", "float64": "<d"}[dtype]
     try:
@@ -254,8 +259,42 @@ def converted(text: FunctionText, value: Value, dtype: str) -> Value:
     """`value` as `dtype`: integers wrap, floats truncate and saturate, not-a-number becomes 0."""
     if value.dtype == dtype:
         return value
+    if value.dtype == BFLOAT16:
+        return converted(text, _widened(text, value), dtype)
+    if dtype == BFLOAT16:
+        return _rounded(text, converted(text, value, "float32"))
     kind = llvm_type(dtype, value.lanes)
     return Value(_converted(text, value, dtype, kind), dtype, value.lanes)
+
+
+def _widened(text: FunctionText, value: Value) -> Value:
+    """Bfloat16 as float32; see `tir.bfloat16`."""
+    kind = llvm_type("uint32", value.lanes)
+    wide = Value(text.value(f"zext {value} to {kind}"), "uint32", value.lanes)
+    sixteen = splat(constant(16, "uint32"), value.lanes)
+    high = text.value(f"shl {wide}, {sixteen.text}")
+    single = llvm_type("float32", value.lanes)
+    return Value(text.value(f"bitcast {kind} {high} to {single}"), "float32", value.lanes)
+
+
+def _rounded(text: FunctionText, value: Value) -> Value:
+    """Float32 as bfloat16; see `tir.bfloat16`. Few processors have an instruction for it, and those
+    of x86-64 take the smallest numbers for 0."""
+    lanes = value.lanes
+    kind = llvm_type("uint32", lanes)
+
+    def whole(operation: str, a: str, b: str | int) -> str:
+        other = b if isinstance(b, str) else splat(constant(b, "uint32"), lanes).text
+        return text.value(f"{operation} {kind} {a}, {other}")
+
+    bits = text.value(f"bitcast {value} to {kind}")
+    high = whole("lshr", bits, 16)
+    half = whole("add", whole("and", high, 1), (1 << 15) - 1)
+    nearest = whole("lshr", whole("add", bits, half), 16)
+    none = Value(text.value(f"fcmp uno {value}, {value.text}"), "bool", lanes)
+    found = text.value(f"select {none}, {kind} {whole('or', high, QUIET)}, {kind} {nearest}")
+    result = text.value(f"trunc {kind} {found} to {llvm_type(BFLOAT16, lanes)}")
+    return Value(result, BFLOAT16, lanes)
 
 
 def _converted(text: FunctionText, value: Value, dtype: str, kind: str) -> str:

@@ -20,8 +20,10 @@ def check_code(tensor: Tensor) -> None:
                 f"functions of compiled code must be those of its generator, not {node.name!r}; "
                 "it is interpreted"
             )
-        if isinstance(node, Cast) and {node.dtype, node.value.dtype} == {"float16", "float64"}:
+        kinds = {node.dtype, node.value.dtype} if isinstance(node, Cast) else set[str]()
+        if "float64" in kinds and kinds & {"float16", "bfloat16"}:
+            half = max(kinds - {"float64"})
             raise UnsupportedError(
-                "compiled code must not convert float64 to float16, which would round twice; it "
-                "is interpreted"
+                f"compiled code must not convert float64 to {half}, which would round twice; it is "
+                "interpreted"
             )

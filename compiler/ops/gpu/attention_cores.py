@@ -1,8 +1,8 @@
-"""Attention of float16 on tensor cores: a warp has sixteen queries.
+"""Attention of float16 or bfloat16 on tensor cores: a warp has sixteen queries.
 
 The scores of its queries and of the keys of a step are in the warp's registers, as its products
-leave them: a thread has two queries, and shares each with three others. Weights become float16 and
-pass through shared memory to the products with values. Sums are float32.
+leave them: a thread has two queries, and shares each with three others. Weights are rounded to 16
+bits, too, and pass through shared memory to the products with values. Sums are float32.
 """
 
 import math
@@ -15,11 +15,11 @@ from daedal.compiler.ops.gpu import loops
 from daedal.compiler.ops.gpu.attention_form import AttentionForm
 from daedal.compiler.ops.gpu.attention_loops import AttentionLoops, Rows
 from daedal.compiler.ops.gpu.attention_tiles import (
-    HALF,
     HALVES_APART,
     PRODUCT,
     ROW_LANES,
     AttentionTiles,
+    core_product,
     depth_of,
     width_of,
 )
@@ -62,7 +62,7 @@ class CoreAttention(AttentionLoops):
         rows, columns = tiles.rows, tiles.columns
         self._depth, self._width = depth_of(form), width_of(form)
 
-        def shared(name: str, count: int, width: int, dtype: str = HALF) -> Buffer:
+        def shared(name: str, count: int, width: int, dtype: str = form.half) -> Buffer:
             return Buffer(name, (count, width), dtype, "shared")
 
         self._queries = shared("queries", rows, self._depth + HALVES_APART)
@@ -113,7 +113,7 @@ class CoreAttention(AttentionLoops):
             if width & (width - 1) == 0:
                 notes[SWIZZLE] = SWIZZLE_BYTES
         apart = 0 if SWIZZLE in notes else HALVES_APART
-        return Buffer(name, (self.tiles.columns, width + apart), HALF, "shared"), notes
+        return Buffer(name, (self.tiles.columns, width + apart), self.form.half, "shared"), notes
 
     def _threads(self, body: Callable[[Var, Var], Stmt]) -> Stmt:
         """Warps, and their threads."""
@@ -187,7 +187,7 @@ class CoreAttention(AttentionLoops):
                     return chunk * PRODUCT.depth + k
 
                 return product_loops(
-                    PRODUCT,
+                    core_product(self.form),
                     lambda i, j: Load(sums, (warp * PRODUCT.rows + i, tile * PRODUCT.columns + j)),
                     lambda i, k: Load(one, (warp * PRODUCT.rows + i, term(k))),
                     lambda j, k: other(term(k), tile * PRODUCT.columns + j),
@@ -283,7 +283,9 @@ class CoreAttention(AttentionLoops):
 
                     def kept(j: Var) -> Stmt:
                         at = row, _column(tile, lane, j)
-                        return loops.store(self._weights, at, Load(weight, (j,)).astype(HALF))
+                        return loops.store(
+                            self._weights, at, Load(weight, (j,)).astype(self.form.half)
+                        )
 
                     return flat_seq([loops.unrolled("column", PAIR, one), loops.vector(PAIR, kept)])
 

@@ -11,6 +11,9 @@ from daedal.compiler.tir.visit import free_vars, loads, rewrite, substitute
 
 __all__ = ["AttentionForm", "attention_form"]
 
+HALVES = ("float16", "bfloat16")
+"""What tensor cores multiply."""
+
 
 @dataclass(frozen=True)
 class AttentionForm:
@@ -28,7 +31,7 @@ class AttentionForm:
     result : what is stored of it.
     row, element : axes of the mean.
     outer : the axis of the mean for each axis of scores but the last two.
-    is_half : whether all operands, weights too, are float16; else some are float32.
+    half : dtype of 16 bits of all operands, weights too; empty if they have not one.
     """
 
     batch: tuple[Axis, ...]
@@ -43,7 +46,12 @@ class AttentionForm:
     row: Axis
     element: Axis
     outer: tuple[Axis | None, ...]
-    is_half: bool
+    half: str
+
+    @property
+    def is_half(self) -> bool:
+        """Whether tensor cores can multiply all operands."""
+        return bool(self.half)
 
     @property
     def rows(self) -> int:
@@ -158,7 +166,7 @@ def attention_form(kernel: Kernel) -> AttentionForm | None:
     if any(not isinstance(index, Axis) and index != IntImm(0) for index in outer):
         return None
     dtypes = {item.dtype for item in (*sums, *pair)}
-    if not dtypes <= {"float32", "float16"} or {products.dtype, mean.dtype} != {"float32"}:
+    if not dtypes <= {"float32", *HALVES} or {products.dtype, mean.dtype} != {"float32"}:
         return None
     *_, own_row, own_column = products.axes
     queries = [
@@ -187,7 +195,7 @@ def attention_form(kernel: Kernel) -> AttentionForm | None:
         row=row,
         element=found[0],
         outer=tuple(index if isinstance(index, Axis) else None for index in outer),
-        is_half=dtypes == {"float16"},
+        half=next((item for item in HALVES if dtypes == {item}), ""),
     )
 
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu.attention_form import AttentionForm, attention_form
 from daedal.compiler.ops.gpu.tiles import FEWEST, SHARED_BYTES
-from daedal.compiler.tir.warp_products import WARP_PRODUCTS, WARP_THREADS
+from daedal.compiler.tir.warp_products import WARP_PRODUCTS, WARP_THREADS, WarpProduct
 
 __all__ = [
     "APART",
     "COLUMN_THREADS",
-    "HALF",
     "HALVES_APART",
     "OWN_ROWS",
     "PARTS",
@@ -23,6 +22,7 @@ __all__ = [
     "STAGES",
     "AttentionTiles",
     "attention_tiles",
+    "core_product",
     "depth_of",
     "element_threads",
     "fitting_tiles",
@@ -51,10 +51,9 @@ BYTES = 4
 """Of an element."""
 
 PRODUCT = WARP_PRODUCTS["mma.m16n8k16.f16"]
-"""On tensor cores."""
-HALF = "float16"
+"""On tensor cores; that of bfloat16 has the same tiles."""
 HALVES_APART = 8
-"""Elements of float16 between rows of shared memory, for the same reason."""
+"""Elements of 16 bits between rows of shared memory, for the same reason."""
 HALF_BYTES = 2
 ROW_LANES = 4
 """Threads that have the sums of a query on tensor cores."""
@@ -120,7 +119,7 @@ class AttentionTiles:
 def attention_tiles(kernel: Kernel, *, has_warps: bool = True) -> AttentionTiles | None:
     """The tiles of a kernel of attention; None where it is none that these schedules compute.
 
-    `has_warps`: whether there are products of whole warps, without which float16 is not multiplied.
+    `has_warps`: whether there are products of whole warps; 16 bits are multiplied by no others.
     """
     form = attention_form(kernel)
     if form is None or (form.is_half and not has_warps and form.rows >= FEWEST):
@@ -169,6 +168,15 @@ def depth_of(form: AttentionForm) -> int:
     number of 16 bytes apart."""
     whole = PRODUCT.depth if form.is_half else 2 * APART
     return -(-form.depth // whole) * whole
+
+
+def core_product(form: AttentionForm) -> WarpProduct:
+    """The instruction that multiplies its operands."""
+    return next(
+        item
+        for item in WARP_PRODUCTS.values()
+        if (item.dtype, item.depth) == (form.half, PRODUCT.depth)
+    )
 
 
 def element_threads(form: AttentionForm, threads: int) -> int:

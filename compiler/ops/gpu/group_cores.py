@@ -1,4 +1,4 @@
-"""Products of float16 or int8 by the products of matrices that groups of four warps have.
+"""Products of 16-bit reals or int8 by the products of matrices that groups of four warps have.
 
 A block has one or two groups, each of which computes 64 rows and all columns of the block's tile.
 Steps of the reduction are copied asynchronously into lines of 128 bytes; see

@@ -1,4 +1,4 @@
-"""Products of float16 or int8 by the products of matrices that a warp has instructions for.
+"""Products of 16-bit reals or int8 by the products of matrices that a warp has instructions for.
 
 A block of threads computes a tile of the result, each warp a part of it in tiles of the
 instruction, whose sums are in the registers of its threads. Operands are copied to shared memory,

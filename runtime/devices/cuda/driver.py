@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
-from daedal.artifact.gpu_code import MAP_ALIGN, MAP_BYTES, TensorMap
+from daedal.artifact.gpu_code import CORE_BYTES, MAP_ALIGN, MAP_BYTES, TensorMap
 from daedal.common.errors import DeviceError, ToolError, first_line
 from daedal.runtime.devices.cuda.functions import (
     CAPTURE_THREAD_LOCAL,
@@ -38,8 +38,7 @@ def open_driver(libraries: Sequence[str] = _LIBRARIES) -> "Driver":
     raise ToolError(f"GPUs need the CUDA driver (libcuda), which is missing; {HOW_TO_GET}")
 
 
-_MAP_TYPES = {"int8": 0, "float16": 6}
-ELEMENT_BYTES = {"int8": 1, "float16": 2}
+_MAP_TYPES = {"int8": 0, "float16": 6, "bfloat16": 9}
 _SWIZZLE_128, _PROMOTE_256 = 3, 3
 """Sources: CUDA Driver API 13.0, ``CUtensorMapDataType``, ``CUtensorMapSwizzle``,
 ``CUtensorMapL2promotion``."""
@@ -193,7 +192,7 @@ class Driver:
                 "kernels for sm_90a need NVIDIA's driver 525 or newer, and this one has not the "
                 f"function {name}; install a newer one, or compile the model for sm_90"
             )
-        rank, size = len(item.shape), ELEMENT_BYTES[item.dtype]
+        rank, size = len(item.shape), CORE_BYTES[item.dtype]
         strides = [size]
         for extent in item.shape[:0:-1]:
             strides.append(strides[-1] * extent)

@@ -176,7 +176,8 @@ def test_precision_of_products(run: Run, folder: Path, tmp_path: Path) -> None:
     assert status == 0, err
     refuses(run(*given, "--target", "vta"), "precision float16 needs target gpu, not vta")
     refuses(
-        run(*given[:-1], "half", "--target", "gpu"), "must be one of float32, float16, not 'half'"
+        run(*given[:-1], "half", "--target", "gpu"),
+        "must be one of float32, float16, bfloat16, not 'half'",
     )
 
 

@@ -20,6 +20,7 @@ from daedal.compiler.ops.gpu.kernel import gpu_kernel_function, gpu_kernel_space
 from daedal.compiler.ops.gpu.space import GpuCoreSpace
 from daedal.compiler.ops.gpu.tiles import SHARED_BYTES
 from daedal.compiler.ops.space import Config
+from daedal.compiler.tir.dtype import numpy_dtype
 from daedal.compiler.tir.expr import Reduce
 from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.lower import lower_kernel
@@ -56,6 +57,7 @@ KERNELS = {
     "km, three stages": (product(65, 8, 328, "float16"), (1, 64, 3)),
     "km, copies": (product(40, 44, 204, "float16"), (2, 64, 4)),
     "km, copies, three stages": (product(40, 66, 268, "float16"), (1, 64, 3)),
+    "km of bfloat16": (product(40, 72, 136, "bfloat16"), (1, 64, 2)),
     "kk": (batched(3, 33, 50, 136, "float16"), (1, 64, 3)),
     "kk of 256 columns": (batched(1, 33, 250, 136, "float16"), (1, 256, 2)),
     "kk of 8 bits": (batched(2, 40, 72, 400, "int8"), (1, 64, 3)),
@@ -81,7 +83,7 @@ def function_of(name: str) -> PrimFunc:
 
 
 def config(groups: int, columns: int, stages: int, kernel: Kernel) -> Config:
-    depth = 128 // np.dtype(kernel.inputs[0].dtype).itemsize
+    depth = 128 // numpy_dtype(kernel.inputs[0].dtype).itemsize
     return Config.of(rows=64 * groups, columns=columns, depth=depth, stages=stages, groups=groups)
 
 

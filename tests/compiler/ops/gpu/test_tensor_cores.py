@@ -24,7 +24,11 @@ from tests.support.sass import operations
 pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
 
 NAMES = [name for name in KERNELS if "tensor cores" in name]
-INSTRUCTIONS = {"int8": "mma.m16n8k32.s8", "float16": "mma.m16n8k16.f16"}
+INSTRUCTIONS = {
+    "int8": "mma.m16n8k32.s8",
+    "float16": "mma.m16n8k16.f16",
+    "bfloat16": "mma.m16n8k16.bf16",
+}
 
 
 @pytest.mark.parametrize("name", KERNELS)
