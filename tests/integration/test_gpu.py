@@ -124,6 +124,22 @@ def test_trained_networks(name: str) -> None:
     assert (found.profiles, found.layers) == ((), ())
 
 
+@pytest.mark.heavy(5)
+@pytest.mark.parametrize(("precision", "most"), [("float16", 4e-3), ("bfloat16", 4e-2)])
+def test_a_trained_network_of_16_bits(precision: str, most: float) -> None:
+    """The same digits, and shares that differ by roundings alone."""
+    path = ROOT / "examples" / "digits" / "digits.onnx"
+    images, _ = demo_images(1)
+    compiled = daedal.compile(path, target="gpu:emulated", precision=precision)
+    gpu = compiled.host_parts[0].gpu
+    assert gpu is not None and precision in {kernel.cores for kernel in gpu.kernels}
+    found = daedal.simulate(compiled, {"input": images}, device="gpu-emulated")
+    (wanted,) = open_session(onnx.load(path))({"input": images})
+    error = np.abs(found.outputs["probabilities"] - wanted).max()
+    assert 1e-9 < error < most and wanted.max() > 0.5
+    assert found.outputs["probabilities"].argmax() == wanted.argmax()
+
+
 def test_quantized_convolutions_are_products_on_tensor_cores() -> None:
     """Of int8, but for the first one, of one channel, and one of four pixels."""
     path = ROOT / "examples" / "digits" / "digits_qdq.onnx"

@@ -1,5 +1,7 @@
 """bfloat16: its conversions by numpy, by the interpreters and by machine code."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -96,7 +98,7 @@ def test_pads_and_constants_are_numbers_not_bits() -> None:
 @pytest.mark.parametrize(
     "formula", [lambda x: x + x, lambda x: x < x, te.exp, lambda x: te.maximum(x, x)]
 )
-def test_nothing_is_computed_of_it(formula) -> None:  # type: ignore[no-untyped-def]
+def test_nothing_is_computed_of_it(formula: Callable[[Expr], Expr]) -> None:
     x: Expr = Load(Buffer("x", (4,), "bfloat16"), (Var("i"),))
     with pytest.raises(ExpressionError, match="bfloat16; convert with astype"):
         formula(x)

@@ -124,7 +124,7 @@ def test_a_product_is_of_whole_warps() -> None:
 
 def test_groups_have_shapes_of_the_instruction() -> None:
     """Source: PTX ISA, wgmma: 8 to 256 columns in steps of 8, and 32 bytes of terms."""
-    sizes = {"float16": 2, "int8": 1}
+    sizes = {"float16": 2, "bfloat16": 2, "int8": 1}
     for name, product in GROUP_PRODUCTS.items():
         assert product_named(name) is product
         assert name.startswith(f"wgmma.m64n{product.columns}k{product.depth}.")

@@ -280,8 +280,9 @@ def test_results_larger_than_32_bits_are_kept() -> None:
     assert math.log2(ctypes.sizeof(ctypes.c_void_p)) == 3
 
 
-def test_maps_of_tensors_need_a_newer_driver() -> None:
-    item = TensorMap(0, "float16", (16, 64), (8, 64))
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_maps_of_tensors_need_a_newer_driver(dtype: str) -> None:
+    item = TensorMap(0, dtype, (16, 64), (8, 64))
     gpu = opened(FakeCuda())
     assert len(gpu.tensor_map(item, gpu.allocate(2048))) == 128
     with pytest.raises(DeviceError, match=r"making a map of a tensor of \(16, 64\) must succeed"):
