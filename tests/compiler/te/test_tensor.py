@@ -63,7 +63,7 @@ REFUSALS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: te.placeholder((4,), "int7", "x"),
         "dtype must be one of int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool, "
-        "float16, float32, float64, not 'int7'",
+        "float16, float32, float64, bfloat16, not 'int7'",
     ),
     (
         lambda: te.compute((4,), lambda i: X[i], "y"),
