@@ -7,6 +7,8 @@ addresses of their results.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from daedal.artifact.artifact import Layer
 from daedal.common.errors import ModelError, ScheduleError, UserError
 from daedal.compiler.artifact.costs import layer_costs
@@ -16,8 +18,13 @@ from daedal.compiler.graph.aliases import aliases_of, row_pitch
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.layout import ActivationLayout, PixelLayout
 from daedal.compiler.graph.narrow_weights import narrow_weights
-from daedal.compiler.graph.ops.append import has_states
-from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, element_bits, is_wide
+from daedal.compiler.graph.ops.append import Q_APPEND, has_states
+from daedal.compiler.graph.ops.integer import (
+    IDENTITY,
+    PARAMETER_DTYPE,
+    element_bits,
+    is_wide,
+)
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import moves_to_views
 from daedal.compiler.graph.passes.value_ranges import copies_elements
@@ -171,8 +178,11 @@ def _segments(
 
 def _is_move(graph: Graph, node: Node) -> bool:
     """Whether a layer stores elements of its operand, and padding, as they are."""
-    moves = node.op in ("q_pad", "q_permute", "q_slice") and not is_wide(graph.types[node.output])
-    return moves and copies_elements(graph, node)
+    if is_wide(graph.types[node.output]):
+        return False
+    if node.op == Q_APPEND.name:
+        return bool(np.all(graph.constant(node.inputs[2]).reshape(-1, 3) == IDENTITY))
+    return node.op in ("q_pad", "q_permute", "q_slice") and copies_elements(graph, node)
 
 
 def _placed(graph: Graph, name: str, linked: LinkedProgram, variant: Variant) -> TensorSpec:

@@ -14,8 +14,11 @@ from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.on_chip.keep_tables import keep_tables
+from daedal.compiler.link.on_chip.kept_between_launches import (
+    keep_between_launches,
+    rows_to_keep,
+)
 from daedal.compiler.link.on_chip.kept_constants import keep_constants
-from daedal.compiler.link.on_chip.kept_weights import keep_weights
 from daedal.compiler.link.on_chip.unread_stores import unread_stores
 from daedal.compiler.link.ordering.early_loads import early_loads
 from daedal.compiler.link.ordering.fill_gaps import fill_gaps
@@ -32,7 +35,6 @@ from daedal.compiler.link.placement.tokens import insert_tokens
 from daedal.isa.instruction import Instruction
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import MAX_INSTRUCTIONS
-from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.tokens import Waits
@@ -40,9 +42,9 @@ from daedal.isa.variant import Variant
 
 __all__ = ["link", "link_code"]
 
-KEPT_SHARES = (7 / 8, 3 / 4, 1 / 2, 1 / 4)
-"""Shares of the weights' rows that are kept between launches, the first that leaves enough for the
-other weights."""
+KEPT_SHARES = (15 / 16, 29 / 32, 7 / 8, 3 / 4, 1 / 2, 1 / 4)
+"""Shares of the rows that `rows_to_keep` allows, which constants keep between launches: the first
+one that leaves enough for what is not kept."""
 
 
 def link(
@@ -104,9 +106,10 @@ def link_code(
 ) -> LinkedCode:
     """All of the program but its constants, which are given by their sizes in bytes.
 
-    With `repeats`, it is launched again and again: weights stay on chip (`keep_weights`), and all
-    LOADs may move before others that wait (`prefetch`), not only those of constants
-    (`fill_gaps`). The other parameters, and the ScheduleErrors, are those of `link`.
+    With `repeats`, it is launched again and again: constants stay on chip
+    (`keep_between_launches`), and all LOADs may move before others that wait (`prefetch`), not only
+    those of constants (`fill_gaps`). The other parameters, and the ScheduleErrors, are those of
+    `link`.
     """
     count = sum(len(segment.instructions) for segment in segments) + 1
     if count > MAX_INSTRUCTIONS:
@@ -208,7 +211,7 @@ def _placed(
             )
             for share in shares:
                 try:
-                    return _with_weights(parts, segments, constants, variant, share, memory)
+                    return _with_constants(parts, segments, constants, variant, share, memory)
                 except Misfit as error:
                     misfit = error
     parts = stretches(segments, constants, variant, aliases, interleave=False)
@@ -216,7 +219,7 @@ def _placed(
     return _Placed(placement, parts, (), placement.run(parts, segments))
 
 
-def _with_weights(
+def _with_constants(
     parts: Sequence[Stretch],
     segments: Sequence[Segment],
     constants: Collection[str],
@@ -224,10 +227,9 @@ def _with_weights(
     share: float,
     memory: MemoryModel,
 ) -> _Placed:
-    """All instructions with their rows, where a share of the rows of weights is kept. Constants
+    """All instructions with their rows, where a share of the rows of constants is kept. Others
     stay during a stretch (`keep_constants`), unless its tiles do not fit then."""
-    rows = int(share * scratchpad(variant, Memory.WGT).depth_rows)
-    kept = keep_weights(parts, constants, rows)
+    kept = keep_between_launches(parts, constants, rows_to_keep(variant, share))
     loaded: set[tuple[int, ...]] = set()
     while True:
         placement = Placement(variant, memory=memory)

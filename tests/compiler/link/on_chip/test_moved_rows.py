@@ -1,5 +1,8 @@
 """Layers that only move elements become STOREs of rows that are on chip."""
 
+from collections import Counter
+from unittest import mock
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Launch
 from daedal.checking.layer_check import check_layers
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
+from daedal.compiler.layers import launch
 from daedal.compiler.link.on_chip.kept_results import keep_results
 from daedal.compiler.link.on_chip.moved_rows import MOST_STORES
 from daedal.isa.instruction import Instruction
@@ -15,6 +19,7 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import AluOp, GemmMode, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
+from tests.support.decoders import SmallDecoder
 
 SMALL = load_variant("tiny").replace("small", gemm_reads_out=True)
 BEATS = scratchpad(SMALL, Memory.OUT).row_beats(SMALL)
@@ -255,11 +260,32 @@ def test_a_network(move: str, multiply: bool) -> None:
     x = m.requantized(x, 0.03 if "scale" in move else 0.02, 2)
     model = m.model(product(x) if multiply else x)
     artifact = daedal.compile(model.SerializeToString(), SMALL, host=None, cache=False)
-    (launch,) = (part for part in artifact.parts if isinstance(part, Launch))
-    verify(launch.program)
-    items = launch.program.instructions
+    (part,) = (part for part in artifact.parts if isinstance(part, Launch))
+    verify(part.program)
+    items = part.program.instructions
     narrow = [i for i in items if i.opcode is Opcode.LOAD and i.memory == LoadMemory.ACC_NARROW]
     assert bool(narrow) == ("scale" in move or (move == "Pad" and multiply))
     feeds = {"x": rng.normal(size=(1, 16, 12, 1)).astype(np.float32)}
     found = check_layers(artifact, model.SerializeToString(), feeds)
     assert found.passed, found.first_difference
+
+
+def test_rows_of_a_decoder_are_stored_in_its_caches() -> None:
+    """From where they were computed. Only the residual stream is loaded into the accumulators."""
+    decoder = SmallDecoder(layers=1)
+    states = {"k_cache_*": "k_new_*", "v_cache_*": "v_new_*"}
+
+    def instructions() -> Counter[tuple[Opcode, int]]:
+        artifact = daedal.compile(
+            decoder.quantized(), "attention", states=states, cache=False, cpu_levels=()
+        )
+        verify(artifact.program)
+        items = artifact.program.instructions
+        return Counter((item.opcode, item.values.get("memory", 0)) for item in items)
+
+    moved = instructions()
+    with mock.patch.object(launch, "_is_move", return_value=False):
+        copied = instructions()
+    loads = Opcode.LOAD, LoadMemory.ACC_NARROW
+    assert moved[loads] == copied[loads] - len(states)
+    assert moved.total() < copied.total()

@@ -1,4 +1,4 @@
-"""Weights that stay on chip: which, and that a run behind another needs no LOADs of them."""
+"""Constants that stay on chip: which, and that a run behind another needs no LOADs of them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +12,11 @@ from bench.correctness.rtl_launches import rtl_device
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
 from daedal.compiler.link import linker
-from daedal.compiler.link.on_chip.kept_weights import KeptWeights, keep_weights
+from daedal.compiler.link.on_chip.kept_between_launches import (
+    KeptBetweenLaunches,
+    keep_between_launches,
+    rows_to_keep,
+)
 from daedal.compiler.link.ordering.interleave import Stretch
 from daedal.isa.instruction import Instruction
 from daedal.isa.program import Program
@@ -20,6 +24,7 @@ from daedal.isa.protocols import Device
 from daedal.isa.random_programs import random_program
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Opcode, Unit
+from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
 from daedal.runtime.decoder import Decoder
 from daedal.runtime.driver import LoadedProgram
@@ -38,10 +43,13 @@ def tile(rows: int, memory: Memory = Memory.WGT) -> Instance:
     return Instance("w", memory, rows)
 
 
-def filled(instance: Instance, tensor: str) -> SegmentInstruction:
+def filled(instance: Instance, tensor: str, offset: int = 0) -> SegmentInstruction:
     """Tensors with 4 bits in memory have names that end in 4."""
-    memory = LoadMemory.WGT_NARROW if tensor.endswith("4") else LoadMemory.WGT
-    load = Instruction.of(Opcode.LOAD, memory=memory, rows=1, cols=instance.rows, blocks=1)
+    kind = LoadMemory[instance.memory.name]
+    memory = LoadMemory.WGT_NARROW if tensor.endswith("4") else kind
+    load = Instruction.of(
+        Opcode.LOAD, memory=memory, rows=1, cols=instance.rows, blocks=1, offset_beats=offset
+    )
     rows = RowAccess(instance, "row", ((0, instance.rows),), writes=True)
     return SegmentInstruction(load, (rows,), tensor)
 
@@ -56,10 +64,20 @@ def layers(*tiles: tuple[str, list[Instance]]) -> list[Stretch]:
     return [
         Stretch(
             (number,),
-            tuple((number, make) for x in mine for make in (filled(x, tensor), used(x))),
+            tuple(
+                (number, make)
+                for offset, x in enumerate(mine)
+                for make in (filled(x, tensor, offset), used(x))
+            ),
         )
         for number, (tensor, mine) in enumerate(tiles)
     ]
+
+
+def kept(
+    parts: list[Stretch], constants: set[str], rows: int, memory: Memory = Memory.WGT
+) -> KeptBetweenLaunches:
+    return keep_between_launches(parts, constants, {memory: rows})
 
 
 def tensors(items: Iterator[tuple[int, SegmentInstruction]]) -> list[tuple[int, str]]:
@@ -73,13 +91,13 @@ def test_each_layer_keeps_its_first_tiles() -> None:
         ("b", [tile(2), tile(2), tile(2), tile(2)]),
         ("map", [tile(4, Memory.INP)]),
     )
-    kept = keep_weights(parts, {"a", "b", "map"}, 8)
-    assert tensors(kept.setup) == [(0, "a"), (2, "b"), (2, "b")]
-    assert [instance.rows for instance in kept.instances] == [4, 2, 2]
-    left = [item for part in kept.parts for item in part.items]
+    found = kept(parts, {"a", "b", "map"}, 8)
+    assert tensors(found.setup) == [(0, "a"), (2, "b"), (2, "b")]
+    assert [instance.rows for instance in found.instances] == [4, 2, 2]
+    left = [item for part in found.parts for item in part.items]
     assert tensors(left) == [(0, "a"), (1, "state"), (2, "b"), (2, "b"), (3, "map")]
     # What is used is what the setup has filled, or else what the layer itself fills.
-    fills = [item.rows[0].instance for _, item in (*kept.setup, *left) if item.tensor]
+    fills = [item.rows[0].instance for _, item in (*found.setup, *left) if item.tensor]
     uses = [item.rows[0].instance for _, item in left if item.tensor is None]
     assert sorted(map(id, fills)) == sorted(map(id, uses))
 
@@ -88,23 +106,59 @@ def test_weights_of_4_bits_are_kept_behind_the_others() -> None:
     """They take half the time to load."""
     parts = layers(("a4", [tile(2), tile(2)]), ("b", [tile(4), tile(4)]), ("c4", [tile(2)]))
     for rows, expected in ((8, ["b", "b"]), (10, ["a4", "b", "b"]), (6, ["a4", "b"])):
-        kept = keep_weights(parts, {"a4", "b", "c4"}, rows)
-        assert [tensor for _, tensor in tensors(kept.setup)] == expected
+        found = kept(parts, {"a4", "b", "c4"}, rows)
+        assert [tensor for _, tensor in tensors(found.setup)] == expected
 
 
 def test_layers_of_one_kind_keep_their_own_weights() -> None:
     shared = tile(3)
-    kept = keep_weights(layers(("a", [shared]), ("b", [shared])), {"a", "b"}, 6)
-    assert tensors(kept.setup) == [(0, "a"), (1, "b")]
-    assert len(set(kept.instances)) == 2 and shared not in kept.instances
-    one = keep_weights(layers(("a", [shared]), ("b", [shared])), {"a", "b"}, 5)
+    both = kept(layers(("a", [shared]), ("b", [shared])), {"a", "b"}, 6)
+    assert tensors(both.setup) == [(0, "a"), (1, "b")]
+    assert len(set(both.instances)) == 2 and shared not in both.instances
+    one = kept(layers(("a", [shared]), ("b", [shared])), {"a", "b"}, 5)
     assert tensors(one.setup) == [(0, "a")]
     assert [part.items[0][1].tensor for part in one.parts] == [None, "b"]
 
 
 def test_nothing_is_kept_where_nothing_fits() -> None:
     parts = layers(("a", [tile(4)]))
-    assert keep_weights(parts, {"a"}, 3) == KeptWeights(tuple(parts), (), ())
+    assert kept(parts, {"a"}, 3) == KeptBetweenLaunches(tuple(parts), (), ())
+
+
+@pytest.mark.parametrize("memory", [Memory.WGT, Memory.INP, Memory.PAR])
+def test_layers_share_what_they_load_alike(memory: Memory) -> None:
+    """It comes first, as a row saves the LOADs of all of them, even of one layer."""
+    parts = layers(
+        ("a", [tile(2, memory)]),
+        ("b", [tile(2, memory)]),
+        ("b", [tile(2, memory)]),
+        ("c", [tile(2, memory), tile(1, memory)]),
+    )
+    again = tile(2, memory)
+    items = (*parts[1].items, (1, filled(again, "b")), (1, used(again)))
+    parts[1] = Stretch((1,), items)
+    found = kept(parts, {"a", "b", "c"}, 3, memory)
+    assert tensors(found.setup) == [(1, "b"), (3, "c")]
+    left = [item for part in found.parts for item in part.items]
+    assert tensors(left) == [(0, "a"), (3, "c")]
+    uses = [item.rows[0].instance for _, item in left if item.tensor is None]
+    assert uses[1] is uses[2] is uses[3] is found.instances[0]
+
+
+def test_tiles_that_change_are_not_kept() -> None:
+    """Those that are filled again, and those that other stretches read."""
+    twice, across = tile(2), tile(2)
+    refilled = (filled(twice, "a"), used(twice), filled(twice, "b"), used(twice))
+    lasting = (filled(across, "a"), used(across))
+    for items, lives in ((refilled, frozenset[Instance]()), (lasting, frozenset([across]))):
+        part = Stretch((0,), tuple((0, item) for item in items), lives)
+        assert kept([part], {"a", "b"}, 8).setup == ()
+
+
+def test_rows_that_may_be_kept() -> None:
+    """A share of those of weights, of a quarter of INP and of half of PAR."""
+    rows = rows_to_keep(load_variant("attention"), 1 / 2)
+    assert rows == {Memory.WGT: 256, Memory.INP: 512, Memory.PAR: 16}
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +187,10 @@ def test_a_decoder_loads_its_weights_once(decoder: SmallDecoder) -> None:
     program = keeping.program
     verify(program)
     assert plain.program.setup == 0 and program.setup > 0
-    # Keys and values are states, and change.
-    left = loads(program.repeated, LoadMemory.WGT)
-    assert left == loads(plain.program, LoadMemory.WGT) - program.setup
+    # Keys and values are states, and change. Layers share parameters.
+    for memory in (LoadMemory.WGT, LoadMemory.PAR):
+        fewer = loads(plain.program, memory) - loads(program.repeated, memory)
+        assert 0 < loads(program.setup_alone, memory) <= fewer
     expected = logits(plain, decoder, FunctionalDevice(plain.variant))
     found = logits(keeping, decoder, FunctionalDevice(keeping.variant))
     assert [x.tobytes() for x in found] == [x.tobytes() for x in expected]
