@@ -29,8 +29,7 @@ VARIANTS = [
 ]
 
 
-def weights(keys: int, mask: np.ndarray | None, variant: Variant) -> Graph:
-    """Weights of `QUERIES` queries."""
+def weights(keys: int, mask: np.ndarray | None, variant: Variant, queries: int = QUERIES) -> Graph:
     depth = variant.block
     builder = GraphBuilder("layer")
     constants = {
@@ -40,7 +39,7 @@ def weights(keys: int, mask: np.ndarray | None, variant: Variant) -> Graph:
         **({} if mask is None else {"mask": mask.astype(np.int8)}),
     }
     operands = [
-        builder.input("q", TensorType((1, depth, QUERIES, 1), "int8")),
+        builder.input("q", TensorType((1, depth, queries, 1), "int8")),
         builder.input("k", TensorType((1, depth, keys, 1), "int8")),
         *(builder.constant(name, value) for name, value in constants.items()),
     ]
@@ -88,6 +87,17 @@ def test_a_mask_is_added_from_its_first_block_on(first: int, rng: np.random.Gene
     graph = weights(3 * variant.block, mask, variant)
     check_levels(graph, variant, {name: int8(rng, graph, name) for name in graph.inputs})
     assert additions(Compiled.of(graph, variant)) == QUERIES * (3 - first)
+
+
+def test_few_queries_of_many_keys_are_one_tile() -> None:
+    """The maximum of a query waits for each of its blocks, meanwhile for those of other queries."""
+    compiled = Compiled.of(weights(272, None, VARIANTS[0], queries=4), VARIANTS[0])
+    operations = [
+        item.operation
+        for item in compiled.result.launch.program.instructions
+        if item.opcode is Opcode.ALU
+    ]
+    assert operations.count(AluOp.MAX) == 1
 
 
 def int8(rng: np.random.Generator, graph: Graph, name: str) -> np.ndarray:

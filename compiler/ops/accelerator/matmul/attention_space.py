@@ -33,6 +33,7 @@ results of the one before."""
 
 _LOOKUPS = ("bytes", "inverse", "y")
 _OF_BLOCKS = ("tops", "distance", "normal", "divided", "y")
+_OVER_BLOCKS = "tops"
 _WITH_TWO_OPERANDS = ("masked", "tops", "distance", "normal", "divided")
 _WITHOUT_ALU = ("left", "right", "constant", "product", "rows", "cols", *MASK_STAGES)
 _OWN_ROWS = ("bytes", "tops", "mantissa", "amount", "rows")
@@ -42,13 +43,15 @@ class _Stage(NamedTuple):
     """ALU operations: how many for each pixel, in how many blocks, and cycles of one.
 
     With `two_operands`, both come from the accumulators: in every other block, from one bank, if a
-    block has an odd number of rows.
+    block has an odd number of rows. Of `rounds` operations for a pixel, each waits for the result
+    of the one before: a maximum over blocks has one row for all of them.
     """
 
     blocks: int
     times: int
     cycles: int
     two_operands: bool
+    rounds: int
 
 
 def keeps_mask(func: PrimFunc, variant: Variant) -> bool:
@@ -98,6 +101,7 @@ class AttentionSpace(MatmulSpace):
                 shapes["bytes"][0] if name in ("bytes", "zeros") else 1,
                 self._result_cycles if name in _LOOKUPS else others,
                 name in _WITH_TWO_OPERANDS and variant.memory.acc_banks > 2,
+                self._blocks if name == _OVER_BLOCKS else 1,
             )
             for name in shapes
             if name not in _WITHOUT_ALU
@@ -145,7 +149,7 @@ class AttentionSpace(MatmulSpace):
                 * stage.times
                 * stage.cycles
                 * (stage.blocks + pixels % 2 * (stage.blocks // 2) * stage.two_operands),
-                self._result_latency,
+                stage.rounds * self._result_latency,
             )
             for stage in self._stages
         ]
