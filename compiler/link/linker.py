@@ -5,7 +5,7 @@ micro-ops, plans memory, dispatches LOADs early, and inserts dependency tokens a
 order.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -117,7 +117,8 @@ def link_code(
             f"a program must have at most {MAX_INSTRUCTIONS} instructions, not {count}; compile "
             "parts of the model with --from and --to, or use a larger variant"
         )
-    placed = _placed(segments, constants, variant, aliases or {}, renaming, repeats, memory)
+    kept = _unwritten([spec.name for spec in inputs], segments, aliases or {}) if repeats else None
+    placed = _placed(segments, constants, variant, aliases or {}, renaming, kept, memory)
     placement = placed.placement
     tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
     plan = plan_memory(
@@ -160,6 +161,15 @@ def link_code(
     return LinkedCode(instructions, tables, plan, report, len(setup), unread)
 
 
+def _unwritten(
+    names: Iterable[str], segments: Iterable[Segment], aliases: Mapping[str, Alias]
+) -> frozenset[str]:
+    """Those of `names` that no layer writes, and that share no bytes with what one writes."""
+    stored = {name for segment in segments for name in segment.writes}
+    groups = {aliases[name].group for name in stored if name in aliases} | stored
+    return frozenset(x for x in names if x not in groups and x not in aliases)
+
+
 def _sizes(segments: Sequence[Segment]) -> dict[str, int]:
     """Of all tensors, in bytes."""
     sizes: dict[str, int] = {}
@@ -185,13 +195,16 @@ def _placed(
     variant: Variant,
     aliases: Mapping[str, Alias],
     renaming: bool,
-    repeats: bool,
+    kept: Collection[str] | None,
     memory: MemoryModel,
 ) -> _Placed:
-    """All instructions with their rows. Weights that stay on chip, a chain of layers, layers that
-    begin early, tensors that stay on chip, and two layers at once may need more rows than there
-    are; then they are left out, in this order."""
-    shares = (*KEPT_SHARES, 0.0) if repeats else (0.0,)
+    """All instructions with their rows. If the program is launched again and again, `kept` are the
+    inputs that may stay on chip during a launch; otherwise it is None.
+
+    Weights that stay on chip, a chain of layers, layers that begin early, tensors that stay on
+    chip, and two layers at once may need more rows than there are; then they are left out, in this
+    order."""
+    shares = (0.0,) if kept is None else (*KEPT_SHARES, 0.0)
     for resident, results, early in product((True, False), repeat=3) if renaming else ():
         apart: set[int] = set()
         misfit: Misfit | None = None
@@ -211,7 +224,9 @@ def _placed(
             )
             for share in shares:
                 try:
-                    return _with_constants(parts, segments, constants, variant, share, memory)
+                    return _with_constants(
+                        parts, segments, constants, variant, share, memory, kept or ()
+                    )
                 except Misfit as error:
                     misfit = error
     parts = stretches(segments, constants, variant, aliases, interleave=False)
@@ -226,10 +241,11 @@ def _with_constants(
     variant: Variant,
     share: float,
     memory: MemoryModel,
+    inputs: Collection[str],
 ) -> _Placed:
-    """All instructions with their rows, where a share of the rows of constants is kept. Others
-    stay during a stretch (`keep_constants`), unless its tiles do not fit then."""
-    kept = keep_between_launches(parts, constants, rows_to_keep(variant, share))
+    """All instructions with their rows, where a share of the rows of constants and `inputs` is
+    kept. Others stay during a stretch (`keep_constants`), unless its tiles do not fit then."""
+    kept = keep_between_launches(parts, constants, rows_to_keep(variant, share), inputs)
     loaded: set[tuple[int, ...]] = set()
     while True:
         placement = Placement(variant, memory=memory)

@@ -4,7 +4,8 @@ A program that is launched again and again, as that of a decoder, loads the same
 and constant maps each time, although scratchpads keep their contents. Here, tiles of constants get
 rows that nothing else uses, and their LOADs move to the front of the program, its *setup*: a launch
 that follows one of the same program begins behind them (`daedal.isa.program.Program.setup`). Layers
-that load the same constants share the rows.
+that load the same constants share the rows. So do layers that load the same part of an input, which
+the first of them loads in every launch.
 
 Before::
 
@@ -71,15 +72,19 @@ def rows_to_keep(variant: Variant, share: float) -> dict[Memory, int]:
 
 
 def keep_between_launches(
-    parts: Sequence[Stretch], constants: Collection[str], rows: Mapping[Memory, int]
+    parts: Sequence[Stretch],
+    constants: Collection[str],
+    rows: Mapping[Memory, int],
+    inputs: Collection[str] = (),
 ) -> KeptBetweenLaunches:
     """Keep tiles of constants that take up to `rows` rows of each scratchpad together.
 
     First come those that save most bus words for a row: tiles that several layers load, and those
     with 4 bits in memory last. Among equals, it keeps the first ones of every layer: a layer begins
-    with what is on chip, and loads the rest meanwhile.
+    with what is on chip, and loads the rest meanwhile. Tiles of `inputs`, tensors that the program
+    does not write, are kept from their first LOAD on, if there are several LOADs of them.
     """
-    names = _chosen([_tiles(part, constants, rows) for part in parts], rows)
+    names = _chosen([_tiles(part, constants, rows, inputs) for part in parts], rows)
     setup: list[tuple[int, SegmentInstruction]] = []
     rest: list[Stretch] = []
     # Of tiles with the same constants, the first one that is loaded fills the rows of all.
@@ -93,27 +98,31 @@ def keep_between_launches(
                 continue
             source = number, item.rows[0].instance
             if filled.setdefault(moved.rows[0].instance, source) == source:
-                setup.append((layer, moved))
+                (left if item.tensor in inputs else setup).append((layer, moved))
         rest.append(replace(part, items=tuple(left)))
     return KeptBetweenLaunches(tuple(rest), tuple(setup), tuple(filled))
 
 
 @dataclass(frozen=True, eq=False)
 class _Tile:
-    """Rows of a stretch that are filled with constants alone.
+    """Rows of a stretch that are filled with constants, or with an input, alone.
 
     Parameters
     ----------
-    content : equal for tiles with the same constants.
+    content : equal for tiles with the same data.
     """
 
     instance: Instance
     content: object
     is_narrow: bool
+    is_input: bool
 
 
 def _tiles(
-    part: Stretch, constants: Collection[str], memories: Collection[Memory]
+    part: Stretch,
+    constants: Collection[str],
+    memories: Collection[Memory],
+    inputs: Collection[str],
 ) -> Iterator[_Tile]:
     """Those of a stretch, in the order of their first LOADs. All of a tile is loaded before it is
     read, and no other stretch reads it."""
@@ -127,7 +136,7 @@ def _tiles(
                 continue
             if not access.writes:
                 read.add(instance)
-            elif instance in read or item.tensor not in constants:
+            elif instance in read or (item.tensor not in constants and item.tensor not in inputs):
                 others.add(instance)
             else:
                 loads.setdefault(instance, []).append(item)
@@ -135,8 +144,12 @@ def _tiles(
         if instance in others or instance in part.kept:
             continue
         content = tuple((x.tensor, frozenset(x.template.values.items())) for x in items)
+        is_input = [x.tensor in inputs for x in items]
+        if any(is_input) != all(is_input):
+            continue
         kinds = {x.template.values.get("memory", 0) for x in items}
-        yield _Tile(instance, (instance.rows, content), LoadMemory.WGT_NARROW in kinds)
+        is_narrow = LoadMemory.WGT_NARROW in kinds
+        yield _Tile(instance, (instance.rows, content), is_narrow, all(is_input))
 
 
 def _chosen(
@@ -162,7 +175,7 @@ def _chosen(
     left = dict(rows)
     for same in sorted(found.values(), key=_rank):
         instance = same[0][2].instance
-        if instance.rows <= left[instance.memory]:
+        if _saved(same) and instance.rows <= left[instance.memory]:
             left[instance.memory] -= instance.rows
             lasting = replace(instance)
             for number, _, tile in same:
@@ -173,5 +186,11 @@ def _chosen(
 def _rank(same: Sequence[tuple[int, float, _Tile]]) -> tuple[float, float, int]:
     """Tiles with the same constants that save more for a row come first, then the first ones of
     their layer."""
-    number, place, tile = same[0]
-    return -len(same) * (0.5 if tile.is_narrow else 1), place, number
+    number, place, _ = same[0]
+    return -_saved(same), place, number
+
+
+def _saved(same: Sequence[tuple[int, float, _Tile]]) -> float:
+    """LOADs of 8 bits that keeping the rows of such tiles saves."""
+    tile = same[0][2]
+    return (len(same) - tile.is_input) * (0.5 if tile.is_narrow else 1)

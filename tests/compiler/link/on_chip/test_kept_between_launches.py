@@ -145,6 +145,19 @@ def test_layers_share_what_they_load_alike(memory: Memory) -> None:
     assert uses[1] is uses[2] is uses[3] is found.instances[0]
 
 
+def test_layers_share_an_input() -> None:
+    """Each launch loads it once, and not in its setup."""
+    parts = layers(("x", [tile(2)]), ("a", [tile(2)]), ("x", [tile(2)]), ("x", [tile(2)]))
+    parts += layers(("y", [tile(1)]))
+    found = keep_between_launches(parts, {"a"}, {Memory.WGT: 4}, {"x", "y"})
+    assert tensors(found.setup) == [(1, "a")]
+    left = [item for part in found.parts for item in part.items]
+    assert tensors(left) == [(0, "x"), (0, "y")]
+    first, *uses = (item.rows[0].instance for _, item in left)
+    assert uses[0] is uses[2] is uses[3] is first and first in found.instances
+    assert len(found.instances) == 2
+
+
 def test_tiles_that_change_are_not_kept() -> None:
     """Those that are filled again, and those that other stretches read."""
     twice, across = tile(2), tile(2)
