@@ -274,6 +274,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "attention of heads": lambda: attention(
         6, 40, 20, 32, batch=(2, 2), mask=2.0**-5, scale=1.0, transposed=True
     ),
+    "attention of long values": lambda: attention(5, 18, 8, 130),
     "attention of one query": lambda: attention(1, 150, 8, 16, batch=(3,)),
     "attention of two queries": lambda: attention(2, 70, 5, 6, batch=(2,), mask=2.0**-5),
     "attention of three long queries": lambda: attention(3, 17, 140, 150),
@@ -282,6 +283,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "attention of 16 bits in bfloat16": lambda: attention(
         21, 24, 16, 8, dtype="bfloat16", result="float32"
     ),
+    "attention of 16 bits with long values": lambda: attention(5, 34, 8, 136, dtype="float16"),
     "odd attention of 16 bits": lambda: attention(21, 130, 5, 6, dtype="float16"),
     "masked attention of 16 bits": lambda: attention(
         18, 39, 16, 33, batch=(2,), mask=2.0**-5, dtype="float16"

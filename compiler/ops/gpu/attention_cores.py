@@ -5,7 +5,7 @@ leave them: a thread has two queries, and shares each with three others. Weights
 bits, too, and pass through shared memory to the products with values. Sums are float32.
 """
 
-import math
+import operator
 from collections.abc import Callable
 
 from daedal.compiler import te
@@ -13,7 +13,14 @@ from daedal.compiler.codegen.gpu.kernel import SWIZZLE
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu import loops
 from daedal.compiler.ops.gpu.attention_form import AttentionForm
-from daedal.compiler.ops.gpu.attention_loops import AttentionLoops, Rows
+from daedal.compiler.ops.gpu.attention_loops import (
+    FLOAT,
+    LEAST,
+    ZERO,
+    AttentionLoops,
+    Rows,
+    lanes,
+)
 from daedal.compiler.ops.gpu.attention_tiles import (
     HALVES_APART,
     PRODUCT,
@@ -27,23 +34,19 @@ from daedal.compiler.ops.onnx.over_axes import power
 from daedal.compiler.tir.expr import (
     Buffer,
     Expr,
-    FloatImm,
     IntImm,
     Load,
-    Select,
     Var,
-    eq,
     maximum,
 )
 from daedal.compiler.tir.lower.rebuild import flat_seq
 from daedal.compiler.tir.lower.stages import STAGES
 from daedal.compiler.tir.region import whole_window
-from daedal.compiler.tir.stmt import Allocate, Allocation, For, If, PrimFunc, Stmt, Value
+from daedal.compiler.tir.stmt import Allocate, Allocation, For, PrimFunc, Stmt, Value
 from daedal.compiler.tir.warp_products import WARP_THREADS, product_loops
 
 __all__ = ["CoreAttention"]
 
-FLOAT = "float32"
 UPPER = 2
 """Queries of a thread."""
 PAIR = 2
@@ -122,41 +125,24 @@ class CoreAttention(AttentionLoops):
         return For(warp, self.tiles.warps, inner, "thread.y")
 
     def _copied(self, to: Buffer, width: int, rows: Rows) -> Stmt:
-        """Rows of an operand in shared memory, some neighbouring elements at a time."""
-        count, threads = to.shape[0], self.tiles.threads
-        each = rows.chunk(CHUNKS) or 1
-        total = count * width // each
+        """Rows of an operand in shared memory."""
 
         def of_thread(warp: Var, lane: Var) -> Stmt:
-            def some(part: Var) -> Stmt:
-                at = part * threads + warp * WARP_THREADS + lane
-                along = width // each
-                i, j = (at % count, at // count) if rows.is_turned else (at // along, at % along)
-
-                def copied(element: Expr) -> Stmt:
-                    column = j * each + element
-                    value = rows.element(i, column, count, width)
-                    return loops.store(to, (i, column), value)
-
-                chunk = copied(IntImm(0)) if each == 1 else loops.vector(each, copied)
-                return chunk if total % threads == 0 else If(at < total, chunk)
-
-            return loops.loop("part", -(-total // threads), some)
+            return self.copied(to, width, rows, CHUNKS, warp * WARP_THREADS + lane)
 
         return self._threads(of_thread)
 
     def _begun(self) -> Stmt:
         """Nothing was seen yet."""
-        zero, least = FloatImm(0.0, FLOAT), FloatImm(-math.inf, FLOAT)
 
         def of_thread(warp: Var, lane: Var) -> Stmt:
             def of_row(i: Var) -> Stmt:
                 row, _ = query = self._query(warp, lane, i)
                 sums = self._each(
-                    self._width, lane, lambda j: loops.store(self._sums, (row, j), zero)
+                    self._width, lane, lambda j: loops.store(self._sums, (row, j), ZERO)
                 )
-                tops = loops.store(self._tops, query, least)
-                return flat_seq([tops, loops.store(self._totals, query, zero), sums])
+                tops = loops.store(self._tops, query, LEAST)
+                return flat_seq([tops, loops.store(self._totals, query, ZERO), sums])
 
             return loops.unrolled("row", UPPER, of_row)
 
@@ -203,13 +189,12 @@ class CoreAttention(AttentionLoops):
 
     def _multiplied(self) -> Stmt:
         """Queries and keys."""
-        zero = FloatImm(0.0, FLOAT)
 
         def of_thread(warp: Var, lane: Var) -> Stmt:
             def of_row(i: Var) -> Stmt:
                 row, _ = self._query(warp, lane, i)
                 return self._each(
-                    self.tiles.columns, lane, lambda j: loops.store(self._scores, (row, j), zero)
+                    self.tiles.columns, lane, lambda j: loops.store(self._scores, (row, j), ZERO)
                 )
 
             return loops.unrolled("row", UPPER, of_row)
@@ -222,7 +207,6 @@ class CoreAttention(AttentionLoops):
     def _compared(self, first: Expr) -> Stmt:
         """Scores, and the largest one of each thread's part of a query; what is no number is left
         out."""
-        least = FloatImm(-math.inf, FLOAT)
         top = Buffer("top", (1,), FLOAT, "local")
 
         def of_thread(warp: Var, lane: Var) -> Stmt:
@@ -232,7 +216,7 @@ class CoreAttention(AttentionLoops):
                 def score(column: Expr) -> Stmt:
                     at = row, column
                     value = self.score(row, first + column, Load(self._scores, at))
-                    found = te.number_or(Load(self._scores, at), least)
+                    found = te.number_or(Load(self._scores, at), LEAST)
                     return flat_seq(
                         [
                             loops.store(self._scores, at, value),
@@ -242,7 +226,7 @@ class CoreAttention(AttentionLoops):
 
                 return flat_seq(
                     [
-                        loops.store(top, (0,), least),
+                        loops.store(top, (0,), LEAST),
                         self._each(self.tiles.columns, lane, score),
                         loops.store(self._parts, (row, part), loops.first(top)),
                     ]
@@ -253,68 +237,44 @@ class CoreAttention(AttentionLoops):
         return self._threads(of_thread)
 
     def _weighed(self) -> Stmt:
-        """Scores become weights, relative to the largest one so far, and sums are scaled.
-
-        Where all were minus infinity, so are the differences from any number.
-        """
-        zero, least = FloatImm(0.0, FLOAT), FloatImm(-math.inf, FLOAT)
-        top, base, scale, total = (
-            Buffer(name, (1,), FLOAT, "local") for name in ("top", "base", "scale", "total")
-        )
+        """Scores become weights, and sums are scaled."""
+        own, state = self.running, (self._tops, self._totals)
         weight = Buffer("weight", (PAIR,), FLOAT, "local")
 
         def of_thread(warp: Var, lane: Var) -> Stmt:
             def of_row(i: Var) -> Stmt:
                 row, _ = query = self._query(warp, lane, i)
-                highest: Expr = Load(self._tops, query)
-                for number in range(ROW_LANES):
-                    highest = maximum(highest, Load(self._parts, (row, IntImm(number))))
 
                 def weighed(tile: Var) -> Stmt:
                     def one(j: Var) -> Stmt:
                         score = Load(self._scores, (row, _column(tile, lane, j)))
-                        new = power(score - loops.first(base))
+                        total = loops.first(own.total) + Load(weight, (j,))
                         return flat_seq(
                             [
-                                loops.store(weight, (j,), new),
-                                loops.store(total, (0,), loops.first(total) + Load(weight, (j,))),
+                                loops.store(weight, (j,), power(score - loops.first(own.base))),
+                                loops.store(own.total, (0,), total),
                             ]
                         )
 
                     def kept(j: Var) -> Stmt:
                         at = row, _column(tile, lane, j)
-                        return loops.store(
-                            self._weights, at, Load(weight, (j,)).astype(self.form.half)
-                        )
+                        value = Load(weight, (j,)).astype(self.form.half)
+                        return loops.store(self._weights, at, value)
 
                     return flat_seq([loops.unrolled("column", PAIR, one), loops.vector(PAIR, kept)])
 
                 def scaled(column: Expr) -> Stmt:
                     at = row, column
-                    return loops.store(self._sums, at, Load(self._sums, at) * loops.first(scale))
+                    value = Load(self._sums, at) * loops.first(own.scale)
+                    return loops.store(self._sums, at, value)
 
                 tiles = self.tiles.columns // PRODUCT.columns
-                sums = Load(self._totals, query) * loops.first(scale) + loops.first(total)
-                return flat_seq(
-                    [
-                        loops.store(top, (0,), highest),
-                        loops.store(
-                            base, (0,), Select(eq(loops.first(top), least), zero, loops.first(top))
-                        ),
-                        loops.store(
-                            scale, (0,), power(Load(self._tops, query) - loops.first(base))
-                        ),
-                        loops.store(total, (0,), zero),
-                        loops.unrolled("tile", tiles, weighed),
-                        loops.store(self._totals, query, sums),
-                        loops.store(self._tops, query, loops.first(top)),
-                        self._each(self._width, lane, scaled),
-                    ]
-                )
+                weights = loops.unrolled("tile", tiles, weighed)
+                sums = self._each(self._width, lane, scaled)
+                return self.weighed(query, self._parts, state, weights, sums)
 
-            return loops.allocated(
-                [top, base, scale, total, weight], loops.unrolled("row", UPPER, of_row)
-            )
+            body = loops.unrolled("row", UPPER, of_row)
+            return loops.allocated([*own.buffers, weight], body)
 
         return self._threads(of_thread)
 
@@ -345,9 +305,7 @@ class CoreAttention(AttentionLoops):
         def of_thread(warp: Var, lane: Var) -> Stmt:
             def of_row(i: Var) -> Stmt:
                 row, _ = self._query(warp, lane, i)
-                total: Expr = Load(self._parts, (row, IntImm(0)))
-                for number in range(1, ROW_LANES):
-                    total = total + Load(self._parts, (row, IntImm(number)))
+                total = lanes(self._parts, row, operator.add)
 
                 def stored(column: Expr) -> Stmt:
                     at = row, column

@@ -3,28 +3,36 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 from daedal.compiler.codegen.gpu.kernel import RESIDENT
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu import loops
 from daedal.compiler.ops.gpu.attention_form import AttentionForm
 from daedal.compiler.ops.gpu.attention_tiles import AttentionTiles
+from daedal.compiler.ops.onnx.over_axes import power
 from daedal.compiler.tir.expr import (
     Buffer,
     Expr,
     FloatImm,
+    IntImm,
     Load,
     Select,
     Var,
     all_of,
     eq,
+    maximum,
     minimum,
 )
 from daedal.compiler.tir.linear import Linear, element_number
+from daedal.compiler.tir.lower.rebuild import flat_seq
 from daedal.compiler.tir.stmt import For, If, PrimFunc, Stmt
 
-__all__ = ["AttentionLoops", "Rows"]
+__all__ = ["FLOAT", "LEAST", "ZERO", "AttentionLoops", "Rows", "lanes", "relative_to"]
+
+FLOAT = "float32"
+"""Of scores, and of all sums."""
+ZERO, LEAST = FloatImm(0.0, FLOAT), FloatImm(-math.inf, FLOAT)
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,44 @@ class Rows:
         return element_number(load.indices, load.buffer.shape)
 
 
+RUNNING = ("top", "base", "scale", "total")
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a thread has of a query while it makes weights of a step's scores: one number each.
+
+    Attributes
+    ----------
+    top : the largest score so far.
+    base : what weights are relative to.
+    scale : of the sums so far.
+    total : of the step's weights.
+    """
+
+    top: Buffer
+    base: Buffer
+    scale: Buffer
+    total: Buffer
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """All."""
+        return [self.top, self.base, self.scale, self.total]
+
+
+def relative_to(top: Expr) -> Expr:
+    """What scores are relative to. Where all were minus infinity, so are the differences from any
+    number."""
+    return Select(eq(top, LEAST), ZERO, top)
+
+
+def lanes(parts: Buffer, row: Expr, join: Callable[[Expr, Expr], Expr]) -> Expr:
+    """The numbers that the threads of a query have, as one."""
+    found: list[Expr] = [Load(parts, (row, IntImm(number))) for number in range(parts.shape[1])]
+    return reduce(join, found)
+
+
 class AttentionLoops:
     """Loops of one kernel of attention.
 
@@ -86,10 +132,12 @@ class AttentionLoops:
     output : what it writes.
     batch : the indices of a block along the axes of the same name.
     first_row : the first query of a block.
+    running : what `weighed` has of a query.
     """
 
     def __init__(self, kernel: Kernel, form: AttentionForm, tiles: AttentionTiles) -> None:
         self._kernel, self.form, self.tiles = kernel, form, tiles
+        self.running = Running(*(Buffer(name, (1,), FLOAT, "local") for name in RUNNING))
         self.output = Buffer(kernel.result.name, kernel.result.shape, kernel.result.dtype)
         self._block = Var("block")
         blocks = -(-form.rows // tiles.rows)
@@ -121,7 +169,7 @@ class AttentionLoops:
         form, tiles = self.form, self.tiles
         count = -(-form.rows // tiles.rows) * math.prod(axis.extent for axis in form.batch)
         body = loops.allocated(buffers, *body_of_block)
-        notes = {RESIDENT: tiles.resident}
+        notes = {RESIDENT: tiles.resident(form)}
         params = (*self._kernel.inputs, self.output)
         return PrimFunc("kernel", params, For(self._block, count, body, "block.x", notes))
 
@@ -167,6 +215,67 @@ class AttentionLoops:
         if ends:
             value = Select(column < form.columns, value, FloatImm(-math.inf, value.dtype))
         return value
+
+    def copied(
+        self, to: Buffer, width: int, rows: Rows, chunks: Sequence[int], thread: Expr
+    ) -> Stmt:
+        """What a thread copies of rows of an operand to shared memory, `width` elements of each:
+        some neighbouring ones at a time, the first of `chunks` that fits. Neighbouring threads copy
+        what is next to each other."""
+        count, threads = to.shape[0], self.tiles.threads
+        each = rows.chunk(chunks) or 1
+        total, along = count * width // each, width // each
+
+        def some(part: Var) -> Stmt:
+            at = part * threads + thread
+            i, j = (at % count, at // count) if rows.is_turned else (at // along, at % along)
+
+            def element(number: Expr) -> Stmt:
+                column = j * each + number
+                value = rows.element(i, column, count, width)
+                return loops.store(to, (i, column), value.astype(to.dtype))
+
+            chunk = element(IntImm(0)) if each == 1 else loops.vector(each, element)
+            return chunk if total % threads == 0 else If(at < total, chunk)
+
+        return loops.loop("part", -(-total // threads), some)
+
+    def weighed(
+        self,
+        query: tuple[Expr, Expr],
+        parts: Buffer,
+        state: tuple[Buffer, Buffer],
+        weights: Stmt,
+        scaled: Stmt,
+    ) -> Stmt:
+        """The scores of a step become weights, relative to the largest one so far, and sums are
+        scaled. `running` must be allocated.
+
+        Parameters
+        ----------
+        query : its row, and which of its threads this is.
+        parts : the largest scores of its threads.
+        state : the largest score so far, and the sum of weights.
+        weights : makes them, and adds them to the running total.
+        scaled : does as much with other sums.
+        """
+        tops, totals = state
+        own, first = self.running, loops.first
+        highest = maximum(Load(tops, query), lanes(parts, query[0], maximum))
+        return flat_seq(
+            [
+                loops.store(own.top, (0,), highest),
+                loops.store(own.base, (0,), relative_to(first(own.top))),
+                loops.store(own.scale, (0,), power(Load(tops, query) - first(own.base))),
+                loops.store(own.total, (0,), ZERO),
+                weights,
+                loops.store(
+                    totals, query, Load(totals, query) * first(own.scale) + first(own.total)
+                ),
+                loops.store(tops, query, first(own.top)),
+                scaled,
+            ]
+        )
 
     def mean(self, weighted: Expr, total: Expr) -> Expr:
         """A weighted sum over the sum of all weights."""

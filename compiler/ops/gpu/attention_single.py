@@ -5,25 +5,29 @@ shared memory; at last each has some elements of the result, and one of several 
 every so many values. Groups are summed through shared memory.
 """
 
-import math
+import operator
 from collections.abc import Callable
 
 from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu import loops
 from daedal.compiler.ops.gpu.attention_form import AttentionForm
-from daedal.compiler.ops.gpu.attention_loops import AttentionLoops
+from daedal.compiler.ops.gpu.attention_loops import (
+    FLOAT,
+    LEAST,
+    ZERO,
+    AttentionLoops,
+    lanes,
+    relative_to,
+)
 from daedal.compiler.ops.gpu.attention_tiles import PARTS, AttentionTiles, element_threads
 from daedal.compiler.ops.onnx.over_axes import power
 from daedal.compiler.tir.expr import (
     Buffer,
     Expr,
-    FloatImm,
     IntImm,
     Load,
-    Select,
     Var,
-    eq,
     maximum,
     minimum,
 )
@@ -32,10 +36,8 @@ from daedal.compiler.tir.stmt import If, PrimFunc, Stmt
 
 __all__ = ["SingleAttention"]
 
-FLOAT = "float32"
 CHUNKS = (4, 2)
 """Neighbouring elements of a key that a thread may load at a time."""
-ZERO, LEAST = FloatImm(0.0, FLOAT), FloatImm(-math.inf, FLOAT)
 
 Join = Callable[[Expr, Expr], Expr]
 
@@ -57,8 +59,8 @@ class SingleAttention(AttentionLoops):
             "query": (form.depth,),
             "scores": (self._steps * self._count,),
             "parts": (self._count,),
-            "tops": (PARTS,),
-            "totals": (PARTS,),
+            "tops": (1, PARTS),
+            "totals": (1, PARTS),
             "sums": (self._groups, self._own * self._along),
         }
         self._shared = {
@@ -72,7 +74,7 @@ class SingleAttention(AttentionLoops):
             self._scored(),
             self._joined("tops", LEAST, maximum),
             self._weighed(),
-            self._joined("totals", ZERO, lambda a, b: a + b),
+            self._joined("totals", ZERO, operator.add),
             self._added(),
             self._stored(),
         ]
@@ -166,7 +168,7 @@ class SingleAttention(AttentionLoops):
                 [held],
                 loops.store(held, (0,), start),
                 loops.unrolled("number", self._count // PARTS, part),
-                loops.store(few, (thread,), loops.first(held)),
+                loops.store(few, (0, thread), loops.first(held)),
             )
             return If(thread < PARTS, found)
 
@@ -174,14 +176,10 @@ class SingleAttention(AttentionLoops):
 
     def _all(self, name: str, join: Join) -> Expr:
         """The joined numbers of all threads."""
-        found: Expr = Load(self._shared[name], (IntImm(0),))
-        for number in range(1, PARTS):
-            found = join(found, Load(self._shared[name], (IntImm(number),)))
-        return found
+        return lanes(self._shared[name], IntImm(0), join)
 
     def _weighed(self) -> Stmt:
-        """Scores become weights, relative to the largest one; where all are minus infinity, so are
-        the differences from any number."""
+        """Scores become weights, relative to the largest one."""
         scores, parts = self._shared["scores"], self._shared["parts"]
         base, total, weight = (Buffer(x, (1,), FLOAT, "local") for x in ("base", "total", "weight"))
 
@@ -200,7 +198,7 @@ class SingleAttention(AttentionLoops):
             return loops.allocated(
                 [base, total, weight],
                 loops.store(base, (0,), self._all("tops", maximum)),
-                loops.store(base, (0,), Select(eq(top, LEAST), ZERO, top)),
+                loops.store(base, (0,), relative_to(top)),
                 loops.store(total, (0,), ZERO),
                 loops.loop("part", self._steps, of_key),
                 loops.store(parts, (thread,), loops.first(total)),
@@ -257,7 +255,7 @@ class SingleAttention(AttentionLoops):
                 added = Load(sums, (other, number))
                 return loops.store(held, (0,), loops.first(held) + added)
 
-            total = self._all("totals", lambda a, b: a + b)
+            total = self._all("totals", operator.add)
             mean = self.mean(loops.first(held), total)
             return loops.allocated(
                 [held],

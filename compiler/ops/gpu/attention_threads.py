@@ -5,14 +5,21 @@ the largest score and the sum of weights, four threads have a query, and each of
 key. Scores pass through shared memory between these.
 """
 
-import math
+import operator
 from collections.abc import Callable
 
 from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu import loops
 from daedal.compiler.ops.gpu.attention_form import AttentionForm
-from daedal.compiler.ops.gpu.attention_loops import AttentionLoops, Rows
+from daedal.compiler.ops.gpu.attention_loops import (
+    FLOAT,
+    LEAST,
+    ZERO,
+    AttentionLoops,
+    Rows,
+    lanes,
+)
 from daedal.compiler.ops.gpu.attention_tiles import (
     APART,
     COLUMN_THREADS,
@@ -20,29 +27,25 @@ from daedal.compiler.ops.gpu.attention_tiles import (
     ROW_THREADS,
     AttentionTiles,
     depth_of,
+    is_wide,
     width_of,
 )
 from daedal.compiler.ops.onnx.over_axes import power
 from daedal.compiler.tir.expr import (
     Buffer,
     Expr,
-    FloatImm,
     IntImm,
     Load,
-    Select,
     Var,
-    eq,
     maximum,
 )
 from daedal.compiler.tir.lower.rebuild import flat_seq
-from daedal.compiler.tir.stmt import If, PrimFunc, Stmt
+from daedal.compiler.tir.stmt import PrimFunc, Stmt
 
 __all__ = ["ThreadAttention"]
 
 CHUNKS = (4, 2)
 """Neighbouring elements that a thread may copy at a time."""
-
-FLOAT = "float32"
 
 
 class ThreadAttention(AttentionLoops):
@@ -67,8 +70,12 @@ class ThreadAttention(AttentionLoops):
             name: Buffer(name, shape, FLOAT, "shared") for name, shape in shared.items()
         }
         self._own = {name: Buffer(name, shape, FLOAT, "fragment") for name, shape in own.items()}
-        self._keys = Buffer("keys", (columns, depth + APART), FLOAT, "shared")
-        self._values = Buffer("values", (columns, self._width), FLOAT, "shared")
+        if is_wide(form):
+            shape = columns, max(depth, self._width) + APART
+            self._keys = self._values = Buffer("step", shape, FLOAT, "shared")
+        else:
+            self._keys = Buffer("keys", (columns, depth + APART), FLOAT, "shared")
+            self._values = Buffer("values", (columns, self._width), FLOAT, "shared")
         self._depth = depth
         each = self._width // COLUMN_THREADS
         self._vector = next(n for n in (4, 2, 1) if each % n == 0)
@@ -78,46 +85,29 @@ class ThreadAttention(AttentionLoops):
         """The kernel."""
         return self.kernel(
             [*self._shared.values(), *self._own.values()],
-            [self._copied(self._shared["queries"], self.queries), self._begun()],
+            [self._copied(self._shared["queries"], self._depth, self.queries), self._begun()],
             self._step,
             [self._summed(), self._stored()],
         )
 
     def _step(self, first: Expr) -> Stmt:
         """The keys from `first` on."""
+        values = self._copied(self._values, self._width, self.values(first))
+        before, after = ([], [values]) if self._values is self._keys else ([values], [])
         return loops.allocated(
-            [self._keys, self._values],
-            self._copied(self._keys, self.keys(first)),
-            self._copied(self._values, self.values(first)),
+            list(dict.fromkeys((self._keys, self._values))),
+            self._copied(self._keys, self._depth, self.keys(first)),
+            *before,
             self._scored(first),
+            *after,
             self._compared(),
             self._weighed(),
             self._added(),
         )
 
-    def _copied(self, to: Buffer, rows: Rows) -> Stmt:
-        """Rows of an operand in shared memory, some neighbouring elements at a time. Neighbouring
-        threads copy what is next to each other."""
-        count, width = to.shape[0], self._depth if to is not self._values else self._width
-        each = rows.chunk(self._chunks) or 1
-        total, threads, along = count * width // each, self.tiles.threads, width // each
-
-        def of_thread(thread: Var) -> Stmt:
-            def some(part: Var) -> Stmt:
-                at = part * threads + thread
-                i, j = (at % count, at // count) if rows.is_turned else (at // along, at % along)
-
-                def copied(element: Expr) -> Stmt:
-                    column = j * each + element
-                    value = rows.element(i, column, count, width)
-                    return loops.store(to, (i, column), value.astype(FLOAT))
-
-                chunk = copied(IntImm(0)) if each == 1 else loops.vector(each, copied)
-                return chunk if total % threads == 0 else If(at < total, chunk)
-
-            return loops.loop("part", -(-total // threads), some)
-
-        return self._threads(of_thread)
+    def _copied(self, to: Buffer, width: int, rows: Rows) -> Stmt:
+        """Rows of an operand in shared memory."""
+        return self._threads(lambda thread: self.copied(to, width, rows, self._chunks, thread))
 
     def _threads(self, body: Callable[[Var], Stmt]) -> Stmt:
         return loops.loop("thread", self.tiles.threads, body, "thread.x")
@@ -125,15 +115,14 @@ class ThreadAttention(AttentionLoops):
     def _begun(self) -> Stmt:
         """Nothing was seen yet."""
         sums, tops, totals = (self._own[name] for name in ("sums", "tops", "totals"))
-        zero, least = FloatImm(0.0, FLOAT), FloatImm(-math.inf, FLOAT)
 
         def of_thread(thread: Var) -> Stmt:
             query = self._query(thread)
             return flat_seq(
                 [
-                    self._each_sum(thread, lambda at: loops.store(sums, at, zero)),
-                    loops.store(tops, query, least),
-                    loops.store(totals, query, zero),
+                    self._each_sum(thread, lambda at: loops.store(sums, at, ZERO)),
+                    loops.store(tops, query, LEAST),
+                    loops.store(totals, query, ZERO),
                 ]
             )
 
@@ -224,7 +213,7 @@ class ThreadAttention(AttentionLoops):
 
             return loops.allocated(
                 [products, query, key],
-                each(lambda i, j: loops.store(products, (i, j), FloatImm(0.0, FLOAT))),
+                each(lambda i, j: loops.store(products, (i, j), ZERO)),
                 loops.loop("chunk", self._depth // APART, chunk),
                 each(score),
             )
@@ -234,19 +223,18 @@ class ThreadAttention(AttentionLoops):
     def _compared(self) -> Stmt:
         """The largest score of each thread's part of a query; what is no number is left out."""
         scores, parts = self._shared["scores"], self._shared["parts"]
-        least = FloatImm(-math.inf, FLOAT)
         top = Buffer("top", (1,), FLOAT, "local")
 
         def of_thread(thread: Var) -> Stmt:
             row, part = self._query(thread)
 
             def score(number: Var) -> Stmt:
-                found = te.number_or(Load(scores, (row, number * ROW_THREADS + part)), least)
+                found = te.number_or(Load(scores, (row, number * ROW_THREADS + part)), LEAST)
                 return loops.store(top, (0,), maximum(loops.first(top), found))
 
             return loops.allocated(
                 [top],
-                loops.store(top, (0,), least),
+                loops.store(top, (0,), LEAST),
                 loops.unrolled("number", self.tiles.columns // ROW_THREADS, score),
                 loops.store(parts, (row, part), loops.first(top)),
             )
@@ -254,49 +242,30 @@ class ThreadAttention(AttentionLoops):
         return self._threads(of_thread)
 
     def _weighed(self) -> Stmt:
-        """Scores become weights, relative to the largest one so far.
-
-        Where all were minus infinity, so are the differences from any number.
-        """
+        """Scores become weights; others scale the sums."""
         scores, parts, scales = (self._shared[name] for name in ("scores", "parts", "scales"))
-        tops, totals = self._own["tops"], self._own["totals"]
-        zero, least = FloatImm(0.0, FLOAT), FloatImm(-math.inf, FLOAT)
-        top, base, scale, weight, total = (
-            Buffer(name, (1,), FLOAT, "local")
-            for name in ("top", "base", "scale", "weight", "total")
-        )
+        state, own = (self._own["tops"], self._own["totals"]), self.running
+        weight = Buffer("weight", (1,), FLOAT, "local")
 
         def of_thread(thread: Var) -> Stmt:
             row, part = query = self._query(thread)
-            highest: Expr = Load(tops, query)
-            for number in range(ROW_THREADS):
-                highest = maximum(highest, Load(parts, (row, IntImm(number))))
 
             def weighed(number: Var) -> Stmt:
                 at = (row, number * ROW_THREADS + part)
+                new = power(Load(scores, at) - loops.first(own.base))
+                total = loops.first(own.total) + loops.first(weight)
                 return flat_seq(
                     [
-                        loops.store(weight, (0,), power(Load(scores, at) - loops.first(base))),
+                        loops.store(weight, (0,), new),
                         loops.store(scores, at, loops.first(weight)),
-                        loops.store(total, (0,), loops.first(total) + loops.first(weight)),
+                        loops.store(own.total, (0,), total),
                     ]
                 )
 
-            return loops.allocated(
-                [top, base, scale, weight, total],
-                loops.store(top, (0,), highest),
-                loops.store(
-                    base, (0,), Select(eq(loops.first(top), least), zero, loops.first(top))
-                ),
-                loops.store(scale, (0,), power(Load(tops, query) - loops.first(base))),
-                loops.store(total, (0,), zero),
-                loops.unrolled("number", self.tiles.columns // ROW_THREADS, weighed),
-                loops.store(
-                    totals, query, Load(totals, query) * loops.first(scale) + loops.first(total)
-                ),
-                loops.store(tops, query, loops.first(top)),
-                loops.store(scales, query, loops.first(scale)),
-            )
+            weights = loops.unrolled("number", self.tiles.columns // ROW_THREADS, weighed)
+            scaled = loops.store(scales, query, loops.first(own.scale))
+            body = self.weighed(query, parts, state, weights, scaled)
+            return loops.allocated([*own.buffers, weight], body)
 
         return self._threads(of_thread)
 
@@ -377,9 +346,7 @@ class ThreadAttention(AttentionLoops):
 
         def of_thread(thread: Var) -> Stmt:
             def stored(at: tuple[Expr, Expr]) -> Stmt:
-                total: Expr = Load(parts, (at[0], IntImm(0)))
-                for number in range(1, ROW_THREADS):
-                    total = total + Load(parts, (at[0], IntImm(number)))
+                total = lanes(parts, at[0], operator.add)
                 return self.stored(at, self.mean(Load(sums, at), total), self._width)
 
             return self._each_sum(thread, stored)

@@ -26,6 +26,7 @@ __all__ = [
     "depth_of",
     "element_threads",
     "fitting_tiles",
+    "is_wide",
     "width_of",
 ]
 
@@ -37,10 +38,12 @@ ROW_THREADS = 4
 """Threads that have the largest score and the sum of weights of a query."""
 SIZES = (64, 32, 16)
 """Queries of a block, and keys of a step."""
-MOST_ELEMENTS = 128
-"""Of a query and of a result: the sums of a thread are in registers."""
-RESIDENT_THREADS, CORE_THREADS = 512, 384
-"""Of a multiprocessor: of its 65536 registers, each has 128, or 168 on tensor cores."""
+NARROW_ELEMENTS, MOST_ELEMENTS = 128, 256
+"""Of a query and of a result: the sums of a thread are in registers. With more than the first, keys
+and values of a step have one buffer, one after the other."""
+RESIDENT_THREADS, CORE_THREADS, WIDE_THREADS = 512, 384, 256
+"""Of a multiprocessor: of its 65536 registers, each has 128, or 168 on tensor cores; wide results
+take as many as there are, 255."""
 MOST_RESIDENT = 6
 """Blocks of a multiprocessor, whose shared memory has room for no more."""
 FEW_BLOCKS = 128
@@ -87,11 +90,12 @@ class AttentionTiles:
             return self.columns
         return self.rows // OWN_ROWS * COLUMN_THREADS
 
-    @property
-    def resident(self) -> int:
+    def resident(self, form: AttentionForm) -> int:
         """Blocks for which the registers of a multiprocessor must suffice; with fewer registers for
         each, threads would spill."""
         threads = CORE_THREADS if self.on_cores else RESIDENT_THREADS
+        if self.rows > 1 and is_wide(form):
+            threads = WIDE_THREADS
         return max(1, min(MOST_RESIDENT, threads // self.threads))
 
     @property
@@ -112,7 +116,8 @@ class AttentionTiles:
             keys = self.stages * columns * (depth + width + 2 * apart)
             elements = keys + rows * (depth + apart) + rows * (columns + apart)
             return HALF_BYTES * elements + BYTES * rows * ROW_LANES
-        elements = (rows + columns) * (depth + APART) + columns * width
+        step = max(depth, width) if is_wide(form) else depth + width
+        elements = rows * (depth + APART) + columns * (step + APART)
         return BYTES * (elements + rows * (columns + APART) + 2 * rows * ROW_THREADS)
 
 
@@ -161,6 +166,11 @@ def _chosen(form: AttentionForm) -> AttentionTiles | None:
     enough = [item for item in found if images * -(-form.rows // item.rows) >= FEW_BLOCKS]
     fewest = min(item.rows for item in found)
     return (enough or [item for item in found if item.rows == fewest])[0]
+
+
+def is_wide(form: AttentionForm) -> bool:
+    """Whether queries or results are so long that less of a block fits its memory and registers."""
+    return max(form.depth, form.width) > NARROW_ELEMENTS
 
 
 def depth_of(form: AttentionForm) -> int:

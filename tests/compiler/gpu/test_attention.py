@@ -26,11 +26,12 @@ def model_of(
     outputs: tuple[str, ...] = ("y",),
     after: tuple[onnx.NodeProto, ...] = (),
     dtype: int = TensorProto.FLOAT,
+    width: int = WIDTH,
     **constants: np.ndarray,
 ) -> onnx.ModelProto:
     """From q (1, queries, heads * width), k and v (1, keys, heads * width) to y, which is what
     `after` makes of the means r. `inner` are the nodes from the products p to the weights w."""
-    constants["heads"] = np.array([0, 0, HEADS, WIDTH])
+    constants["heads"] = np.array([0, 0, HEADS, width])
     inner = inner or [node("Softmax", ["p"], ["w"])]
     nodes = []
     for name, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
@@ -38,7 +39,7 @@ def model_of(
         nodes.append(node("Transpose", [f"{name}h"], [f"{name}t"], perm=order))
     nodes += [node("MatMul", ["qt", "kt"], ["p"]), *inner, node("MatMul", ["w", "vt"], ["r"])]
     nodes += after or [node("Identity", ["r"], ["y"])]
-    size = HEADS * WIDTH
+    size = HEADS * width
     graph = helper.make_graph(
         nodes,
         "network",
@@ -173,6 +174,14 @@ def test_attention_is_one_kernel(model: onnx.ModelProto) -> None:
 def test_scores_that_others_read_are_in_memory(model: onnx.ModelProto) -> None:
     """And so are those of a softmax over another axis."""
     assert len(products(compared(model))) >= 2
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT, HALF])
+def test_heads_of_more_than_128_elements_are_one_kernel(dtype: int) -> None:
+    scale = np.array([0.1], onnx.helper.tensor_dtype_to_np_dtype(dtype))
+    inner = [node("Mul", ["p", "scale"], ["s"]), node("Softmax", ["s"], ["w"])]
+    code = compared(model_of(5, 9, dtype=dtype, width=136, inner=inner, scale=scale))
+    assert len(code.host.calls) == 1
 
 
 def test_heads_that_share_keys() -> None:

@@ -1,6 +1,7 @@
 """Schedules for GPUs on the emulator compute what the kernel's formulas say, and race nowhere."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 from daedal.common.errors import DeviceError
 from daedal.compiler import te
 from daedal.compiler.codegen.gpu.kernel import kernel_text
+from daedal.compiler.cpu.kernel import kernel_function
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from tests.support.emulated import launched
 from tests.support.gpu_formulas import KERNELS, product
 from tests.support.gpu_texts import function_of, text_of
+from tests.support.machine_code import run_machine_code
 from tests.support.tensor_programs import inputs_of
 
 pytestmark = pytest.mark.xdist_group("gpu-texts")  # which are made once in a process
@@ -57,6 +60,36 @@ def test_a_schedule_computes_what_the_formulas_say(name: str) -> None:
         (found,) = launched(text, func, inputs, seed).values()
         error = rounding * np.abs(wanted).max() or 1e-5
         np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=error)
+
+
+def _names() -> Iterator[object]:
+    """As parameters: the interpreter takes seconds for the tiles of many kernels."""
+    quick = ("product", "few rows", "product of 8 bits", "depthwise", "maxima of maps", "transposed")
+    for name in KERNELS:
+        yield name if name in quick else pytest.param(name, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", list(_names()))
+def test_the_interpreter_computes_the_same(name: str) -> None:
+    """As the formulas: loops of threads one after the other."""
+    kernel = KERNELS[name]()
+    inputs = inputs_of((list(kernel.inputs), []), np.random.default_rng(3))
+    (wanted,) = te.evaluate_tensors([kernel.result], inputs)
+    (found,) = run(function_of(name), inputs).values()
+    rounding = 1e-3 if wanted.dtype == np.float16 else 8e-3 if name.endswith("in bfloat16") else 0
+    error = rounding * np.abs(wanted).max() or 1e-5
+    np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=error)
+
+
+@pytest.mark.parametrize("name", [name for name in KERNELS if "attention" not in name])
+def test_a_processor_computes_the_same(name: str) -> None:
+    """By the schedule for processors of the same kernel; attention is several of theirs."""
+    kernel = KERNELS[name]()
+    inputs = inputs_of((list(kernel.inputs), []), np.random.default_rng(3))
+    (wanted,) = te.evaluate_tensors([kernel.result], inputs)
+    func = kernel_function(kernel, (), NARROW).func
+    (found,) = run_machine_code(func, inputs).values()
+    np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", KERNELS)
