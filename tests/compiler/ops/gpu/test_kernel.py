@@ -11,7 +11,9 @@ from daedal.common.errors import DeviceError
 from daedal.compiler import te
 from daedal.compiler.codegen.gpu.kernel import kernel_text
 from daedal.compiler.cpu.kernel import kernel_function
+from daedal.compiler.ops.cpu.reuse import NARROW
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
+from daedal.compiler.tir.interpreter import run
 from tests.support.emulated import launched
 from tests.support.gpu_formulas import KERNELS, product
 from tests.support.gpu_texts import function_of, text_of
@@ -64,7 +66,14 @@ def test_a_schedule_computes_what_the_formulas_say(name: str) -> None:
 
 def _names() -> Iterator[object]:
     """As parameters: the interpreter takes seconds for the tiles of many kernels."""
-    quick = ("product", "few rows", "product of 8 bits", "depthwise", "maxima of maps", "transposed")
+    quick = (
+        "product",
+        "few rows",
+        "product of 8 bits",
+        "depthwise",
+        "maxima of maps",
+        "transposed",
+    )
     for name in KERNELS:
         yield name if name in quick else pytest.param(name, marks=pytest.mark.slow)
 
