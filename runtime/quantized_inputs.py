@@ -40,7 +40,8 @@ class QuantizedInputs:
             for index, name in enumerate(node.input):
                 scale = constants.get(node.input[1]) if len(node.input) > 1 else None
                 if node.op_type == "QuantizeLinear" and index == 0 and scale is not None:
-                    largest = np.abs(numpy_helper.to_array(scale).astype(np.float64)).max()
+                    scales = np.abs(numpy_helper.to_array(scale).astype(np.float64))
+                    largest = scales.max(initial=0)  # of an empty tensor, there may be none
                     limit = max(float(largest) * _STEPS, self.limits.get(name, 0.0))
                     self.limits[name] = limit
                 else:

@@ -56,6 +56,7 @@ class GraphTensors:
         self._number = number
         self._maps: dict[str, Map] = {}
         self._known: dict[tuple[Hashable, ...], te.Tensor] = {}
+        self._checked: set[te.Tensor] = set()
 
     def add(self, graph: Graph, node: Node) -> bool:
         """Add a node of a graph; returns whether it has such tensor expressions."""
@@ -89,8 +90,9 @@ class GraphTensors:
         self._add_tensor(name, to_plain(found, self.compute), found.shape)
 
     def _add_tensor(self, name: str, tensor: te.Tensor, shape: Sequence[int]) -> None:
-        for item in topological([tensor], self._program.tensors.values()):
+        for item in topological([tensor], self._checked):
             self._check(item)
+            self._checked.add(item)
         self._define(name, tensor, shape)
 
     def plain(self, name: str) -> te.Tensor:

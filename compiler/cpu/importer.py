@@ -220,8 +220,8 @@ class _Importer:
     def missing(self, nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
         """Those of `nodes` that the outputs need and that are not there yet, in order."""
         wanted, found = set(self.program.outputs), list[onnx.NodeProto]()
+        known = self.program.types.keys() | self.program.constants.keys()
         for node in reversed(nodes):
-            known = self.program.types.keys() | self.program.constants.keys()
             if any(name in wanted and name not in known for name in node.output):
                 found.append(node)
                 wanted.update(names_read(node))

@@ -3,6 +3,7 @@
 Input: a parsed ModelProto. Output: nothing, or the ModelError that says which bound it exceeds.
 """
 
+import math
 from collections.abc import Iterator
 
 import onnx
@@ -10,10 +11,12 @@ import onnx
 from daedal.common.errors import ModelError
 from daedal.compiler.frontend.inference_bounds import check_attributes
 
-__all__ = ["MAX_NAME_LENGTH", "MAX_NODES", "check_bounds"]
+__all__ = ["MAX_ELEMENTS", "MAX_NAME_LENGTH", "MAX_NODES", "check_bounds"]
 
 MAX_NODES = 100_000
 MAX_NAME_LENGTH = 1_000
+MAX_ELEMENTS = 1 << 53
+"""Of a tensor as declared, extents of 0 aside; artifacts hold no larger numbers."""
 _SHOWN_LENGTH = 100
 
 
@@ -52,6 +55,8 @@ def _body(function: onnx.FunctionProto) -> onnx.GraphProto:
 def _check_graph(graph: onnx.GraphProto, loops: bool) -> None:
     for name in _names(graph):
         _check_name(name)
+    for item in (*graph.input, *graph.output, *graph.value_info):
+        _check_extents(item)
     _check_data(graph)
     for node in graph.node:
         _check_node(node, loops)
@@ -86,6 +91,15 @@ def _check_name(name: str | bytes) -> None:
         )
     if isinstance(name, bytes) or not name.isprintable():
         raise ModelError(f"names must be printable text, not {shown}; rename it in the model")
+
+
+def _check_extents(item: onnx.ValueInfoProto) -> None:
+    extents = [dim.dim_value for dim in item.type.tensor_type.shape.dim]
+    if math.prod(filter(None, extents)) > MAX_ELEMENTS:
+        raise ModelError(
+            f"the extents of a tensor must have a product of at most {MAX_ELEMENTS}, and those of "
+            f"{item.name!r} are {tuple(extents)}, where 0 is unknown or empty; correct the model"
+        )
 
 
 def _check_data(graph: onnx.GraphProto) -> None:

@@ -2,10 +2,12 @@
 
 A case may take only so much memory and processor time. The worker treats warnings as errors, but
 for those that say what is wrong with a model, and reports every file that a case opens outside
-Python's own and every program that it starts: a file from outside must cause neither.
+Python's own and every program that it starts: a file from outside must cause neither. The processes
+that share the compilation of large models are ours.
 """
 
 import json
+import os
 import resource
 import sys
 import sysconfig
@@ -32,6 +34,8 @@ _CACHE = str(user_caches())
 _OWN = (*sysconfig.get_paths().values(), *filter(None, sys.path), str(_ROOT))
 _EVENTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect")
 _CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.symlink")
+_COMPILER = [sys.executable, "-P", "-m", "daedal.native.object_compiler"]
+"""What compiles a part of a large model; its errors go to the null device."""
 
 
 class _Watch:
@@ -44,7 +48,7 @@ class _Watch:
     def _is_own(path: str) -> bool:
         """Whether it is code that is loaded, or a shipped variant: in the repository nothing else
         may be read."""
-        if path.startswith(_CACHE):
+        if path.startswith(_CACHE) or path == os.devnull:
             return True  # even if the cache is in the repository
         if path.startswith(str(_ROOT)) and not path.startswith(sys.prefix):
             is_variant = Path(path).parent == _ROOT / "variants"  # reasons name others
@@ -58,6 +62,8 @@ class _Watch:
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         first = arguments[0] if arguments else ""
+        if event == "subprocess.Popen" and arguments[1] == _COMPILER:
+            return
         if event == "open" and not isinstance(first, int) and not self._is_own(str(first)):
             self.events.append(f"open {first!r}")
         elif event in _EVENTS or (event in _CHANGES and not self._is_cache(str(first))):

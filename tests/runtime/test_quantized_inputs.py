@@ -48,3 +48,14 @@ def test_what_other_operators_read_is_not_bounded(other: str) -> None:
     assert inputs.bounded({"x": X, "z": X})["x"] is X
     with pytest.raises(ModelError, match="input 'x' is quantized"):
         inputs.check({"x": NAN})
+
+
+def test_an_empty_scale_bounds_nothing() -> None:
+    """Of a tensor without channels."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 21]>
+        part (float[2,0] x) => (int8[2,0] q)
+        <float[0] scale = {}, int8[0] zero = {}> { q = QuantizeLinear (x, scale, zero) }
+    """)
+    empty = np.zeros((2, 0), np.float32)
+    assert QuantizedInputs(model).bounded({"x": empty})["x"].shape == (2, 0)

@@ -45,6 +45,22 @@ def test_names_must_be_printable(name: str) -> None:
     )
 
 
+@pytest.mark.parametrize("extents", [(1 << 54,), (0, 1 << 62, 1 << 62), (1 << 30, 1 << 30, 0)])
+def test_tensors_must_be_of_a_size(extents: tuple[int, ...]) -> None:
+    """Also empty ones: arrays and artifacts have no larger extents."""
+
+    def change(model: onnx.ModelProto) -> None:
+        dims = model.graph.input[0].type.tensor_type.shape.dim
+        dims.clear()
+        for extent in extents:
+            dims.add().dim_value = extent
+
+    assert refusal(change).startswith(
+        "the extents of a tensor must have a product of at most 9007199254740992, and those of "
+        f"'x' are {extents}"
+    )
+
+
 def test_names_must_be_text() -> None:
     data = relu().SerializeToString().replace(b"y/Relu", b"\xff\xfe\xc3(lu")
     with pytest.raises(ModelError, match=r"^names must be printable text, not b'\\xff.*; rename"):
