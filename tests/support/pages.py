@@ -206,7 +206,8 @@ def numbers_differ(shown: str, found: str, tolerance: float) -> list[tuple[str, 
 
 _BLOCK = re.compile(r"(<!-- a fault.*?-->\n)?```(sh|python|text)\n(.*?)```\n", re.DOTALL)
 _NUMBER = re.compile(r"\d[\d,.]*(?: %| ms)?")
-_HASH = re.compile(r"[0-9a-f]{16}")
+_HASH = re.compile(r"[0-9a-f]{16}|\bx[0-9a-f]{12}\b")
+"""Fingerprints, and the names of variants that a search finds."""
 
 
 def _masked(line: str) -> str:
