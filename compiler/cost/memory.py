@@ -39,24 +39,21 @@ DDR = PRESETS["ddr"]
 
 @dataclass(frozen=True)
 class MemoryCost:
-    """What words and the first of them cost.
+    """What words cost.
 
     Attributes
     ----------
     word_cycles : of a word in long transfers.
-    layer_cycles : of a layer's latencies, two reads and a write, beyond those of preset `ddr`.
     """
 
     word_cycles: float
-    layer_cycles: float
 
     @classmethod
     def of(cls, memory: MemoryModel) -> "MemoryCost":
         """That of a memory, without random delays."""
-        layer_cycles = _of_layer(memory) - _of_layer(DDR)
         if memory.sdram is None:
-            return cls(float(memory.beat_cycles), layer_cycles)
-        return cls(_sdram_word_cycles(memory.sdram), layer_cycles)
+            return cls(float(memory.beat_cycles))
+        return cls(_sdram_word_cycles(memory.sdram))
 
     @property
     def slows_words(self) -> bool:
@@ -64,7 +61,7 @@ class MemoryCost:
         return self.word_cycles != 1
 
     def cycles(self, features: Mapping[str, Floats]) -> Floats:
-        """Those of schedules with these `LayerSpace.features`, without `layer_cycles`."""
+        """Those of schedules with these `LayerSpace.features`."""
         estimate, words = features["estimate"], features["beats"]
         nothing = np.zeros_like(estimate)
         computing = np.maximum(
@@ -91,11 +88,6 @@ def latencies(memory: MemoryModel) -> tuple[int, int]:
     if memory.sdram is None:
         return memory.read_latency_cycles, memory.write_latency_cycles
     return first_read_cycles(memory.sdram), LAST_WRITE_CYCLES
-
-
-def _of_layer(memory: MemoryModel) -> float:
-    read, write = latencies(memory)
-    return 2.0 * read + write
 
 
 def _sdram_word_cycles(sdram: SdramMemory) -> float:

@@ -43,7 +43,7 @@ from daedal.isa.program import Program
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.variant import Variant
 
-__all__ = ["CompiledLaunch", "compile_launch"]
+__all__ = ["CompiledLaunch", "compile_launch", "is_move"]
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _link(
         (
             builder.renaming,
             [
-                (code.key(graph, node), node.inputs, node.output, _is_move(graph, node))
+                (code.key(graph, node), node.inputs, node.output, is_move(graph, node))
                 for node in nodes
             ],
             [(name, graph.types[name]) for name in _constant_names(graph)],
@@ -167,7 +167,7 @@ def _segments(
         except ScheduleError as error:
             failed[node.output] = error
             continue
-        segments.append(replace(segment, is_move=_is_move(graph, node)))
+        segments.append(replace(segment, is_move=is_move(graph, node)))
         for item in functions:
             dump(f"{node.output}.tir", item.schedule)
         dump(f"{node.output}.segment", segment)
@@ -176,7 +176,7 @@ def _segments(
     return segments
 
 
-def _is_move(graph: Graph, node: Node) -> bool:
+def is_move(graph: Graph, node: Node) -> bool:
     """Whether a layer stores elements of its operand, and padding, as they are."""
     if is_wide(graph.types[node.output]):
         return False

@@ -67,6 +67,9 @@ class BuildableSpace(LayerSpace):
     def added(self) -> Mapping[str, int]:
         return self._space.added
 
+    def latency_cycles(self, memory: MemoryModel) -> float:
+        return self._space.latency_cycles(memory)
+
     def possible(self, table: Table) -> Mask:
         return self._space.possible(table)
 

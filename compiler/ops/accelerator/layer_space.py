@@ -26,6 +26,11 @@ class LayerSpace(Space):
         cost = MemoryCost.of(memory)
         return cost.cycles(self.features(table)) if cost.slows_words else self.cycles(table)
 
+    def latency_cycles(self, memory: MemoryModel) -> float:
+        """What the estimates have for latencies: of the memory, and from unit to unit."""
+        del memory
+        return 0.0
+
     @property
     def default(self) -> Config:
         """`default_with` preset `ddr`."""

@@ -1,7 +1,7 @@
 """`AnalyticCycles`: a network's estimated cycles on any variant, without compiling it.
 
-Its layers alone, each with the schedule whose estimate is least, by the cost models of the
-compiler's spaces, less what chains of layers (`chains`) and small tensors on chip (`kept`) save.
+Its layers, each with the schedule whose estimate is least, by the cost models of the compiler's
+spaces, less what they gain together (`timeline`).
 Graphs and the layers' spaces are made once for each array and bus, and for each choice of layers'
 forms that depends on sizes; then spaces move from variant to variant, and convolutions are
 enumerated together. Layers of a kind are estimated once for all variants that differ only in what
@@ -10,16 +10,20 @@ they do not use.
 Both schedules and estimates are for the memory behind the machine, as the compiler's are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from math import inf, isfinite
+from math import inf
 from typing import ParamSpec, TypeVar
 
+import numpy as np
+
+from daedal.codesign.cycles.busy import BusyUnits
 from daedal.codesign.cycles.chains import Pair, pairs_of
-from daedal.codesign.cycles.kept import KeptRows, kept_rows_of, saved_cycles
+from daedal.codesign.cycles.kept import OrderedLayer, program_order
+from daedal.codesign.cycles.timeline import Estimate, launch_cycles
 from daedal.common.errors import UserError
-from daedal.compiler.cost.memory import MemoryCost
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.frontend.importer import load_onnx
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.layout.fold_padding import rows_for_classes
@@ -31,6 +35,7 @@ from daedal.compiler.ops.accelerator.conv.layers import ConvLayers
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of, multiplications
+from daedal.compiler.ops.space import Table
 from daedal.compiler.pipeline import graph_passes
 from daedal.compiler.targets.capabilities import Capabilities
 from daedal.compiler.targets.names import ACCELERATOR
@@ -76,41 +81,57 @@ class _Layer:
         moved = self.space.on(variant)
         return any_space_of(self.graph, self.node, variant) if moved is None else moved
 
-    def least(self, variant: Variant, memory: MemoryModel) -> float:
-        """The least estimate of its schedules; infinite where none fits."""
+    def least(self, variant: Variant, memory: MemoryModel) -> Estimate:
+        """The least estimate of its schedules."""
         try:
             space = self.on(variant)
         except UserError:
-            return inf
+            return Estimate(inf)
         table = space.all()
         if not len(next(iter(table.values()))):
-            return inf
-        return float(space.cycles_with(table, memory).min())
+            return Estimate(inf)
+        number = int(np.argmin(space.cycles_with(table, memory)))
+        rows = {knob: column[number : number + 1] for knob, column in table.items()}
+        return self._estimate(space, rows, memory)
 
-    def usual(self, variant: Variant, memory: MemoryModel) -> float:
-        """The estimate of its default schedule; infinite where none fits."""
+    def usual(self, variant: Variant, memory: MemoryModel) -> Estimate:
+        """The estimate of its default schedule."""
         try:
             space = self.on(variant)
             table = space.table([space.default_with(memory)])
         except UserError:
-            return inf
-        return float(space.cycles_with(table, memory)[0])
+            return Estimate(inf)
+        return self._estimate(space, table, memory)
+
+    def of_features(
+        self, cycles: float, features: Mapping[str, float], latency: float, memory: MemoryModel
+    ) -> Estimate:
+        """That of a schedule with these `LayerSpace.features`."""
+        shape = self.graph.types[self.node.output].shape
+        return Estimate(cycles, latency, BusyUnits.of(features, memory, shape))
+
+    def _estimate(self, space: LayerSpace, table: Table, memory: MemoryModel) -> Estimate:
+        """That of a table of one row."""
+        features = {name: float(column[0]) for name, column in space.features(table).items()}
+        cycles = float(space.cycles_with(table, memory)[0])
+        return self.of_features(cycles, features, space.latency_cycles(memory), memory)
 
 
 @dataclass(frozen=True)
 class _Blocked:
     """The layers of a blocked graph, and those of each kind by their numbers.
 
-    `pairs` are those that may be chained, and how often they are there, `kept` those with tensors
-    that may stay on chip; `known` are estimates of all layers of a kind, and of what is saved.
+    `launches` are the layers in program order, `pairs` those that may be chained and how often they
+    are there; `known` are estimates of all layers of a kind, `chained` those that are.
     """
 
     layers: Sequence[_Layer]
+    launches: Sequence[Sequence[OrderedLayer]]
     pairs: Mapping[Pair, int]
-    kept: Mapping[KeptRows, int]
     kinds: Mapping[_Kind, Sequence[int]]
     joined: ConvLayers | None
-    known: dict[_Key, Sequence[float]] = field(default_factory=dict)
+    known: dict[_Key, Sequence[Estimate]] = field(default_factory=dict)
+    chained: dict[_Key, Collection[tuple[str, str]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, layers: Sequence[_Layer], graphs: Sequence[Graph]) -> "_Blocked":
@@ -121,66 +142,55 @@ class _Blocked:
         spaces = [layer.space for layer in layers]
         shapes = [space.shapes for space in spaces if isinstance(space, ConvSpace)]
         joined = ConvLayers(shapes) if shapes else None
-        return cls(layers, pairs_of(graphs), kept_rows_of(graphs), kinds, joined)
+        launches = [program_order(graph) for graph in graphs]
+        return cls(layers, launches, pairs_of(graphs), kinds, joined)
 
     def cycles(self, variant: Variant, memory: MemoryModel, *, usual: bool) -> float:
-        """The sum over all layers, of the default schedules or of those that are least."""
-        layer_cycles = MemoryCost.of(memory).layer_cycles
-        found = [0.0] * len(self.layers)
+        """Of all launches, with the default schedules or with those whose estimates are least."""
+        found = self.estimates(variant, memory, usual=usual)
+        chained = self._chained(variant, memory)
+        return sum(launch_cycles(item, found, variant, memory, chained) for item in self.launches)
+
+    def estimates(
+        self, variant: Variant, memory: MemoryModel, *, usual: bool
+    ) -> Mapping[str, Estimate]:
+        """Of each layer alone, by the key of its workload."""
+        found: dict[str, Estimate] = {}
         for kind, numbers in self.kinds.items():
             key = (kind, usual, *_used(kind, variant))
             if key not in self.known:
                 self.known[key] = self._estimates(kind, variant, memory, usual)
-            for number, cycles in zip(numbers, self.known[key], strict=True):
-                found[number] = cycles
-        alone = sum(
-            item.count * max(cycles + layer_cycles, 0)
-            for item, cycles in zip(self.layers, found, strict=True)
-        )
-        return alone - self._saved(variant, memory) - self._kept(found, variant, memory, usual)
+            for number, estimate in zip(numbers, self.known[key], strict=True):
+                found[self.layers[number].key] = estimate
+        return found
 
-    def _saved(self, variant: Variant, memory: MemoryModel) -> float:
-        """What chains save, all together."""
-        key = (Pair, variant.units.gemm_reads_out, *_used(_Kind.PRODUCT, variant))
-        if key not in self.known:
-            spaces = {item.key: item for item in self.layers}
-            self.known[key] = [
-                count
-                * pair.saved_cycles(
-                    spaces[pair.first].on(variant), spaces[pair.second].on(variant), variant, memory
-                )
-                for pair, count in self.pairs.items()
-            ]
-        return sum(self.known[key])
-
-    def _kept(
-        self, found: Sequence[float], variant: Variant, memory: MemoryModel, usual: bool
-    ) -> float:
-        """What tensors save that stay on chip, all together; `found` are the layers' cycles."""
-        used = (*_used(_Kind.VECTOR, variant), *_used(_Kind.PRODUCT, variant))
-        key = (KeptRows, usual, variant.units.gemm_reads_out, *used)
-        if key not in self.known:
-            layers = {
-                item.key: (item, cycles) for item, cycles in zip(self.layers, found, strict=True)
+    def _chained(self, variant: Variant, memory: MemoryModel) -> Collection[tuple[str, str]]:
+        """The layers that a chain joins, by the keys of their workloads."""
+        key = (variant.units.gemm_reads_out, *_used(_Kind.PRODUCT, variant))
+        if key not in self.chained:
+            layers = {item.key: item for item in self.layers}
+            self.chained[key] = {
+                (pair.first, pair.second)
+                for pair in self.pairs
+                if pair.saved_words(layers[pair.second].on(variant), variant, memory)
             }
-            each = [
-                rows.on(count, cycles, item.on(variant), variant, memory)
-                for rows, count in self.kept.items()
-                for item, cycles in [layers[rows.layer]]
-                if isfinite(cycles)
-            ]
-            self.known[key] = [saved_cycles([item for item in each if item], memory)]
-        return sum(self.known[key])
+        return self.chained[key]
 
     def _estimates(
         self, kind: _Kind, variant: Variant, memory: MemoryModel, usual: bool
-    ) -> Sequence[float]:
+    ) -> Sequence[Estimate]:
         layers = [self.layers[number] for number in self.kinds[kind]]
         if usual:
             return [layer.usual(variant, memory) for layer in layers]
         if kind is _Kind.CONVOLUTION and self.joined is not None:
-            found: list[float] = self.joined.least(variant, memory).tolist()
-            return found
+            cycles, features = self.joined.least_rows(variant, memory)
+            latency = machine_cost(variant, memory).launch
+            return [
+                layer.of_features(float(cycles[number]), features[number], latency, memory)
+                if number in features
+                else Estimate(inf)
+                for number, layer in enumerate(layers)
+            ]
         return [layer.least(variant, memory) for layer in layers]
 
 
@@ -250,20 +260,32 @@ class AnalyticCycles:
 
         With `usual`, those of the compiler's default schedules, and not the least of each layer.
         """
+        blocked = self._blocked_for(variant)
+        return inf if blocked is None else blocked.cycles(variant, self._memory, usual=usual)
+
+    def alone(self, variant: Variant, *, usual: bool = False) -> float:
+        """The sum of the estimates of each layer alone."""
+        blocked = self._blocked_for(variant)
+        if blocked is None:
+            return inf
+        found = blocked.estimates(variant, self._memory, usual=usual)
+        return sum(item.count * found[item.key].cycles for item in blocked.layers)
+
+    def _blocked_for(self, variant: Variant) -> _Blocked | None:
+        """The layers on a variant; None where one does not fit."""
         number = _or_none(self._lowering, variant)
         if number is None:
-            return inf
+            return None
         key = (number, *_array_key(variant))
         if key not in self._arrays:
             self._arrays[key] = _or_none(self._array, self._graphs[number], variant)
         array = self._arrays[key]
         if array is None:
-            return inf
+            return None
         fitting = array.fitting(variant)
         if fitting not in array.blocked:
             array.blocked[fitting] = _or_none(self._blocked, array, variant)
-        blocked = array.blocked[fitting]
-        return inf if blocked is None else blocked.cycles(variant, self._memory, usual=usual)
+        return array.blocked[fitting]
 
     def forget(self) -> None:
         """Drop the estimates, but not the blocked graphs."""
@@ -271,6 +293,7 @@ class AnalyticCycles:
             for blocked in () if array is None else array.blocked.values():
                 if blocked is not None:
                     blocked.known.clear()
+                    blocked.chained.clear()
 
     def _lowering(self, variant: Variant) -> int:
         """The number of the lowered graph, among `_graphs`: most networks have one."""

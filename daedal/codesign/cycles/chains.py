@@ -2,16 +2,13 @@
 
 Where GEMM reads OUT, the compiler chains such layers (`compiler/link/ordering/chain_tiles.py`):
 what the first computes is multiplied on chip, and is neither stored nor loaded. Input: blocked
-graphs. Output: the pairs, and the bus words and cycles that each saves by the estimates of its
-layers alone.
+graphs. Output: the pairs, and the bus words that each saves.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from daedal.codesign.cycles.busy import BusyUnits
-from daedal.compiler.cost.memory import MemoryCost
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
@@ -55,27 +52,6 @@ class Pair:
         if scratchpad(variant, Memory.OUT).depth_rows < PARTS * LEAST_PIXELS * blocks:
             return 0.0
         return self.result_bytes / variant.bus_bytes
-
-    def saved_cycles(
-        self, first: LayerSpace, second: LayerSpace, variant: Variant, memory: MemoryModel
-    ) -> float:
-        """What the chain takes less than the two layers alone; 0 where there is none.
-
-        Units work on both layers at the same time, so the busiest one counts, plus what each layer
-        alone takes beyond its busiest unit. Raises UserError where nothing fits.
-        """
-        words = self.saved_words(second, variant, memory)
-        if not words:
-            return 0.0
-        layers = [BusyUnits.of(space, memory) for space in (first, second)]
-        word_cycles = MemoryCost.of(memory).word_cycles
-        moved = 2 * words * max(word_cycles, 1)
-        together = max(
-            sum(item.products for item in layers),
-            sum(item.vectors for item in layers),
-            sum(item.words for item in layers) - moved,
-        )
-        return max(sum(item.busiest for item in layers) - together, 0.0)
 
 
 def pairs_of(graphs: Iterable[Graph]) -> Mapping[Pair, int]:

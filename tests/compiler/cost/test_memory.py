@@ -39,9 +39,9 @@ def test_the_costs_of_an_sdram_are_those_that_are_counted() -> None:
 
 
 def test_the_costs_of_presets() -> None:
-    assert MemoryCost.of(PRESETS["ddr"]) == MemoryCost(1.0, 0.0)
+    assert MemoryCost.of(PRESETS["ddr"]) == MemoryCost(1.0)
     assert MemoryCost.of(PRESETS["slow"]).word_cycles == 2
-    assert MemoryCost.of(PRESETS["ideal"]).layer_cycles < 0
+    assert MemoryCost.of(PRESETS["ideal"]).word_cycles == 1
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_busiest_part_decides(products: int, vectors: int, words: int, expec
     busiest = max(products, vectors, words)
     amounts = {"estimate": busiest + 100, "product_cycles": products, "vector_cycles": vectors}
     features = {name: np.array([float(n)]) for name, n in {**amounts, "beats": words}.items()}
-    assert MemoryCost(2.0, 0.0).cycles(features) == [expected]
+    assert MemoryCost(2.0).cycles(features) == [expected]
 
 
 def test_a_machine_has_the_rates_and_latencies_of_its_memory() -> None:

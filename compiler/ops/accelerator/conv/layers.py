@@ -96,15 +96,32 @@ class ConvLayers:
 
     def least(self, variant: Variant, memory: MemoryModel = DDR) -> Floats:
         """The least estimate of each layer with a memory; infinite where nothing fits."""
+        return self.least_rows(variant, memory)[0]
+
+    def least_rows(
+        self, variant: Variant, memory: MemoryModel = DDR
+    ) -> tuple[Floats, Mapping[int, Mapping[str, float]]]:
+        """`least`, and by the number of a layer that fits, the `LayerSpace.features` of its
+        tiles."""
         table, _ = self.all(variant, whole=MemoryCost.of(memory).slows_words)
         found = np.full(self._count, np.inf)
         layers = table["layer"]
-        if len(layers):
-            cost = ConvCost(self._shape(table), variant, overlap=True, memory=memory)
-            begins = np.flatnonzero(np.diff(layers, prepend=-1))
-            cycles = cost.cycles(columns_of_tiles(table))
-            found[layers[begins]] = np.minimum.reduceat(cycles, begins)
-        return found
+        if not len(layers):
+            return found, {}
+        cost = ConvCost(self._shape(table), variant, overlap=True, memory=memory)
+        begins = np.flatnonzero(np.diff(layers, prepend=-1))
+        cycles = cost.cycles(columns_of_tiles(table))
+        found[layers[begins]] = np.minimum.reduceat(cycles, begins)
+        hits = np.flatnonzero(cycles == found[layers])
+        numbers, firsts = np.unique(layers[hits], return_index=True)
+        rows = chosen(table, hits[firsts])
+        features = ConvCost(self._shape(rows), variant, overlap=True).features(
+            columns_of_tiles(rows)
+        )
+        return found, {
+            number: {name: float(column[place]) for name, column in features.items()}
+            for place, number in enumerate(numbers.tolist())
+        }
 
     def _fitting(self, variant: Variant, layers: Column, copies: Column, whole: bool) -> Table:
         capacity = Capacity(variant, 1)

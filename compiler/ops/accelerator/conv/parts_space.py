@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.space import Column, Config, Table
@@ -47,6 +48,10 @@ class PartsSpace(LayerSpace):
     def cycles(self, table: Table) -> _Floats:
         cycles = self._each(table, [part.cycles(rows) for part, rows in self._tables])
         return np.asarray(cycles.sum(axis=0), np.float64)
+
+    def latency_cycles(self, memory: MemoryModel) -> float:
+        del memory
+        return sum(part.latency_cycles(DDR) for part in self._parts)
 
     def bound(self, table: Table, memory: MemoryModel) -> _Floats:
         """The largest of the parts: one may begin before the other has ended."""

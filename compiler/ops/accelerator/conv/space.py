@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import ScheduleError
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR, MemoryCost
 from daedal.compiler.ops.accelerator.conv.bound import ConvBound
 from daedal.compiler.ops.accelerator.conv.cost import ConvCost, ConvTile
@@ -148,6 +149,9 @@ class ConvSpace(LayerSpace):
     def cycles_with(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
         costs = self._costs_with(memory)
         return self._evaluate(lambda _, cost, tiles: cost.cycles(tiles), table, np.float64, costs)
+
+    def latency_cycles(self, memory: MemoryModel) -> float:
+        return machine_cost(self.variant, memory).launch
 
     def _costs_with(self, memory: MemoryModel) -> Mapping[int, ConvCost]:
         return {

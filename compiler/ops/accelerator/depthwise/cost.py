@@ -15,7 +15,7 @@ from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant
 
-__all__ = ["DepthwiseCost"]
+__all__ = ["LATENCY_CYCLES", "DepthwiseCost"]
 
 LATENCY_CYCLES = 100
 """Of memory and of an instruction's way, about: what nothing hides at the beginning and the end."""

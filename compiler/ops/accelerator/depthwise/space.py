@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from daedal.compiler.ops.accelerator.depthwise.bound import DepthwiseBound
-from daedal.compiler.ops.accelerator.depthwise.cost import DepthwiseCost
+from daedal.compiler.ops.accelerator.depthwise.cost import LATENCY_CYCLES, DepthwiseCost
 from daedal.compiler.ops.accelerator.depthwise.instructions import DepthwiseInstructions
 from daedal.compiler.ops.accelerator.depthwise.shape import DepthwiseShape, DepthwiseTile
 from daedal.compiler.ops.accelerator.tiles.capacity import Capacity, tile_sizes
@@ -35,6 +35,10 @@ class DepthwiseSpace(TileSpace):
 
     def on(self, variant: Variant) -> "DepthwiseSpace":
         return DepthwiseSpace(self.shape, variant)
+
+    def latency_cycles(self, memory: MemoryModel) -> float:
+        del memory
+        return LATENCY_CYCLES
 
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:

@@ -24,10 +24,7 @@ SAME_ARRAY = {
     name: values
     for name, values in DEFAULT_PARAMETERS.items()
     if name
-    not in (
-        *("batch", "block_in", "block_out", "depthwise_taps", "multiplier_style", "data_bits"),
-        "gemm_reads_out",  # layers that pass results on chip are not estimated alone
-    )
+    not in (*("batch", "block_in", "block_out", "depthwise_taps", "multiplier_style", "data_bits"),)
 }
 
 
@@ -58,7 +55,7 @@ def test_estimates_are_those_of_each_layer_alone() -> None:
     estimate = AnalyticCycles(DIGITS.read_bytes())
     finite = 0
     for name in ("vta", "ecp5_half"):
-        base = load_variant(name).replace(None, gemm_reads_out=False)
+        base = load_variant(name)
         space = VariantSpace(base, SAME_ARRAY)
         rng = np.random.default_rng(4)
         drawn = [space.draw(rng) for _ in range(2)]
@@ -69,7 +66,8 @@ def test_estimates_are_those_of_each_layer_alone() -> None:
             for usual in (False, True):
                 wanted = slowly(variant, usual=usual)
                 finite += math.isfinite(wanted)
-                assert estimate(variant, usual=usual) == wanted, (variant, usual)
+                assert estimate.alone(variant, usual=usual) == wanted, (variant, usual)
+                assert math.isfinite(estimate(variant, usual=usual)) == math.isfinite(wanted)
     assert finite > 20
 
 
@@ -84,7 +82,7 @@ def test_the_default_schedules_are_not_faster() -> None:
 def test_estimates_are_near_what_is_counted(name: str) -> None:
     model, variant = DIGITS.read_bytes(), load_variant(name)
     counted = count_network(model, variant, "ddr")
-    assert AnalyticCycles(model)(variant) == pytest.approx(counted, rel=0.35)  # layers are tiny
+    assert AnalyticCycles(model)(variant) == pytest.approx(counted, rel=0.1)  # layers are tiny
     assert RooflineCycles(model, load_variant("vta"))(variant) < 1.1 * counted
 
 
