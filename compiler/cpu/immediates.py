@@ -27,7 +27,7 @@ from daedal.compiler.tir.expr import (
 )
 from daedal.compiler.tir.visit import children, rewrite, walk
 
-__all__ = ["without_immediates"]
+__all__ = ["LARGEST_KEPT", "without_immediates"]
 
 QUANTIZED = frozenset(("int8", "uint8"))
 LARGEST_KEPT = 256.0

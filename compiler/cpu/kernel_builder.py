@@ -12,7 +12,7 @@ from daedal.compiler.cpu.attentions import Stages
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.immediates import without_immediates
 from daedal.compiler.cpu.kernel import Kernel
-from daedal.compiler.cpu.reciprocals import with_reciprocals
+from daedal.compiler.cpu.reciprocals import with_reciprocals, without_tiny_powers
 from daedal.compiler.ops.attended import Attended
 from daedal.compiler.tir.expr import Buffer, Call, Expr, Load, Reduce, Var
 from daedal.compiler.tir.visit import loads, rewrite, substitute, walk
@@ -72,7 +72,9 @@ class KernelBuilder:
             return self._staged(root, stages, None)
         folded = [self._constants.folded(self._formulas[item]) for item in (*stages, root)]
         calls = {node.name for item in folded for node in walk(item) if isinstance(node, Call)}
-        folded[-1] = with_reciprocals(folded[-1], may_be_tiny="exp" in calls)
+        raised = without_tiny_powers((*stages, root), folded) if "exp" in calls else None
+        folded = raised or folded
+        folded[-1] = with_reciprocals(folded[-1], may_be_tiny="exp" in calls and raised is None)
         formulas, added = without_immediates(folded)
         self._constants.added.update(added)
         known: dict[Buffer, te.Tensor] = {}

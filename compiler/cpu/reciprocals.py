@@ -6,8 +6,14 @@ QuantizeLinear divides, which takes vectors ten times as long as a product::
 
 Both grow with `x`, so they are the same where both change: next to the ties. There all floats are
 compared when a model is compiled.
+
+Products with small numbers must not be subnormal, on which processors stall. A softmax that is
+quantized has powers of e from about 2^-60 on (`without_tiny_powers`): smaller ones are rounded to 0
+as well, and are too small to matter in a sum that has an ``exp(0)``.
 """
 
+import math
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 
@@ -15,11 +21,24 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler import te
+from daedal.compiler.cpu.immediates import LARGEST_KEPT
 from daedal.compiler.tir.dtype import is_integer
-from daedal.compiler.tir.expr import Binary, Call, Cast, Expr, FloatImm, Load, Reduce, Select
-from daedal.compiler.tir.visit import rewrite
+from daedal.compiler.tir.expr import (
+    Binary,
+    Buffer,
+    Call,
+    Cast,
+    Compare,
+    Expr,
+    FloatImm,
+    IntImm,
+    Load,
+    Reduce,
+    Select,
+)
+from daedal.compiler.tir.visit import rewrite, walk
 
-__all__ = ["reciprocal_of", "with_reciprocals"]
+__all__ = ["reciprocal_of", "with_reciprocals", "without_tiny_powers"]
 
 Reals = npt.NDArray[np.float32]
 
@@ -29,6 +48,9 @@ SMALLEST, LARGEST = 2.0**-60, 2.0**60
 LEAST_SCALE, TINY = 2.0**-20, 2.0**-60
 """Of quotients: what is smaller than the latter divided by more than the former is rounded to 0,
 and products of all that is not have no subnormal part."""
+LEAST_POWER, MOST_TERMS = -41.0, 1 << 20
+"""A power of e that is rounded to 0 when it is divided by more than `LEAST_SCALE`, and so many of
+which add up to less than the last place of 1."""
 MOST_TIES, NEAR = 400, 4
 """Quotients beyond are no 8-bit integers with any zero point; floats on each side of a tie."""
 
@@ -45,7 +67,8 @@ def with_reciprocals(formula: Expr, *, may_be_tiny: bool = False) -> Expr:
             case Cast(dtype, Binary("+", rounded, Cast(_, zero) as added)) if dtype in NARROW:
                 found = _quotient(rounded, may_be_tiny=may_be_tiny)
                 if is_integer(zero.dtype) and found is not None:
-                    return Cast(dtype, found + added)
+                    is_zero = isinstance(zero, IntImm) and not zero.value
+                    return Cast(dtype, found if is_zero else found + added)
             case Cast(dtype, rounded) if dtype in NARROW:
                 found = _quotient(rounded, may_be_tiny=may_be_tiny)
                 if found is not None:
@@ -66,6 +89,89 @@ def _quotient(rounded: Expr, *, may_be_tiny: bool) -> Expr | None:
             if parts is not None:
                 given = (FloatImm(item, "float32") for item in (divisor, *parts))
                 return te.rounded_quotient(value, *given)
+    return None
+
+
+def without_tiny_powers(stages: Sequence[te.Tensor], formulas: Sequence[Expr]) -> list[Expr] | None:
+    """The formulas of `stages`, the last one of which is quantized, without powers of e below
+    `LEAST_POWER`; None where something else than quotients by a scale reads them.
+
+    A softmax is ``p[j] / s`` of powers p and their sum s, at least 1: what it is quantized from is
+    the same number as before, or both are 0 for every scale.
+    """
+    *before, last = formulas
+    made: dict[Buffer, Expr] = {}
+    raised = list[Expr]()
+    for tensor, formula in zip(stages[:-1], before, strict=True):
+        raised.append(rewrite(formula, _raised))
+        made[tensor] = raised[-1]
+    if raised == before:
+        return None
+    divided = 0
+    for node in walk(last):
+        if isinstance(node, Cast) and node.dtype in NARROW:
+            value = _divided(node)
+            if value is None or not _is_share(value, made):
+                return None
+            divided += _count(value, made)
+    return [*raised, last] if divided == _count(last, made) else None
+
+
+def _count(formula: Expr, buffers: Collection[Buffer]) -> int:
+    """How often a formula reads one of `buffers`."""
+    return sum(isinstance(node, Load) and node.buffer in buffers for node in walk(formula))
+
+
+def _raised(node: Expr) -> Expr | None:
+    """What is 0 for small powers, as a power that is never too small."""
+    match node:
+        case Select(
+            Compare("<", x, FloatImm(least)),
+            FloatImm(0),
+            Call("exp", (Binary("min", Binary("max", inner, FloatImm(low)), FloatImm(0) as most),)),
+        ) if inner == x and node.dtype == "float32" and least == low <= LEAST_POWER:
+            return te.exp(te.minimum(te.maximum(x, FloatImm(LEAST_POWER, "float32")), most))
+    return None
+
+
+def _is_share(value: Expr, made: Mapping[Buffer, Expr]) -> bool:
+    """Whether a float is a power of e, from `LEAST_POWER` to 0, times the inverse of a sum of such:
+    it has a power of 0, as these are of differences to a maximum, or it is no number."""
+
+    def formula(load: Expr) -> Expr:
+        while isinstance(load, Load) and load.buffer in made:
+            load = made[load.buffer]
+        return load
+
+    match value:
+        case Binary("*", power, Binary("/", FloatImm(1.0), total)):
+            total = formula(total)
+            return (
+                _is_power(formula(power))
+                and isinstance(total, Reduce)
+                and total.op == "sum"
+                and math.prod(axis.extent for axis in total.axes) <= MOST_TERMS
+                and _is_power(formula(total.value))
+            )
+    return False
+
+
+def _is_power(value: Expr) -> bool:
+    match value:
+        case Call("exp", (Binary("min", Binary("max", _, FloatImm(low)), FloatImm(0)),)):
+            return low == LEAST_POWER
+    return False
+
+
+def _divided(node: Cast) -> Expr | None:
+    """What QuantizeLinear divides by a scale that is not too small."""
+    rounded = node.value
+    match rounded:
+        case Binary("+", whole, Cast(_, zero)) if is_integer(zero.dtype):
+            rounded = whole
+    match rounded:
+        case Call("round", (Binary("/", value, FloatImm(divisor, "float32")),)):
+            return value if LEAST_SCALE < divisor <= 1 else None
     return None
 
 
@@ -94,8 +200,8 @@ def reciprocal_of(divisor: float) -> tuple[float, float] | None:
         return None
     exact = 1 / Fraction(float(scale))
     high = np.float32(float(exact))
-    # The rest is positive: products grow with each factor. Whole numbers would be immediates.
-    while Fraction(float(high)) >= exact or float(high).is_integer():
+    # The rest is positive: products grow with each factor. Small whole numbers would be immediates.
+    while Fraction(float(high)) >= exact or (high <= LARGEST_KEPT and float(high).is_integer()):
         high = np.nextafter(high, np.float32(0))
     low = np.float32(float(exact - Fraction(float(high))))
     ties = (np.arange(MOST_TIES) + 0.5) * float(scale)

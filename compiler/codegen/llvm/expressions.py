@@ -25,6 +25,7 @@ from daedal.compiler.codegen.llvm.scalars import (
     llvm_type,
     memory_type,
     saturated,
+    widened,
 )
 from daedal.compiler.tir.dtype import INDEX_DTYPE, is_integer
 from daedal.compiler.tir.expr import (
@@ -67,6 +68,11 @@ def _is_whole(expr: Expr) -> bool:
         case Binary("+" | "-", a, b):
             return _is_whole(a) and _is_whole(b)
     return isinstance(expr, Call) and expr.name in ("round", "rounded_quotient")
+
+
+def _is_no_negative_zero(expr: Expr) -> bool:
+    """Whether vectors of float32 have no -0 in a place, as its formula says."""
+    return isinstance(expr, Call) and expr.name == "rounded_quotient" and expr.dtype == "float32"
 
 
 def _has_normal_power(x: Expr) -> bool:
@@ -172,7 +178,12 @@ class Expressions:
             case Cast(dtype, Cast("int8" | "uint8" | "int16" | "uint16" as narrow, inner)) if (
                 dtype == inner.dtype != "float16" and self.varies(inner) and _is_whole(inner)
             ):
-                return saturated(self.text, self.value(inner), narrow)
+                may_be = self.library is not c_library or not _is_no_negative_zero(inner)
+                return saturated(self.text, self.value(inner), narrow, may_be_negative_zero=may_be)
+            case Cast("int16", Cast("int8" as narrow, inner)) if (
+                inner.dtype == "float32" and self.varies(inner)
+            ):
+                return widened(self.text, self.value(inner), narrow, "int16")
             case Cast(dtype, inner):
                 return converted(self.text, self.value(inner), dtype)
             case Load():

@@ -27,6 +27,7 @@ __all__ = [
     "splat",
     "suffix",
     "turned",
+    "widened",
 ]
 
 _TYPES = {
@@ -354,26 +355,39 @@ def _truncated(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
     return result.text
 
 
-def saturated(text: FunctionText, value: Value, dtype: str) -> Value:
+def saturated(
+    text: FunctionText, value: Value, dtype: str, *, may_be_negative_zero: bool = True
+) -> Value:
     """A whole float as a float again, after a conversion to an integer `dtype` of up to 16 bits: it
     stays in its lanes, as bounds do the same."""
     low, high = limits(dtype)
     inside = _within(text, value, float(low), float(high))
+    if not may_be_negative_zero:
+        return inside
     # Integers have no -0.
     return arithmetic(text, "+", inside, splat(constant(0, value.dtype), value.lanes))
 
 
+def widened(text: FunctionText, value: Value, narrow: str, dtype: str) -> Value:
+    """Floats as integers of type `narrow`, of 8 bits, and then as the wider `dtype`, of 16 bits."""
+    low, high = limits(narrow)
+    inside = _within(text, value, float(low), float(high))
+    whole = text.value(f"fptosi {inside} to {llvm_type('int32', value.lanes)}")
+    found = Value(whole, "int32", value.lanes)
+    for op, bound in zip(("max", "min"), limits(dtype), strict=True):  # so that LLVM packs them
+        found = arithmetic(text, op, found, splat(constant(bound, "int32"), value.lanes))
+    return converted(text, found, dtype)
+
+
 def _within(text: FunctionText, value: Value, low: float, high: float) -> Value:
     """Floats between two bounds, 0 for what is no number."""
-    zero = splat(constant(0, value.dtype), value.lanes)
-    number = text.value(f"fcmp ord {value}, {value.text}")
-    inside = Value(
-        text.value(f"select {Value(number, 'bool', value.lanes)}, {value}, {zero}"),
-        value.dtype, value.lanes,
-    )  # fmt: skip
+    inside = value
     for op, bound in (("max", low), ("min", high)):
         inside = arithmetic(text, op, inside, splat(constant(bound, value.dtype), value.lanes))
-    return inside
+    # The last operation of a vector can put zeros into lanes.
+    zero = splat(constant(0, value.dtype), value.lanes)
+    number = Value(text.value(f"fcmp ord {value}, {value.text}"), "bool", value.lanes)
+    return Value(text.value(f"select {number}, {inside}, {zero}"), value.dtype, value.lanes)
 
 
 def _called(text: FunctionText, name: str, *arguments: Value, result: str = "") -> str:

@@ -164,11 +164,12 @@ def _guarded_softmax(operation: Operation, scores: Operand) -> Operand:
     axes, lowest = (3,), float("-inf")
     highest = over_axes(operation, scores, axes, te.max, lambda i: number(scores[i]), name="max")
 
-    def above(*i: Expr) -> Expr:
+    def formula(*i: Expr) -> Expr:
         top = highest.broadcast(i)
-        return power(scores[i] - te.select(te.eq(top, lowest), 0.0, top))
+        above = scores[i] - te.select(te.eq(top, lowest), 0.0, top)
+        return power(above, terms=max(1, scores.shape[-1]))
 
-    powers = Operand(operation.compute(scores.shape, above, "exp"), scores.shape)
+    powers = Operand(operation.compute(scores.shape, formula, "exp"), scores.shape)
     total = over_axes(operation, powers, axes, te.sum, lambda i: powers[i], name="sum")
 
     def inverse(*i: Expr) -> Expr:

@@ -99,13 +99,13 @@ def number(element: Expr) -> Expr:
     return te.number_or(element, FloatImm(-math.inf, element.dtype))
 
 
-def power(x: Expr, *, most: float | None = 0.0) -> Expr:
-    """``exp(x)``, or 0 where that is subnormal: in a sum that has an ``exp(0)`` it is too small to
-    matter, and some processors take a hundred times as long for such numbers.
+def power(x: Expr, *, most: float | None = 0.0, terms: int = 1) -> Expr:
+    """``exp(x)``, or 0 where that divided by `terms` is subnormal: in a sum that has an ``exp(0)``
+    it is too small to matter, and some processors take a hundred times as long for such numbers.
 
     `x` is at most `most`: code for a limited range is shorter.
     """
-    least = FloatImm(_LEAST_EXPONENTS[x.dtype], x.dtype)
+    least = FloatImm(_LEAST_EXPONENTS[x.dtype] + math.log(terms), x.dtype)
     inside = te.maximum(x, least)
     if most is not None:
         inside = te.minimum(inside, FloatImm(most, x.dtype))
@@ -117,9 +117,12 @@ def softmax(operation: Operation, x: Operand, axes: Sequence[int], dtype: str) -
     of their sum, products."""
     own = wide(x.dtype)
     highest = over_axes(operation, x, axes, te.max, lambda i: number(x[i]), name="max")
-    powers = operation.compute(
-        x.shape, lambda *i: power(x[i].astype(own) - highest.broadcast(i).astype(own)), "exp"
-    )
+    terms = max(1, count_of(x, axes))  # a sum of powers of 0 at most is at most as large
+
+    def formula(*i: Expr) -> Expr:
+        return power(x[i].astype(own) - highest.broadcast(i).astype(own), terms=terms)
+
+    powers = operation.compute(x.shape, formula, "exp")
     total = over_axes(operation, x, axes, te.sum, lambda i: powers[i], name="sum")
     share = Operand(operation.compute(total.shape, lambda *i: 1 / total[i], "share"), total.shape)
     quotient = operation.compute(x.shape, lambda *i: (powers[i] * share.broadcast(i)).astype(dtype))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from daedal.compiler import te
+from daedal.compiler.codegen.llvm.function import function_text
 from daedal.compiler.cpu.narrowing import without_narrow_casts
 from daedal.compiler.ops.cpu.schedule import schedule_map
 from daedal.compiler.tir.expr import Call, Cast, Expr, FloatImm
@@ -85,3 +86,18 @@ def test_whole_floats_are_bounded_as_integers_are(dtype: str, zero: float) -> No
     for found in (vectors, one_by_one):
         np.testing.assert_array_equal(found, wanted)
         assert not np.signbit(found[found == 0]).any()
+
+
+def test_int8_that_become_int16_are_converted_once() -> None:
+    """Not narrowed to bytes and widened again; numbers that are none are 0."""
+    given = np.array([0.3, -2.5, 127.6, 3e9, -3e9, np.nan, np.inf, -np.inf] * 2, np.float32)
+    x = te.placeholder(given.shape, "float32", "x")
+    y = te.compute(given.shape, lambda i: te.round(x[i]).astype("int8").astype("int16"), "y")
+    func = te.create_prim_func([x], [y], "wider")
+    vectors = schedule_map(func, "y")
+    wanted = np.nan_to_num(np.rint(given), nan=0).clip(-128, 127)
+    for level in levels_to_run():
+        for item in (func, vectors):
+            found = run_machine_code(item, {"x": given}, cpu=level_cpu(level))["y"]
+            np.testing.assert_array_equal(found, wanted)
+    assert "i8" not in function_text(vectors, "wider")

@@ -1,5 +1,6 @@
 """Quotients by a scale: products with two parts of its reciprocal are rounded alike."""
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -9,14 +10,16 @@ import pytest
 from daedal.compiler import te
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.fusion import fuse
+from daedal.compiler.cpu.kernel import Kernel, kernel_function
 from daedal.compiler.cpu.reciprocals import reciprocal_of, with_reciprocals
 from daedal.compiler.ops.cpu.schedule import schedule_map
-from daedal.compiler.tir.expr import Binary, Call, Expr, FloatImm
+from daedal.compiler.ops.onnx.over_axes import power
+from daedal.compiler.tir.expr import Binary, Call, Expr, FloatImm, IntImm, Reduce, Select
 from daedal.compiler.tir.visit import walk
 from daedal.native.levels import level_cpu, levels_to_run
 from tests.support.machine_code import run_machine_code
 
-SCALES = [0.0123, 1 / 3, 0.05, 1.0, 2.0**-7, 0.9999999, 1.0000001, 7e-5, 312.7]
+SCALES = [1e-8, 0.0123, 1 / 3, 0.05, 1.0, 2.0**-7, 0.9999999, 1.0000001, 7e-5, 312.7]
 
 
 def quantized(value: Expr, scale: float, zero: int = 3) -> Expr:
@@ -48,6 +51,7 @@ def test_all_levels_round_as_division_does(scale: float) -> None:
     for level in levels_to_run():
         found = run_machine_code(func, {"x": values}, cpu=level_cpu(level))["y"]
         np.testing.assert_array_equal(found, np.rint(values / own))
+        assert not np.signbit(found[found == 0]).any()
 
 
 def test_parts_of_a_reciprocal() -> None:
@@ -70,6 +74,71 @@ def test_what_is_no_quantization_is_divided() -> None:
     z = te.compute((8,), lambda i: te.round(x[i] / FloatImm(0.02, "float32")), "z")
     assert z.value is not None
     assert with_reciprocals(z.value) == z.value
+
+
+def test_a_zero_point_of_0_is_not_added() -> None:
+    x = te.placeholder((8,), "float32", "x")
+
+    def formula(i: Expr, zero: int) -> Expr:
+        whole = te.round(x[i] / FloatImm(0.02, "float32"))
+        return (whole + IntImm(zero, "int8").astype("float32")).astype("int8")
+
+    for zero in (0, 3):
+        y = te.compute((8,), lambda i, zero=zero: formula(i, zero), "y")
+        assert y.value is not None
+        assert ("+" in names_in(with_reciprocals(y.value))) == bool(zero)
+
+
+def quantized_softmax(scale: float, also: Callable[[Expr], Expr]) -> Kernel:
+    """The kernel of a softmax in 8 bits, plus what `also` gives of a power."""
+    shape = (6, 40)
+    x = te.placeholder(shape, "float32", "x")
+    j, k = (te.reduce_axis(shape[1], name) for name in "jk")
+    m = te.compute((6, 1), lambda i, _: te.max(x[i, j], [j]), "m")
+    e = te.compute(shape, lambda i, j: power(x[i, j] - m[i, 0], terms=shape[1]), "e")
+    s = te.compute((6, 1), lambda i, _: te.sum(e[i, k], [k]), "s")
+    share = te.compute((6, 1), lambda i, n: 1 / s[i, n], "share")
+    divisor = FloatImm(float(np.float32(scale)), "float32")
+
+    def result(i: Expr, j: Expr) -> Expr:
+        whole = te.round(e[i, j] * share[i, 0] / divisor).astype("int8")
+        return whole.astype("float32") * divisor + also(e[i, j])
+
+    y = te.compute(shape, result, "y")
+    return fuse([y], Constants({}))[y]
+
+
+def test_a_softmax_in_8_bits_has_no_tiny_powers() -> None:
+    """They are 0 with any scale; and no product with one is subnormal."""
+    kernel = quantized_softmax(1 / 127, lambda _: FloatImm(0.0, "float32"))
+    formulas = [item.value for item in (*kernel.stages, kernel.result) if item.value is not None]
+    nodes = [node for formula in formulas for node in walk(formula)]
+    assert not any(isinstance(node, Select) for node in nodes)
+    assert any(isinstance(node, Call) and node.name == "rounded_quotient" for node in nodes)
+    x = np.random.default_rng(2).normal(size=(6, 40)).astype(np.float32) * 40
+    x[0, 1:], x[1] = -math.inf, -1e4
+    wanted = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    wanted = np.rint(wanted / wanted.sum(1, keepdims=True) / np.float32(1 / 127)).clip(-128, 127)
+    table = np.array([np.float32(1 / 127), *(reciprocal_of(float(np.float32(1 / 127))) or ())])
+    given = {"x0": x} | {item.name: table for item in kernel.inputs if item.name != "x0"}
+    given = {name: value.astype(np.float32) for name, value in given.items()}
+    func = kernel_function(kernel).func
+    for level in levels_to_run():
+        (found,) = run_machine_code(func, given, cpu=level_cpu(level)).values()
+        np.testing.assert_array_equal(np.rint(found * 127), wanted)
+
+
+@pytest.mark.parametrize(("scale", "also"), [(1 / 127, 1.0), (1e-8, 0.0)])
+def test_tiny_powers_stay_for_other_readers_and_scales(scale: float, also: float) -> None:
+    def read(value: Expr) -> Expr:
+        return value * also if also else FloatImm(0.0, "float32")
+
+    kernel = quantized_softmax(scale, read)
+    assert any(
+        isinstance(node, Select)
+        for item in kernel.stages
+        for node in walk(item.value.value if isinstance(item.value, Reduce) else item.value)
+    )
 
 
 def small_row(function: Callable[[Expr], Expr]) -> Expr:
