@@ -234,9 +234,10 @@ def _chosen_tiles(
     formula = reduction.value
     assert isinstance(formula, Reduce)
     given = reduction.axes, ELEMENT_BYTES[reduction.dtype], constants, registers
+    terms = math.prod(axis.extent for axis in formula.axes)
     best = best_candidate(
         itertools.chain(
-            tile_candidates(formula.value, *given),
+            tile_candidates(formula.value, *given, terms=terms),
             product_candidates(joined_terms(formula), *given),
         )
     )

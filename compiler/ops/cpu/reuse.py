@@ -66,6 +66,8 @@ OVERHEAD = 1.0
 """Loop overhead: cycles per iteration."""
 PER_CYCLE = 2
 """Loads, and products, of a cycle."""
+STORED_ALONE = 1.5
+"""Cycles of a result that does not lie beside those of the other lanes."""
 CORE_BYTES = 1 << 20
 """What the caches of a core hold; those of some hold twice as much."""
 LINE_BYTES, PARTLY, STREAMS = 64, 1.2, 8
@@ -203,6 +205,8 @@ def tile_candidates(
     element_bytes: int,
     constants: Collection[Buffer],
     registers: Registers = WIDEST,
+    *,
+    terms: int | None = None,
 ) -> Iterator[Candidate]:
     """The register tiles of a reduction over `value`; none where no axis suits a vector.
 
@@ -211,6 +215,7 @@ def tile_candidates(
     axes : of the result.
     element_bytes : of an accumulator.
     constants : buffers whose layout may be chosen.
+    terms : of a sum; None: so many that it does not matter how results are stored.
     """
     read = loads(value)
     places = {load: _place(load) for load in read}
@@ -237,7 +242,10 @@ def tile_candidates(
         spare = PAIRED_SPARE if 2 in grouped.values() else SPARE
         loops = loops_around(axes, list(places.values()), free)
         in_rows = stores_in_rows(axes, loops, moving, element_bytes)
-        counts = _lane_counts(axis.extent, one)
+        counts = _lane_counts(axis.extent, one, divide=bool(free or packed))
+        if not again and counts and counts[-1] < LATENCY * one:
+            # Nothing is read again, but sums of several rows need not wait for each other.
+            again = [n for n in reversed(range(len(axes))) if n != number]
         for lanes in counts:
             vectors = -(-lanes // one)
             partly = not free and lanes * widest < LINE_BYTES
@@ -247,7 +255,11 @@ def tile_candidates(
             blocks = _blocks(axes, sharing, free, most) if lanes == counts[-1] else ()
             for rows in itertools.chain(_rows(axes, again, limit), blocks):
                 tiles = Tiles(number, lanes, rows, packed, loops=loops).orders[-1 if in_rows else 0]
-                yield _candidate(tiles, axes, vectors, used, slower)
+                found = _candidate(tiles, axes, vectors, used, slower)
+                if terms is not None and number != len(axes) - 1:
+                    alone = STORED_ALONE / terms / found.cycles
+                    found = replace(found, slower=slower * (1 + alone))
+                yield found
 
 
 def loops_around(axes: Sequence[Axis], places: Sequence[Linear], free: Sequence[int]) -> Loops:
@@ -351,10 +363,12 @@ def _turned_size(rows: int, columns: int, most: int) -> int:
     def computed(size: int) -> int:
         return -(-rows // size) * -(-columns // size) * size**2
 
+    while most > min(rows, columns):
+        most //= 2
     half = most // 2
-    if min(rows, columns) < most or computed(half) < HALF_TURNED * computed(most):
+    if half >= MIN_LANES and computed(half) < HALF_TURNED * computed(most):
         most = half
-    return most if MIN_LANES <= most <= min(rows, columns) else 0
+    return most if most >= MIN_LANES else 0
 
 
 def tiles_together(tiles: Tiles, shape: Sequence[int], dtype: str) -> dict[int, int]:
@@ -370,8 +384,12 @@ def tiles_together(tiles: Tiles, shape: Sequence[int], dtype: str) -> dict[int, 
     return {axis: divisors(-(-shape[axis] // size), most)[-1] for axis, most in wanted.items()}
 
 
-def _lane_counts(extent: int, one: int) -> list[int]:
-    """Lanes of one to four vectors; part of one where the extent is smaller."""
+def _lane_counts(extent: int, one: int, *, divide: bool) -> list[int]:
+    """Lanes of one to four vectors; part of one where the extent is smaller: as many as `divide`
+    it, or as LLVM loads at once."""
+    if extent < one and not divide:
+        lanes = 1 << extent.bit_length() - 1
+        return [lanes] if lanes >= MIN_LANES else []
     if extent < one:
         return [number for number in divisors(extent, one) if number >= MIN_LANES][-1:]
     return [count * one for count in VECTORS if count * one <= extent]

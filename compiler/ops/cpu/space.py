@@ -88,11 +88,11 @@ def tile_space(
     formula = reduction.value
     assert isinstance(formula, Reduce)
     given = reduction.axes, ELEMENT_BYTES[reduction.dtype], constants, registers
+    terms = math.prod(axis.extent for axis in formula.axes)
     found = [
-        *tile_candidates(formula.value, *given),
+        *tile_candidates(formula.value, *given, terms=terms),
         *product_candidates(joined_terms(formula), *given),
     ]
-    terms = math.prod(axis.extent for axis in formula.axes)
     return TileSpace(found, math.prod(reduction.shape), terms) if found else None
 
 

@@ -1,6 +1,7 @@
 """Convolutions of floats on maps with their channels last: a vector holds the channels of a result,
 and each element of the map is repeated in its lanes."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -98,12 +99,24 @@ def _packed(weights: Array) -> Array:
     return np.ascontiguousarray(np.moveaxis(split, (1, 2), (-1, -2)))
 
 
+def _stays_in_order(operation: GraphOperation) -> bool:
+    """Whether neither what a depthwise convolution reads nor what it gives has its channels last
+    anywhere: two transposes would take longer than it, unless its rows do not fill vectors."""
+    is_alone = not operation.has_map(0) and not operation.graph.users[operation.node.output]
+    if operation.tensors.factors.group == 1 or not is_alone:  # vectors of processors
+        return False
+    least = LANES if math.prod(operation.ints("strides")) > 1 else LANES // 2
+    return operation.kind.shape[-1] >= least
+
+
 def _suits_conv2d(operation: GraphOperation) -> bool:
     """With constant weights, and groups whose results fill blocks or that have one channel."""
     if not all(operation.graph.is_constant(name) for name in operation.node.inputs[1:]):
         return False
     groups = whole(operation.node.attrs, "groups")
     outs, ins = operation.type(1).shape[:2]
+    if ins == 1 and outs == groups > 1 and _stays_in_order(operation):
+        return False
     return groups == 1 or (ins == 1 and outs == groups) or outs // groups % LANES == 0
 
 

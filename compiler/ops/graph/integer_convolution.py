@@ -79,7 +79,7 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
 def _conv2d_in_order(operation: GraphOperation) -> te.Tensor:
     """Of a map with its channels first, such as an image: groups are of columns, which lie side by
     side."""
-    factors = operation.tensors.factors
+    factors = _factors(operation)
     weights = operation.constant(1)
     images, channels, height, width = operation.type(0).shape
     _, ins, rows, columns = weights.shape

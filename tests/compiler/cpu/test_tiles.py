@@ -10,7 +10,14 @@ from daedal.compiler import te
 from daedal.compiler.codegen.llvm.function import function_text
 from daedal.compiler.cpu.kernel import Kernel, kernel_function
 from daedal.compiler.ops.cpu.merge import merged
-from daedal.compiler.ops.cpu.reuse import NARROW, WIDEST, Registers, Tiles, choose_tiles
+from daedal.compiler.ops.cpu.reuse import (
+    NARROW,
+    WIDEST,
+    Registers,
+    Tiles,
+    choose_tiles,
+    turned_tile,
+)
 from daedal.compiler.tir.expr import Expr, Reduce
 from daedal.native.codegen import simplify
 from tests.support.machine_code import run_machine_code
@@ -241,3 +248,63 @@ def test_large_results_are_stored_row_by_row(queries: int, keys: int, *, in_rows
     assert tiles is not None and tiles.vector == 2
     assert tiles.outer == ((0, 1, 2) if in_rows else (0, 2, 1))
     assert {item.outer for item in tiles.orders} == {(0, 1, 2), (0, 2, 1)}
+
+
+def window(columns: int, stride: int) -> te.Tensor:
+    """The largest of 3x3 elements of each of 64 maps."""
+    x = te.placeholder((64, 3 + 7 * stride, 3 + (columns - 1) * stride), "float32", "x")
+    r, s = te.reduce_axis(3, "r"), te.reduce_axis(3, "s")
+
+    def largest(c: Expr, h: Expr, w: Expr) -> Expr:
+        return te.max(x[c, h * stride + r, w * stride + s], [r, s])
+
+    return te.compute((64, 8, columns), largest, "r")
+
+
+@pytest.mark.parametrize("registers", [NARROW, WIDEST], ids=["AVX2", "AVX-512"])
+@pytest.mark.parametrize(("columns", "stride"), [(28, 1), (28, 2), (14, 1), (7, 2)])
+def test_sums_that_share_nothing_do_not_wait(
+    columns: int, stride: int, registers: Registers
+) -> None:
+    """A tile has several rows, and as many lanes as LLVM loads at once."""
+    reduction = window(columns, stride)
+    (x,) = reduction.inputs
+    result = te.compute(reduction.shape, lambda *i: reduction[i], "y")
+    scheduled = kernel_function(Kernel((x,), result, reduction, (x,)), (), registers)
+    assert scheduled.tiles is not None
+    ((_, rows),) = scheduled.tiles.rows
+    assert rows >= 4
+    assert scheduled.tiles.lanes.bit_count() == 1
+    given = np.random.default_rng(columns).normal(size=x.shape).astype(np.float32)
+    found = run_machine_code(scheduled.func, {x.name: given})["y"].reshape(result.shape)
+    taps = np.lib.stride_tricks.sliding_window_view(given, (3, 3), axis=(1, 2))
+    np.testing.assert_array_equal(found, taps[:, ::stride, ::stride].max(axis=(3, 4)))
+
+
+@pytest.mark.parametrize(("rows", "size"), [(49, 16), (14, 8), (7, 4), (3, None)])
+def test_small_maps_are_turned_in_small_tiles(rows: int, size: int | None) -> None:
+    x = te.placeholder((64, rows), "float32", "x")
+    y = te.compute((rows, 64), lambda i, j: x[j, i], "y")
+    assert y.value is not None
+    tiles = turned_tile(y.value, y.axes, y.dtype, WIDEST)
+    assert (None if tiles is None else tiles.lanes) == size
+
+
+@pytest.mark.parametrize("registers", [NARROW, WIDEST], ids=["AVX2", "AVX-512"])
+def test_short_sums_are_stored_as_vectors(registers: Registers) -> None:
+    """Lanes along the columns of an image would read fewer operands; but its results have their
+    channels last, so each would be stored alone, after 27 products."""
+    x = te.placeholder((3, 34, 34), "float32", "x")
+    weights = te.placeholder((3, 3, 3, 16), "float32", "w")
+    c, r, s = (te.reduce_axis(3, name) for name in "crs")
+
+    def products(h: Expr, w: Expr, o: Expr) -> Expr:
+        return te.sum(x[c, h + r, w + s] * weights[r, s, c, o], [r, s, c])
+
+    sums = te.compute((32, 32, 16), products, "r")
+    result = te.compute(sums.shape, lambda *i: sums[i], "y")
+    kernel = Kernel((x, weights), result, sums, (x, weights))
+    scheduled = kernel_function(kernel, (weights,), registers)
+    assert scheduled.tiles is not None
+    assert scheduled.tiles.lanes == 16
+    assert scheduled.tiles.vector == 2

@@ -209,3 +209,29 @@ def test_an_output_that_is_another_name_of_a_tensor() -> None:
     np.testing.assert_array_equal(found["renamed"], np.ceil(feeds["x"]))
     for one, other in zip(found.values(), evaluator_of(model).run(None, feeds), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("columns", "stride", "behind", "in_order"),
+    [(16, 2, False, True), (8, 1, False, True), (8, 2, False, False), (16, 1, True, False)],
+)
+def test_a_convolution_alone_keeps_its_channels_first(
+    columns: int, stride: int, behind: bool, in_order: bool
+) -> None:
+    """One per channel: two transposes would take longer. Not where rows do not fill vectors, or
+    where something reads its map."""
+    rng = np.random.default_rng(columns)
+    maker = QdqModel(opset=21)
+    shape = (1, 32, 6, columns * stride)
+    x = maker.input("x", shape)
+    attrs = {"pads": [1] * 4, "strides": [stride] * 2}
+    y = conv(32, 1, 3, 3, group=32, **attrs)(maker, rng, x)
+    y = maker.op("Conv", y, constant(maker, rng, 5, 32, 1, 1)) if behind else y
+    model = maker.model(y)
+    code = build_host_code(model)
+    # A copy with pads, its border, and the convolution; or each map in another layout, too.
+    assert (len(code.calls) == 3) == in_order
+    feeds = {"x": rng.normal(size=shape).astype(np.float32)}
+    (found,) = HostProgram(code).run(feeds).values()
+    (wanted,) = evaluator_of(model).run(None, feeds)
+    np.testing.assert_allclose(found, wanted, 1e-4, 1e-5)
