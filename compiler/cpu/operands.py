@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
-from daedal.compiler.ops.cpu.reuse import NARROW, choose_tiles
+from daedal.compiler.ops.cpu.reuse import NARROW, tile_candidates
 from daedal.compiler.tir.expr import Axis, Buffer, Call, Expr, Load, Reduce, Var
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.linear import accessed_element
@@ -58,7 +58,8 @@ def laid_out(
 
 
 def _suits(value: Expr, axes: Sequence[Axis], dtype: str, constants: Collection[Buffer]) -> bool:
-    return choose_tiles(value, axes, ELEMENT_BYTES[dtype], constants, NARROW) is not None
+    found = tile_candidates(value, axes, ELEMENT_BYTES[dtype], constants, NARROW)
+    return next(found, None) is not None
 
 
 def _moves_apart(load: Load, axis: Axis) -> bool:

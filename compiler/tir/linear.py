@@ -7,7 +7,7 @@ from typing import Protocol
 from daedal.compiler.tir.dtype import INDEX_DTYPE
 from daedal.compiler.tir.expr import Binary, Buffer, Cast, Expr, IntImm, Select, Var
 from daedal.compiler.tir.memo import Memo
-from daedal.compiler.tir.visit import free_vars, rewrite
+from daedal.compiler.tir.visit import children, free_vars, rebuilt
 
 __all__ = [
     "Access",
@@ -118,22 +118,32 @@ def bounds(expr: Expr, extents: Mapping[Var, int]) -> tuple[int, int] | None:
 def simplify(expr: Expr, extents: Mapping[Var, int] | None = None) -> Expr:
     """A shorter equal expression: like terms joined, ``//`` and ``%`` resolved by bounds."""
     ranges = extents or {}
-    if isinstance(expr, Binary) and expr.dtype == INDEX_DTYPE:
-        form = linear(expr)
-        if all(isinstance(term, Var) for term, _ in form.terms):
-            return form.expr()
 
-    def visit(node: Expr) -> Expr | None:
-        if isinstance(node, Binary) and node.dtype == INDEX_DTYPE:
-            if node.op in ("//", "%") and isinstance(node.b, IntImm) and node.b.value > 0:
-                return _divide(node, node.b.value, ranges)
-            if node.op in ("+", "-", "*"):
-                return _rejoined(linear(node)).expr()
-            if node.op in ("min", "max"):
-                return _extremum(node, ranges)
-        return None
+    def simplified(node: Expr) -> Expr:
+        is_index = isinstance(node, Binary) and node.dtype == INDEX_DTYPE
+        if is_index:
+            form = linear(node)
+            if all(isinstance(term, Var) for term, _ in form.terms):
+                return form.expr()
+        parts = children(node)
+        if not parts:
+            return node
+        changed = rebuilt(node, tuple([simplified(part) for part in parts]))
+        if not (is_index and isinstance(changed, Binary)):
+            return changed
+        shorter = _shorter(changed, ranges)
+        return changed if shorter is None else shorter
 
-    return rewrite(expr, visit)
+    return simplified(expr)
+
+
+def _shorter(node: Binary, ranges: Mapping[Var, int]) -> Expr | None:
+    """An index of simplified operands."""
+    if node.op in ("//", "%") and isinstance(node.b, IntImm) and node.b.value > 0:
+        return _divide(node, node.b.value, ranges)
+    if node.op in ("+", "-", "*"):
+        return _rejoined(linear(node)).expr()
+    return _extremum(node, ranges) if node.op in ("min", "max") else None
 
 
 def _sum(a: Linear, b: Linear, sign: int) -> Linear:

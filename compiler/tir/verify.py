@@ -48,7 +48,19 @@ def verify(func: PrimFunc, scopes: frozenset[str] = SCOPES) -> None:
     `scopes` are the memory scopes of the target. Statements, blocks and bindings that passed before
     are not checked again, so a primitive pays only for what it changed.
     """
-    _check_outline(func, scopes)
+    for buffer in outline(func.body).allocated:
+        if buffer.scope not in scopes:
+            raise InvalidIRError(
+                f"a scope must be one of {', '.join(sorted(scopes))}, not {buffer.scope!r} "
+                f"(buffer {buffer.name!r})"
+            )
+    _check(func)
+
+
+@Memo
+def _check(func: PrimFunc) -> None:
+    """All rules but that of scopes."""
+    _check_outline(func)
     sites, allocated = collect(func.body)
     for site in sites:
         _check_site(site, allocated)
@@ -57,7 +69,7 @@ def verify(func: PrimFunc, scopes: frozenset[str] = SCOPES) -> None:
     check_parallel(sites, allocated)
 
 
-def _check_outline(func: PrimFunc, scopes: frozenset[str]) -> None:
+def _check_outline(func: PrimFunc) -> None:
     """Names and forms."""
     found = outline(func.body)
     names: set[str] = set()
@@ -76,12 +88,6 @@ def _check_outline(func: PrimFunc, scopes: frozenset[str]) -> None:
             )
     for buffer in found.stores:
         raise InvalidIRError(f"a store must stand in a block ({buffer.name!r})")
-    for buffer in found.allocated:
-        if buffer.scope not in scopes:
-            raise InvalidIRError(
-                f"a scope must be one of {', '.join(sorted(scopes))}, not {buffer.scope!r} "
-                f"(buffer {buffer.name!r})"
-            )
 
 
 def _check_site(site: Site, allocated: Mapping[Buffer, Scope]) -> None:

@@ -1,6 +1,7 @@
 """Walking and rewriting expressions."""
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_not
 from typing import Any
 
 from daedal.compiler.tir.expr import (
@@ -52,9 +53,13 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """Every node, parents first."""
-    yield expr
-    for child in children(expr):
-        yield from walk(child)
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        operands = _OPERANDS.get(type(node))
+        if operands is not None:
+            waiting += operands(node)[::-1]
 
 
 @Memo
@@ -74,8 +79,9 @@ def loads(expr: Expr) -> tuple[Load, ...]:
 
 def rewrite(expr: Expr, visit: Callable[[Expr], Expr | None]) -> Expr:
     """Rebuild bottom-up; where `visit` returns an expression it stands for the node."""
-    parts = children(expr)
-    node = rebuilt(expr, tuple([rewrite(part, visit) for part in parts])) if parts else expr
+    operands, node = _OPERANDS.get(type(expr)), expr
+    if operands is not None:
+        node = rebuilt(expr, tuple([rewrite(part, visit) for part in operands(expr)]))
     replaced = visit(node)
     return node if replaced is None else replaced
 
@@ -103,27 +109,21 @@ def replace_buffers(expr: Expr, buffers: Mapping[Buffer, Buffer]) -> Expr:
 
 def rebuilt(expr: Expr, parts: tuple[Expr, ...]) -> Expr:
     """`expr` with other operands, in the order of `children`."""
-    if all(new is old for new, old in zip(parts, children(expr), strict=True)):
+    if not any(map(is_not, parts, _OPERANDS[type(expr)](expr))):
         return expr
-    match expr:
-        case Binary(op, _, _):
-            return binary(op, *parts)
-        case Compare(op, _, _):
-            return Compare(op, *parts)
-        case And():
-            return And(*parts)
-        case Or():
-            return Or(*parts)
-        case Not():
-            return Not(*parts)
-        case Select():
-            return Select(*parts)
-        case Cast(dtype, _):
-            return parts[0].astype(dtype)
-        case Reduce(op, _, axes):
-            return Reduce(op, parts[0], axes)
-        case Load(buffer, _, pad_value):
-            return Load(buffer, parts, pad_value)
-        case Call(name, _, dtype):
-            return Call(name, parts, dtype)
-    raise AssertionError(f"no children to rebuild in {expr!r}")
+    return _REBUILT[type(expr)](expr, *parts)
+
+
+_REBUILT: dict[type[Expr], Callable[..., Expr]] = {
+    Binary: lambda node, a, b: binary(node.op, a, b),
+    Compare: lambda node, a, b: Compare(node.op, a, b),
+    And: lambda _, a, b: And(a, b),
+    Or: lambda _, a, b: Or(a, b),
+    Not: lambda _, a: Not(a),
+    Select: lambda _, condition, true, false: Select(condition, true, false),
+    Cast: lambda node, value: value.astype(node.dtype),
+    Reduce: lambda node, value: Reduce(node.op, value, node.axes),
+    Load: lambda node, *indices: Load(node.buffer, indices, node.pad_value),
+    Call: lambda node, *args: Call(node.name, args, node.dtype),
+}
+"""What makes a node of each class with operands anew."""

@@ -8,7 +8,7 @@ that in the middle of what all ties allow is as far from all of them as can be.
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -63,8 +63,18 @@ def split_ratios(rows: Array, largest: Array, low: int, high: int) -> SplitRatio
     largest : magnitude of the sums of each row without the bias.
     low, high : bounds of the rounded products.
     """
+    given = np.ascontiguousarray(rows, np.int64), np.ascontiguousarray(largest, np.int64)
+    return _split_ratios(*(item.tobytes() for item in given), low, high)
+
+
+@lru_cache(maxsize=256)
+def _split_ratios(
+    row_bytes: bytes, largest_bytes: bytes, low: int, high: int
+) -> SplitRatios | None:
+    """The same of int64. Codes for several levels of processors ask for the same ratios."""
+    rows = np.frombuffer(row_bytes, np.int64).reshape(-1, 3)
+    largest = np.frombuffer(largest_bytes, np.int64)
     biases, multipliers, shifts = (rows[:, column].astype(np.int64) for column in range(3))
-    largest = largest.astype(np.int64)
     biases, ratios, is_same = _with_one_result(biases, multipliers, shifts, largest, low, high)
     reach = largest + np.abs(biases)
     beyond = max(abs(low), abs(high)) + 1

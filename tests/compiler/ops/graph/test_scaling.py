@@ -121,3 +121,11 @@ def test_channels_with_one_result_have_small_biases() -> None:
 def test_large_products_are_left_to_float64() -> None:
     rows = rows_of(np.array([0.7]), np.array([0]))
     assert split_ratios(rows, np.array([1 << 23]), -128, 127) is None
+
+
+def test_codes_for_several_levels_share_ratios() -> None:
+    """They take a third of the time to make tensor expressions of a network."""
+    rows, largest = rows_of(np.array([0.01, 0.02]), np.array([5, 6])), np.array([900, 800])
+    first = split_ratios(rows, largest, -128, 127)
+    assert first is not None
+    assert split_ratios(rows.copy(), largest.copy(), -128, 127) is first
