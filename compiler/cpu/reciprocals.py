@@ -102,8 +102,12 @@ def without_tiny_powers(stages: Sequence[te.Tensor], formulas: Sequence[Expr]) -
     *before, last = formulas
     made: dict[Buffer, Expr] = {}
     raised = list[Expr]()
+
+    def visit(node: Expr) -> Expr | None:
+        return _raised(node, made)
+
     for tensor, formula in zip(stages[:-1], before, strict=True):
-        raised.append(rewrite(formula, _raised))
+        raised.append(rewrite(formula, visit))
         made[tensor] = raised[-1]
     if raised == before:
         return None
@@ -122,14 +126,20 @@ def _count(formula: Expr, buffers: Collection[Buffer]) -> int:
     return sum(isinstance(node, Load) and node.buffer in buffers for node in walk(formula))
 
 
-def _raised(node: Expr) -> Expr | None:
-    """What is 0 for small powers, as a power that is never too small."""
+def _raised(node: Expr, made: Mapping[Buffer, Expr]) -> Expr | None:
+    """What is 0 for small powers of a difference to a maximum, as a power that is never too
+    small."""
     match node:
         case Select(
-            Compare("<", x, FloatImm(least)),
+            Compare("<", Binary("-", _, Load(maximum)) as x, FloatImm(least)),
             FloatImm(0),
             Call("exp", (Binary("min", Binary("max", inner, FloatImm(low)), FloatImm(0) as most),)),
         ) if inner == x and node.dtype == "float32" and least == low <= LEAST_POWER:
+            match made.get(maximum):
+                case Reduce("max"):
+                    pass
+                case _:
+                    return None
             return te.exp(te.minimum(te.maximum(x, FloatImm(LEAST_POWER, "float32")), most))
     return None
 

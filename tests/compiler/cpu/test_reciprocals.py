@@ -89,12 +89,15 @@ def test_a_zero_point_of_0_is_not_added() -> None:
         assert ("+" in names_in(with_reciprocals(y.value))) == bool(zero)
 
 
-def quantized_softmax(scale: float, also: Callable[[Expr], Expr]) -> Kernel:
-    """The kernel of a softmax in 8 bits, plus what `also` gives of a power."""
+def quantized_softmax(
+    scale: float, also: Callable[[Expr], Expr], reduce: Callable[..., Expr] = te.max
+) -> Kernel:
+    """The kernel of a softmax in 8 bits, plus what `also` gives of a power; what is taken from all
+    elements is another number than the largest one with another `reduce`."""
     shape = (6, 40)
     x = te.placeholder(shape, "float32", "x")
     j, k = (te.reduce_axis(shape[1], name) for name in "jk")
-    m = te.compute((6, 1), lambda i, _: te.max(x[i, j], [j]), "m")
+    m = te.compute((6, 1), lambda i, _: reduce(x[i, j], [j]), "m")
     e = te.compute(shape, lambda i, j: power(x[i, j] - m[i, 0], terms=shape[1]), "e")
     s = te.compute((6, 1), lambda i, _: te.sum(e[i, k], [k]), "s")
     share = te.compute((6, 1), lambda i, n: 1 / s[i, n], "share")
@@ -128,12 +131,17 @@ def test_a_softmax_in_8_bits_has_no_tiny_powers() -> None:
         np.testing.assert_array_equal(np.rint(found * 127), wanted)
 
 
-@pytest.mark.parametrize(("scale", "also"), [(1 / 127, 1.0), (1e-8, 0.0)])
-def test_tiny_powers_stay_for_other_readers_and_scales(scale: float, also: float) -> None:
+@pytest.mark.parametrize(
+    ("scale", "also", "reduce"),
+    [(1 / 127, 1.0, te.max), (1e-8, 0.0, te.max), (1 / 127, 0.0, te.sum)],
+)
+def test_tiny_powers_stay_for_other_readers_scales_and_sums(
+    scale: float, also: float, reduce: Callable[..., Expr]
+) -> None:
     def read(value: Expr) -> Expr:
         return value * also if also else FloatImm(0.0, "float32")
 
-    kernel = quantized_softmax(scale, read)
+    kernel = quantized_softmax(scale, read, reduce)
     assert any(
         isinstance(node, Select)
         for item in kernel.stages
