@@ -284,7 +284,7 @@ def test_rows_of_a_decoder_are_stored_in_its_caches() -> None:
         return Counter((item.opcode, item.values.get("memory", 0)) for item in items)
 
     moved = instructions()
-    with mock.patch.object(launch, "_is_move", return_value=False):
+    with mock.patch.object(launch, "is_move", return_value=False):
         copied = instructions()
     loads = Opcode.LOAD, LoadMemory.ACC_NARROW
     assert moved[loads] == copied[loads] - len(states)
