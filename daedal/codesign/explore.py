@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from daedal.codesign.cycles.counting import Counter, Network, counters
-from daedal.codesign.cycles.host_shares import HostShares, host_shares
+from daedal.codesign.cycles.host_shares import HostShares, host_shares, machines_with_options
 from daedal.codesign.exploration import Exploration
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.board import Board, board_named
@@ -248,9 +248,11 @@ def _search(
             estimates=directory.estimates(_estimator_version(), space.has),
             keep=directory.add_estimates,
         )
-        start = space.point(space.base)
-        assert start is not None, "the space is around it"
-        search = FrontSearch(space, goal, evaluator.estimate, start=[start], seed=seed)
+        # One that lacks a single option of those that a network needs is no better than the base.
+        machines = (space.base, *machines_with_options(space).values())
+        start = [point for machine in machines if (point := space.point(machine)) is not None]
+        assert start, "the space is around its base"
+        search = FrontSearch(space, goal, evaluator.estimate, start=start, seed=seed)
         budget = Budget(*given, directory.seconds())
         interrupted, ended, shown = False, None, list[Evaluation]()
 

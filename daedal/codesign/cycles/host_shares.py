@@ -18,7 +18,14 @@ from daedal.host.time import host_seconds
 from daedal.isa.variant import Variant
 from daedal.tuning.whole_network import WholeNetwork
 
-__all__ = ["HostShare", "HostShares", "host_share", "host_shares", "placed_on_host"]
+__all__ = [
+    "HostShare",
+    "HostShares",
+    "host_share",
+    "host_shares",
+    "machines_with_options",
+    "placed_on_host",
+]
 
 _CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
 _OPTIONS = ("tables", "lane_reductions", "wide_requantize")
@@ -58,7 +65,7 @@ def host_shares(
     ModelError
         No variant runs a part of the network.
     """
-    machines = _machines(space)
+    machines = machines_with_options(space)
     base = Capabilities.of(space.base)
     own = host_share(model, space.base, rates)
     if own is None:  # other variants may run it, with nothing left to the host
@@ -76,7 +83,7 @@ def host_shares(
     return found
 
 
-def _machines(space: VariantSpace) -> dict[Capabilities, Variant]:
+def machines_with_options(space: VariantSpace) -> dict[Capabilities, Variant]:
     """The base with the options of the space: one machine for each of their capabilities."""
     names = [name for name in _OPTIONS if name in space.parameters]
     found = {Capabilities.of(space.base): space.base}
