@@ -252,7 +252,7 @@ def test_points_are_verified(
 
     monkeypatch.setattr(verify, "require_verification", lambda _family: None)
     fakes = verify.Tools(cycles, implement)
-    monkeypatch.setattr(verify, "Tools", lambda: fakes)
+    monkeypatch.setattr(verify.Tools, "on", lambda _board: fakes)
     status, out, err = explored(run, done, "--verify", 1)
     assert status == 0, err
     assert "Predicted against measured" in out and " equal" in out

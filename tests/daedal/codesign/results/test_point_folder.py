@@ -111,7 +111,7 @@ def test_predictions_of_other_estimates_are_made_again(
 def test_an_unfinished_point_is_not_complete(
     point: PointFolder, emitted: Emitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_given: object) -> None:
+    def interrupted(*_given: object, **_named: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
@@ -131,7 +131,7 @@ def test_a_program_that_computes_other_bytes_is_no_point(
     weights = next(item for item in model.graph.initializer if item.name == "conv0.weight_q")
     weights.raw_data = bytes(len(weights.raw_data))
 
-    def compiled(_model: bytes, variant: Variant) -> Artifact:
+    def compiled(_model: bytes, variant: Variant, **_named: object) -> Artifact:
         return api.compile(model.SerializeToString(), variant)
 
     monkeypatch.setattr("daedal.codesign.results.point_folder.compile_network", compiled)
