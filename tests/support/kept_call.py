@@ -2,7 +2,8 @@
 
 Runs as a process in place of the tool (`tests.support.kept_tools`), so it imports nothing heavy.
 A call is known by the package's version, its arguments, and the files that they or a script of
-Yosys name; its answer is the exit status, the output, and the named files that it wrote.
+Yosys name; its answer is the exit status, the output, and the named files that it wrote. A call that a
+signal ended has none.
 """
 
 import base64
@@ -37,6 +38,8 @@ def call(kept: Path, tool: str, module: str, function: str, *words: str) -> int:
             Path(name).write_bytes(base64.b64decode(content))
         return int(answer["status"])
     status, output = _run([sys.executable, "-c", tool, module, function, *words])
+    if status < 0:  # ended by a signal, which is no answer
+        return status
     files = {name: text for name, text in _contents(names).items() if before.get(name) != text}
     text = json.dumps({"status": status, "output": output, "files": files})
     part = path.with_suffix(f".{os.getpid()}")
