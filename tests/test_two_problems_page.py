@@ -19,4 +19,4 @@ def test_the_page_shows_what_happens(tmp_path: Path, request: pytest.FixtureRequ
         PATH.write_text(page, "utf-8")
         return
     assert not far, "the page shows other numbers: run pytest --update-golden"
-    assert len(re.findall(r"```text", PAGE)) == 4
+    assert len(re.findall(r"```text", PAGE)) == 5

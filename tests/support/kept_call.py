@@ -2,8 +2,8 @@
 
 Runs as a process in place of the tool (`tests.support.kept_tools`), so it imports nothing heavy.
 A call is known by the package's version, its arguments, and the files that they or a script of
-Yosys name; its answer is the exit status, the output, and the named files that it wrote. A call that a
-signal ended has none.
+Yosys name; its answer is the exit status, the output, and the named files that it wrote. A call
+that a signal ended has none.
 """
 
 import base64
