@@ -270,15 +270,14 @@ def test_a_network(move: str, multiply: bool) -> None:
     assert found.passed, found.first_difference
 
 
+@pytest.mark.heavy(8)
 def test_rows_of_a_decoder_are_stored_in_its_caches() -> None:
     """From where they were computed. Only the residual stream is loaded into the accumulators."""
-    decoder = SmallDecoder(layers=1)
+    model = SmallDecoder(layers=1).quantized()
     states = {"k_cache_*": "k_new_*", "v_cache_*": "v_new_*"}
 
     def instructions() -> Counter[tuple[Opcode, int]]:
-        artifact = daedal.compile(
-            decoder.quantized(), "attention", states=states, cache=False, cpu_levels=()
-        )
+        artifact = daedal.compile(model, "attention", states=states, cache=False, cpu_levels=())
         verify(artifact.program)
         items = artifact.program.instructions
         return Counter((item.opcode, item.values.get("memory", 0)) for item in items)

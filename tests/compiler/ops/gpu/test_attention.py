@@ -146,7 +146,10 @@ def test_without_products_of_warps_float16_has_no_tiles() -> None:
     assert attention_tiles(single, has_warps=False) == AttentionTiles(1, 128)
 
 
-@pytest.mark.parametrize("shape", [(5, 3, 2, 3), (4, 18, 9, 2), (1, 7, 3, 2)])
+@pytest.mark.parametrize(
+    "shape",
+    [(5, 3, 2, 3), pytest.param((4, 18, 9, 2), marks=pytest.mark.heavy(2)), (1, 7, 3, 2)],
+)
 def test_the_interpreter_computes_what_the_formulas_say(shape: tuple[int, int, int, int]) -> None:
     kernel = attention(*shape)
     inputs = given(kernel)
