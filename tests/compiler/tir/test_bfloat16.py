@@ -34,7 +34,7 @@ def nearest(values: Floats) -> npt.NDArray[np.float64]:
 
 
 def ties(rng: np.random.Generator) -> Floats:
-    """Random bits, and every number of bfloat16 with what lies at and beside the next tie."""
+    """Random bits, and every bfloat16, the tie behind it, and the floats next to that."""
     every = np.arange(1 << 16, dtype=np.uint32) << 16
     near = (every[:, np.newaxis] + np.array([0, 1, 0x7FFF, 0x8000, 0x8001], np.uint32)).ravel()
     bits = np.concatenate([rng.integers(0, 1 << 32, 10_000, dtype=np.uint32), near])
