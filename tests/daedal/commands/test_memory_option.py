@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import daedal
 from bench.correctness.profile_differences import differences
 from bench.correctness.rtl_launches import rtl_device
 from daedal.api import simulate
@@ -99,15 +100,21 @@ def test_inspect_counts_with_the_file(run: Run, built: Path, memory: Path) -> No
     assert json.loads(out)["memory"].startswith("mine-")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An artifact that was compiled for an abstract memory, whose file is gone."""
+    folder = tmp_path_factory.mktemp("made")
+    path = folder / "mine.toml"
+    path.write_text(PLAIN)
+    daedal.compile(DIGITS, "tiny", memory=path).save(folder / "made.daedal")
+    path.unlink()
+    return folder / "made.daedal"
+
+
 def test_an_artifact_is_counted_with_the_memory_that_it_was_compiled_for(
-    run: Run, built: Path, memory: Path, tmp_path: Path
+    run: Run, made: Path
 ) -> None:
-    """The file may be gone; an option is another memory, and other devices have the same one."""
-    made = tmp_path / "made.daedal"
-    status, _, err = run("compile", DIGITS, "-v", "tiny", "--memory", memory, "-o", made)
-    assert status == 0, err
-    behind = load_memory(memory)
-    memory.unlink()
+    """An option is another memory."""
     counted = {}
     for name, given in (("own", ()), ("ddr", ("--memory", "ddr"))):
         status, out, err = run("profile", made, *given, "--json")
@@ -119,14 +126,27 @@ def test_an_artifact_is_counted_with_the_memory_that_it_was_compiled_for(
         assert status == 0, err
         assert json.loads(out)["memory"] == report["conditions"]["memory"]
     assert counted["own"] > counted["ddr"]
+
+
+def test_devices_have_the_memory_of_the_artifact(
+    run: Run, built: Path, made: Path, memory: Path
+) -> None:
     artifact = Artifact.load(made)
-    assert artifact.memory == behind
+    assert artifact.memory == load_memory(memory)
     assert (
         artifact.memory_or(None, seed=3).seed == 3 and artifact.memory_or("ideal").name == "ideal"
     )
     images = dict(np.load(built / "images.npz"))
     (first, _) = simulate(artifact, images, device="timing").profiles
-    assert first.cycles == counted["own"]
+    _, out, _ = run("profile", made, "--json")
+    assert first.cycles == json.loads(out)["cycles"]
+
+
+def test_the_command_compiles_for_the_memory(run: Run, memory: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made.daedal"
+    status, _, err = run("compile", DIGITS, "-v", "tiny", "--memory", memory, "-o", made)
+    assert status == 0, err
+    assert Artifact.load(made).memory == load_memory(memory)
 
 
 @pytest.mark.parametrize(
