@@ -41,7 +41,9 @@ def reduced(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def check_isa() -> None:
     """Documentation, assembler, encoding and the functional simulator."""
-    assert f"| REDUCE | {int(AluOp['REDUCE'])} | x, less y unless x is smaller |" in isa_page(TINY)
+    assert f"| REDUCE | {int(AluOp['REDUCE'])} | x minus y, or x if x is smaller |" in isa_page(
+        TINY
+    )
     print("documentation")
     (instruction,) = assemble(LINE)
     assert "operation=REDUCE" in disassemble([instruction])

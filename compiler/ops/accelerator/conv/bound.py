@@ -13,7 +13,7 @@ from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div, last_size
 from daedal.compiler.ops.accelerator.tiles.window_axis import by_pair
 from daedal.compiler.ops.lower_bound import Work
-from daedal.compiler.ops.space import Table
+from daedal.compiler.ops.space import Column, Table
 from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import LoadMemory
 from daedal.isa.transfer import memory_beats
@@ -28,11 +28,13 @@ class ConvBound:
     def __init__(self, shape: ConvShape, variant: Variant) -> None:
         pads = scratchpads(variant)
         self._shape = shape
+        depth = pads[Memory.WGT].depth_rows
         self._inp, self._wgt, self._out, self._par = (
             pads[memory].row_bytes for memory in (Memory.INP, Memory.WGT, Memory.OUT, Memory.PAR)
         )
         if shape.narrow_weights:
             self._wgt = memory_beats(variant, LoadMemory.WGT_NARROW) * variant.bus_bytes
+        self._most_kept = depth * self._wgt
         self._out *= shape.tail.stored
         self._vector_cycles = shape.tail.vector_cycles(machine_cost(variant))
         self._rows, self._columns = shape.axes
@@ -58,7 +60,7 @@ class ConvBound:
         columns = by_pair(self._columns.loaded, width, tiles["tap_columns"])
         read = (
             inputs * rows * columns
-            + pairs * np.where(keeps, kept, used)
+            + self._weights(pairs * np.where(keeps, kept, used), maps)
             + params
             + vectors * shape.tail.loaded * self._inp
         )
@@ -92,6 +94,12 @@ class ConvBound:
             last_vectors=last * self._vector_cycles,
             last_written=last * self._out,
         )
+
+    def _weights(self, scheduled: Column, maps: Column) -> Column:
+        """Bytes of weights that are loaded at least: rows that tiles load again may stay in WGT
+        (`daedal.compiler.link.on_chip.kept_constants`), as many as it has."""
+        times = maps // self._shape.groups
+        return np.maximum(scheduled / times, scheduled - (times - 1) * self._most_kept)
 
     def _first_pairs(self, height: int, width: int) -> int:
         """Pairs of an output of the first tile and a tap of its window that are computed."""

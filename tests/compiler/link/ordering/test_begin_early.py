@@ -224,7 +224,8 @@ def test_a_program_that_does_not_fit_is_linked_without_early_layers() -> None:
 
     with mock.patch.object(linker.Placement, "run", run):
         compiled(model)
-    assert tried[:2] == [True, False]
+    # Before, the same layers are tried with constants loaded again.
+    assert tried.index(False) == len(tried) - 1 > 0
 
 
 def _layers_beside_the_first(launch: Launch) -> set[int | None]:
