@@ -10,7 +10,7 @@ import numpy as np
 
 from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
-from daedal.compiler.ops.accelerator.tiles.tile_space import ceil_div, last_size
+from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div, last_size
 from daedal.compiler.ops.accelerator.tiles.window_axis import by_pair
 from daedal.compiler.ops.lower_bound import Work
 from daedal.compiler.ops.space import Column, Table
@@ -95,11 +95,13 @@ class ConvBound:
             last_written=last * self._out,
         )
 
-    def _weights(self, scheduled: Column, maps: Column) -> Column:
+    def _weights(self, scheduled: Column, maps: Column) -> Floats:
         """Bytes of weights that are loaded at least: rows that tiles load again may stay in WGT
         (`daedal.compiler.link.on_chip.kept_constants`), as many as it has."""
         times = maps // self._shape.groups
-        return np.maximum(scheduled / times, scheduled - (times - 1) * self._most_kept)
+        kept = (times - 1) * self._most_kept
+        least: Floats = np.maximum(scheduled / times, scheduled - kept)
+        return least
 
     def _first_pairs(self, height: int, width: int) -> int:
         """Pairs of an output of the first tile and a tap of its window that are computed."""
