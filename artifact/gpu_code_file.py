@@ -170,7 +170,7 @@ def _kernel(entry: Any) -> GpuKernel:
 def _map(argument: Any, dtype: Any, shape: Any, box: Any) -> TensorMap:
     extents, boxes = wholes(shape), wholes(box)
     if text(dtype) not in CORE_BYTES or not 1 <= len(extents) == len(boxes) <= MAX_RANK:
-        raise ValueError("maps must be of 1 to 5 dimensions of int8 or float16")
+        raise ValueError("maps must be of 1 to 5 dimensions of int8, float16 or bfloat16")
     return TensorMap(
         whole(argument, high=MAX_ARGUMENTS),
         dtype,
