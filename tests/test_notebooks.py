@@ -30,6 +30,9 @@ def test_its_links_lead_somewhere(path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_runs(path: Path) -> None:
+    if "pytorch" in path.stem:
+        for name in ("torch", "onnxscript"):
+            pytest.importorskip(name, reason="needs PyTorch and onnxscript: the extra `pytorch`")
     nbclient = pytest.importorskip("nbclient", reason="needs the extra notebooks")
     nbformat = pytest.importorskip("nbformat", reason="needs the extra notebooks")
     notebook = nbformat.read(path, as_version=4)
