@@ -65,9 +65,7 @@ class Registers(wiring.Component):
 
 @pytest.mark.fpga
 @pytest.mark.slow
-@pytest.mark.xfail(
-    strict=True, reason="126 to 129 MHz with three seeds: the bridge decides in one cycle"
-)
+@pytest.mark.xfail(strict=True, reason="the bridge reaches 126 to 129 MHz with three seeds")
 @needs_nextpnr
 def test_the_boards_own_blocks_do_not_limit_the_clock(tmp_path: Path) -> None:
     settings = BoardSettings.for_baud(BOARD, TINY, BOARD.clock(130e6), 1 << 16)
