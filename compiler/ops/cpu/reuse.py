@@ -67,7 +67,7 @@ OVERHEAD = 1.0
 PER_CYCLE = 2
 """Loads, and products, of a cycle."""
 STORED_ALONE = 1.5
-"""Cycles of a result that does not lie beside those of the other lanes."""
+"""Cycles of a result that is not next to those of the other lanes in memory."""
 CORE_BYTES = 1 << 20
 """What the caches of a core hold; those of some hold twice as much."""
 LINE_BYTES, PARTLY, STREAMS = 64, 1.2, 8
