@@ -166,10 +166,10 @@ its fraction has at most 24 bits (`native.bodies.nearest_products`), and `rounde
 same as a float32; `nearest_scaled` and `rounded_scaled` have one factor, and their product may be
 anything below 2^21; `rounded_quotient` is ``round(value / divisor)`` of float32, where `high` and
 `low` are parts of ``1 / divisor`` whose products give the same (`compiler.cpu.reciprocals`);
-`multiply_add` is ``a * b + c``, rounded once or twice as the processor does it; `round` takes
-halves to even, and `nearest` gives that as an int32, which must hold it; `abs` of the smallest
-integer is itself; `fmod` has its dividend's sign, as C's; `number_or` is `other` where its value is
-NaN.
+`multiply_add` is ``a * b + c``, rounded once or twice as the processor does it, though no product
+of float16 overflows; `round` takes halves to even, and `nearest` gives that as an int32, which must
+hold it; `abs` of the smallest integer is itself; `fmod` has its dividend's sign, as C's;
+`number_or` is `other` where its value is NaN.
 """
 
 

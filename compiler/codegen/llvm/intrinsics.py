@@ -228,6 +228,11 @@ def _rounded_quotient(text: FunctionText, arguments: list[Value], library: Libra
 
 
 def _multiply_add(text: FunctionText, arguments: list[Value], _library: Library) -> Value:
+    """Of float16 as float32, since `fmuladd` may round the product: a float16 overflows there."""
+    dtype = arguments[0].dtype
+    if dtype == "float16":
+        wide = [converted(text, item, "float32") for item in arguments]
+        return converted(text, _llvm(text, "fmuladd", wide), dtype)
     return _llvm(text, "fmuladd", arguments)
 
 

@@ -20,7 +20,7 @@ from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS, INTRINSICS
 from daedal.compiler.tir.stmt import PrimFunc
 from daedal.native.codegen import assembly_text
-from daedal.native.levels import LEVELS, VNNI, level_cpu
+from daedal.native.levels import LEVELS, VNNI, level_cpu, levels_to_run
 from tests.support.machine_code import run_machine_code
 from tests.support.tensor_programs import inputs_of, matmul, stencil
 
@@ -145,6 +145,19 @@ def test_intrinsics(name: str) -> None:
         # The C library and numpy round some functions differently in the last place.
         rtol = {"float16": 2e-3, "float32": 4e-6, "float64": 1e-13}.get(dtype, 0.0)
         check(func, *(values(dtype, 5 + number) for number in range(count)), rtol=rtol)
+
+
+def test_products_of_halves_do_not_overflow() -> None:
+    """Whether or not the processor has an operation for ``a * b + c`` of float16."""
+    a, b, c = (np.full(SHAPE, value, np.float16) for value in (2.0**15, 2.0**15, -np.inf))
+    c[1] = -65504
+    inputs = {"x0": a, "x1": b, "x2": c}
+    func = mapped(te.multiply_add, "float16", "float16", "float16")
+    wanted = run(func, inputs)["y"]
+    assert (wanted[0] == -np.inf).all() and (wanted[1] == np.inf).all()
+    for level in levels_to_run():
+        found = run_machine_code(func, inputs, cpu=level_cpu(level))["y"]
+        np.testing.assert_array_equal(found, wanted, err_msg=level)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
