@@ -22,6 +22,7 @@ from daedal.compiler.cpu.kernel_builder import KernelBuilder
 from daedal.compiler.cpu.narrowing import without_narrow_casts
 from daedal.compiler.cpu.operands import laid_out
 from daedal.compiler.cpu.rows import row_groups
+from daedal.compiler.cpu.turning import turned_reductions
 from daedal.compiler.ops.attended import Attended
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.dtype import numpy_dtype
@@ -40,7 +41,7 @@ from daedal.compiler.tir.expr import (
 )
 from daedal.compiler.tir.visit import children, loads, rewrite, substitute, walk
 
-__all__ = ["fuse"]
+__all__ = ["fuse", "is_move"]
 
 MAX_NODES = 400
 """Nodes of a formula: a larger one is split into kernels."""
@@ -100,6 +101,8 @@ class _Fusion:
         self._stored = set[te.Tensor]()
         if half:
             self._narrow(narrows, half)
+        if copies:
+            self._turn(self._roots())
         frames = self._framed(self._roots()) if copies else {}
         roots = self._roots()
         self.kernels = self._joined(self._with_operands(roots) if copies else roots)
@@ -139,6 +142,25 @@ class _Fusion:
             if self._is_inlined(tensor):
                 inlined.add(tensor)
         return [tensor for tensor in self._values if tensor not in inlined]
+
+    def _turn(self, roots: Sequence[te.Tensor]) -> None:
+        """Compute reductions in the order of their reader's axes."""
+        found = turned_reductions({*self._needed, *self._padded}, roots, self._formulas)
+        if not found:
+            return
+        formulas = {item.reader: item.formula for item in found.values()}
+        values: dict[te.Tensor, Expr] = {}
+        for tensor, value in self._values.items():
+            item = found.get(tensor)
+            if item is not None:
+                assert item.tensor.value is not None
+                values[item.tensor] = item.tensor.value
+            values[tensor] = formulas.get(tensor, value)
+        read: set[Buffer] = set(self._needed)
+        for tensor, value in reversed(values.items()):
+            if tensor in read:
+                read.update(load.buffer for load in loads(value))
+        self._values = {tensor: value for tensor, value in values.items() if tensor in read}
 
     def _framed(self, roots: Sequence[te.Tensor]) -> dict[te.Tensor, Framed]:
         """Maps with pads among `roots`: from now on what they contain is computed, and stored in
@@ -211,7 +233,7 @@ class _Fusion:
             return False
         if sum(1 for _ in walk(formula)) > MAX_NODES or _height(formula) > MAX_HEIGHT:
             return False
-        if _is_move(formula):
+        if is_move(formula):
             return self._copies or not self._narrows_sum(tensor, formula)
         (reader,) = readers if len(readers) == 1 else (None,)
         if reader is None or isinstance(self._values[reader], Reduce):
@@ -385,7 +407,7 @@ def _height(formula: Expr) -> int:
     return 1 + max(map(_height, children(formula)), default=0)
 
 
-def _is_move(formula: Expr) -> bool:
+def is_move(formula: Expr) -> bool:
     """Whether a formula only reads one element at an affine place, and converts it."""
     while isinstance(formula, Cast):
         formula = formula.value

@@ -21,6 +21,7 @@ from daedal.compiler.codegen.llvm.support import check_code
 from daedal.compiler.cpu.attentions import attended, with_float32
 from daedal.compiler.cpu.branches import branch_graph
 from daedal.compiler.cpu.expansion import expanded
+from daedal.compiler.cpu.fusion import is_move
 from daedal.compiler.cpu.graph import processor_graph
 from daedal.compiler.cpu.graph_tensors import GraphTensors, is_parameter
 from daedal.compiler.cpu.program import (
@@ -44,6 +45,7 @@ from daedal.compiler.ops.attended import Attended
 from daedal.compiler.ops.graph.factors import PAIRS, Factors
 from daedal.compiler.ops.graph.integer_convolution import LOWERINGS as INTEGER_PRODUCTS
 from daedal.compiler.ops.onnx.lower import lower_node
+from daedal.compiler.ops.onnx.movement import splits_dimensions
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.dtype import DTYPES
@@ -304,10 +306,17 @@ class _Importer:
             return False
         if dropout and len(node.input) > 2 and node.input[2]:
             return False
+        if self._is_moved(node.input[0]) and splits_dimensions(kind.shape, source.shape):
+            return False  # a formula, so that nothing copies the parts of a Split for a view
         if not self._add_placeholder(name, kind):
             return False
         program.steps.append(View(name, node.input[0]))
         return True
+
+    def _is_moved(self, name: str) -> bool:
+        """Whether a tensor is computed, and only has elements of another one."""
+        value = self.program.tensors[name].value if name in self.program.tensors else None
+        return value is not None and is_move(value)
 
     def _joined(self, node: onnx.NodeProto) -> bool:
         """A Concat of so many tensors that a copy of each costs less than a choice per element."""

@@ -11,7 +11,7 @@ from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
 from daedal.compiler.ops.onnx.pointwise import apply
 from daedal.compiler.tir.expr import Expr, IntImm
 
-__all__ = ["LOWERINGS", "moved", "normalized_axis"]
+__all__ = ["LOWERINGS", "moved", "normalized_axis", "splits_dimensions"]
 
 Indices = Sequence[Expr]
 
@@ -48,6 +48,11 @@ def regrouped(indices: Indices, new: Sequence[int], old: Sequence[int]) -> list[
         first += len(group)
         found += _unravelled(flat, extents)
     return found
+
+
+def splits_dimensions(new: Sequence[int], old: Sequence[int]) -> bool:
+    """Whether `regrouped` only splits dimensions of `old`, so that its places are affine."""
+    return all(sum(extent > 1 for extent in extents) <= 1 for _, extents in _groups(old, new))
 
 
 def _unravelled(flat: Expr, extents: Sequence[int]) -> list[Expr]:
