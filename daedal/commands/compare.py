@@ -9,7 +9,7 @@ from rich.markup import escape
 from daedal.commands.options import MEASURED, VARIANTS, HostRatesOf, Json, MemoryName
 from daedal.hw.synth.families import Target
 from daedal.isa.variant import shipped_variants
-from daedal.reports.console import make_console, print_json, print_wide, show_progress
+from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 __all__ = ["compare_command"]
 
@@ -53,6 +53,6 @@ def compare_command(
         return
     console = make_console()
     for table in comparison_tables(found):
-        print_wide(console, table)
+        print_tables(console, table)
     for line in comparison_lines(found, host_rates):
         console.print(escape(line))

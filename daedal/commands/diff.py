@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import Json
-from daedal.reports.console import make_console, print_json, print_wide
+from daedal.reports.console import make_console, print_json, print_tables
 
 __all__ = ["diff_command"]
 
@@ -29,5 +29,5 @@ def diff_command(
         print_json(diff.to_json())
         return
     _out.print(escape(conditions_text(diff)), end="")
-    print_wide(_out, diff_table(diff))
+    print_tables(_out, diff_table(diff))
     _out.print(escape(diff.summary))

@@ -10,7 +10,8 @@ from daedal.native.caches.report import CacheRecord, cache_records
 from daedal.native.cpu import model_name
 from daedal.native.levels import levels_to_run
 from daedal.native.tile_trial import tile_problem
-from daedal.reports.console import make_console, print_json, print_wide
+from daedal.reports.console import make_console, print_json, print_tables
+from daedal.reports.tables import plain_table
 from daedal.runtime.devices.cuda.names import GpuReport, gpu_report
 from daedal.sim.rtl.toolchain import ToolRecord, probe
 
@@ -33,10 +34,13 @@ def doctor_command(as_json: Json = False) -> None:
         )
         return
     console = make_console()
-    console.print(_tool_table(tools))
+    print_tables(console, _tool_table(tools))
     console.print(_processor_text(), soft_wrap=True)
-    console.print(_gpu_table(gpus) if gpus.gpus else _no_gpu(gpus))
-    print_wide(console, _cache_table(caches))
+    if gpus.gpus:
+        print_tables(console, _gpu_table(gpus))
+    else:
+        console.print(_no_gpu(gpus))
+    print_tables(console, _cache_table(caches))
 
 
 def _ptxas_record() -> ToolRecord:
@@ -103,24 +107,25 @@ def _cache_json(record: CacheRecord) -> dict[str, object]:
 
 
 def _tool_table(records: list[ToolRecord]) -> Table:
-    table = Table()
-    for head in ("tool", "version", "needed for", "how to get it"):
-        table.add_column(head)
+    some_missing = any(record.version is None for record in records)
+    heads = ("tool", "version", "needed for", *(("how to get it",) if some_missing else ()))
+    table = plain_table("Tools", heads, len(heads))
+    for column in table.columns[1:]:
+        column.no_wrap = False
     for record in records:
         found = escape(record.version) if record.version else "[red]missing[/red]"
         how = "" if record.version else record.how_to_get
-        table.add_row(record.name, found, record.needed_for, how)
+        table.add_row(record.name, found, record.needed_for, *([how] if some_missing else []))
     return table
 
 
 def _gpu_table(report: GpuReport) -> Table:
-    table = Table()
-    for head in ("GPU", "name", "architecture", "multiprocessors", "memory", "driver"):
-        table.add_column(head)
+    heads = ("GPU", "name", "architecture", "driver", "multiprocessors", "memory")
+    table = plain_table("GPUs", heads, 4)
     for number, gpu in enumerate(report.gpus):
         figures = (str(gpu.multiprocessors), f"{gpu.memory_bytes / (1 << 30):.0f} GiB")
         driver = f"CUDA {report.cuda}"
-        table.add_row(str(number), escape(gpu.name), gpu.architecture, *figures, driver)
+        table.add_row(str(number), escape(gpu.name), gpu.architecture, driver, *figures)
     return table
 
 
@@ -129,15 +134,13 @@ def _no_gpu(report: GpuReport) -> str:
 
 
 def _cache_table(records: list[CacheRecord]) -> Table:
-    table = Table()
-    for head in ("cache", "holds", "size", "limit", "folder"):
-        table.add_column(head)
+    table = plain_table("Caches", ("cache", "holds", "folder", "size", "limit"), 3)
     for record in records:
         folder = escape(str(record.folder)) if record.folder else ""
         if record.problem is not None:
             folder = f"[red]{escape(record.problem)}[/red]"
         sizes = (_megabytes(record.num_bytes), _megabytes(record.limit_bytes))
-        table.add_row(record.name, record.title, *sizes, folder)
+        table.add_row(record.name, record.title, folder, *sizes)
     return table
 
 

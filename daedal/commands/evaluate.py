@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from daedal.commands.npz import load_arrays
 from daedal.commands.options import Json
 from daedal.common.errors import UserError
-from daedal.reports.console import make_console, print_json, print_wide, show_progress
+from daedal.reports.console import make_console, print_json, print_tables, show_progress
+from daedal.reports.tables import plain_table
 
 if TYPE_CHECKING:  # compiler and devices load slowly, and other commands need none
     from daedal.evaluation import Accuracy, Evaluation
@@ -84,24 +83,21 @@ def _print(console: Console, found: "Evaluation", model: Path, against: Path | N
     compared = "" if against is None else f", {model.name} against {against.name}"
     console.print(escape(f"{found.items:,} items{compared}"))
     if found.outputs:
-        table = Table("output", box=SIMPLE)
-        for head in ("signal to noise", "largest difference", "same class"):
-            table.add_column(head, justify="right")
+        heads = ("output", "signal to noise", "largest difference", "same class")
+        table = plain_table("", heads, 1)
         for item in found.outputs:
             same = "" if item.same_class is None else f"{item.same_class:.2%}"
             signal, largest = f"{item.snr_db:.1f} dB", f"{item.largest:.4g}"
             if item.equal is not None:
                 signal, largest = f"{item.equal:.2%} equal", ""
             table.add_row(escape(item.name), signal, largest, same)
-        print_wide(console, table)
+        print_tables(console, table)
     if found.accuracy is not None:
-        table = Table("model", box=SIMPLE)
-        for head in ("right", "accuracy", "standard error"):
-            table.add_column(head, justify="right")
+        table = plain_table("", ("model", "right", "accuracy", "standard error"), 1)
         table.add_row(escape(model.name), *_cells(found.accuracy))
         if against is not None and found.reference_accuracy is not None:
             table.add_row(escape(against.name), *_cells(found.reference_accuracy))
-        print_wide(console, table)
+        print_tables(console, table)
         if against is not None:
             console.print(
                 escape(

@@ -18,7 +18,7 @@ from daedal.commands.options import (
 )
 from daedal.common.files import write_atomically
 from daedal.hw.synth.families import Target
-from daedal.reports.console import make_console, print_json, print_wide, show_progress
+from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 if TYPE_CHECKING:
     from daedal.codesign.exploration import Exploration
@@ -140,11 +140,11 @@ def explore_command(
         )
     else:
         console = make_console()
-        print_wide(console, exploration_table(found))
+        print_tables(console, exploration_table(found))
         for line in exploration_lines(found, host_rates):
             console.print(escape(line))
         if verified:
-            print_wide(console, verification_table(verified))
+            print_tables(console, verification_table(verified))
             for line in verification_lines(verified, found.board.name if found.board else None):
                 console.print(escape(line))
     if found.interrupted or stopped:

@@ -7,7 +7,7 @@ import typer
 
 from daedal.commands.options import Json
 from daedal.common.errors import UserError
-from daedal.reports.console import make_console, print_json
+from daedal.reports.console import make_console, print_json, print_tables
 
 __all__ = ["ops_command"]
 
@@ -39,4 +39,4 @@ def ops_command(
     if as_json:
         print_json([asdict(item) for item in found])
     else:
-        make_console().print(operators_table(found))
+        print_tables(make_console(), operators_table(found))

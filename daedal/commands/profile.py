@@ -12,7 +12,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.commands.options import ArtifactFile, ArtifactMemory, Assertions, Json, check_outputs
 from daedal.common.errors import UserError
 from daedal.common.files import write_atomically
-from daedal.reports.console import make_console, print_json, print_wide, show_progress
+from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 if TYPE_CHECKING:
     from daedal.isa.protocols import Device
@@ -96,11 +96,11 @@ def profile_command(
     if as_json:
         print_json(document)
         return
-    print_wide(_out, layers_table(result))
-    print_wide(_out, units_table(f"Units over {result.cycles:,} cycles", result.units))
+    print_tables(_out, layers_table(result))
+    print_tables(_out, units_table(f"Units over {result.cycles:,} cycles", result.units))
     for item in result.layers:
         if item.layer.name in (layer or ()):
-            print_wide(_out, units_table(f"Units in {item.layer.name}", item.units))
+            print_tables(_out, units_table(f"Units in {item.layer.name}", item.units))
     for path in (output, html, trace):
         if path is not None:
             hint = "; `daedal diff` compares it with another one" if path is output else ""
@@ -129,7 +129,7 @@ def _profile_kernels(
     if as_json:
         print_json(document)
         return
-    print_wide(_out, kernels_table(found))
+    print_tables(_out, kernels_table(found))
     _out.print(escape(kernels_note(found)))
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import onnx
 import typer
-from rich.box import SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
 from daedal.commands.npz import load_arrays
 from daedal.commands.options import Json, check_outputs
 from daedal.common.files import write_atomically
-from daedal.reports.console import make_console, print_json, print_wide, show_progress
+from daedal.reports.console import make_console, print_json, print_tables, show_progress
+from daedal.reports.tables import plain_table
 
 if TYPE_CHECKING:
     from daedal.compiler.quantization.layer_errors import LayerError
@@ -112,17 +112,16 @@ def quantize_command(
     console = make_console()
     console.print(escape(f"{output}: {kinds}; {listed}{excluded}"))
     if layers:
-        print_wide(console, _layers_table(layers))
+        print_tables(console, _layers_table(layers))
         console.print(escape(_saved(layers)))
     if show_errors:
-        print_wide(console, _errors_table(errors))
+        print_tables(console, _errors_table(errors))
 
 
 def _layers_table(layers: "list[LayerWeights]") -> Table:
     """A row for each layer with weights, in the network's order."""
-    table = Table("layer", box=SIMPLE)
-    for head in ("bits", "weights", "bytes saved", "4 bits change the outputs by"):
-        table.add_column(head, justify="right")
+    heads = ("layer", "bits", "weights", "bytes saved", "4 bits change the outputs by")
+    table = plain_table("", heads, 1)
     for item in layers:
         error = "" if item.error is None else f"{item.error:.2%}"
         saved = f"{item.saved_bytes:,}" if item.saved_bytes else ""
@@ -141,9 +140,7 @@ def _saved(layers: "list[LayerWeights]") -> str:
 
 def _errors_table(errors: "list[LayerError]") -> Table:
     """A row for each tensor, in the network's order."""
-    table = Table("tensor", "operator", box=SIMPLE)
-    for head in ("bits", "noise", "signal to noise"):
-        table.add_column(head, justify="right")
+    table = plain_table("", ("tensor", "operator", "bits", "noise", "signal to noise"), 2)
     for item in errors:
         share = (item.noise / item.signal) ** 0.5 if item.signal else 0.0
         table.add_row(

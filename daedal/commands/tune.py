@@ -16,7 +16,7 @@ from daedal.commands.options import (
 )
 from daedal.common.errors import TuningError
 from daedal.common.files import write_atomically
-from daedal.reports.console import make_console, print_json, print_wide, show_progress
+from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 if TYPE_CHECKING:
     from daedal.tuning.network import NetworkTuning
@@ -133,7 +133,7 @@ def _show(tuning: "NetworkTuning", records: str) -> None:
     from daedal.reports.tuning import tuning_lines, tuning_table
 
     console = make_console()
-    print_wide(console, tuning_table(tuning))
+    print_tables(console, tuning_table(tuning))
     for line in tuning_lines(tuning, records):
         console.print(escape(line))
     for item in tuning.explanations:
@@ -141,4 +141,4 @@ def _show(tuning: "NetworkTuning", records: str) -> None:
         for line in explanation_lines(item):
             console.print(escape(line))
         for table in explanation_tables(item):
-            print_wide(console, table)
+            print_tables(console, table)

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from daedal.commands.options import Json
 from daedal.isa.variant import load_variant, shipped_variants
-from daedal.reports.console import make_console, print_json
+from daedal.reports.console import make_console, print_json, print_tables
 from daedal.reports.variants import variants_table
 
 __all__ = ["variants_command"]
@@ -16,4 +16,4 @@ def variants_command(as_json: Json = False) -> None:
     if as_json:
         print_json([asdict(variant) | {"fingerprint": variant.fingerprint} for variant in variants])
     else:
-        make_console().print(variants_table(variants))
+        print_tables(make_console(), variants_table(variants))

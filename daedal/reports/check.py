@@ -8,6 +8,7 @@ from rich.table import Table
 
 from daedal.checking.layer_check import CheckedTensor, LayerCheck
 from daedal.checking.tensor_difference import TensorDifference, ranges_text
+from daedal.reports.console import print_tables
 from daedal.reports.tables import plain_table
 
 __all__ = ["check_json", "print_check"]
@@ -91,4 +92,4 @@ def _print_difference(console: Console, difference: TensorDifference) -> None:
     table.title = None
     for item in difference.first:
         table.add_row(escape(str(item.index)), str(item.expected), str(item.found))
-    console.print(table)
+    print_tables(console, table)

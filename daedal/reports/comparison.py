@@ -23,10 +23,9 @@ def comparison_tables(found: Sequence[ComparedVariant]) -> Iterator[Table]:
     """The hardware, and a table for each network with a bar for the images per second."""
     device = DEVICES[found[0].family]
     is_routed = any(item.implementation is not None for item in found)
-    hardware = plain_table(f"Hardware on {device.name}, estimated", (), 0)
     last = ("routed MHz",) if is_routed else ()
-    for name in ("variant", "array", *RESOURCES.values(), "fits", "MHz", "interval", *last):
-        hardware.add_column(name, justify="left" if name in ("variant", "array") else "right")
+    heads = ("variant", "array", *RESOURCES.values(), "fits", "MHz", "interval", *last)
+    hardware = plain_table(f"Hardware on {device.name}, estimated", heads, 2)
     for item in found:
         array, clock = item.variant.array, item.clock
         hardware.add_row(
@@ -70,7 +69,8 @@ def _network_table(found: Sequence[ComparedVariant], name: str) -> Table:
         "energy",
         *_TEXTS[2:],
     ):
-        table.add_column(title, justify="left" if title in _TEXTS else "right")
+        is_text = title in _TEXTS
+        table.add_column(title, justify="left" if is_text else "right", no_wrap=True)
     most = max((frames[0] for item in found if (frames := item.frames(name))), default=1.0)
     for item in found:
         network, frames = item.networks[name], item.frames(name)

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
 from rich.markup import escape
-from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 
-__all__ = ["make_console", "print_json", "print_tables", "print_wide", "show_progress"]
+from daedal.reports.fitting import fitted_tables, natural_width
+
+__all__ = ["make_console", "print_json", "print_tables", "show_progress"]
 
 _FILE_WIDTH = 120
-_WIDEST = 1000
 
 _HOW_FAR = re.compile(r" \((pass )?[0-9][^)]*\)")
 """Of a step, or of several that run at once: a number in parentheses."""
@@ -35,17 +36,32 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def print_tables(console: Console, *tables: Table) -> None:
-    """Print tables one below the other."""
+    """Print tables one below the other, without spaces at the ends of lines.
+
+    A table that is wider than a terminal becomes several. A file gets tables as wide as they are.
+    """
     for table in tables:
-        console.print(table)
+        if not console.is_terminal:
+            console.width = max(console.width, natural_width(console, table))
+        for number, part in enumerate(fitted_tables(console, table)):
+            console.print(_Trimmed(part, skipped=min(number, 1)))
 
 
-def print_wide(console: Console, table: Table) -> None:
-    """Print a table; a file gets all of its columns, however wide they are."""
-    if not console.is_terminal:
-        needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
-        console.width = max(console.width, needed)
-    console.print(table)
+class _Trimmed:
+    """A table whose lines end with their last character; the first `skipped` are left out."""
+
+    def __init__(self, table: Table, skipped: int) -> None:
+        self._table = table
+        self._skipped = skipped
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for line in console.render_lines(self._table, options, pad=False)[self._skipped :]:
+            while line and not line[-1].text.strip():
+                line.pop()
+            if line:
+                text, style, control = line.pop()
+                yield from (*line, Segment(text.rstrip(), style, control))
+            yield Segment.line()
 
 
 @contextmanager

@@ -29,15 +29,10 @@ def array_text(item: Evaluation) -> str:
 def exploration_table(found: Exploration) -> Table:
     """The front, fastest first."""
     front, goal = found.front, found.goal
-    table = plain_table("Pareto front", (), 0)
-    table.add_column("variant")
-    table.add_column("array")
-    for objective in goal.objectives:
-        table.add_column(_UNITS[objective], justify="right")
-    for name in front[0].cycles if front else ():
-        table.add_column(f"{name} cycles", justify="right")
-    for name in ("MHz", "LUT", "DSP", "block RAM"):
-        table.add_column(name, justify="right")
+    objectives = (_UNITS[objective] for objective in goal.objectives)
+    cycles = (f"{name} cycles" for name in (front[0].cycles if front else ()))
+    heads = ("variant", "array", *objectives, *cycles, "MHz", "LUT", "DSP", "block RAM")
+    table = plain_table("Pareto front", heads, 2)
     for item in front:
         used = item.resources
         table.add_row(

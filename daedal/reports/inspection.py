@@ -17,7 +17,7 @@ from daedal.inspection import (
 )
 from daedal.isa.table import BASES
 from daedal.reports.artifact import placement_json, summary_lines, target_json
-from daedal.reports.console import print_wide
+from daedal.reports.console import print_tables
 from daedal.reports.costs import cost_lines, costs_json
 from daedal.reports.gpu_kernels import kernels_json, kernels_note, kernels_table
 from daedal.reports.host_code import code_json, code_lines
@@ -115,9 +115,9 @@ def print_inspection(console: Console, report: Inspection) -> None:
             console.print(escape(f"{kind} {item.name}: {_extents(item.shape)}"))
     tables = [_parts_table(report), _layers_table(report), _nodes_table(report)]
     for table in tables if artifact.launches else (tables[0], tables[2]):
-        print_wide(console, table)
+        print_tables(console, table)
     if report.kernels:
-        print_wide(console, kernels_table(report.kernels))
+        print_tables(console, kernels_table(report.kernels))
         console.print(escape(kernels_note(report.kernels)))
     if report.seconds:
         console.print(escape(_total_line(report, report.seconds)))

@@ -14,7 +14,7 @@ from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import Routed
 from daedal.hw.synth.tools import NEXTPNR
 from daedal.reports.area import area_table, device_of, method_of, units_table
-from daedal.reports.console import print_tables, print_wide
+from daedal.reports.console import print_tables
 from daedal.reports.tables import plain_table
 
 __all__ = ["clocks_table", "paths_table", "print_synthesis", "synthesis_record"]
@@ -52,8 +52,7 @@ def print_synthesis(console: Console, result: Implementation) -> None:
     """Print the tables, and a sentence for each thing that is missed."""
     print_tables(console, area_table(result), units_table(result))
     if result.best is not None:
-        print_tables(console, clocks_table(result))
-        print_wide(console, paths_table(result.best))
+        print_tables(console, clocks_table(result), paths_table(result.best))
     for seed in result.given_up:
         console.print(f"given up: seed {seed}; the router needs much longer than for another")
     for item in result.shortfalls:

@@ -36,9 +36,8 @@ def verification_rows(verified: Sequence[Verified]) -> Iterator[Row]:
 
 def verification_table(verified: Sequence[Verified]) -> Table:
     """A row for each quantity of each point."""
-    table = plain_table("Predicted against measured", (), 0)
-    for title in ("variant", "quantity", "predicted", "measured", "difference"):
-        table.add_column(title, justify="left" if title in ("variant", "quantity") else "right")
+    heads = ("variant", "quantity", "predicted", "measured", "difference")
+    table = plain_table("Predicted against measured", heads, 2)
     before = ""
     for variant, *cells in verification_rows(verified):
         if before and variant != before:

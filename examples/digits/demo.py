@@ -29,7 +29,7 @@ from daedal.common.errors import DaedalError
 from daedal.compiler.graph import run_all
 from daedal.devices import open_device
 from daedal.isa.profile import Profile
-from daedal.reports.console import make_console, show_progress
+from daedal.reports.console import make_console, print_tables, show_progress
 from daedal.reports.run import layers_table
 from examples.digits.data import demo_images
 
@@ -92,7 +92,7 @@ def _demo(out: Console, report: Report) -> list[str]:
         f"{len(network.layers)} layers, "
         f"{len(network.program.instructions):,} instructions, one launch per image"
     )
-    out.print(layers_table(rtl.layers[0]))
+    print_tables(out, layers_table(rtl.layers[0]))
     out.print(f"of peak: of {variant.macs_per_cycle} multiply-accumulates (MACs) per cycle\n")
     _print_predictions(out, rtl.outputs["probabilities"].argmax(axis=1), labels)
     _print_speed(out, rtl_layers.profiles, rtl_seconds)

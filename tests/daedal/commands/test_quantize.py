@@ -66,7 +66,7 @@ def test_it_counts_tensors_of_16_bits(run: Run, tmp_path: Path, rng: np.random.G
 def test_it_shows_the_error_of_each_tensor(run: Run, tmp_path: Path, model: Path, samples: Path):
     status, out, err = run("quantize", model, "-s", samples, "-o", tmp_path / "q.onnx", "--errors")
     assert status == 0, err
-    rows = [line.split() for line in out.splitlines() if line.endswith("dB  ")]
+    rows = [line.split() for line in out.splitlines() if line.endswith("dB")]
     assert [row[1] for row in rows] == ["input", "Relu", "Conv"]
     assert all(row[2] == "8" and 20 < float(row[-2]) < 70 for row in rows)
 
