@@ -31,8 +31,6 @@ from daedal.compiler.ops.cpu.reuse import (
     choose_lanes,
     grouped_loads,
     tile_candidates,
-    tiles_together,
-    turned_tile,
 )
 from daedal.compiler.ops.cpu.schedule import (
     schedule_map,
@@ -43,6 +41,7 @@ from daedal.compiler.ops.cpu.schedule import (
     schedule_turned,
 )
 from daedal.compiler.ops.cpu.space import TileSpace, tile_space
+from daedal.compiler.ops.cpu.turned import tiles_together, turned_tile
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce
 from daedal.compiler.tir.stmt import PrimFunc

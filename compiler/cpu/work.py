@@ -12,7 +12,8 @@ from daedal.compiler.codegen.llvm.approximations import APPROXIMATIONS
 from daedal.compiler.codegen.llvm.intrinsics import is_per_lane
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.cpu.kernel import Kernel
-from daedal.compiler.ops.cpu.reuse import NARROW, Registers, grouped_loads, turned_tile
+from daedal.compiler.ops.cpu.reuse import NARROW, Registers, grouped_loads
+from daedal.compiler.ops.cpu.turned import turned_tile
 from daedal.compiler.tir.dtype import INDEX_DTYPE, is_float
 from daedal.compiler.tir.expr import Binary, Call, Cast, Expr, Reduce, Select
 from daedal.compiler.tir.visit import loads, walk

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any
 
-from daedal.compiler.codegen.llvm.approximations import NORMAL_EXPONENTS, normal_exp
+from daedal.compiler.codegen.llvm.approximations import normal_exp
+from daedal.compiler.codegen.llvm.formulas import (
+    follows,
+    has_normal_power,
+    is_no_negative_zero,
+    is_whole,
+)
 from daedal.compiler.codegen.llvm.intrinsics import Library, c_library, called, rounded_product
 from daedal.compiler.codegen.llvm.places import REPEATED, Lane, Place
 from daedal.compiler.codegen.llvm.scalars import (
@@ -27,7 +33,7 @@ from daedal.compiler.codegen.llvm.scalars import (
     saturated,
     widened,
 )
-from daedal.compiler.tir.dtype import INDEX_DTYPE, is_integer
+from daedal.compiler.tir.dtype import INDEX_DTYPE
 from daedal.compiler.tir.expr import (
     And,
     Binary,
@@ -56,40 +62,6 @@ LINE_BYTES, CHUNK_BYTES = 128, 16
 """Of a row of the banks of a GPU's shared memory, and of the widest access of one thread."""
 
 Announce = Callable[[Buffer, str, int, bool], None]
-
-
-def _is_whole(expr: Expr) -> bool:
-    """Whether a float has no fraction, as its formula says; it may be infinite, or no number."""
-    match expr:
-        case FloatImm(number, _):
-            return number.is_integer()
-        case Cast(_, inner):
-            return is_integer(inner.dtype)
-        case Binary("+" | "-", a, b):
-            return _is_whole(a) and _is_whole(b)
-    return isinstance(expr, Call) and expr.name in ("round", "rounded_quotient")
-
-
-def _is_no_negative_zero(expr: Expr) -> bool:
-    """Whether vectors of float32 have no -0 in a place, as its formula says."""
-    return isinstance(expr, Call) and expr.name == "rounded_quotient" and expr.dtype == "float32"
-
-
-def _has_normal_power(x: Expr) -> bool:
-    """Whether `x` is limited to where e to its power is a normal float32 number."""
-    least, most = NORMAL_EXPONENTS
-    match x:
-        case Binary("min", Binary("max", _, FloatImm(low)), FloatImm(high)):
-            return least <= low and high <= most
-    return False
-
-
-def _follows(first: Load, second: Load) -> bool:
-    """Whether `second` reads the element after that of `first`."""
-    if first.buffer is not second.buffer:
-        return False
-    places = [accessed_element(load) for load in (first, second)]
-    return places[0].terms == places[1].terms and places[1].constant == places[0].constant + 1
 
 
 @dataclass
@@ -176,9 +148,9 @@ class Expressions:
             case Select(condition, true, false):
                 return self._select(condition, true, false)
             case Cast(dtype, Cast("int8" | "uint8" | "int16" | "uint16" as narrow, inner)) if (
-                dtype == inner.dtype != "float16" and self.varies(inner) and _is_whole(inner)
+                dtype == inner.dtype != "float16" and self.varies(inner) and is_whole(inner)
             ):
-                may_be = self.library is not c_library or not _is_no_negative_zero(inner)
+                may_be = self.library is not c_library or not is_no_negative_zero(inner)
                 return saturated(self.text, self.value(inner), narrow, may_be_negative_zero=may_be)
             case Cast("int16", Cast("int8" as narrow, inner)) if (
                 inner.dtype == "float32" and self.varies(inner)
@@ -190,7 +162,7 @@ class Expressions:
                 return self._load(expr)
             case Call(name, args) if name in DOT_PRODUCTS:
                 return self._dot_product(name, args)
-            case Call("exp", (x,), "float32") if _has_normal_power(x):
+            case Call("exp", (x,), "float32") if has_normal_power(x):
                 return normal_exp(self.text, self.value(x))
             case Call(name, args, dtype):
                 return called(self.text, name, self._alike(*args), dtype, self.library)
@@ -484,7 +456,7 @@ class Expressions:
         count, size, dtype = self.lane.count, len(elements), elements[0].dtype
         inner = [item.value if isinstance(item, Cast) else item for item in elements]
         known = [item for item in inner if isinstance(item, Load)]
-        if len(known) == size and all(map(_follows, known, known[1:])):
+        if len(known) == size and all(map(follows, known, known[1:])):
             buffer = known[0].buffer
             place = self.place(known[0])
             if place.step in (0, size) and place.repeated == 1:

@@ -25,6 +25,7 @@ from daedal.native.bodies.tile_products import TILE_REGISTERS
 
 __all__ = [
     "LINE_BYTES",
+    "MIN_LANES",
     "NARROW",
     "TILED",
     "WIDEST",
@@ -41,16 +42,8 @@ __all__ = [
     "packed_constants",
     "stores_in_rows",
     "tile_candidates",
-    "tiles_together",
-    "turned_tile",
 ]
 
-MOST_TURNED = 16
-"""Elements along each side of a tile that is turned in registers."""
-LINES_TOGETHER = 4
-"""Of the cache, that tiles which follow each other read along one axis."""
-HALF_TURNED = 0.75
-"""What an element of a tile of half the side takes, at most: it uses half a vector."""
 MIN_LANES = 4
 """Fewer lanes are not worth a vector."""
 VECTORS = (1, 2, 4)
@@ -334,54 +327,6 @@ def choose_lanes(value: Expr, reduced: Sequence[Axis], element_bytes: int) -> in
     else:  # what is left is added to the lanes' sums
         lanes = several[-1] if several else 1 << axis.extent.bit_length() - 1
     return lanes if moves and lanes >= MIN_LANES else 1
-
-
-def turned_tile(
-    value: Expr, axes: Sequence[Axis], dtype: str, registers: Registers = NARROW
-) -> Tiles | None:
-    """The tile of elements that lie side by side along another axis than the last one where they
-    are read; None where there are none."""
-    most = min(registers.vector_bytes // ELEMENT_BYTES[dtype], MOST_TURNED)
-    last = len(axes) - 1
-    for load in loads(value):
-        form = _place(load)
-        if load.pad_value is not None or abs(form.coefficient(axes[last])) <= 1:
-            continue
-        for number, axis in enumerate(axes[:last]):
-            if form.coefficient(axis) == 1:
-                size = _turned_size(axis.extent, axes[last].extent, most)
-                if size:
-                    # Tiles of the two axes follow each other: they share lines of the cache.
-                    others = (other for other in range(last) if other != number)
-                    return Tiles(last, size, ((number, size),), outer=(*others, number, last))
-    return None
-
-
-def _turned_size(rows: int, columns: int, most: int) -> int:
-    """The side of the tiles of so many rows and columns; 0 where they are too few."""
-
-    def computed(size: int) -> int:
-        return -(-rows // size) * -(-columns // size) * size**2
-
-    while most > min(rows, columns):
-        most //= 2
-    half = most // 2
-    if half >= MIN_LANES and computed(half) < HALF_TURNED * computed(most):
-        most = half
-    return most if most >= MIN_LANES else 0
-
-
-def tiles_together(tiles: Tiles, shape: Sequence[int], dtype: str) -> dict[int, int]:
-    """How many tiles that are turned follow each other along the axes of the rows and the lanes.
-
-    So many that what they read is `LINES_TOGETHER` lines of the cache along one axis and what they
-    store is one line along the other: a tensor that the cache does not hold is then read and stored
-    in few streams, of whole lines.
-    """
-    ((rows, size),) = tiles.rows
-    line = max(1, LINE_BYTES // (size * ELEMENT_BYTES[dtype]))
-    wanted = {rows: LINES_TOGETHER * line, tiles.vector: line}
-    return {axis: divisors(-(-shape[axis] // size), most)[-1] for axis, most in wanted.items()}
 
 
 def _lane_counts(extent: int, one: int, *, divide: bool) -> list[int]:

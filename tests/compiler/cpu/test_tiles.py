@@ -16,8 +16,8 @@ from daedal.compiler.ops.cpu.reuse import (
     Registers,
     Tiles,
     choose_tiles,
-    turned_tile,
 )
+from daedal.compiler.ops.cpu.turned import turned_tile
 from daedal.compiler.tir.expr import Expr, Reduce
 from daedal.native.codegen import simplify
 from tests.support.machine_code import run_machine_code

@@ -1,0 +1,42 @@
+"""What a formula says of the values that it gives, and of the places that it reads."""
+
+from daedal.compiler.codegen.llvm.approximations import NORMAL_EXPONENTS
+from daedal.compiler.tir.dtype import is_integer
+from daedal.compiler.tir.expr import Binary, Call, Cast, Expr, FloatImm, Load
+from daedal.compiler.tir.linear import accessed_element
+
+__all__ = ["follows", "has_normal_power", "is_no_negative_zero", "is_whole"]
+
+
+def is_whole(expr: Expr) -> bool:
+    """Whether a float has no fraction, as its formula says; it may be infinite, or no number."""
+    match expr:
+        case FloatImm(number, _):
+            return number.is_integer()
+        case Cast(_, inner):
+            return is_integer(inner.dtype)
+        case Binary("+" | "-", a, b):
+            return is_whole(a) and is_whole(b)
+    return isinstance(expr, Call) and expr.name in ("round", "rounded_quotient")
+
+
+def is_no_negative_zero(expr: Expr) -> bool:
+    """Whether vectors of float32 have no -0 in a place, as its formula says."""
+    return isinstance(expr, Call) and expr.name == "rounded_quotient" and expr.dtype == "float32"
+
+
+def has_normal_power(x: Expr) -> bool:
+    """Whether `x` is limited to where e to its power is a normal float32 number."""
+    least, most = NORMAL_EXPONENTS
+    match x:
+        case Binary("min", Binary("max", _, FloatImm(low)), FloatImm(high)):
+            return least <= low and high <= most
+    return False
+
+
+def follows(first: Load, second: Load) -> bool:
+    """Whether `second` reads the element after that of `first`."""
+    if first.buffer is not second.buffer:
+        return False
+    places = [accessed_element(load) for load in (first, second)]
+    return places[0].terms == places[1].terms and places[1].constant == places[0].constant + 1
