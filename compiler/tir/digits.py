@@ -98,7 +98,7 @@ def _grid(
         found.append((int(distinct[0]), step, len(distinct)))
         key = key * len(distinct) + place.reshape(-1)
         points *= len(distinct)
-    return found if points == count == len(np.unique(key)) else None
+    return found if points == count and (np.bincount(key) == 1).all() else None
 
 
 def _column(form: Linear, variables: set[Var], env: Mapping[Var, Any], count: int) -> Column:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.tir.condition import conjuncts
+from daedal.compiler.tir.condition import bounds_where, conjuncts, normal_condition
 from daedal.compiler.tir.digits import counts_box
 from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.evaluate import evaluate
-from daedal.compiler.tir.expr import Axis, Expr, Var
-from daedal.compiler.tir.linear import bounds, linear, simplify
+from daedal.compiler.tir.expr import Axis, Expr, Var, all_of
+from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.printer import expr_text
 from daedal.compiler.tir.region import conditions_of, relax
 from daedal.compiler.tir.stmt import BlockRealize, Range
@@ -79,11 +79,12 @@ def check_points(
     axes = [realize.block.iter_vars[position] for position in positions]
     shown = ", ".join(f"{a.name} = {expr_text(v)}" for a, v in zip(axes, values, strict=True))
     where = f"{shown} (block {realize.block.name!r})"
-    if not conditions:
-        realize = _of_one_iteration(realize, positions, running, extents)
+    if all(var in running for condition in conditions for var in free_vars(condition)):
+        realize = _of_one_iteration(realize, positions, conditions, running, extents)
         values = [realize.values[position] for position in positions]
-        if not _guards(realize, values, running) and counts_box(axes, values, extents):
-            return
+    has_conditions = conditions or _guards(realize, values, running)
+    if not has_conditions and counts_box(axes, values, extents):
+        return
     guards = _guards(realize, values, running)
     try:
         points = _Points([*values, *conditions, *guards], running, extents)
@@ -116,21 +117,28 @@ def check_points(
 def _of_one_iteration(
     realize: BlockRealize,
     positions: Sequence[int],
+    conditions: Sequence[Expr],
     running: Mapping[Var, int],
     extents: Mapping[Var, int],
 ) -> BlockRealize:
-    """The same without the fixed loops, if these only move the whole box within the domains."""
+    """The same without the fixed loops, if these only move the whole box within the domains.
+
+    No condition is on fixed loops.
+    """
     values = list(realize.values)
+    known = tuple(normal_condition(condition, running) for condition in conditions)
     for position in positions:
         axis, value = realize.block.iter_vars[position], values[position]
-        parts, limits = linear(simplify(value, extents)).split(running), bounds(value, extents)
-        if parts is None or limits is None or limits[0] < 0 or limits[1] >= axis.extent:
+        parts = linear(simplify(value, extents)).split(running)
+        if parts is None:
             return realize
-        own = parts[0].bounds(extents)
-        if own is None or own[0] < 0:
+        own, moves = bounds_where(parts[0], running, known), parts[1].bounds(extents)
+        if own is None or moves is None:
+            return realize
+        if min(own[0], own[0] + moves[0]) < 0 or max(own[1], own[1] + moves[1]) >= axis.extent:
             return realize
         values[position] = parts[0].expr()
-    return replace(realize, values=tuple(values), predicate=None)
+    return replace(realize, values=tuple(values), predicate=all_of(conditions))
 
 
 def _guards(

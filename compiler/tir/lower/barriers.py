@@ -16,7 +16,7 @@ its next iteration follow each other, too.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -90,6 +90,7 @@ class _Barriers:
     def __init__(self, threads: Threads, written: frozenset[Buffer]) -> None:
         self._threads = threads
         self._written = written
+        self._owners: dict[Hashable, _Owners | None] = {}
 
     def placed(self, stmt: Stmt, extents: Mapping[Var, int]) -> _Placed:
         """`stmt` with its barriers; `extents` are those of the loops around it."""
@@ -181,20 +182,21 @@ class _Barriers:
             and (_cancels(a, b, var) or (var not in carried and _moves_alike(a, b, var)))
         )
         varied = [var for var in zero if var in carried or var not in alike]
-        at_once = [For(var, extents[var], Barrier()) for var in varied]
-        all_a, all_b = (reduce(Access.inside, at_once, item) for item in (a, b))
-        if varied and not self._meet(all_a, all_b, zero, zero, alike):
-            return False
         pairs = [_pairs(var, carried, a, b, extents) for var in varied]
-        if math.prod(map(len, pairs)) > MAX_PAIRS:
-            return True
-        for values in itertools.product(*pairs):
+        for number, values in enumerate(itertools.product(*pairs)):
             first, then = (
                 {**zero, **{var: value[n] for var, value in zip(varied, values, strict=True)}}
                 for n in range(2)
             )
             if self._meet(a, b, first, then, alike):
                 return True
+            if varied and number == 0:  # no race here: perhaps there is none at all
+                at_once = [For(var, extents[var], Barrier()) for var in varied]
+                all_a, all_b = (reduce(Access.inside, at_once, item) for item in (a, b))
+                if not self._meet(all_a, all_b, zero, zero, alike):
+                    return False
+                if math.prod(map(len, pairs)) > MAX_PAIRS:
+                    return True
         return False
 
     def _meet(
@@ -205,33 +207,78 @@ class _Barriers:
         then: Mapping[Var, int],
         alike: frozenset[Var],
     ) -> bool:
-        one = a.touched(self._threads, first, alike)
-        other = b.touched(self._threads, then, alike)
+        """Whether an element is touched by both, and not by one thread alone."""
+        one, other = self._owned(a, first, alike), self._owned(b, then, alike)
         if one is None or other is None:
             return True
-        if not (one[1].size and other[1].size):
+        low = np.maximum(one.low, other.low)
+        high = np.minimum(one.low + one.first.shape, other.low + other.first.shape)
+        if (high <= low).any():
             return False
-        low = np.minimum(one[0].min(axis=1), other[0].min(axis=1))
-        high = np.maximum(one[0].max(axis=1), other[0].max(axis=1))
-        shape = tuple((high - low + 1).tolist())
-        if math.prod(shape) > MAX_ELEMENTS:
-            return True
-        (first_a, last_a), (first_b, last_b) = (
-            _owners(np.ravel_multi_index(tuple(x[0] - low[:, None]), shape), x[1], shape)
-            for x in (one, other)
-        )
+        (first_a, last_a), (first_b, last_b) = (x.within(low, high) for x in (one, other))
         touched = (last_a >= 0) & (last_b >= 0)
         alone = (first_a == last_a) & (first_b == last_b) & (first_a == first_b)
         return bool((touched & ~alone).any())
 
+    def _owned(
+        self, access: Access, values: Mapping[Var, int], alike: frozenset[Var]
+    ) -> "_Owners | None":
+        """The elements that `access` touches; None where these are too many, or not known."""
+        used = access.variables
+        loops = tuple(
+            (loop.var, loop.extent, loop.kind)
+            for loop in access.loops
+            if is_thread(loop) or loop.var in used
+        )
+        known = tuple((var, values[var]) for var in values if var in used)
+        key = (access.buffer, access.indices, access.is_landing, loops, known, alike & used)
+        if key not in self._owners:
+            found = access.touched(self._threads, values, alike)
+            owners = None if found is None else _Owners.of(*found)
+            kept = sum(item.first.size for item in self._owners.values() if item is not None)
+            if kept > MAX_ELEMENTS:
+                self._owners.clear()
+            self._owners[key] = owners
+        return self._owners[key]
 
-def _owners(elements: Places, who: Places, shape: Sequence[int]) -> tuple[Places, Places]:
-    """The first and the last thread that touches each element, -1 where none does."""
-    size = math.prod(shape)
-    first, last = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
-    np.minimum.at(first, elements, who)
-    np.maximum.at(last, elements, who)
-    return first, last
+
+@dataclass(frozen=True)
+class _Owners:
+    """The first and the last thread that touches each element of a box, -1 where none does.
+
+    Attributes
+    ----------
+    low : the indices of the box's first element.
+    """
+
+    low: Places
+    first: Places
+    last: Places
+
+    @classmethod
+    def of(cls, indices: Places, who: Places) -> "_Owners | None":
+        """Those of elements, a row of `indices` for each dimension; None for a box that is too
+        large."""
+        if not who.size:
+            nothing = np.zeros([0] * len(indices), np.int64)
+            return cls(np.zeros(len(indices), np.int64), nothing, nothing)
+        low = indices.min(axis=1)
+        shape = tuple((indices.max(axis=1) - low + 1).tolist())
+        size = math.prod(shape)
+        if size > MAX_ELEMENTS:
+            return None
+        elements = np.ravel_multi_index(tuple(indices - low[:, None]), shape)
+        first, last = np.full(size, np.iinfo(np.int64).max), np.full(size, -1)
+        np.minimum.at(first, elements, who)
+        np.maximum.at(last, elements, who)
+        return cls(low, first.reshape(shape), last.reshape(shape))
+
+    def within(self, low: Places, high: Places) -> tuple[Places, Places]:
+        """First and last threads of the elements from `low` to below `high`, which are in the
+        box."""
+        ends = zip((low - self.low).tolist(), (high - self.low).tolist(), strict=True)
+        part = tuple(slice(begin, end) for begin, end in ends)
+        return self.first[part], self.last[part]
 
 
 def _pairs(

@@ -90,6 +90,19 @@ def test_maps_with_pads_need_no_border() -> None:
     assert len(set(results)) == len(results)
 
 
+@pytest.mark.heavy(3)
+def test_a_convolution_of_many_blocks_and_steps_is_a_kernel() -> None:
+    """Its copies have more iterations than may be listed (ResNet-50's first 3x3 with stride 2)."""
+    weights = numpy_helper.from_array(np.zeros((128, 256, 3, 3), np.float32), "w")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 256, 56, 56))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 128, 28, 28))
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4, strides=[2, 2])
+    graph = helper.make_graph([node], "strided", [x], [y], [weights])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    code = build_gpu_code(made, architectures=["sm_80"], cache=NoCache())
+    assert code.kernels and not code.on_processor
+
+
 def test_spirv_is_made_where_it_is_asked_for() -> None:
     made = onnx.ModelProto.FromString(small_floats())
     code = build_gpu_code(made, architectures=["spirv"])
