@@ -9,15 +9,19 @@ it.
 import importlib.metadata
 import inspect
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from rich.markup import escape
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup
+from typer.models import ArgumentInfo
 
 from daedal.commands.board_test import board_test_command
 from daedal.commands.build import build_command
@@ -58,12 +62,48 @@ from daedal.reports.console import make_console
 __all__ = ["app", "main"]
 
 
-def _without_types_of_flags(params: Any) -> Any:
-    """Parameters as help shall show them: a flag has no type beside it."""
+def _plain_params(params: Any) -> Any:
+    """Parameters as help shall show them: flags and arguments have no type beside them."""
     for param in params:
-        if isinstance(param, TyperOption) and param.is_flag:
+        if isinstance(param, TyperArgument):
+            param.display_type_rich = _no_type  # type: ignore[method-assign, assignment]
+        elif param.is_flag:
             param.metavar = ""
     return params
+
+
+def _no_type(**_: Any) -> None:
+    return None
+
+
+_VALUES = {Path: "PATH", str: "TEXT", int: "NUMBER", float: "NUMBER"}
+"""How help calls a value of each type, where an option gives it no name."""
+
+
+def _name_values(function: Callable[..., None]) -> Callable[..., None]:
+    """Name arguments and values of options as texts of help do, in capitals."""
+    for name, hint in get_type_hints(function, include_extras=True).items():
+        for info in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
+            if info.metavar is not None:
+                continue
+            if isinstance(info, ArgumentInfo):
+                info.metavar = name.upper()
+            else:
+                info.metavar = next(filter(None, map(_value_name, _types(hint))), None)
+    return function
+
+
+def _value_name(kind: Any) -> str | None:
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "|".join(choice.value for choice in kind)
+    return _VALUES.get(kind)
+
+
+def _types(hint: Any) -> Iterator[Any]:
+    """The types of which an annotation is made."""
+    yield hint
+    for part in get_args(hint):
+        yield from _types(part)
 
 
 @contextmanager
@@ -84,7 +124,7 @@ class _Commands(TyperGroup):
 
     def get_params(self, ctx: Any) -> Any:
         """The options."""
-        return _without_types_of_flags(super().get_params(ctx))
+        return _plain_params(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse the options before the command; errors know the command."""
@@ -125,7 +165,11 @@ class _Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> Any:
         """As `_Commands` has them."""
-        return _without_types_of_flags(super().get_params(ctx))
+        return _plain_params(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> Any:
+        """What follows the command's name: arguments that are required have no braces."""
+        return [re.sub(r"[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parse a command's arguments; errors know the command."""
@@ -189,7 +233,7 @@ for _heading, _commands in _COMMANDS.items():
             rich_help_panel=_heading,
             help=_paragraphs(_function),
             epilog="\n\n".join(["Examples:", *EXAMPLES[_name]]),
-        )(_function)
+        )(_name_values(_function))
 
 
 @app.callback()

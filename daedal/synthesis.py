@@ -26,7 +26,7 @@ AIM_MHZ = 150.0
 
 def synth(
     variant: Variant | str | Path,
-    target: str,
+    fpga: str,
     *,
     mhz: float | None = None,
     seeds: int = 1,
@@ -41,7 +41,7 @@ def synth(
     Parameters
     ----------
     variant : a name, a .toml file or a `Variant`.
-    target : the device: ``xc7z020``, ``xczu3eg`` or ``ecp5-85f``.
+    fpga : the device: ``xc7z020``, ``xczu3eg`` or ``ecp5-85f``.
     mhz : a clock that must be reached; `succeeded` of the result says whether it is.
     seeds : number of seeds to place and route, of which `best` of the result is the fastest.
     jobs : seeds in parallel; by default one per processor.
@@ -56,7 +56,7 @@ def synth(
         An unknown variant or device, or a clock or seeds without place and route.
     """
     chosen = variant if isinstance(variant, Variant) else load_variant(variant)
-    device = find_target(target)
+    device = find_target(fpga)
     requests = _requests(device, mhz, seeds, estimate)
     tell = report or log
     text = verilog.kept_verilog(chosen, default_cache_dir(), tell, family=device.family)

@@ -25,7 +25,7 @@ def test_commands_are_understood(line: str) -> None:
     assert isinstance(group, typer.core.TyperGroup)
     synth = group.commands[command]
     context = synth.make_context(command, arguments)
-    assert context.params["target"] in set(Target)
+    assert context.params["fpga"] in set(Target)
 
 
 def test_all_targets_are_in_the_table() -> None:

@@ -138,7 +138,7 @@ def compare(
     variants: Variant | str | Path | Sequence[Variant | str | Path],
     models: Models,
     *,
-    target: str = Target.ecp5_85f,
+    fpga: str = Target.ecp5_85f,
     memory: AnyMemory = "ddr",
     host: AnyHostRates = MEASURED,
     route: bool = False,
@@ -147,7 +147,7 @@ def compare(
     """Compile models for each of the variants, count their cycles, and estimate the hardware.
 
     `variants` are names, .toml files or `Variant`; `models` int8 QDQ ONNX files, which are known by
-    their names without the suffix, or models by name. `target` is the device, as for
+    their names without the suffix, or models by name. `fpga` is the device, as for
     `daedal.synth`. `host` has the host's rates, which are part of every latency, as for
     `daedal.load_host_rates`. With `route`, each variant is synthesized and routed with one seed,
     too, in minutes the first time; answers are kept, so that an interrupted call goes on. `report`
@@ -159,7 +159,7 @@ def compare(
     name; ModelError, VariantError and UserError for what cannot be read; ToolError where `route`
     lacks a tool.
     """
-    family = find_target(target).family
+    family = find_target(fpga).family
     if isinstance(variants, Variant | str | Path):
         variants = [variants]
     chosen = [item if isinstance(item, Variant) else load_variant(item) for item in variants]

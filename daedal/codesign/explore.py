@@ -1,6 +1,6 @@
 """The public function `explore`: searches variants and schedules together, until a budget is spent.
 
->>> found = daedal.explore("digits_qdq.onnx", "found", target="ecp5-85f", minutes=10)
+>>> found = daedal.explore("digits_qdq.onnx", "found", fpga="ecp5-85f", minutes=10)
 >>> [(point.variant.name, point.value("latency"), point.value("area")) for point in found.front]
 >>> artifact = found.points[0].artifact("digits_qdq")
 """
@@ -68,7 +68,7 @@ def explore(
     models: Models,
     folder: str | Path,
     *,
-    target: str | None = None,
+    fpga: str | None = None,
     board: str | Path | None = None,
     objectives: str | Sequence[str] = (Objective.latency, Objective.area),
     limits: Mapping[str, float] | Sequence[str] = (),
@@ -96,7 +96,7 @@ def explore(
     ----------
     models : int8 QDQ ONNX files, which are known by their names without the suffix, or models by
         name.
-    target, board : one of both: a device, as for `daedal.synth`, or a board by name or .toml file.
+    fpga, board : one of both: an FPGA, as for `daedal.synth`, or a board by name or .toml file.
         The logic of a board counts as area, and its memory limits the clock.
     objectives : what to minimize: ``latency``, ``area``, ``energy``.
     limits : the most of an objective, or of a resource in percent of the device, such as
@@ -125,7 +125,7 @@ def explore(
     ModelError, VariantError, UserError
         What cannot be read.
     """
-    device, known = searched_device(target, board)
+    device, known = searched_device(fpga, board)
     behind = load_memory(memory or ("ddr" if known is None else known.memory))
     names = objectives if isinstance(objectives, str) else ",".join(objectives)
     most = limits
@@ -160,15 +160,15 @@ def explore(
         )
 
 
-def searched_device(target: str | None, board: str | Path | None) -> tuple[Target, Board | None]:
+def searched_device(fpga: str | None, board: str | Path | None) -> tuple[Target, Board | None]:
     """The device of a search, and its board. Raises ExploreError unless one of both is given,
     UserError where there is none of that name."""
-    if board is not None and target is None:
+    if board is not None and fpga is None:
         known = board_named(board)
         return known.target, known
-    if target is None or board is not None:
-        raise ExploreError("a search is for a device or a board: give one of target and board")
-    return find_target(target), None
+    if fpga is None or board is not None:
+        raise ExploreError("a search is for an FPGA or a board: give one of fpga and board")
+    return find_target(fpga), None
 
 
 def _check_clock(mhz: float | None, board: Board | None) -> None:

@@ -19,7 +19,10 @@ def board_test_command(
     ] = "uart",
     option: Annotated[
         list[str] | None,
-        typer.Option(help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0.",
+        ),
     ] = None,
     model: Annotated[
         Path | None,

@@ -54,7 +54,7 @@ def build_command(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Seeds in parallel; by default one per processor.")
     ] = None,
-    memory: Annotated[
+    ram: Annotated[
         str | None,
         typer.Option(
             metavar="sdram|block|KIB",
@@ -93,7 +93,7 @@ def build_command(
     from daedal.hw.boards.settings import BoardSettings, bank_bytes
 
     chosen, place = load_variant(variant), load_board(board)
-    chip, block_bytes, file_mhz = _memory(place, memory, sdram)
+    chip, block_bytes, file_mhz = _memory(place, ram, sdram)
     clock = _clock(place, freq or file_mhz, chip, sdram_phase)
 
     def settings(memory_bytes: int) -> BoardSettings:
@@ -143,13 +143,13 @@ def _memory(
     """The chip, or bytes of block RAM; neither: all the block RAM that fits. Last, the clock in
     MHz that a file of the chip asks for."""
     if part is not None and text not in (None, "sdram"):
-        raise UserError(f"--sdram is for a machine with SDRAM, not with --memory {text}")
+        raise UserError(f"--sdram is for a machine with SDRAM, not with --ram {text}")
     if text == "sdram" or part is not None or (text is None and board.sdram is not None):
         return _sdram(board, part)
     if text is None or text == "block":
         return None, None, None
     if not text.isdecimal() or int(text) == 0:
-        raise UserError(f"--memory must be sdram, block or a number of KiB, not {text!r}")
+        raise UserError(f"--ram must be sdram, block or a number of KiB, not {text!r}")
     return None, 1024 * int(text), None
 
 
@@ -160,7 +160,7 @@ def _sdram(board: "Board", part: str | None) -> "tuple[SdramChip, None, float | 
 
     if board.sdram is None:
         raise UserError(
-            f"board {board.name!r} has no SDRAM: leave out --sdram, and give --memory block or a "
+            f"board {board.name!r} has no SDRAM: leave out --sdram, and give --ram block or a "
             "number of KiB, if any"
         )
     if part is None:

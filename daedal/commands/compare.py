@@ -20,7 +20,7 @@ def compare_command(
         typer.Argument(help=f"The machines: {VARIANTS}.", autocompletion=shipped_variants),
     ],
     model: Annotated[list[Path], typer.Option("--model", "-m", help="int8 QDQ ONNX models.")],
-    target: Annotated[Target, typer.Option(help="The device.")] = Target.ecp5_85f,
+    fpga: Annotated[Target, typer.Option(help="The FPGA.")] = Target.ecp5_85f,
     memory: MemoryName = "ddr",
     host_rates: HostRatesOf = MEASURED,
     route: Annotated[
@@ -42,7 +42,7 @@ def compare_command(
         found = compare(
             variants,
             model,
-            target=target,
+            fpga=fpga,
             memory=memory,
             host=host_rates,
             route=route,

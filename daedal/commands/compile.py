@@ -32,8 +32,9 @@ def compile_command(
     target: Annotated[
         str | None,
         typer.Option(
+            metavar="TARGET",
             help="VARIANT or VARIANT+cpu, cpu for processors alone, or gpu; gpu:NAME,... for some "
-            "architectures of GPUs.  [default: vta]"
+            "architectures of GPUs.  [default: vta]",
         ),
     ] = None,
     variant: Annotated[
@@ -43,24 +44,30 @@ def compile_command(
     cpu_level: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="LEVEL",
             help="Compile the host's code for this level of processors; may be repeated. By "
-            "default all levels of x86-64, and the best of this machine; for target gpu, none."
+            "default all levels of x86-64, and the best of this machine; for target gpu, none.",
         ),
     ] = None,
     shape: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="NAME=SHAPE",
             help="The shape of an input that the model leaves open, as NAME=1x3x224x224; may be "
-            "repeated."
+            "repeated.",
         ),
     ] = None,
     from_tensors: Annotated[
         list[str] | None,
-        typer.Option("--from", help="Start at this quantized tensor; may be repeated."),
+        typer.Option(
+            "--from", metavar="TENSOR", help="Start at this quantized tensor; may be repeated."
+        ),
     ] = None,
     to_tensors: Annotated[
         list[str] | None,
-        typer.Option("--to", help="End at this quantized tensor; may be repeated."),
+        typer.Option(
+            "--to", metavar="TENSOR", help="End at this quantized tensor; may be repeated."
+        ),
     ] = None,
     state: Annotated[
         list[str] | None,
@@ -80,9 +87,10 @@ def compile_command(
     host_rates: Annotated[
         str | None,
         typer.Option(
-            metavar="default|measured|FILE",
-            help="The host's throughput, which decides whether transfers pay: fixed figures, those "
-            "of this machine (measured once and kept), or a JSON file.  [default: default]",
+            metavar="RATES",
+            help="The host's throughput, which decides whether transfers pay: default (fixed "
+            "figures), measured (of this machine, once, and kept), or a JSON file.  "
+            "[default: default]",
         ),
     ] = None,
     records: Annotated[
@@ -91,8 +99,9 @@ def compile_command(
     precision: Annotated[
         str,
         typer.Option(
-            metavar="float32|float16|bfloat16",
-            help="For target gpu: what float32 is rounded to where tensor cores multiply it.",
+            metavar="TYPE",
+            help="For target gpu: what float32 is rounded to where tensor cores multiply it: "
+            "float32, float16 or bfloat16.",
         ),
     ] = "float32",
     memory: MemoryName = "ddr",

@@ -25,7 +25,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "daedal profile net.daedal --memory ulx3s --html profile.html",
     ),
     "explore": (
-        "daedal explore int8.onnx --target ecp5-85f -o found",
+        "daedal explore int8.onnx --fpga ecp5-85f -o found",
         "daedal explore resnet.onnx mobilenet.onnx --board ulx3s-85f -o found",
     ),
     "generate": ("daedal generate net.daedal --decoder decoder.npz --ids 1 --tokens 64",),
@@ -49,12 +49,12 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "verilog": ("daedal verilog vta -o vta.v",),
     "export": ("daedal export vta --vivado ip",),
     "synth": (
-        "daedal synth tiny --target ecp5-85f",
-        "daedal synth mine.toml --target xc7z020 --estimate",
+        "daedal synth tiny --fpga ecp5-85f",
+        "daedal synth mine.toml --fpga xc7z020 --estimate",
     ),
     "build": (
-        "daedal build tiny --board ulx3s-85f --out board",
-        "daedal build smallest --board mine.toml --memory 64 --out board",
+        "daedal build tiny --board ulx3s-85f -o board",
+        "daedal build smallest --board mine.toml --ram 64 -o board",
     ),
     "board-test": ("daedal board-test tiny --option port=/dev/ttyUSB0",),
     "variants": ("daedal variants",),

@@ -32,7 +32,7 @@ _INTERRUPTED = 130
 def explore_command(
     models: Annotated[list[Path], typer.Argument(help="int8 QDQ ONNX models.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")],
-    target: Annotated[Target | None, typer.Option(help="The device.")] = None,
+    fpga: Annotated[Target | None, typer.Option(help="The FPGA.")] = None,
     board: Annotated[
         str | None,
         typer.Option(
@@ -42,13 +42,17 @@ def explore_command(
         ),
     ] = None,
     objective: Annotated[
-        str, typer.Option(help="What to minimize, separated by commas: latency, area, energy.")
+        str,
+        typer.Option(
+            metavar="NAMES", help="What to minimize, separated by commas: latency, area, energy."
+        ),
     ] = "latency,area",
     limit: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="NAME=VALUE",
             help="A limit: latency (ms), energy (relative), or area, lut, ff, dsp, block_ram (% of "
-            "the device), such as latency=1.5; may be repeated."
+            "the device), such as latency=1.5; may be repeated.",
         ),
     ] = None,
     budget: Annotated[
@@ -60,7 +64,8 @@ def explore_command(
     base: Annotated[
         str,
         typer.Option(
-            help="Variant from which the results take all parameters that are not searched."
+            metavar="VARIANT|FILE",
+            help="Variant from which the results take all parameters that are not searched.",
         ),
     ] = "ecp5",
     clock: Annotated[
@@ -96,7 +101,7 @@ def explore_command(
     from daedal.reports.verification import verification_lines, verification_table
 
     if verify:
-        require_verification(searched_device(target, board)[0].family)
+        require_verification(searched_device(fpga, board)[0].family)
     page = output / "index.html"
 
     def show(found: "Exploration", verified: Sequence["Verified"] = ()) -> None:
@@ -107,7 +112,7 @@ def explore_command(
         found = explore(
             models,
             output,
-            target=target,
+            fpga=fpga,
             board=board,
             objectives=objective,
             limits=limit or (),

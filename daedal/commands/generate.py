@@ -40,7 +40,7 @@ def generate_command(
         str | None, typer.Option(help="The text to continue.  [default: none]")
     ] = None,
     ids: Annotated[
-        str | None, typer.Option(help="The text as token ids, such as 1,403,407.")
+        str | None, typer.Option(metavar="IDS", help="The text as token ids, such as 1,403,407.")
     ] = None,
     tokens: Annotated[
         int | None,
@@ -56,11 +56,18 @@ def generate_command(
     ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the samples.")] = 0,
     device: Annotated[
-        str, typer.Option(help="functional, timing, rtl, or the machine on a board: uio or uart.")
+        str,
+        typer.Option(
+            metavar="DEVICE",
+            help="functional, timing, rtl, or the machine on a board: uio or uart.",
+        ),
     ] = "functional",
     option: Annotated[
         list[str] | None,
-        typer.Option(help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0.",
+        ),
     ] = None,
     memory: ArtifactMemory = None,
     simulator: Annotated[Simulator | None, typer.Option(help="rtl: the simulator.")] = None,

@@ -50,6 +50,7 @@ HostRatesOf = Annotated[
     str,
     typer.Option(
         "--host-rates",
+        metavar="RATES",
         help="Rates of the host in every latency: measured (of this machine), default (assumed), "
         "or a JSON file.",
     ),
@@ -93,6 +94,7 @@ VARIANTS = f"{', '.join(shipped_variants())}, or a .toml file"
 VARIANT_OPTION = typer.Option(
     "--variant",
     "-v",
+    metavar="VARIANT|FILE",
     help=f"The machine, as --target: {VARIANTS}.",
     autocompletion=shipped_variants,
 )

@@ -27,7 +27,10 @@ def pool_command(
     workers: Annotated[int, typer.Option(min=0, help="Processes that measure.")] = 1,
     tag: Annotated[
         list[str] | None,
-        typer.Option(help="What the workers can measure on: cycle-model, rtl. Both by default."),
+        typer.Option(
+            metavar="TAG",
+            help="What the workers can measure on: cycle-model, rtl. Both by default.",
+        ),
     ] = None,
     tls: Annotated[
         Path | None,

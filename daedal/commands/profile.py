@@ -28,18 +28,22 @@ def profile_command(
     device: Annotated[
         str,
         typer.Option(
+            metavar="DEVICE",
             help="A device that counts cycles: timing, rtl, or a board; or a GPU, cuda, to time "
-            "the kernels of an artifact for GPUs."
+            "the kernels of an artifact for GPUs.",
         ),
     ] = "timing",
     option: Annotated[
         list[str] | None,
-        typer.Option(help="Option of a board or a GPU, NAME=VALUE; may be repeated."),
+        typer.Option(
+            metavar="NAME=VALUE", help="Option of a board or a GPU, NAME=VALUE; may be repeated."
+        ),
     ] = None,
     memory: ArtifactMemory = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of memory model jitter.")] = 0,
     layer: Annotated[
-        list[str] | None, typer.Option(help="Also show this layer's units; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="LAYER", help="Also show this layer's units; may be repeated."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the profile, for `daedal diff`.")

@@ -33,10 +33,10 @@ def quantize_command(
     method: Annotated[
         str,
         typer.Option(
-            metavar="mse|percentile|minmax",
+            metavar="METHOD",
             autocompletion=lambda: ["mse", "percentile", "minmax"],
-            help="How ranges follow from samples: the least squared error, all but the largest "
-            "0.01 %, or all.",
+            help="How ranges follow from samples: mse (the least squared error), percentile (all "
+            "but the largest 0.01 %), or minmax (all).",
         ),
     ] = "mse",
     separate_attention: Annotated[

@@ -41,18 +41,27 @@ def run_command(
     device: Annotated[
         str | None,
         typer.Option(
+            metavar="DEVICE",
             help="functional, timing, rtl, or the machine on a board: uio or uart; for an artifact "
             "for GPUs, cuda or gpu-emulated; one for processors alone takes none.  [default: "
-            "functional; a GPU if there is one]"
+            "functional; a GPU if there is one]",
         ),
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="An option of the device as NAME=VALUE: for uart, port=/dev/ttyUSB0.",
+        ),
     ] = None,
     variant: Annotated[
         str | None,
-        typer.Option("--variant", "-v", help="The device's variant, if not the artifact's own."),
+        typer.Option(
+            "--variant",
+            "-v",
+            metavar="VARIANT|FILE",
+            help="The device's variant, if not the artifact's own.",
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the outputs to this .npz.")
@@ -68,7 +77,8 @@ def run_command(
         typer.Option(help="rtl: the simulator; by default native, with --wave verilator."),
     ] = None,
     wave: Annotated[
-        str | None, typer.Option(help="rtl: record cycles FIRST:END as a waveform.")
+        str | None,
+        typer.Option(metavar="FIRST:END", help="rtl: record cycles FIRST:END as a waveform."),
     ] = None,
     wave_dir: Annotated[Path, typer.Option(help="rtl: folder of the waveform.")] = Path(),
     assertions: Assertions = False,

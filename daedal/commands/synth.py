@@ -26,7 +26,7 @@ class Multipliers(StrEnum):
 
 def synth_command(
     variant: VariantArgument,
-    target: Annotated[Target, typer.Option(help="The device.")],
+    fpga: Annotated[Target, typer.Option(help="The FPGA.")],
     freq: Annotated[
         float | None, typer.Option(metavar="MHZ", help="Clock that must be reached.")
     ] = None,
@@ -67,14 +67,14 @@ def synth_command(
     err = make_console(stderr=True)
     with show_progress(err) as report:
         result = synth(
-            chosen, target, mhz=freq, seeds=seeds, jobs=jobs, estimate=estimate, report=report
+            chosen, fpga, mhz=freq, seeds=seeds, jobs=jobs, estimate=estimate, report=report
         )
     if as_json:
-        print_json(synthesis_record(result, target.value))
+        print_json(synthesis_record(result, fpga.value))
     else:
         print_synthesis(make_console(), result)
     if html is not None:
-        write_atomically(html, synthesis_page(result, target.value))
+        write_atomically(html, synthesis_page(result, fpga.value))
         err.print(f"wrote {escape(str(html))}")
     if not result.succeeded:
         raise typer.Exit(1)

@@ -34,7 +34,10 @@ def tune_command(
         Path, typer.Option("--records", "-r", help="The database; created if it does not exist.")
     ],
     target: Annotated[
-        str | None, typer.Option(help="VARIANT, or cpu or gpu of this machine.  [default: vta]")
+        str | None,
+        typer.Option(
+            metavar="TARGET", help="VARIANT, or cpu or gpu of this machine.  [default: vta]"
+        ),
     ] = None,
     variant: Annotated[
         str | None,
@@ -50,7 +53,10 @@ def tune_command(
     memory: MemoryName = "ddr",
     explain: Annotated[
         list[str] | None,
-        typer.Option(help="Explain why this layer's best schedule is faster; may be repeated."),
+        typer.Option(
+            metavar="LAYER",
+            help="Explain why this layer's best schedule is faster; may be repeated.",
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page with curves.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,

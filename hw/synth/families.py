@@ -75,7 +75,7 @@ def find_target(name: str) -> Target:
         return Target(name)
     except ValueError:
         known = ", ".join(Target)
-        raise UserError(f"a device must be one of {known}, not {name!r:.80}") from None
+        raise UserError(f"an FPGA must be one of {known}, not {name!r:.80}") from None
 
 
 HARD_LIMIT = 0.95

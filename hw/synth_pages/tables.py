@@ -82,7 +82,7 @@ def routed_sentence(records: Sequence[Record], target: str) -> str:
     shown = [record for record in _best(records, target) if "fmax_mhz" in record]
     tried = {len(record["seeds"]) + len(record["given_up"]) for record in shown}
     seeds = max(tried, default=1)
-    command = f"daedal synth VARIANT --target {target} --multipliers STYLE --seeds {seeds}"
+    command = f"daedal synth VARIANT --fpga {target} --multipliers STYLE --seeds {seeds}"
     return (
         f"A row is what `{command}` reports, where STYLE is the row's column *multipliers*: the "
         f"best of {seeds} seeds. Without these options the command uses the variant's own "

@@ -48,7 +48,7 @@ def test_help_shows_examples_and_no_type_of_a_flag(run: Run, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "choices"),
     [
-        ("quantize", ("mse|percentile|minmax", "int8|int4")),
+        ("quantize", ("mse", "percentile", "minmax", "int8|int4")),
         ("trace", ("verilator|icarus",)),
         ("board-test", ("uart|uio",)),
         ("run", ("native|verilator|icarus",)),
@@ -60,8 +60,8 @@ def test_help_lists_choices(name: str, choices: tuple[str, ...]) -> None:
     command = COMMANDS.commands[name]
     context = typer.Context(command, info_name=name)
     shown = [param.get_help_record(context) for param in command.get_params(context)]
-    names = " ".join(record[0] for record in shown if record)
-    assert all(choice in names for choice in choices), names
+    options = " ".join(" ".join(record) for record in shown if record)
+    assert all(choice in options for choice in choices), options
 
 
 def test_a_folder_of_results_has_one_option(run: Run) -> None:
@@ -93,6 +93,25 @@ def test_names_of_options_are_whole_in_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert "…" not in run(name, "--help")[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_values_of_options_have_names_that_are_whole_in_80_columns(
+    run: Run, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = run(name, "--help")[1]
+    assert not re.search(r"<[a-z]", out)  # a type of Python
+    assert isinstance(COMMANDS, TyperGroup)
+    command = COMMANDS.commands[name]
+    for param in command.get_params(typer.Context(command, info_name=name)):
+        assert param.metavar is not None
+        assert param.metavar in out
+
+
+def test_arguments_are_named_as_in_the_texts(run: Run) -> None:
+    assert "Usage: daedal compare [OPTIONS] VARIANTS..." in run("compare", "--help")[1]
+    assert "Usage: daedal ops [OPTIONS] [NAMES]..." in run("ops", "--help")[1]
 
 
 def test_the_version_is_that_of_the_package(run: Run) -> None:

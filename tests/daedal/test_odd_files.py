@@ -30,7 +30,7 @@ INPUTS = {
     "trace an artifact": ("trace", "ODD"),
     "trace inputs": ("trace", "GOOD/digits.daedal", "-i", "ODD"),
     "verilog": ("verilog", "ODD.toml"),
-    "synth": ("synth", "ODD.toml", "--target", "ecp5-85f"),
+    "synth": ("synth", "ODD.toml", "--fpga", "ecp5-85f"),
     "build": ("build", "ODD.toml", "--board", "ulx3s-85f", "--out", "OUT"),
     "build for a board": ("build", "tiny", "--board", "ODD.toml", "--out", "OUT"),
     "explore for a board": ("explore", DIGITS, "--board", "ODD.toml", "-o", "OUT"),
@@ -45,7 +45,7 @@ OUTPUTS = {
     "profile": ("profile", "none.daedal", "-o", "ODD"),
     "profile, page": ("profile", "none.daedal", "--html", "ODD"),
     "profile, trace": ("profile", "none.daedal", "--trace", "ODD"),
-    "synth": ("synth", "none.toml", "--target", "ecp5-85f", "--html", "ODD"),
+    "synth": ("synth", "none.toml", "--fpga", "ecp5-85f", "--html", "ODD"),
     "verilog": ("verilog", "none.toml", "-o", "ODD"),
     "verilog, header": ("verilog", "none.toml", "--header", "ODD"),
 }

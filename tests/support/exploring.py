@@ -14,7 +14,7 @@ from tests.support.command_line import Answer, Run
 __all__ = ["COUNT", "DIGITS", "OPTIONS", "CheapCycles", "Counting", "contents", "explored", "lines"]
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits_qdq.onnx"
-OPTIONS = ("--target", "ecp5-85f", "--clock", 100, "--workers", 1)
+OPTIONS = ("--fpga", "ecp5-85f", "--clock", 100, "--workers", 1)
 COUNT = 3
 
 KNOWN: dict[tuple[str, str], Counts | None] = {}

@@ -264,7 +264,7 @@ def area_model(family: Family) -> AreaModel:
     parts = read_rows("parts", family)
     if not parts:
         raise ExploreError(
-            f"areas are known of family ecp5, not of {family.value}; choose --target ecp5-85f"
+            f"areas are known of family ecp5, not of {family.value}; choose --fpga ecp5-85f"
         )
     return AreaModel.fit(family, parts, read_rows("wholes", family))
 

@@ -100,7 +100,7 @@ def board_named(name: str | Path) -> Board:
     if described.sdram is None:
         raise ExploreError(
             f"a search is for a board with SDRAM; {described.name!r} has none: give its device, "
-            f"--target {Target.ecp5_85f.value}"
+            f"--fpga {Target.ecp5_85f.value}"
         )
     path = package_data.files("daedal.codesign.hardware") / "data" / "board_logic.json"
     found = json.loads(path.read_text(encoding="utf-8"))

@@ -52,15 +52,15 @@ def test_variants_and_models_by_name() -> None:
     (expected,) = daedal.compare([tiny], {"digits_qdq": onnx.load(DIGITS)}, host=DEFAULT_HOST)
     assert found == expected
     assert repr(found).startswith("<ComparedVariant tiny: ") and len(repr(found)) < 100
-    with pytest.raises(UserError, match="a device must be one of xc7z020, xczu3eg, ecp5-85f"):
-        daedal.compare("tiny", DIGITS, target="ecp5")
+    with pytest.raises(UserError, match="an FPGA must be one of xc7z020, xczu3eg, ecp5-85f"):
+        daedal.compare("tiny", DIGITS, fpga="ecp5")
     with pytest.raises(ExploreError, match="give at least one"):
         daedal.compare("tiny", [])
 
 
 def test_a_family_without_tables_is_refused() -> None:
     with pytest.raises(ExploreError, match="areas are known of family ecp5"):
-        compare("tiny", DIGITS, target="xc7z020", host=DEFAULT)
+        compare("tiny", DIGITS, fpga="xc7z020", host=DEFAULT)
 
 
 def test_images_of_a_batch_are_counted() -> None:

@@ -107,7 +107,7 @@ def test_a_finished_search_counts_and_writes_nothing_again(
 def test_the_function_is_the_command(done: Path, counting: Counting) -> None:
     before = contents(done)
     found = daedal.explore(
-        DIGITS, done, target="ecp5-85f", mhz=100, evaluations=COUNT, objectives="latency, area"
+        DIGITS, done, fpga="ecp5-85f", mhz=100, evaluations=COUNT, objectives="latency, area"
     )
     assert not counting.counted and contents(done) == before
     assert [item.to_json() for item in found.front] == json.loads(before["front.json"])
@@ -116,7 +116,7 @@ def test_the_function_is_the_command(done: Path, counting: Counting) -> None:
         artifact = point.artifact("digits_qdq")
         assert artifact.variant.fingerprint == item.variant.fingerprint
     with pytest.raises(ExploreError, match="with another limits"):
-        daedal.explore(DIGITS, done, target="ecp5-85f", mhz=100, limits={"dsp": 50, "lut": 9.5})
+        daedal.explore(DIGITS, done, fpga="ecp5-85f", mhz=100, limits={"dsp": 50, "lut": 9.5})
 
 
 def test_the_page_is_there_from_the_first_round_on(

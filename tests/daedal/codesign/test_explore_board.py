@@ -63,7 +63,7 @@ def test_no_clock_is_faster_than_the_memory_allows(run: Run, tmp_path: Path) -> 
 def test_every_board_is_known(name: str) -> None:
     described = load_board(name)
     if described.sdram is None:
-        with pytest.raises(ExploreError, match=f"'{name}' has none: give its device, --target ecp"):
+        with pytest.raises(ExploreError, match=f"'{name}' has none: give its device, --fpga ecp"):
             board_named(name)
         return
     board = board_named(name)
@@ -74,5 +74,5 @@ def test_every_board_is_known(name: str) -> None:
 
 def test_a_device_or_a_board_is_given(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "found"
-    refuses(run("explore", DIGITS, "-o", folder), "give one of target and board")
+    refuses(run("explore", DIGITS, "-o", folder), "give one of fpga and board")
     assert not folder.exists()

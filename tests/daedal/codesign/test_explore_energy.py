@@ -22,7 +22,7 @@ from daedal.sim.rtl import verilog
 from tests.support.command_line import Answer, Run, refuses
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits_qdq.onnx"
-OPTIONS = ("--target", "ecp5-85f", "--clock", 100, "--workers", 1)
+OPTIONS = ("--fpga", "ecp5-85f", "--clock", 100, "--workers", 1)
 COUNT = 3
 
 

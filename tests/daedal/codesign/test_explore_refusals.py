@@ -45,13 +45,13 @@ ORDER = (
         (("--tls", "certificates"), "tls is for pools; give a pool, too"),
         (("--pool", "nowhere"), "a pool's address must be HOST:PORT"),
         (("--pool", "192.0.2.1:80"), "a pool beyond this machine must have certificates"),
-        (("--target", "xczu3eg"), "choose --target ecp5-85f"),
+        (("--fpga", "xczu3eg"), "choose --fpga ecp5-85f"),
         (("--base", "huge"), "a variant is one of"),
         (("--base", "int4"), "inputs and weights of 8 bits, as quantized ONNX models have"),
         (("--base", "int16"), "not 16 and 16 (variant 'int16')"),
         (("--host-rates", "none.json"), "host rates must be a readable file"),
         (("--memory", "jitter"), "a memory without random delays, not 'jitter'"),
-        (("--board", "ulx3s-85f"), "give one of target and board"),
+        (("--board", "ulx3s-85f"), "give one of fpga and board"),
         (("--memory", "ulx3s", "--base", "wide"), "bus.data_bits must be 64 with this SDRAM"),
         ((DIGITS,), "networks need different file names"),
     ],
@@ -60,7 +60,7 @@ def test_settings_that_cannot_be(
     run: Run, tmp_path: Path, options: tuple[object, ...], words: str
 ) -> None:
     folder = tmp_path / "found"
-    answer = run("explore", DIGITS, "--target", "ecp5-85f", "-o", folder, *options)
+    answer = run("explore", DIGITS, "--fpga", "ecp5-85f", "-o", folder, *options)
     refuses(answer, words)
     assert not folder.exists()
 
@@ -69,8 +69,8 @@ def test_settings_that_cannot_be(
     ("options", "words"),
     [
         (
-            ("--target", "vu9p"),
-            "error: --target must be one of 'xc7z020', 'xczu3eg', 'ecp5-85f', not 'vu9p'",
+            ("--fpga", "vu9p"),
+            "error: --fpga must be one of 'xc7z020', 'xczu3eg', 'ecp5-85f', not 'vu9p'",
         ),
         (("--seed", -1), "error: --seed must be greater than or equal to 0, not '-1'"),
         (("--workers", 0), "error: --workers must be greater than or equal to 1, not '0'"),

@@ -72,7 +72,7 @@ def routed(request: PlaceRequest) -> Routed:
 
 
 def build(run: Run, out: Path, *options: object, variant: str = "tiny"):
-    memory = () if "--memory" in options else ("--memory", "block")
+    memory = () if "--ram" in options else ("--ram", "block")
     return run("build", variant, "--board", "ulx3s-85f", "--out", out, *memory, *options)
 
 
@@ -128,7 +128,7 @@ def test_the_clock_is_what_the_pll_gives(
 
     monkeypatch.setattr(verilog, "kept_board_verilog", emit)
     status, _, err = build(
-        run, tmp_path, "--freq", 91, "--memory", 64, "--baud", 3_000_000, "--seeds", 1
+        run, tmp_path, "--freq", 91, "--ram", 64, "--baud", 3_000_000, "--seeds", 1
     )
     assert status == 0, err
     (settings,) = seen
@@ -170,9 +170,9 @@ def test_a_board_of_ones_own(run: Run, asked: list[PlaceRequest], tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--memory", "sdram"), "board 'ecp5-evn' has no SDRAM: leave out --sdram, and give --mem"),
+        (("--ram", "sdram"), "board 'ecp5-evn' has no SDRAM: leave out --sdram, and give --ram"),
         (("--sdram", "W9825G6KH-6"), "board 'ecp5-evn' has no SDRAM: leave out --sdram"),
-        (("--memory", "64", "--sdram", "W9825G6KH-6"), "--sdram is for a machine with SDRAM, not"),
+        (("--ram", "64", "--sdram", "W9825G6KH-6"), "--sdram is for a machine with SDRAM, not"),
     ],
 )
 def test_a_board_without_sdram(
@@ -282,7 +282,7 @@ def test_a_file_of_another_memory_is_refused(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--memory", "plenty"), "--memory must be sdram, block or a number of KiB, not 'plenty'"),
+        (("--ram", "plenty"), "--ram must be sdram, block or a number of KiB, not 'plenty'"),
         (("--sdram", "DDR5"), "--sdram must be one of IS42S16160G-7, W9825G6KH-6, W9825G6KH-5"),
         (("--freq", 80), "the clock of the SDRAM must be at most 142.857 MHz, not 160 MHz"),
         (("--sdram-phase", 400), "the memory's clock must be 0 to below 360 degrees, not 400"),
@@ -311,9 +311,9 @@ def test_a_machine_that_does_not_fit_says_why(
 
 REFUSED = {
     "a clock that the PLL does not reach": (("--freq", 500), "400 MHz (the PLL reaches no other)"),
-    "half a bank": (("--memory", 20), "a multiple of 16 KiB for this variant's bus, not 20 KiB"),
+    "half a bank": (("--ram", 20), "a multiple of 16 KiB for this variant's bus, not 20 KiB"),
     "too much memory": (
-        ("--memory", 256),
+        ("--ram", 256),
         "must fit beside variant 'tiny', which leaves 240 KiB of block RAM, not 256 KiB; ask for",
     ),
     "a baud rate that does not divide": (("--baud", 14_000_000), "misses by"),

@@ -140,8 +140,8 @@ def test_the_same_command_continues(
 def test_what_cannot_be_compared(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     refuses(run("compare", "huge", *MODEL), "a variant is one of")
     refuses(run("compare", "tiny", *MODEL, *MODEL), "networks need different file names")
-    refuses(run("compare", "tiny", *MODEL, "--target", "xc7z020"), "areas are known of family ecp5")
-    answer = run("compare", "tiny", *MODEL, "--target", "xc7z020", "--route")
+    refuses(run("compare", "tiny", *MODEL, "--fpga", "xc7z020"), "areas are known of family ecp5")
+    answer = run("compare", "tiny", *MODEL, "--fpga", "xc7z020", "--route")
     refuses(answer, "clocks are routed of family ecp5, not of xc7", "leave --route out")
 
     def missing(_tool: tools.Tool, what: str) -> None:

@@ -160,7 +160,7 @@ def test_the_command_compiles_for_the_memory(run: Run, memory: Path, tmp_path: P
         ("compile", "MODEL", "-o", "out.daedal"),
         ("tune", "MODEL", "-r", "records.db"),
         ("compare", "tiny", "-m", "MODEL"),
-        ("explore", "MODEL", "--target", "ecp5-85f", "-o", "found", "--evaluations", "1"),
+        ("explore", "MODEL", "--fpga", "ecp5-85f", "-o", "found", "--evaluations", "1"),
     ],
     ids=lambda verb: verb[0],
 )

@@ -112,7 +112,7 @@ def test_styles_are_the_variants() -> None:
 
 def test_an_estimate(run: Run, estimate: Give) -> None:
     estimate(XC7_CELLS, UNITS)
-    status, out, err = run("synth", "tiny", "--target", "xc7z020")
+    status, out, err = run("synth", "tiny", "--fpga", "xc7z020")
     assert status == 0
     rows = [line.split() for line in out.splitlines()]
     assert "tiny on xc7z020: an estimate by Yosys, neither placed nor routed" in out
@@ -132,7 +132,7 @@ def test_an_estimate(run: Run, estimate: Give) -> None:
 
 def test_record_of_an_estimate(run: Run, estimate: Give) -> None:
     estimate(XC7_CELLS, UNITS)
-    status, out, _ = run("synth", "tiny", "--target", "xc7z020", "--json")
+    status, out, _ = run("synth", "tiny", "--fpga", "xc7z020", "--json")
     record: dict[str, Any] = json.loads(out)
     assert status == 0
     assert record["fingerprint"] == load_variant("tiny").fingerprint
@@ -148,7 +148,7 @@ def test_an_estimate_routes_nothing(
     run: Run, route: list[tuple[PlaceRequest, int]], estimate: Give, arguments: tuple[str, ...]
 ) -> None:
     estimate({}, {})
-    status, out, _ = run("synth", "tiny", "--target", *arguments)
+    status, out, _ = run("synth", "tiny", "--fpga", *arguments)
     assert (status, route) == (0, [])
     assert "an estimate by Yosys" in out
 
@@ -156,10 +156,10 @@ def test_an_estimate_routes_nothing(
 def test_what_does_not_fit_exits_with_one(run: Run, estimate: Give) -> None:
     estimate(XC7_CELLS | {"DSP48E1": 219}, UNITS)
     sentence = "DSP must be at most 209, not 219 (10 too many); "
-    status, out, _ = run("synth", "tiny", "--target", "xc7z020")
+    status, out, _ = run("synth", "tiny", "--fpga", "xc7z020")
     assert status == 1
     assert out.splitlines()[-1].startswith(f"does not fit: {sentence}multiplier_style")
-    status, out, _ = run("synth", "tiny", "--target", "xc7z020", "--json")
+    status, out, _ = run("synth", "tiny", "--fpga", "xc7z020", "--json")
     record = json.loads(out)
     assert (status, record["fits"]) == (1, False)
     assert [text.startswith(sentence) for text in record["shortfalls"]] == [True]
@@ -170,10 +170,10 @@ def test_what_is_too_large_is_not_routed(
 ) -> None:
     """Routing may take all of a device, not the 95 % of an estimate."""
     estimate(ECP5_CELLS | {"MULT18X18D": 156}, {})
-    assert run("synth", "tiny", "--target", "ecp5-85f")[0] == 0
+    assert run("synth", "tiny", "--fpga", "ecp5-85f")[0] == 0
     assert len(route) == 1
     estimate(ECP5_CELLS | {"MULT18X18D": 157}, {})
-    status, out, _ = run("synth", "tiny", "--target", "ecp5-85f")
+    status, out, _ = run("synth", "tiny", "--fpga", "ecp5-85f")
     assert status == 1
     assert len(route) == 1
     assert "does not fit: DSP must be at most 156, not 157 (1 too many); " in out
@@ -186,14 +186,14 @@ def test_what_the_placer_has_no_room_for(
         raise CapacityError("no", "lut", 84_000)
 
     monkeypatch.setattr(RouteCache, "route", refuse)
-    status, out, _ = run("synth", "tiny", "--target", "ecp5-85f")
+    status, out, _ = run("synth", "tiny", "--fpga", "ecp5-85f")
     assert status == 1
     assert "does not fit: LUT must be at most 83,640, not 84,000 (360 too many); what takes" in out
     assert ["LUT", "84,000", "83,640", "100.4"] in [line.split() for line in out.splitlines()]
 
 
 def test_the_best_seed_is_reported(run: Run, route: list[tuple[PlaceRequest, int]]) -> None:
-    status, out, err = run("synth", "tiny", "--target", "ecp5-85f", "--seeds", 3, "--jobs", 2)
+    status, out, err = run("synth", "tiny", "--fpga", "ecp5-85f", "--seeds", 3, "--jobs", 2)
     assert status == 0
     assert [(request.seed, jobs) for request, jobs in route] == [(1, 2), (2, 2), (3, 2)]
     assert {request.package for request, _ in route} == {"CABGA381"}
@@ -215,7 +215,7 @@ def test_a_seed_that_is_given_up(
 ) -> None:
     answer = RouteCache.route
     monkeypatch.setattr(RouteCache, "route", lambda *words, **more: answer(*words, **more)[1:])
-    command = ("synth", "tiny", "--target", "ecp5-85f", "--seeds", 2)
+    command = ("synth", "tiny", "--fpga", "ecp5-85f", "--seeds", 2)
     status, out, _ = run(*command)
     assert status == 0
     assert out.splitlines()[-1].startswith("given up: seed 1; the router needs much longer")
@@ -224,14 +224,14 @@ def test_a_seed_that_is_given_up(
 
 
 def test_a_clock_that_is_reached(run: Run, route: list[tuple[PlaceRequest, int]]) -> None:
-    status, out, _ = run("synth", "tiny", "--target", "ecp5-85f", "--freq", 91)
+    status, out, _ = run("synth", "tiny", "--fpga", "ecp5-85f", "--freq", 91)
     assert status == 0
     assert "too slow" not in out
     assert [request.target_mhz for request, _ in route] == [91.0]
 
 
 def test_a_clock_that_is_missed(run: Run, route: list[tuple[PlaceRequest, int]]) -> None:
-    command = ("synth", "tiny", "--target", "ecp5-85f", "--freq", "92.5", "--seeds", 2)
+    command = ("synth", "tiny", "--fpga", "ecp5-85f", "--freq", "92.5", "--seeds", 2)
     sentence = (
         "the clock must reach 92.5 MHz, not 92.00 MHz (the best of 2 seeds); the worst path is "
         "gemm -> daedal_top -> accumulators.bank0: from gemm.operand to accumulators.bank0.0.1, "
@@ -252,7 +252,7 @@ def test_a_clock_that_is_missed(run: Run, route: list[tuple[PlaceRequest, int]])
 
 def test_a_page(run: Run, route: list[tuple[PlaceRequest, int]], tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    command = ("synth", "tiny", "--target", "ecp5-85f", "--html")
+    command = ("synth", "tiny", "--fpga", "ecp5-85f", "--html")
     status, out, err = run(*command, page)
     assert status == 0
     assert err.splitlines()[-1] == f"wrote {page}"
@@ -266,7 +266,7 @@ def test_multipliers_of_another_style(run: Run, route: list[tuple[PlaceRequest, 
     fingerprints = set()
     for style in MultiplierStyle:
         status, out, _ = run(
-            "synth", "tiny", "--target", "ecp5-85f", "--multipliers", style.value, "--json"
+            "synth", "tiny", "--fpga", "ecp5-85f", "--multipliers", style.value, "--json"
         )
         record = json.loads(out)
         assert (status, record["multiplier_style"]) == (0, style.value)
@@ -277,15 +277,15 @@ def test_multipliers_of_another_style(run: Run, route: list[tuple[PlaceRequest, 
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (("huge", "--target", "xc7z020"), ("a variant is one of", "'huge'")),
+        (("huge", "--fpga", "xc7z020"), ("a variant is one of", "'huge'")),
         (
-            ("tiny", "--target", "xc7z020", "--freq", "90"),
+            ("tiny", "--fpga", "xc7z020", "--freq", "90"),
             ("only ecp5-85f has", "leave clock and seeds out (xc7z020)"),
         ),
-        (("tiny", "--target", "xczu3eg", "--seeds", "2"), ("only ecp5-85f has",)),
-        (("tiny", "--target", "ecp5-85f", "--estimate", "--freq", "9"), ("without an estimate",)),
+        (("tiny", "--fpga", "xczu3eg", "--seeds", "2"), ("only ecp5-85f has",)),
+        (("tiny", "--fpga", "ecp5-85f", "--estimate", "--freq", "9"), ("without an estimate",)),
         (
-            ("tiny", "--target", "ecp5-85f", "--freq", "0"),
+            ("tiny", "--fpga", "ecp5-85f", "--freq", "0"),
             ("a clock must be more than 0 and at most 1000 MHz, not 0",),
         ),
     ],
@@ -304,13 +304,13 @@ def test_the_function_is_the_command(
     assert {request.target_mhz for request in asked} == {95.5}
     assert said[0] == "synthesizing variant tiny on ecp5-85f"
     status, out, _ = run(
-        "synth", "tiny", "--target", "ecp5-85f", "--freq", "95.5", "--seeds", "3", "--json"
+        "synth", "tiny", "--fpga", "ecp5-85f", "--freq", "95.5", "--seeds", "3", "--json"
     )
     assert json.loads(out) == synthesis_record(found, "ecp5-85f")
     assert status == (0 if found.succeeded else 1)
     assert not daedal.synth(load_variant("tiny"), "ecp5-85f", estimate=True).routes
     for target, more, words in (
-        ("ecp5", {}, "a device must be one of xc7z020, xczu3eg, ecp5-85f, not 'ecp5'"),
+        ("ecp5", {}, "an FPGA must be one of xc7z020, xczu3eg, ecp5-85f, not 'ecp5'"),
         ("ecp5-85f", {"seeds": 0}, "seeds must be at least 1, not 0"),
     ):
         with pytest.raises(UserError, match=words):
@@ -318,7 +318,7 @@ def test_the_function_is_the_command(
 
 
 def test_an_unknown_device(run: Run) -> None:
-    refuses(run("synth", "tiny", "--target", "xc7z045"), "--target must be one of", "'xc7z045'")
+    refuses(run("synth", "tiny", "--fpga", "xc7z045"), "--fpga must be one of", "'xc7z045'")
 
 
 @pytest.mark.fpga
@@ -326,7 +326,7 @@ def test_an_unknown_device(run: Run) -> None:
 @needs_nextpnr
 def test_the_smallest_variant_fits_every_device(run: Run) -> None:
     for target in Target:
-        status, out, err = run("synth", "tiny", "--target", target.value, "--estimate", "--json")
+        status, out, err = run("synth", "tiny", "--fpga", target.value, "--estimate", "--json")
         assert status == 0, err
         record = json.loads(out)
         for resource in record["resources"]:

@@ -198,7 +198,7 @@ def test_the_page_says_how_to_get_its_figures() -> None:
     """With the options that it names, the command asks for what was measured: seeds 1 to 3, aiming
     at the clock that it aims at where none is asked for."""
     sentence = routed_sentence(MEASURED["variants"], "ecp5-85f")
-    command = "daedal synth VARIANT --target ecp5-85f --multipliers STYLE --seeds 3"
+    command = "daedal synth VARIANT --fpga ecp5-85f --multipliers STYLE --seeds 3"
     assert f"`{command}`" in sentence and "the best of 3 seeds" in sentence
     routed = [item for item in MEASURED["variants"] if "fmax_mhz" in item]
     for item in routed:
