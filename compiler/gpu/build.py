@@ -52,7 +52,7 @@ def build_gpu_code(
     architectures : as `gpu_architectures` takes them. A kernel that one of them has no code for is
         the processor's.
     levels : of processors that run such kernels (`native.levels`); none: that of this processor.
-    cache : keeps images; by default, the user's.
+    cache : keeps texts of kernels, and images; by default, the user's.
     configs : schedules of kernels, by the keys of their workloads.
     checked : whether kernels announce their accesses to the emulator's detectors, for tests: slow.
     cubins : whether there are cubins beside PTX, where NVIDIA's assembler is installed.
@@ -79,6 +79,7 @@ def build_gpu_code(
         processor,
         checked=checked,
         configs=configs,
+        cache=cache,
         half="" if precision == PRECISIONS[0] else precision,
     )
     with compile_errors():

@@ -19,6 +19,7 @@ from daedal.compiler.cpu.steps import Function
 from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.gpu.architectures import have_group_products
 from daedal.compiler.gpu.images import check_kernel
+from daedal.compiler.gpu.kept_texts import KeptTexts
 from daedal.compiler.ops.gpu.attention_tiles import attention_tiles
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from daedal.compiler.ops.gpu.rows import row_tiles
@@ -27,6 +28,7 @@ from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Binary, Buffer, Cast, Expr, Load, Reduce
 from daedal.compiler.tir.visit import loads, rewrite, walk
 from daedal.compiler.tir.warp_products import GROUP_PRODUCTS, WARP_PRODUCTS
+from daedal.native.cache import ObjectCache
 
 __all__ = ["GpuFunctions"]
 
@@ -50,6 +52,7 @@ class GpuFunctions:
         it, such a kernel is an error.
     checked : whether accesses are announced to the emulator's detectors.
     configs : schedules, by the keys of their workloads.
+    cache : keeps the texts of kernels; None: nothing does.
     half : dtype of 16 bits; products of float32 that tensor cores can compute of it are. Empty for
         none.
 
@@ -70,6 +73,7 @@ class GpuFunctions:
         *,
         checked: bool,
         configs: Mapping[str, Config] = MappingProxyType({}),
+        cache: ObjectCache | None = None,
         half: str = "",
     ) -> None:
         self._has_warps = SPIRV not in architectures
@@ -80,6 +84,7 @@ class GpuFunctions:
         self._configs = configs
         self.uses: dict[str, KernelUse] = {}
         self._checked = checked
+        self._kept = KeptTexts(cache, f"{self._architectures} {checked}")
         self._functions: dict[str, Function] = {}
         self._texts: dict[str, KernelText] = {}
         self._left: dict[str, ProcessorKernel] = {}
@@ -176,19 +181,22 @@ class GpuFunctions:
         return function
 
     def _written(self, kernel: Kernel) -> Function:
-        func = gpu_kernel_function(
-            kernel,
-            has_warps=self._has_warps,
-            has_groups=self._has_groups,
-            config=self._config(kernel),
-        )
-        text = kernel_text(func, "", checked=self._checked)
-        for architecture in self._architectures:
-            check_kernel(text, architecture)
+        config = self._config(kernel)
+        text = self._kept.get(kernel, config, lambda: self._text(kernel, config))
         launch = f"{text.grid} {text.block} {text.shared_bytes} {text.maps}\n{text.text}"
         symbol = f"k{hashlib.sha256(launch.encode()).hexdigest()[:16]}"
         self._texts[symbol] = replace(text, symbol=symbol)
         return Function(symbol)
+
+    def _text(self, kernel: Kernel, config: Config | None) -> KernelText:
+        """Scheduled and written, for all architectures."""
+        func = gpu_kernel_function(
+            kernel, has_warps=self._has_warps, has_groups=self._has_groups, config=config
+        )
+        text = kernel_text(func, "", checked=self._checked)
+        for architecture in self._architectures:
+            check_kernel(text, architecture)
+        return text
 
 
 def _launched(text: KernelText, uses: Sequence[KernelUse]) -> GpuKernel:

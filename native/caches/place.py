@@ -29,7 +29,7 @@ class CacheKind:
 
 
 CACHES = {
-    "native": CacheKind("object code of kernels", Limit(256 << 20, 4096)),
+    "native": CacheKind("code of kernels", Limit(256 << 20, 4096)),
     "own_code": CacheKind("hashes of machine code made here", Limit(1 << 20, 4096)),
     "verified": CacheKind("hashes of programs that passed the verifier", Limit(1 << 20, 4096)),
     "segments": CacheKind("scheduled layers, linked programs", Limit(256 << 20)),

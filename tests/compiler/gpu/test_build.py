@@ -15,11 +15,17 @@ from daedal.artifact.object_file import read_symbols
 from daedal.artifact.spirv_file import entry_points
 from daedal.common.errors import ModelError, ToolError, UnsupportedError, UserError
 from daedal.compiler.codegen.gpu.ptxas import find_ptxas
+from daedal.compiler.cpu.kernel import Kernel
+from daedal.compiler.cpu.workload import kernel_workload
 from daedal.compiler.gpu.architectures import best_architecture, gpu_architectures
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.compiler.gpu.functions import GpuFunctions
+from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
+from daedal.compiler.ops.space import Config
+from daedal.compiler.tir.stmt import PrimFunc
 from daedal.native.cache import NoCache, ObjectCache
 from daedal.native.levels import host_level
+from tests.support.gpu_formulas import product
 from tests.support.host_models import small_floats
 
 EMULATED = f"emulated-{host_level()}"
@@ -185,6 +191,55 @@ def test_images_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     first = build_gpu_code(made, cache=cache)
     monkeypatch.setattr("daedal.compiler.gpu.images.compile_text", lambda *_: pytest.fail())
     assert build_gpu_code(made, cache=cache) == first
+
+
+def test_kernels_are_scheduled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all models, until something else is asked for or the compiler changes."""
+    cache = ObjectCache(tmp_path)
+    weights = np.ones((6, 6), np.float32)
+    made = model([helper.make_node("MatMul", ["x", "w"], ["y"])], w=weights)
+    other = model([helper.make_node("MatMul", ["x", "w"], ["y"])], w=2 * weights)
+    first = build_gpu_code(made, architectures=["sm_80"], cache=cache)
+    scheduled = []
+
+    def fails(kernel: Kernel, **_: object) -> PrimFunc:
+        scheduled.append(kernel)
+        raise UnsupportedError("nothing is scheduled")
+
+    monkeypatch.setattr("daedal.compiler.gpu.functions.gpu_kernel_function", fails)
+    assert build_gpu_code(made, architectures=["sm_80"], cache=cache) == first
+    again = build_gpu_code(other, architectures=["sm_80"], cache=cache)
+    assert (again.kernels, again.images) == (first.kernels, first.images)
+    assert not scheduled
+    for architecture, checked in (("sm_90a", False), ("sm_80", True)):
+        with pytest.raises(UnsupportedError, match="nothing is scheduled"):
+            build_gpu_code(made, architectures=[architecture], cache=cache, checked=checked)
+    for name, value in (("compiler_version", "other"), ("sources_have_changed", True)):
+        monkeypatch.setattr(f"daedal.compiler.gpu.kept_texts.{name}", lambda value=value: value)
+        with pytest.raises(UnsupportedError, match="nothing is scheduled"):
+            build_gpu_code(made, architectures=["sm_80"], cache=cache)
+
+
+@pytest.mark.heavy(2)
+def test_kept_kernels_have_their_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of boxes that groups of warps copy; a schedule of the tuner is another text."""
+    cache, scheduled = ObjectCache(tmp_path), list[Config | None]()
+
+    def counted(kernel: Kernel, *, config: Config | None, **options: bool) -> PrimFunc:
+        scheduled.append(config)
+        return gpu_kernel_function(kernel, config=config, **options)
+
+    monkeypatch.setattr("daedal.compiler.gpu.functions.gpu_kernel_function", counted)
+    kernel = product(40, 72, 136, "float16")
+    config = Config.of(rows=64, columns=64, depth=64, stages=2, groups=1)
+    for configs in ({}, {kernel_workload(kernel, ()).key: config}):
+        first, again = (
+            GpuFunctions(["sm_90a"], checked=False, configs=configs, cache=cache) for _ in range(2)
+        )
+        assert first.of(kernel) == again.of(kernel)
+        assert (first.texts, first.kernels) == (again.texts, again.kernels)
+    assert again.texts[0].maps
+    assert scheduled == [None, config]
 
 
 def test_architectures() -> None:
