@@ -186,7 +186,8 @@ class _Importer:
         for item in graph.initializer:
             self._add_constant(item.name, _value(item))
         for name in self.program.inputs:
-            self._add_placeholder(name, self._types.static(name))
+            if not self._add_empty(name):
+                self._add_placeholder(name, self._types.static(name))
 
     def add(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Add nodes of the model, in order."""
@@ -262,11 +263,17 @@ class _Importer:
 
     def _emptied(self, node: onnx.NodeProto) -> bool:
         """Make constants of results without elements; returns whether no others are left."""
-        kinds = [self._types.static(name) if name else None for name in node.output]
-        for name, kind in zip(node.output, kinds, strict=True):
-            if kind is not None and 0 in kind.shape and kind.dtype in DTYPES:
-                self._add_constant(name, np.zeros(kind.shape, kind.dtype))
+        for name in filter(None, node.output):
+            self._add_empty(name)
         return all(not name or name in self.program.constants for name in node.output)
+
+    def _add_empty(self, name: str) -> bool:
+        """Make a constant of a tensor without elements; returns whether it is one."""
+        kind = self._types.static(name)
+        if kind is None or 0 not in kind.shape or kind.dtype not in DTYPES:
+            return False
+        self._add_constant(name, np.zeros(kind.shape, kind.dtype))
+        return True
 
     def _folded(self, node: onnx.NodeProto) -> bool:
         """Evaluate a node whose results are known now."""

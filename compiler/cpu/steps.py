@@ -157,11 +157,13 @@ class _Builder:
                 if name not in self.names:
                     self._name(name, self._number(tensor, last), first=last)
                 self.plan.read(self.names[name], last)
+            elif name in program.types and 0 in program.types[name].shape:
+                kind = program.types[name]
+                self._name(name, self.plan.add(kind.dtype, kind.shape, last), first=last)
             elif name in program.constants:
-                # Constants without elements, or of a type that compiled code has not.
                 value = onnx.numpy_helper.from_array(program.constants[name])
                 node = onnx.helper.make_node("Constant", [], [name], value=value)
-                self._interpret(node, "no elements")
+                self._interpret(node, "compiled code must not have constants of this type")
         buffers, constants, size = self.plan.placed()
         return HostCode(
             buffers,
