@@ -11,16 +11,11 @@ import numpy as np
 from daedal.artifact.gpu_code import CORE_BYTES, MAP_BYTES, TensorMap
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
+from daedal.sim.gpu.flights import begin_flight, can_land, end_flight
 from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.races import (
-    NO_FENCES,
-    SHADOW_BYTES,
-    Shadow,
     access,
     fail,
-    found_shadow,
-    mark,
-    wrote,
 )
 from daedal.sim.gpu.raw_memory import copy_bytes, fill_words, load_i32, load_i64, store_i32
 from daedal.sim.gpu.reports import Failure, Site
@@ -135,9 +130,7 @@ def begin_box(
     if not fits or (to - launch.shared) % ALIGN != 0 or field(tensor, Map.ADDRESS) % CHUNK != 0:
         fail(launch, Failure.BOX_SHAPE, thread, Site.BOX, to, size)
         return False
-    row = found_shadow(launch, to, size)
-    if row < 0 or not launch.shared <= to < launch.shared + launch.shared_bytes:
-        fail(launch, Failure.OUTSIDE, thread, Site.BOX, to, size)
+    if not can_land(launch, thread, to, size, Site.BOX):
         return False
     if not access(launch, thread, arrival, ARRIVAL_BYTES, Site.ARRIVAL, False):
         return False
@@ -155,12 +148,7 @@ def begin_box(
     launch.boxes[at + Pending.FIRST + 2] = c
     launch.boxes[at + Pending.FIRST + 3] = d
     launch.boxes[at + Pending.FIRST + 4] = e
-    if row > 0:
-        for number in range(size):
-            byte = row + number * SHADOW_BYTES
-            mark(launch, byte, to + number, thread, Site.BOX, True, True)
-            store_i32(byte + Shadow.FLIGHT, thread)
-            store_i32(byte + Shadow.FLIGHT_EPOCH, launch.epoch)
+    begin_flight(launch, thread, to, size, Site.BOX)
     return True
 
 
@@ -197,13 +185,7 @@ def land_box(launch: Launch, at: i64) -> bool:
                     return False
                 place = line * LINE + element * size
                 copy_bytes(to + (place ^ place // LINE % LINES * CHUNK), source, size)
-    row = found_shadow(launch, to, lines * LINE)
-    if row > 0:
-        for number in range(lines * LINE):
-            byte = row + number * SHADOW_BYTES
-            store_i32(byte + Shadow.FLIGHT_EPOCH, 0)
-            wrote(launch, byte, thread, Site.BOX)
-            store_i32(byte + Shadow.WRITER_FENCES, NO_FENCES)
+    end_flight(launch, thread, to, lines * LINE, Site.BOX)
     return True
 
 

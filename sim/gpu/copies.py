@@ -8,6 +8,7 @@ from enum import IntEnum
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.gpu.accesses import note
+from daedal.sim.gpu.flights import begin_flight, can_land, end_flight
 from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.races import (
     SHADOW_BYTES,
@@ -15,11 +16,9 @@ from daedal.sim.gpu.races import (
     access,
     fail,
     found_shadow,
-    mark,
     reported,
-    wrote,
 )
-from daedal.sim.gpu.raw_memory import copy_bytes, fill_words, load_i32, store_i32
+from daedal.sim.gpu.raw_memory import copy_bytes, fill_words, load_i32
 from daedal.sim.gpu.reports import Failure, Kind, Site
 from daedal.sim.gpu.thread import ROW, Slot
 
@@ -50,9 +49,7 @@ def begin_copy(launch: Launch, thread: i64, to: i64, source: i64, size: i64, val
     if not fits or (valid > 0 and source % size != 0):
         fail(launch, Failure.COPY_SHAPE, thread, Site.COPY, to, size)
         return False
-    row = found_shadow(launch, to, size)
-    if row < 0 or not launch.shared <= to < launch.shared + launch.shared_bytes:
-        fail(launch, Failure.OUTSIDE, thread, Site.COPY, to, size)
+    if not can_land(launch, thread, to, size, Site.COPY):
         return False
     if len(launch.noted) > 0:
         note(launch, thread, to, size, Site.COPY, True)
@@ -72,12 +69,7 @@ def begin_copy(launch: Launch, thread: i64, to: i64, source: i64, size: i64, val
     launch.copies[at + Copy.EPOCH] = launch.epoch
     launch.copies[at + Copy.GROUP] = launch.threads[slots + Slot.GROUPS]
     launch.threads[slots + Slot.NUM_COPIES] = count + 1
-    if row > 0:
-        for number in range(size):
-            byte = row + number * SHADOW_BYTES
-            mark(launch, byte, to + number, thread, Site.COPY, True, True)
-            store_i32(byte + Shadow.FLIGHT, thread)
-            store_i32(byte + Shadow.FLIGHT_EPOCH, launch.epoch)
+    begin_flight(launch, thread, to, size, Site.COPY)
     return True
 
 
@@ -111,12 +103,7 @@ def land(launch: Launch, thread: i64, at: i64) -> None:
         compare_source(launch, thread, at)
     fill_words(to, size // 4, 0)
     copy_bytes(to, launch.copies[at + Copy.SOURCE], launch.copies[at + Copy.VALID])
-    row = found_shadow(launch, to, size)
-    if row > 0:
-        for number in range(size):
-            byte = row + number * SHADOW_BYTES
-            store_i32(byte + Shadow.FLIGHT_EPOCH, 0)
-            wrote(launch, byte, thread, Site.COPY)
+    end_flight(launch, thread, to, size, Site.COPY)
 
 
 @kernel
