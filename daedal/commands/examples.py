@@ -29,7 +29,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "daedal explore resnet.onnx mobilenet.onnx --board ulx3s-85f -o found",
     ),
     "generate": ("daedal generate net.daedal --decoder decoder.npz --ids 1 --tokens 64",),
-    "inspect": ("daedal inspect net.daedal", "daedal inspect net.daedal --memory ulx3s --mhz 71.4"),
+    "inspect": (
+        "daedal inspect net.daedal",
+        "daedal inspect net.daedal --memory ulx3s --mhz 71.4 --html parts.html",
+    ),
     "evaluate": (
         "daedal evaluate int8.onnx -d images.npz --against float.onnx",
         "daedal evaluate net.daedal -d images.npz --labels classes --against float.onnx",
