@@ -35,7 +35,7 @@ from daedal.compiler.model import (
 from daedal.compiler.ops.space import Config
 from daedal.compiler.targets.crossings import DEFAULT_HOST, HostRates
 from daedal.compiler.targets.names import CPU, GPU
-from daedal.devices import find_gpu, open_device, open_gpu, takes_option
+from daedal.devices import find_gpu, open_device, open_gpu, split_device, takes_option
 from daedal.isa.memory_file import AnyMemory, load_memory
 from daedal.isa.profile import Profile
 from daedal.isa.protocols import Device
@@ -333,8 +333,8 @@ def _opened(
     if artifact.launches:
         if device is not None and not isinstance(device, str):
             return cast(Device, device), find_gpu() if artifact.has_gpu_code else None
-        name, joined, other = (device or "functional").partition("+")
-        if joined and not artifact.has_gpu_code:
+        name, other = split_device(device)
+        if other and not artifact.has_gpu_code:
             raise UserError(
                 f"this artifact has nothing for a GPU to run; give the device {name!r} alone, or "
                 "compile it with --target VARIANT+gpu"
@@ -344,7 +344,7 @@ def _opened(
         if report is not None and takes_option(name, "report"):
             options = {"report": report, **options}
         opened = open_device(name, artifact.variant, **options)
-        if joined:
+        if other:
             return opened, open_gpu(other)
         return opened, find_gpu() if artifact.has_gpu_code else None
     if not artifact.has_gpu_code:

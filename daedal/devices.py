@@ -17,6 +17,7 @@ __all__ = [
     "gpu_names",
     "open_device",
     "open_gpu",
+    "split_device",
     "takes_option",
     "text_options",
 ]
@@ -66,6 +67,21 @@ def open_gpu(name: str, **options: Any) -> GpuDevice:
     """
     gpu: GpuDevice = _factory(name, _GPUS)(**options)
     return gpu
+
+
+def split_device(name: str | None) -> tuple[str, str]:
+    """The device for programs of an accelerator, and the GPU beside it, of a name such as
+    ``functional+gpu-emulated``; empty for none.
+
+    Raises UserError for a GPU alone.
+    """
+    device, _, gpu = (name or "functional").partition("+")
+    if device in gpu_names():
+        raise UserError(
+            "an artifact with programs for an accelerator must be given a device for these, too, "
+            f"as in functional+{device}, not {device!r} alone"
+        )
+    return device, gpu
 
 
 def find_gpu() -> GpuDevice | None:

@@ -73,6 +73,11 @@ def profile_command(
             raise UserError("--layer, --html and --trace are of an accelerator; leave them out")
         _profile_kernels(loaded, device, option or (), output, as_json=as_json)
         return
+    if loaded.has_gpu_code and not loaded.launches:
+        raise UserError(
+            "an artifact for GPUs must be profiled on one: add --device cuda, or --device "
+            "gpu-emulated for its kernels without times"
+        )
     names = [item.name for item in loaded.layers]
     for name in layer or ():
         if name not in names:

@@ -43,8 +43,8 @@ def run_command(
         typer.Option(
             metavar="DEVICE",
             help="functional, timing, rtl, or the machine on a board: uio or uart; for an artifact "
-            "for GPUs, cuda or gpu-emulated; one for processors alone takes none.  [default: "
-            "functional; a GPU if there is one]",
+            "for GPUs, cuda or gpu-emulated; for both, as functional+cuda; one "
+            "for processors alone takes none.  [default: functional; a GPU if there is one]",
         ),
     ] = None,
     option: Annotated[
@@ -98,7 +98,13 @@ def run_command(
     """
     from daedal.api import code_trust, simulate
     from daedal.checking.layer_check import check_layers
-    from daedal.devices import open_device, open_gpu, takes_option, text_options
+    from daedal.devices import (
+        open_device,
+        open_gpu,
+        split_device,
+        takes_option,
+        text_options,
+    )
     from daedal.sim.rtl.run import WAVE_FILE
 
     check_outputs(output)
@@ -112,23 +118,24 @@ def run_command(
     opened_gpu: GpuDevice | None = None
     with show_progress(_err) as report:
         if loaded.launches:
-            device, joined, other = (device or "functional").partition("+")
+            accelerator, other = split_device(device)
             machine = load_variant(variant) if variant is not None else loaded.variant
             for launch in loaded.launches:
-                launch.program.check_variant(machine, f"the {device} device")
-            options: dict[str, Any] = text_options(device, option or ())
-            if device in ("rtl", "timing"):
+                launch.program.check_variant(machine, f"the {accelerator} device")
+            options: dict[str, Any] = text_options(accelerator, option or ())
+            if accelerator in ("rtl", "timing"):
                 options["timing"] = timing
-            if takes_option(device, "report"):
+            if takes_option(accelerator, "report"):
                 options["report"] = report
-            if device == "rtl":
+            if accelerator == "rtl":
                 options |= {"simulator": simulator, "assertions": assertions}
                 if window is not None:
                     make_folder(wave_dir)
                     options |= {"wave": window, "work_dir": wave_dir}
-            opened = open_device(device, machine, **options)
-            if joined:
+            opened = open_device(accelerator, machine, **options)
+            if other:
                 opened_gpu = open_gpu(other)
+            device = device or accelerator
         elif variant or check or wave or ((device or option) and not loaded.has_gpu_code):
             raise UserError(_refusal(artifact, loaded))
         elif option and not device:

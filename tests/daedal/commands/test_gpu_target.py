@@ -231,10 +231,23 @@ def test_compilations_that_are_refused(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("command", [("profile",), ("trace",)])
-def test_commands_of_an_accelerator(run: Run, folder: Path, command: tuple[str, ...]) -> None:
-    result = run(*command, folder / "digits.daedal")
+def test_an_accelerator_and_a_gpu(run: Run, folder: Path, tmp_path: Path) -> None:
+    path, images = tmp_path / "both.daedal", folder / "images.npz"
+    daedal.compile(DIGITS, target="vta+gpu:emulated").save(path)
+    status, _, err = run("run", path, "-i", images, "--device", "functional+gpu-emulated")
+    assert status == 0 and "running on functional+gpu-emulated" in err
+    result = run("run", path, "-i", images, "--device", "gpu-emulated")
+    refuses(result, "a device for these, too, as in functional+gpu-emulated, not 'gpu-emulated'")
+
+
+def test_commands_of_an_accelerator(run: Run, folder: Path) -> None:
+    result = run("trace", folder / "digits.daedal")
     refuses(result, "an artifact with a program for an accelerator", "--target VARIANT")
+
+
+def test_a_profile_without_a_device_names_those_for_gpus(run: Run, folder: Path) -> None:
+    result = run("profile", folder / "digits.daedal")
+    refuses(result, "--device cuda", "--device gpu-emulated for its kernels without times")
 
 
 def test_an_artifact_for_processors_has_no_gpu() -> None:
