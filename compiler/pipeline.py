@@ -341,7 +341,7 @@ def compile_graph(
                 fallback.reasons.update(costly)
                 continue
         except UnfitLayers as unfit:
-            fallback.add([unfit], final)
+            fallback.add([unfit], final, same)
             continue
         islands = None
         if gpu is not None:
@@ -354,7 +354,7 @@ def compile_graph(
             parts = partition(final, islands.moved)
         compiled, unfits = _compile_parts(parts, Tools(builder, code, dump, say), gpu)
         if unfits:
-            fallback.add(unfits, final)
+            fallback.add(unfits, final, same)
             continue
         for item in compiled:
             if item.launch is not None:

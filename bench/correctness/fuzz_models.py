@@ -8,8 +8,9 @@ everything else equal; tensors that are quantized from sums of floats may differ
 run in child processes, so a crash or a hang is known by its seed. A failing model is shown with as
 few nodes as fail alike. `--checked` has compiled code check its indices, `--level` compiles for
 another level of the processor, `--split` splits every kernel among threads; `--gpu` compiles for
-the emulated GPU, which looks for races and orders threads at random. `--json F` writes all results.
-An interrupt shows those so far.
+the emulated GPU, which looks for races and orders threads at random. `--transformers` draws
+transformers (`bench/correctness/random_models/transformers.py`). `--json F` writes all results. An
+interrupt shows those so far.
 
 Exit status 1 when a model fails; 2 for a mistake on the command line.
 """
@@ -20,7 +21,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -35,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal.backend
 from bench.correctness.fuzz_children import collected, report, results_of_children, written
-from bench.correctness.random_models.graphs import RandomGraph, random_graph
+from bench.correctness.random_models.graphs import RandomGraph, random_graph, random_transformer
 from daedal.artifact.host_code import HostCode
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.gpu.build import build_gpu_code
@@ -56,12 +57,14 @@ HANG_S = 180
 
 @dataclass(frozen=True)
 class How:
-    """How models are compiled and run: as `daedal.backend.prepare` does where nothing is set."""
+    """Which models are drawn, and how they are compiled and run: as `daedal.backend.prepare` does
+    where nothing is set."""
 
     checked: bool = False
     level: str = ""
     split: bool = False
     gpu: bool = False
+    transformers: bool = False
 
 
 def results_of(
@@ -72,7 +75,7 @@ def results_of(
     names = [item.name for item in model.graph.output]
     if how.gpu:
         return _on_gpu(model, feeds)
-    if how != How():
+    if replace(how, transformers=False) != How():
         shapes = {name: array.shape for name, array in feeds.items()}
         levels = [how.level] if how.level else []
         code = build_host_code(model, shapes=shapes, levels=levels, checked=how.checked)
@@ -194,7 +197,7 @@ def _result(seed: int, how: How) -> dict[str, Any]:
     started = time.perf_counter()
     result: dict[str, Any] = {"seed": seed, "failure": "", "interpreted": []}
     try:
-        graph = random_graph(seed)
+        graph = random_transformer(seed) if how.transformers else random_graph(seed)
         onnx.checker.check_model(graph.model, full_check=True)
     except Exception:  # a defect of the generator
         return result | {"failure": f"no model: {traceback.format_exc(limit=-2)}"}
@@ -215,6 +218,7 @@ def _result(seed: int, how: How) -> dict[str, Any]:
 def run(first: int, count: int, how: How) -> Iterator[dict[str, Any]]:
     """Results of models by seed."""
     arguments = ["--checked"] * how.checked + ["--split"] * how.split + ["--gpu"] * how.gpu
+    arguments += ["--transformers"] * how.transformers
     arguments += ["--level", how.level] if how.level else []
     for result in results_of_children(__file__, arguments, first, count, HANG_S):
         yield {"interpreted": []} | result
@@ -245,13 +249,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--level", choices=sorted(LEVELS), default="", help="of the processor")
     parser.add_argument("--split", action="store_true", help="split every kernel among threads")
     parser.add_argument("--gpu", action="store_true", help="on the emulated GPU")
+    parser.add_argument("--transformers", action="store_true", help="draw transformers")
     parser.add_argument("--json", type=Path, metavar="F", help="write all results")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.count < 1 or options.seed < 0:
         parser.error("--count must be at least 1, and --seed at least 0")
-    how = How(options.checked, options.level, options.split, options.gpu)
-    if how.gpu and how != How(gpu=True):
+    how = How(options.checked, options.level, options.split, options.gpu, options.transformers)
+    if how.gpu and (how.checked or how.level or how.split):
         parser.error("--gpu goes with none of --checked, --level and --split")
     if options.child:
         report(range(options.seed, options.seed + options.count), lambda seed: _result(seed, how))

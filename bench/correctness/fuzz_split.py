@@ -10,7 +10,8 @@ refuses, or that have no layer for the accelerator, are counted with the reason 
 models.
 
 With `--quantized`, models are quantized already and mostly move elements: transposes, shuffles,
-concats and changes of scale between layers. One that takes more than a minute counts as a hang.
+concats and changes of scale between layers. With `--transformers`, they are transformers. One that
+takes more than a minute counts as a hang.
 
 `--variant NAME`, `--seed S` of the first model, `--json F`. Exit status 1 when a model fails.
 """
@@ -30,7 +31,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
-from bench.correctness.random_models.graphs import RandomGraph, quantized_graph, random_graph
+from bench.correctness.random_models.graphs import (
+    RandomGraph,
+    quantized_graph,
+    random_graph,
+    random_transformer,
+)
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.common.errors import ModelError, UserError
 
@@ -93,15 +99,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--variant", default="tiny")
-    parser.add_argument("--quantized", action="store_true")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--quantized", action="store_true")
+    kinds.add_argument("--transformers", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
+    drawn = random_transformer if options.transformers else random_graph
+    drawn = quantized_graph if options.quantized else drawn
     signal.signal(signal.SIGALRM, _hang)
     refused: Counter[str] = Counter()
     results: list[dict[str, Any]] = []
     seed = options.seed
     while len(results) < options.count:
-        graph = quantized_graph(seed) if options.quantized else random_graph(seed)
+        graph = drawn(seed)
         signal.alarm(HANG_S)
         try:
             artifact, failure = split_model(graph, options.variant, options.quantized)

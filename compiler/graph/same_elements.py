@@ -56,6 +56,14 @@ class SameElements:
         """All tensors with the elements of `name`; `name` itself is the first."""
         return tuple(self._paths(name))
 
+    def wholes(self, name: str) -> tuple[str, ...]:
+        """All tensors that have the elements of `name`, and perhaps others; `name` is the first."""
+        found = self._paths(name)
+        origins = (origin for part in found for origin in self._origins.get(part, {}))
+        return tuple(
+            dict.fromkeys([*found, *(name for item in origins for name in self._paths(item))])
+        )
+
     def moves(self, source: str, target: str) -> tuple[Move, ...]:
         """The moves that turn `source` into `target`, which is one of its `names`."""
         return _shortened(self._paths(source)[target])

@@ -1,5 +1,5 @@
 """`random_graph`: a random ONNX model by seed, with inputs and what every tensor should be.
-`quantized_graph`: one that is quantized already, for the accelerator."""
+`quantized_graph`: one that is quantized already, for the accelerator; `random_transformer`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ from bench.correctness.random_models.quantized import (
     QUANTIZED_MOVES,
     fake_quantized,
 )
+from bench.correctness.random_models.transformers import transformer
 
-__all__ = ["RandomGraph", "quantized_graph", "random_graph"]
+__all__ = ["RandomGraph", "quantized_graph", "random_graph", "random_transformer"]
 
 OPSETS = (17, 18, 19, 20, 21)
 ATTEMPTS = 200
@@ -66,6 +67,16 @@ def random_graph(seed: int) -> RandomGraph:
     values = {value.name: value.array for value in net.values}
     model = net.model(open_shapes=net.chance(OPEN))
     return RandomGraph(seed, model, net.feeds, values, frozenset(net.units))
+
+
+def random_transformer(seed: int) -> RandomGraph:
+    """A model with attention; it may have masks and caches among its inputs."""
+    rng = np.random.default_rng((24, seed))
+    net = Net(rng, OPSETS[int(rng.integers(len(OPSETS)))], LARGE_ELEMENTS, scaled=False)
+    transformer(net)
+    values = {value.name: value.array for value in net.values}
+    inner = net.one_of((0.0, 0.0, 0.01))
+    return RandomGraph(seed, net.model(inner=inner), net.feeds, values, frozenset())
 
 
 def quantized_graph(seed: int, wanted: int = 40) -> RandomGraph:

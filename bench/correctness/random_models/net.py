@@ -76,10 +76,18 @@ class Net:
     rng : for every choice.
     opset : version of the standard operator set.
     max_elements : of a tensor.
+    scaled : whether results are kept near 1.
     """
 
-    def __init__(self, rng: np.random.Generator, opset: int, max_elements: int = 4096) -> None:
-        self.rng, self.opset, self.max_elements = rng, opset, max_elements
+    def __init__(
+        self,
+        rng: np.random.Generator,
+        opset: int,
+        max_elements: int = 4096,
+        *,
+        scaled: bool = True,
+    ) -> None:
+        self.rng, self.opset, self.max_elements, self._scales = rng, opset, max_elements, scaled
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, Array] = {}
         self.feeds: dict[str, Array] = {}
@@ -125,8 +133,11 @@ class Net:
 
     def input(self, shape: Sequence[int]) -> Value:
         """An input of the model: multiples of 1/32 in [-2, 2]."""
-        array = on_grid(self.rng.uniform(-2, 2, tuple(shape)), 1 / 32)
-        value = Value(f"x{len(self.feeds)}", array, True, 1 / 32)
+        return self.given(on_grid(self.rng.uniform(-2, 2, tuple(shape)), 1 / 32), 1 / 32)
+
+    def given(self, array: Array, step: float | None = None) -> Value:
+        """An input of the model with these elements."""
+        value = Value(f"x{len(self.feeds)}", array, True, step)
         self.feeds[value.name] = array
         self.values.append(value)
         return value
@@ -210,7 +221,12 @@ class Net:
 
     def _scaled(self, value: Value) -> Value:
         """`value`, or a tensor that is it times a power of two, near 1."""
-        if not value.is_float or 0.05 < value.largest <= 4 or value.largest == 0:
+        if (
+            not self._scales
+            or not value.is_float
+            or 0.05 < value.largest <= 4
+            or value.largest == 0
+        ):
             return value
         factor = 2.0 ** -np.round(np.log2(value.largest))
         if not 2.0**-20 < factor < 2.0**20:
@@ -233,14 +249,17 @@ class Net:
             return None
         return min(steps) if sum(v.largest for v in values) < EXACT_SUM * min(steps) else None
 
-    def model(self, *, open_shapes: bool = False) -> onnx.ModelProto:
-        """All that was built; tensors that nothing reads, and some others, are outputs.
+    def model(self, *, open_shapes: bool = False, inner: float = 0.08) -> onnx.ModelProto:
+        """All that was built; tensors that nothing reads are outputs.
 
-        `open_shapes`: every dimension of inputs and outputs is symbolic.
+        Parameters
+        ----------
+        open_shapes : every dimension of inputs and outputs is symbolic.
+        inner : the share of other tensors that are outputs, too.
         """
         read = {name for node in self.nodes for name in node.input}
         results = [value for value in self.values if value.name not in self.feeds]
-        outputs = [v for v in results if v.name not in read or self.chance(0.08)]
+        outputs = [v for v in results if v.name not in read or self.chance(inner)]
         graph = helper.make_graph(
             self.nodes,
             "random",

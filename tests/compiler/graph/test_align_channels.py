@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph import Graph, run, verify
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import AttrValue
@@ -78,3 +79,16 @@ def test_what_the_products_are() -> None:
     np.testing.assert_array_equal(weights[:, :, 0, 0], np.eye(32, 16, k=-8))
     # Channels without products have the pad value in their bias: 9 - 3.
     np.testing.assert_array_equal(aligned.constant("y.params")[[0, 8, 24], 0], [6, 9, 6])
+
+
+def test_lanes_of_16_bits_cannot_move() -> None:
+    """A product reads 8 bits; the sentence says which tensor the host must compute."""
+    builder = GraphBuilder("moves")
+    builder.input("x", TensorType((1, 40, 5, 1), "int16"))
+    params = builder.constant("p", np.array([[0, 1, 0]]))
+    whole = {"zero_point": 0, "low": -(1 << 15), "high": (1 << 15) - 1}
+    ends = {"begins": (0, 7, 0, 0), "ends": (1, 8, 5, 1), "steps": (1, 1, 1, 1)}
+    builder.add("q_slice", ["x", params], {**ends, **whole}, output="y")
+    with pytest.raises(UnsupportedError, match="16 bits must move by whole blocks") as raised:
+        align_channels(builder.finish(["y"]), block=BLOCK)
+    assert raised.value.tensor == "y"

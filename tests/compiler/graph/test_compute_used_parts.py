@@ -5,6 +5,7 @@ import pytest
 
 from daedal.artifact.artifact import Counterpart
 from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run, verify
+from daedal.compiler.graph.graph import Attrs
 from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
 from daedal.compiler.graph.passes import compute_used_parts
 from daedal.compiler.graph.same_elements import SameElements
@@ -32,7 +33,7 @@ class Network:
     def constant(self, base: str, value: np.ndarray) -> str:
         return self.builder.constant(self.name(base), value)
 
-    def conv(self, x: str, kernel: int = 1) -> str:
+    def conv(self, x: str, kernel: int = 1, finish: Attrs = UNCHANGED) -> str:
         channels = self.builder.types[x].shape[1]
         w = self.constant("w", int8(self.rng, CHANNELS, channels, kernel, 1))
         rows = np.stack(
@@ -44,7 +45,7 @@ class Network:
             axis=1,
         )
         pad = kernel // 2
-        attrs = {**PIXELWISE, **UNCHANGED, "pads": (pad, 0, pad, 0)}
+        attrs = {**PIXELWISE, **finish, "pads": (pad, 0, pad, 0)}
         operands = [x, w, self.constant("p", rows)]
         return self.builder.add("q_conv2d", operands, attrs, output=self.name("conv"))
 
@@ -52,18 +53,20 @@ class Network:
         p = self.constant("p", np.array([[0, 3, 1]]))
         return self.builder.add("q_requantize", [x, p], UNCHANGED, output=self.name("leaky"))
 
-    def add(self, a: str, b: str) -> str:
+    def add(self, a: str, b: str, finish: Attrs = UNCHANGED) -> str:
         p = self.constant("p", np.array([[1, 1, 1]]))
-        attrs = {"multiplier_a": 1, "multiplier_b": 1, **UNCHANGED}
+        attrs = {"multiplier_a": 1, "multiplier_b": 1, **finish}
         return self.builder.add("q_add", [a, b, p], attrs, output=self.name("sum"))
 
-    def slice(self, x: str, axis: int, begin: int, end: int, step: int = 1) -> str:
+    def slice(
+        self, x: str, axis: int, begin: int, end: int, step: int = 1, finish: Attrs = UNCHANGED
+    ) -> str:
         shape = self.builder.types[x].shape
         begins, ends, steps = [0] * 4, list(shape), [1] * 4
         begins[axis], ends[axis], steps[axis] = begin, end, step
         attrs = {"begins": tuple(begins), "ends": tuple(ends), "steps": tuple(steps)}
         p = self.constant("p", IDENTITY)
-        return self.builder.add("q_slice", [x, p], {**attrs, **UNCHANGED}, output=self.name("cut"))
+        return self.builder.add("q_slice", [x, p], {**attrs, **finish}, output=self.name("cut"))
 
     def turned(self, x: str) -> str:
         """Tokens as rows: (1, T, C)."""
@@ -87,7 +90,10 @@ def same_results(graph: Graph, rng: np.random.Generator) -> Graph:
     """The graph after the pass, which computes the same."""
     found = compute_used_parts(graph)
     verify(found)
-    feeds = {name: int8(rng, *graph.types[name].shape) for name in graph.inputs}
+    feeds = {
+        name: int8(rng, *graph.types[name].shape).astype(graph.types[name].dtype)
+        for name in graph.inputs
+    }
     before, after = run(graph, feeds), run(found, feeds)
     for name in graph.outputs:
         np.testing.assert_array_equal(after[name], before[name])
@@ -112,6 +118,23 @@ def test_a_block_computes_the_token_that_is_read(rng: np.random.Generator) -> No
     assert shapes(found, "q_add") == shapes(found, "q_requantize") == [one]
     # Of what two layers before compute whole.
     assert shapes(found, "q_slice") == [one, one]
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+def test_a_token_of_16_bits_that_the_host_gives_is_cut_out_as_a_row(
+    kept: int, rng: np.random.Generator
+) -> None:
+    """As channels, tokens would have to move between lanes, which 16 bits cannot."""
+    it = Network(rng, 1, CHANNELS, TOKENS, 1)
+    it.builder.input("given", TensorType((1, TOKENS, CHANNELS, 1), "int16"))
+    rows = it.turned(it.conv(it.leaky(it.conv("x")), finish=WIDE))
+    attrs = {"shape": (1, TOKENS, CHANNELS, 1)}
+    rows = it.builder.add("reshape", [rows], attrs, output="rows.map")
+    total = it.add("given", rows, finish=WIDE)
+    graph = it.finish(it.slice(total, 1, 5, 5 + kept, finish=WIDE))
+    found = same_results(graph, rng)
+    assert shapes(found, "q_slice") == 2 * [(1, CHANNELS, kept, 1)]
+    assert shapes(found, "q_add") == [(1, kept, CHANNELS, 1)]
 
 
 @pytest.mark.parametrize("seed", range(40))

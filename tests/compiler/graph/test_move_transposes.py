@@ -6,6 +6,7 @@ import pytest
 from bench.qdq_model import QdqModel
 from daedal.compiler.graph import Graph, run, verify
 from daedal.compiler.graph.passes import eliminate_dead_code, move_transposes
+from daedal.compiler.graph.views import is_in_order, source_of
 from tests.compiler.graph.qdq_models import lower
 
 SHAPE = (1, 4, 4, 4)
@@ -69,3 +70,24 @@ def test_rows_of_one_element_are_channels_already(
     maker.op("Identity", maker.requantized(x, 1 / 16, 0), output="y")
     graph = lower(maker.model("y"))
     assert str(move_transposes(graph)) == str(eliminate_dead_code(graph))
+
+
+def test_sums_of_what_the_host_gives_follow_the_layers(rng: np.random.Generator) -> None:
+    """Layers read tokens as pixels; the sums of a residual stream between them do as well."""
+    maker = QdqModel()
+    shape = (1, 5, 8)
+    given = [maker.requantized(maker.input(name, shape), 1 / 32, 0) for name in ("x", "z")]
+    x = maker.requantized(maker.op("Add", *given), 1 / 16, 0)
+    for _ in range(2):
+        weights = rng.integers(-9, 10, (8, 8)).astype(np.int8)
+        product = maker.op("MatMul", x, maker.weights(weights, 1 / 64, axis=1))
+        x = maker.requantized(maker.op("Add", x, maker.requantized(product, 1 / 16, 0)), 1 / 8, 0)
+    maker.op("Identity", x, output="y")
+    graph = lower(maker.model("y"))
+    moved = move_transposes(graph)
+    feeds = {name: rng.normal(size=shape).astype(np.float32) for name in ("x", "z")}
+    np.testing.assert_array_equal(run(moved, feeds)["y"], run(graph, feeds)["y"])
+    integer = [node for node in moved.nodes if node.op in ("q_add", "q_conv2d")]
+    assert len(integer) == 5
+    for node in integer[1:]:
+        assert is_in_order(source_of(moved, node.inputs[0])[1]())

@@ -85,3 +85,15 @@ def test_a_part_of_a_tensor_in_another_form() -> None:
     same = SameElements([builder.finish(["a"])])
     found = {name: same.counterpart(f"{name}.part", {"a": kind}) for name in builder.types}
     assert found == {"a": None, "same": Counterpart("a", (), box), "reshaped": None, "turned": None}
+
+
+def test_what_has_the_elements_of_a_part() -> None:
+    builder = GraphBuilder("parts")
+    builder.input("a", TensorType((2, 3), "float32"))
+    builder.add("reshape", ["a"], {"shape": (6,)}, output="b")
+    builder.add("relu", ["b"], output="c")
+    builder.remember_part("b", "part", (6,), ((0, 2),))
+    graph = builder.finish(["c"])
+    same = SameElements([graph])
+    assert same.wholes("part") == ("part", "b", "a")
+    assert same.wholes("c") == ("c",)

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph.graph import Array, AttrValue, Graph, Node
-from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED
+from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, is_wide
 from daedal.compiler.graph.ops.movement import pad_margins
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.rewrite import Rewriter, rewrite
@@ -101,6 +102,12 @@ def _select(
 ) -> None:
     """Replace `node` by a convolution: `matrix` (outputs, inputs) times the channels of `x`,
     requantized by `rows`. Without `attrs`, it takes every pixel and is finished as `node` is."""
+    if is_wide(graph.types[x]):
+        raise UnsupportedError(
+            f"tensors of 16 bits must move by whole blocks of channels, as products read 8 bits "
+            f"({node}); slice, pad or join another axis",
+            node.output,
+        )
     weights = graph.fresh_constant(f"{node.output}.select", matrix[:, :, None, None])
     params = graph.fresh_constant(f"{node.output}.params", rows)
     own = {name: node.attrs[name] for name in UNCHANGED}

@@ -32,7 +32,8 @@ def move_transposes(graph: Graph) -> Graph:
     Behind: where an operand is a transposed map of an integer operator, the operator works on that
     map, and its result is transposed. Row operators need the channels of a pixel together. Before:
     where only the host supplies the operands, and all readers are integer operators that read the
-    result in one other order, the operands are brought into that order. Transposes that meet cancel
+    result in one other order, or follow it as elementwise ones, the operands are brought into that
+    order. Transposes that meet cancel
     each other.
 
     Before::
@@ -124,6 +125,8 @@ class _Move:
         if any(is_accelerated(self._graph, source_of(self._graph, name)[0]) for name in data):
             return False
         ends = view_ends(self._graph, node.output)
+        # Elementwise operators follow: they work in any order.
+        ends = [name for name in ends if not self._follow(name)] or ends
         if not ends:
             return False
         orders = [source_of(self._graph, name)[1]() for name in ends]
@@ -138,6 +141,11 @@ class _Move:
             return False
         self._hoisted.add(node.output)
         return True
+
+    def _follow(self, name: str) -> bool:
+        """Whether of the integer operators only elementwise ones read a tensor."""
+        users = [user.op for user in self._graph.users[name] if runs_on(user.op, ACCELERATOR)]
+        return all(op in ELEMENTWISE for op in users)
 
     def _sink_rows(self, node: Node) -> bool:
         """Compute an operator over the channels of each pixel on the map behind its operand, if

@@ -1,5 +1,6 @@
 """Computes only those parts of tensors that are read."""
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from daedal.compiler.graph.ops.integer import IDENTITY, UNCHANGED, UNCHANGED_WID
 from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.registry import ints, runs_on
 from daedal.compiler.graph.passes.value_ranges import copies_elements
-from daedal.compiler.graph.views import VIEWS
+from daedal.compiler.graph.views import VIEWS, source_of
 from daedal.compiler.targets.names import ACCELERATOR
 from daedal.isa.tensor import Box
 
@@ -200,6 +201,8 @@ class _Rewrite:
         """Add ``output``: `part` of the tensor `name`."""
         kind = self._builder.types[name]
         axes = [axis for axis, kept in enumerate(part) if kept != (0, kind.shape[axis])]
+        if axes == [1] and is_wide(kind) and not self._is_accelerated(name):
+            return self._cut_rows(name, part, output)
         if len(part) == MAP_RANK and 0 not in axes:
             return self._add_cut(name, part, output)
         (axis,) = axes
@@ -209,6 +212,30 @@ class _Rewrite:
         cut = self._builder.fresh_name(f"{output}.cut")
         self._add_cut(view, ((0, 1), (0, size), part[axis], (0, shape[3])), cut)
         return self._builder.add("reshape", [cut], {"shape": box_shape(part)}, output=output)
+
+    def _cut_rows(self, name: str, part: Box, output: str) -> str:
+        """Cut tokens out of what the host gives, as rows of a map: lanes of 16 bits cannot move."""
+        images, tokens, *rest = self._builder.types[name].shape
+        width, kept = math.prod(rest), box_shape(part)
+        shape = (images, tokens, width)
+        rows = self._builder.add_fresh("reshape", [name], {"shape": shape}, base=f"{output}.rows")
+        turned = self._turned(rows, f"{output}.turned")
+        view = {"shape": (images, width, tokens, 1)}
+        view_of = self._builder.add_fresh("reshape", [turned], view, base=f"{output}.view")
+        cut = self._builder.fresh_name(f"{output}.cut")
+        self._add_cut(view_of, ((0, images), (0, width), part[1], (0, 1)), cut)
+        flat = {"shape": (images, width, kept[1])}
+        columns = self._builder.add_fresh("reshape", [cut], flat, base=f"{output}.columns")
+        back = self._turned(columns, f"{output}.back")
+        return self._builder.add("reshape", [back], {"shape": kept}, output=output)
+
+    def _turned(self, name: str, base: str) -> str:
+        return self._builder.add_fresh("transpose", [name], {"order": (0, 2, 1)}, base=base)
+
+    def _is_accelerated(self, name: str) -> bool:
+        """Whether an integer operator computes what a tensor is a view of."""
+        producer = self._builder.producer(source_of(self._builder, name)[0])
+        return producer is not None and runs_on(producer.op, ACCELERATOR)
 
     def _add_cut(self, name: str, part: Box, output: str) -> str:
         kept = UNCHANGED_WIDE if is_wide(self._builder.types[name]) else UNCHANGED

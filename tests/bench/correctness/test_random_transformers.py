@@ -1,0 +1,35 @@
+"""Random transformers on every target: what was refused or wrong once."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.correctness import fuzz_models
+from bench.correctness.fuzz_split import split_model
+from bench.correctness.random_models.graphs import random_transformer
+
+pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime's")
+
+
+@pytest.mark.heavy(4)
+@pytest.mark.parametrize("options", [[], ["--gpu"]])
+def test_models_that_agree(tmp_path: Path, options: list[str]) -> None:
+    path = tmp_path / "f.json"
+    arguments = ["--transformers", "--count", "1", "--seed", "6", "--json", str(path), *options]
+    assert fuzz_models.main(arguments) == 0
+    assert [result["failure"] for result in json.loads(path.read_text())] == [""]
+
+
+@pytest.mark.heavy(4)
+@pytest.mark.parametrize(
+    "seed",
+    [
+        11,  # the last token of a stream of 16 bits, which the host gives
+        72,  # a mask among the inputs, and keys that fill no block
+    ],
+)
+def test_parts_on_the_accelerator(seed: int) -> None:
+    artifact, failure = split_model(random_transformer(seed), "attention")
+    assert artifact.launches
+    assert failure == ""
