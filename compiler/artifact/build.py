@@ -324,7 +324,7 @@ class _Build:
         for number, part in enumerate(parts):
             if isinstance(part, HostPart):
                 continue
-            known, ends, steps = left | set(_names(part.inputs)), _names(part.outputs), []
+            known, ends, steps = left | self._in_model(part.inputs), _names(part.outputs), []
             if isinstance(part, Launch):
                 steps = [(self._tensor_of(layer), layer.output) for layer in part.layers]
             steps += [(name, "") for name in ends]
@@ -333,8 +333,12 @@ class _Build:
                     for node in self._cutter.needed(known, [name]):
                         found.setdefault(node, (number, layer))
                     known.add(name)
-            left |= set(ends)
+            left |= self._in_model(part.outputs)
         return found
+
+    def _in_model(self, exchanged: Sequence[Binding | str]) -> set[str]:
+        """The model's tensors that have all elements of what a part exchanges."""
+        return {whole for name in _names(exchanged) for whole in self._compiled.same.wholes(name)}
 
     def _tensor_of(self, layer: Layer) -> str:
         """The model's tensor that a layer computes."""
