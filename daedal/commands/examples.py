@@ -50,7 +50,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "daedal pool --join 127.0.0.1:8786 --workers 4",
     ),
     "verilog": ("daedal verilog vta -o vta.v",),
-    "export": ("daedal export vta --vivado ip",),
+    "export": ("daedal export vta -o ip",),
     "synth": (
         "daedal synth tiny --fpga ecp5-85f",
         "daedal synth mine.toml --fpga xc7z020 --estimate",

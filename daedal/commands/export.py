@@ -18,21 +18,24 @@ _MARKER = ".daedal-export"
 
 def export_command(
     variant: VariantArgument,
-    vivado: Annotated[
-        Path, typer.Option(help="Write an IP core for Vivado into this folder, new or empty.")
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", "--vivado", help="Folder of the core for Vivado, new or empty."
+        ),
     ],
 ) -> None:
-    """Write VARIANT as an IP core: Verilog, IP-XACT, a Tcl script that builds it, and regs.h."""
+    """Write VARIANT as an IP core for Vivado: Verilog, IP-XACT, a Tcl script, and regs.h."""
     from daedal.hw.export.vivado import vivado_files
     from daedal.sim.rtl.device import default_cache_dir
     from daedal.sim.rtl.verilog import kept_verilog
 
-    check_folder(vivado, _MARKER)
+    check_folder(output, _MARKER)
     chosen = load_variant(variant)
     err = make_console(stderr=True)
     with show_progress(err) as progress:
         verilog = kept_verilog(chosen, default_cache_dir(), progress)
         texts = vivado_files(chosen, verilog)
-    write_folder(vivado, texts, _MARKER)
+    write_folder(output, texts, _MARKER)
     for name, text in texts.items():
-        err.print(escape(f"{vivado / name}: {len(text.encode()):,} bytes"))
+        err.print(escape(f"{output / name}: {len(text.encode()):,} bytes"))

@@ -17,7 +17,7 @@ from daedal.hw.synth.floorplan import floorplans
 from daedal.hw.synth.hierarchy import Hierarchy, top_cells
 from daedal.hw.synth.near_constants import share_addresses, with_near_constants
 from daedal.hw.synth.paths import TimingPath, read_path
-from daedal.hw.synth.pnr_progress import phase_of
+from daedal.hw.synth.pnr_progress import PnrProgress
 from daedal.hw.synth.sdf import read_sdf
 from daedal.hw.synth.tools import ECPPACK, NEXTPNR, run_tool, run_tools
 from daedal.hw.synth.worst_paths import worst_paths
@@ -196,9 +196,11 @@ def place_and_route_all(
     cells = top_cells(design)
     hierarchy = Hierarchy.of(cells)
 
+    logs = [PnrProgress() for _ in requests]
+
     def line(number: int, said: str) -> None:
         _check_capacity(said)
-        phase = phase_of(said)
+        phase = logs[number].phase_of(said)
         if phase is not None:
             progress(number, phase)
 

@@ -16,7 +16,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_core_for_vivado(run: Run, tmp_path: Path) -> None:
-    status, out, err = run("export", "tiny", "--vivado", tmp_path / "core")
+    status, out, err = run("export", "tiny", "-o", tmp_path / "core")
     assert (status, out) == (0, "")
     found = contents(tmp_path / "core")
     names = {"README.md", "build.tcl", "component.xml", "regs.h", "src/daedal_top.v"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daedal.hw.synth.pnr_progress import phase_of
+from daedal.hw.synth.pnr_progress import PnrProgress
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,22 @@ from daedal.hw.synth.pnr_progress import phase_of
     ],
 )
 def test_phases(line: str, phase: str | None) -> None:
-    assert phase_of(line) == phase
+    assert PnrProgress().phase_of(line) == phase
+
+
+def test_the_rest_of_routing_is_estimated_once_a_tenth_is_done() -> None:
+    log = PnrProgress()
+    said = [
+        log.phase_of(
+            f"Info:      {left} |     6419      44580 |   98   902 | {left}|  6.79 {time}|"
+        )
+        for left, time in ((100_000, "10.00"), (95_000, "20"), (80_000, "70"), (20_000, "300.5"))
+    ]
+    assert said == [
+        "routing (100,000 connections left)",
+        "routing (95,000 connections left)",
+        "routing (80,000 connections left, about 4 minutes)",
+        "routing (20,000 connections left, about 2 minutes)",
+    ]
+    last = "Info:      99 |     6419      44580 |   98   902 |         0|     6.79    400.5|"
+    assert log.phase_of(last) == "routing (0 connections left)"
