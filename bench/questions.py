@@ -103,6 +103,8 @@ QUESTIONS: Mapping[str, Sequence[Bench]] = {
         Bench("Operators on processors", "processors.cpu_operators"),
         Bench("How long does compiling for processors take?", "processors.network_shapes"),
         Bench("Operators on a GPU", "processors.gpu"),
+        Bench("A GPU against cuBLAS, cuDNN and PyTorch", "processors.gpu_libraries",
+              page="docs/gpu.md"),
         Bench("How long does compiling for GPUs take?", "processors.gpu_compile",
               page="docs/gpu.md"),
     ),

@@ -13,8 +13,10 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.processors.cpu_networks import MOST_DIFFERENT, model_feeds
 from bench.processors.cpu_operators import Operator, operators
+from bench.processors.torch_models import library_timer
 from daedal.artifact.gpu_code import GpuCode
 from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import DaedalError
@@ -37,7 +40,16 @@ from daedal.runtime.devices.cuda.device import CudaGpu
 from daedal.runtime.gpu_device import kernel_arguments
 from daedal.runtime.gpu_program import GpuProgram, architecture_to_run
 
-__all__ = ["Row", "half_products", "main", "measure", "measure_half"]
+__all__ = [
+    "REPLAYS",
+    "ROUNDS",
+    "Row",
+    "half_products",
+    "main",
+    "measure",
+    "measure_half",
+    "replayed",
+]
 
 ROUNDS, REPLAYS = 5, 20
 HALVES = (1024, 4096)
@@ -161,24 +173,8 @@ def _library_seconds(size: int) -> float | None:
     if not torch.cuda.is_available():
         return None
     x, w = (torch.randn(size, size, dtype=torch.float16, device="cuda") for _ in range(2))
-    for _ in range(3):
-        torch.mm(x, w)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        torch.mm(x, w)
-
-    def seconds() -> float:
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        first.record()
-        for _ in range(REPLAYS):
-            graph.replay()
-        last.record()
-        torch.cuda.synchronize()
-        return float(first.elapsed_time(last)) / 1e3
-
-    seconds()  # The clock rises.
-    return min(seconds() for _ in range(ROUNDS)) / REPLAYS
+    seconds = library_timer(torch, partial(torch.mm, x, w), REPLAYS)
+    return min(seconds() for _ in range(ROUNDS))
 
 
 def measure(item: Operator, code: GpuCode, gpu: CudaGpu) -> Row:
@@ -208,6 +204,15 @@ def _measured(
 
 def _seconds(code: GpuCode, gpu: CudaGpu, feeds: dict[str, Any]) -> float:
     """Of one run of all kernels, in memory of its own."""
+    with replayed(code, gpu, feeds) as seconds:
+        return min(seconds() for _ in range(ROUNDS))
+
+
+@contextmanager
+def replayed(
+    code: GpuCode, gpu: CudaGpu, feeds: Mapping[str, Any]
+) -> Iterator[Callable[[], float]]:
+    """What gives the seconds of one run of all kernels, as a graph that is replayed many times."""
     host, kernels = code.host, {kernel.symbol: kernel for kernel in code.kernels}
     loaded = gpu.load(code.images[architecture_to_run(code, gpu) or ""], list(kernels))
     base = gpu.allocate(host.memory_bytes)
@@ -231,7 +236,7 @@ def _seconds(code: GpuCode, gpu: CudaGpu, feeds: dict[str, Any]) -> float:
                 gpu.replay(graph)
 
         gpu.seconds(replays)  # The clock rises.
-        return min(gpu.seconds(replays) for _ in range(ROUNDS)) / REPLAYS
+        yield lambda: gpu.seconds(replays) / REPLAYS
     finally:
         gpu.free(base)
 

@@ -37,6 +37,18 @@ def test_kernels_need_no_memory_for_registers(name: str, architecture: str) -> N
     assert 0 < cubin.registers <= 128
 
 
+@needs_ptxas
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_schedule_is_machine_code(architecture: str) -> None:
+    """Attention on tensor cores keeps queries and sums in registers."""
+    for name in KERNELS:
+        cubin = assembled(ptx_text(text_of(name), architecture), architecture)
+        found = cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings
+        assert found == (0, 0, ()), name
+        assert 0 < cubin.registers <= (176 if "attention of 16 bits" in name else 128), name
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_schedule_is_ptx(name: str) -> None:
     text = text_of(name)
