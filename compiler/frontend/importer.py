@@ -19,6 +19,7 @@ from daedal.compiler.frontend.operators import find_importer
 from daedal.compiler.frontend.operators.normalization import import_written_norm
 from daedal.compiler.frontend.reader import opset_of, read_model
 from daedal.compiler.frontend.tensor_types import tensor_names
+from daedal.compiler.frontend.written_softmax import SoftmaxPatterns
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.types import TensorType
@@ -58,7 +59,8 @@ def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
     builder = GraphBuilder(model.graph.name or "model", taken=tensor_names(model))
     context = ImportContext(builder, opset)
     foreign = ForeignNodes(context, model)
-    norms = NormPatterns(model.graph.node, context.constant_value, context.float_shape)
+    known_of = model.graph.node, context.constant_value, context.float_shape
+    norms, softmaxes = NormPatterns(*known_of), SoftmaxPatterns(*known_of)
     for tensor in model.graph.initializer:
         wide = widened(tensor)
         if wide is not tensor:
@@ -72,7 +74,7 @@ def load_onnx(source: str | Path | bytes | onnx.ModelProto) -> Graph:
         if value.name not in initialized:
             builder.input(value.name, _input_type(value))
     for proto in model.graph.node:
-        _import_node(context, foreign, norms, proto)
+        _import_node(context, foreign, norms, softmaxes, proto)
     known = [item.name for item in model.graph.output if not foreign.is_outside(item.name)]
     outputs = [_finish_output(context, name) for name in known if not foreign.keep_constant(name)]
     computed = [name for name in outputs if builder.is_computed(name)]
@@ -105,17 +107,30 @@ def _input_type(value: onnx.ValueInfoProto) -> TensorType:
 
 
 def _import_node(
-    context: ImportContext, foreign: ForeignNodes, norms: NormPatterns, proto: onnx.NodeProto
+    context: ImportContext,
+    foreign: ForeignNodes,
+    norms: NormPatterns,
+    softmaxes: SoftmaxPatterns,
+    proto: onnx.NodeProto,
 ) -> None:
     """Import a node; if it has no importer or its importer refuses it, it runs on the host.
 
-    The last operator of a norm written out becomes the norm; nothing reads the others any more.
+    The last operator of a norm or a softmax written out becomes that; nothing reads the others any
+    more.
     """
     if foreign.fold_outside(proto) or foreign.reads_outside(proto):
         return
     norm = norms.match(proto)
     if norm is not None:
         import_written_norm(context, norm, OnnxNode(proto, context.opset))
+        return
+    softmax = softmaxes.match(proto)
+    if softmax is not None:
+        x, axis = softmax
+        output, name = proto.output[0], OnnxNode(proto, context.opset).name
+        context.builder.add(
+            "softmax", [context.resolve(x)], {"axes": (axis,)}, output=output, name=name
+        )
         return
     importer = find_importer(proto.op_type) if proto.domain in ("", "ai.onnx") else None
     if proto.op_type not in _NEVER_FOLDED and foreign.fold(proto):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from daedal.compiler.frontend.operators import (
     convolution,
+    einsum,
     elementwise,
     movement,
     normalization,
@@ -20,6 +21,7 @@ __all__ = ["OPERATORS"]
 
 OPERATORS: Mapping[str, ImportedOperator] = {
     **convolution.OPERATORS,
+    **einsum.OPERATORS,
     **elementwise.OPERATORS,
     **movement.OPERATORS,
     **normalization.OPERATORS,

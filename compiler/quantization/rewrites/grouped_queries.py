@@ -23,7 +23,7 @@ def group_queries(graph: Graph) -> Graph:
     Before; k and v are (1, 2, 1, T, W), q is (1, 8, T, W)::
 
         K = reshape(expand(k))                          # (1, 2, 4, T, W), (1, 8, T, W)
-        V = reshape(expand(v))
+        V = reshape(expand(v))                          # or concat(v, v, v, v)
         y = matmul(softmax(matmul(q, transpose(K))), V)
 
     After::
@@ -69,8 +69,8 @@ def _repeated(graph: Dataflow, name: str, order: tuple[int, ...]) -> str | None:
     while (view := producer(graph, name, "reshape", "transpose")) is not None:
         views.insert(0, view)
         name = view.inputs[0]
-    node = producer(graph, name, "Expand")
-    if node is None:
+    node = producer(graph, name, "Expand", "concat")
+    if node is None or (node.op == "concat" and len(set(node.inputs)) > 1):
         return None
     before, after = graph.types[node.inputs[0]].shape, graph.types[name].shape
     if len(before) != _RANK + 1 or before != (*after[:2], 1, *after[3:]):

@@ -272,18 +272,23 @@ MASKS = {
 }
 
 
-def repeated(rng: np.random.Generator, mask: str, *, next_to: bool = True) -> onnx.ModelProto:
-    """Attention of four heads over two of keys and values, each repeated next to itself or not."""
+def repeated(
+    rng: np.random.Generator, mask: str, *, next_to: bool = True, op: str = "Expand"
+) -> onnx.ModelProto:
+    """Attention of four heads over two of keys and values, each repeated next to itself or not, by
+    Expand or Concat."""
     net = FloatTransformer(rng)
     queries = net.layer_norm(net.input("q", (1, 4, TOKENS, DEPTH)))
     heads = (1, 2, 1, TOKENS, DEPTH) if next_to else (1, 1, 2, TOKENS, DEPTH)
+
+    def copies(name: str) -> str:
+        x = net.input(name, heads)
+        if op == "Concat":
+            return net.op("Concat", x, x, axis=2 if next_to else 1)
+        return net.op("Expand", x, net.whole(1, 2, 2, TOKENS, DEPTH))
+
     keys, values = (
-        net.op(
-            "Reshape",
-            net.op("Expand", net.input(name, heads), net.whole(1, 2, 2, TOKENS, DEPTH)),
-            net.whole(1, 4, TOKENS, DEPTH),
-        )
-        for name in "kv"
+        net.op("Reshape", copies(name), net.whole(1, 4, TOKENS, DEPTH)) for name in "kv"
     )
     scores = net.op("MatMul", queries, net.op("Transpose", keys, perm=[0, 1, 3, 2]))
     scores = net.op("Mul", scores, net.number(0.5))
@@ -295,10 +300,14 @@ def repeated(rng: np.random.Generator, mask: str, *, next_to: bool = True) -> on
     return net.model("y")
 
 
-@pytest.mark.parametrize("mask", ["", *MASKS])
-def test_keys_serve_their_queries_without_copies(mask: str, rng: np.random.Generator) -> None:
-    graph = rewritten(repeated(rng, mask), rng, group_queries)
-    assert "Expand" not in kinds(graph)
+@pytest.mark.parametrize(
+    ("mask", "op"), [*((mask, "Expand") for mask in ("", *MASKS)), ("", "Concat")]
+)
+def test_keys_serve_their_queries_without_copies(
+    mask: str, op: str, rng: np.random.Generator
+) -> None:
+    graph = rewritten(repeated(rng, mask, op=op), rng, group_queries)
+    assert not {"Expand", "concat"} & set(kinds(graph))
     (attention,) = find_attentions(graph)
     assert graph.types[attention.queries].shape == (1, 2, 2, TOKENS, DEPTH)
     assert attention.keys.startswith("k") and attention.values == "v"
@@ -307,8 +316,9 @@ def test_keys_serve_their_queries_without_copies(mask: str, rng: np.random.Gener
 @pytest.mark.parametrize(("mask", "next_to"), [("input", True), ("", False)])
 def test_other_repetitions_stay(mask: str, next_to: bool, rng: np.random.Generator) -> None:
     """A mask for each head that is no constant, and keys that are repeated as a whole."""
-    model = repeated(rng, mask, next_to=next_to)
-    assert kinds(rewritten(model, rng, group_queries)).count("Expand") == 2
+    for op, kind in (("Expand", "Expand"), ("Concat", "concat")):
+        model = repeated(rng, mask, next_to=next_to, op=op)
+        assert kinds(rewritten(model, rng, group_queries)).count(kind) == 2
 
 
 def attended(rng: np.random.Generator, *outputs: str) -> Graph:
