@@ -23,8 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "golden"
 SHARED = ROOT.parent / "shared"
 CI = os.environ.get("DAEDAL_CI") == "1"
-_MAY_LACK = ("../shared", "PyTorch")
-"""What CI need not have: models beside the repository; PyTorch, which takes 200 MB and more."""
+_MAY_LACK = ("../shared", "PyTorch", "OpenCL")
+"""What CI need not have: models beside the repository; PyTorch and a runtime of OpenCL, which take
+200 MB and more each."""
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 # Caches of tests, and of the processes that they start, lie in the repository: runs and workers
