@@ -51,12 +51,14 @@ class Bindings:
     def counterpart(self, tensor: str) -> Counterpart | None:
         """What to compare the result of a layer with, if the reference does not have it.
 
-        Its moves start from the tensor as it leaves the launch (`leaving`).
+        Its moves start from the tensor as it leaves the launch (`leaving`). A tensor of the model
+        comes before one that only the graph has: what that is depends on what the host computes.
         """
-        name = self.name(tensor)
-        if name in self._lowered.types:
+        name, types = self.name(tensor), self._lowered.types
+        if name in types:
             return None
-        return self._same.counterpart(name, self._lowered.types)
+        of_model = {known: kind for known, kind in types.items() if known in self._places}
+        return self._same.counterpart(name, of_model) or self._same.counterpart(name, types)
 
     def entering(self, part: Graph, tensor: str) -> Binding:
         """The binding of the launch's input `tensor`."""

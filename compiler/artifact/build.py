@@ -337,8 +337,14 @@ class _Build:
         return found
 
     def _in_model(self, exchanged: Sequence[Binding | str]) -> set[str]:
-        """The model's tensors that have all elements of what a part exchanges."""
-        return {whole for name in _names(exchanged) for whole in self._compiled.same.wholes(name)}
+        """What a part exchanges, and for tensors that the model does not have, those of which they
+        have elements."""
+        found: set[str] = set()
+        for name in _names(exchanged):
+            found.add(name)
+            if name not in self._cutter.producers:
+                found.update(self._compiled.same.wholes(name))
+        return found
 
     def _tensor_of(self, layer: Layer) -> str:
         """The model's tensor that a layer computes."""
