@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.support.decoders import SmallDecoder
 from tests.support.pages import make_checkout, run_page
 
 PATH = Path(__file__).resolve().parent.parent / "docs" / "generation.md"
@@ -16,9 +14,6 @@ PAGE = PATH.read_text("utf-8")
 def test_the_page_shows_what_happens(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Words are the same, and numbers within 10 %."""
     folder = make_checkout(tmp_path)
-    decoder = SmallDecoder(rows=15)
-    (folder / "decoder.onnx").write_bytes(decoder.float_model().SerializeToString())
-    np.savez(folder / "samples.npz", **decoder.samples())
     page, printed, far = run_page(PAGE, folder, 0.1)
     assert printed.splitlines()[0].startswith("0 ")
     if request.config.getoption("--update-golden"):

@@ -167,7 +167,7 @@ def searched_device(fpga: str | None, board: str | Path | None) -> tuple[Target,
         known = board_named(board)
         return known.target, known
     if fpga is None or board is not None:
-        raise ExploreError("a search is for an FPGA or a board: give one of fpga and board")
+        raise ExploreError("a search is for an FPGA or a board: give one of --fpga and --board")
     return find_target(fpga), None
 
 

@@ -22,8 +22,12 @@ def array_text(item: Evaluation) -> str:
     """The array in short, such as 16x8 packed."""
     array = item.variant.array
     batch = f"{array.batch}x" if array.batch > 1 else ""
-    taps = f" {array.depthwise_taps} taps" if array.depthwise_taps else ""
+    taps = f" {_taps(array.depthwise_taps)}" if array.depthwise_taps else ""
     return f"{batch}{array.block_in}x{array.block_out} {array.multiplier_style}{taps}"
+
+
+def _taps(count: int) -> str:
+    return "1 tap" if count == 1 else f"{count} taps"
 
 
 def exploration_table(found: Exploration) -> Table:
@@ -61,7 +65,7 @@ def exploration_lines(found: Exploration, host_rates: str = "default") -> Iterat
     yield "area and clock are estimates; --verify or daedal synth measures them"
     if Objective.energy in found.goal.objectives:
         yield "energy is for comparisons with others of this kit only: nothing of it was measured"
-    yield f"wrote {found.folder}"
+    yield f"wrote {found.folder}; its index.html shows the front and each point"
 
 
 def _host_lines(found: Exploration, host_rates: str) -> Iterator[str]:

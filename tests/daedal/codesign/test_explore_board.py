@@ -74,5 +74,5 @@ def test_every_board_is_known(name: str) -> None:
 
 def test_a_device_or_a_board_is_given(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "found"
-    refuses(run("explore", DIGITS, "-o", folder), "give one of fpga and board")
+    refuses(run("explore", DIGITS, "-o", folder), "give one of --fpga and --board")
     assert not folder.exists()

@@ -51,7 +51,7 @@ ORDER = (
         (("--base", "int16"), "not 16 and 16 (variant 'int16')"),
         (("--host-rates", "none.json"), "host rates must be a readable file"),
         (("--memory", "jitter"), "a memory without random delays, not 'jitter'"),
-        (("--board", "ulx3s-85f"), "give one of fpga and board"),
+        (("--board", "ulx3s-85f"), "give one of --fpga and --board"),
         (("--memory", "ulx3s", "--base", "wide"), "bus.data_bits must be 64 with this SDRAM"),
         ((DIGITS,), "networks need different file names"),
     ],
