@@ -42,6 +42,11 @@ class InstructionCost:
         cycles = self.of(instruction, instruction.steps)
         return cycles + self._machine.dependent * (instruction.unit is Unit.ALU)
 
+    def undisturbed(self, instruction: Instruction) -> int:
+        """Those of one while nothing else uses the bus."""
+        transfer = instruction.unit not in (Unit.GEMM, Unit.ALU)
+        return self.of(instruction, instruction.steps) + TRANSFER_CYCLES * transfer
+
     def shared(self, instruction: Instruction) -> int:
         """Those of one while the bus is busy, so that a transfer takes longer than its words."""
         cycles = self.of(instruction, instruction.steps)

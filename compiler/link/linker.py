@@ -21,11 +21,9 @@ from daedal.compiler.link.on_chip.kept_between_launches import (
 from daedal.compiler.link.on_chip.kept_constants import keep_constants
 from daedal.compiler.link.on_chip.unread_stores import unread_stores
 from daedal.compiler.link.ordering.early_loads import early_loads
-from daedal.compiler.link.ordering.fill_gaps import fill_gaps
+from daedal.compiler.link.ordering.feed_units import feed_units
 from daedal.compiler.link.ordering.interleave import Stretch, stretches
-from daedal.compiler.link.ordering.past_full_queues import past_full_queues
 from daedal.compiler.link.ordering.prefetch import prefetch
-from daedal.compiler.link.ordering.weights_ahead import weights_ahead
 from daedal.compiler.link.placement.lifetimes import lifetimes
 from daedal.compiler.link.placement.memory_plan import Alias, plan_memory
 from daedal.compiler.link.placement.place import Misfit, Placement, table_name
@@ -136,12 +134,11 @@ def link_code(
     if repeats:
         items = prefetch(variant, plan.observed_bytes, items, memory)
     else:
-        unread = unread_stores(items, aliases or {}, names)
-        items = past_full_queues(variant, plan.observed_bytes, items, unread, memory)
-        unread = unread_stores(items, aliases or {}, names)
-        items = fill_gaps(variant, plan.observed_bytes, items, unread)
-        unread = unread_stores(items, aliases or {}, names)
-        items = weights_ahead(variant, plan.observed_bytes, items, unread, memory)
+
+        def unread_of(found: Sequence[PlacedInstruction]) -> Mapping[int, int]:
+            return unread_stores(found, aliases or {}, names)
+
+        items = feed_units(variant, plan.observed_bytes, items, unread_of, memory)
     setup = list(map(resolve, placed.setup))
     waits = insert_tokens(variant, plan.observed_bytes, [*setup, *items])
     unread = unread_stores([*setup, *items], aliases or {}, names)

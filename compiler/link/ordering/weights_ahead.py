@@ -18,31 +18,34 @@ Input and output: placed instructions with their memory, before tokens are inser
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.cost.instructions import InstructionCost
-from daedal.compiler.cost.machine import TRANSFER_CYCLES, machine_cost
+from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.ordering.fill_gaps import idle_of_bus
 from daedal.compiler.link.ordering.program_times import Integers, ProgramTimes, Times
+from daedal.compiler.link.ordering.weight_parts import (
+    by_need,
+    joined,
+    parts_of,
+    piece_of,
+    rows_of_part,
+)
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.isa.instruction import Instruction
 from daedal.isa.memory_model import MemoryModel
-from daedal.isa.table import Opcode, Unit
+from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["PART_WORDS", "SHORTEST_WAIT", "weights_ahead"]
+__all__ = ["SHORTEST_WAIT", "weights_ahead"]
 
 SHORTEST_WAIT = 500
 """Cycles that GEMM waits for a LOAD, for this to move."""
-
-PART_WORDS = 1024
-"""Bus words of a part of a LOAD."""
 
 SHARE = 0.5
 """Of the cycles that a LOAD comes before its products, those that it may be delayed."""
@@ -56,15 +59,6 @@ which does not see all of what LOADs wait for."""
 
 PASSES = 4
 """Products that begin earlier free rows of others earlier, and each pass leaves LOADs less time."""
-
-
-class _Part(NamedTuple):
-    """Rows of what instruction `number` loads, counted from its first one; of other instructions,
-    `begin` and `end` are 0."""
-
-    number: int
-    begin: int = 0
-    end: int = 0
 
 
 def weights_ahead(
@@ -82,25 +76,21 @@ def weights_ahead(
     rates = InstructionCost(variant, memory)
     known: dict[int, int] = {}
 
-    def cost(instruction: Instruction) -> int:
-        moved = instruction.unit in (Unit.LOAD, Unit.STORE)
-        return rates.of(instruction, instruction.steps) + TRANSFER_CYCLES * moved
-
     def cost_once(instruction: Instruction) -> int:
         """Of an instruction that `items` keep alive."""
         found = known.get(id(instruction))
         if found is None:
-            found = known[id(instruction)] = cost(instruction)
+            found = known[id(instruction)] = rates.undisturbed(instruction)
         return found
 
     whole = ProgramTimes(variant, region_bytes, items, unread, cost_once)
     awaited = _awaited(whole, whole.times(np.arange(len(items))))
     words = machine_cost(variant, memory).transfer_beats
-    cut = {n: size for n in awaited if (size := _rows_of_part(items[n], words)) is not None}
+    cut = {n: size for n in awaited if (size := rows_of_part(items[n], words)) is not None}
     if not cut:
         return list(items)
-    parts = [part for n, item in enumerate(items) for part in _parts(n, item, cut.get(n))]
-    pieces = [_piece(items[part.number], part, words) for part in parts]
+    parts = [part for n, item in enumerate(items) for part in parts_of(n, item, cut.get(n))]
+    pieces = [piece_of(items[part.number], part, words) for part in parts]
     without = set(unread)
     gone = [n for n, part in enumerate(parts) if part.number in without]
     schedule = ProgramTimes(variant, region_bytes, pieces, gone, cost_once)
@@ -116,7 +106,9 @@ def weights_ahead(
     gain = before.ends.max() - times.ends.max()
     if gain < LEAST_GAIN * whole.cycles[list(cut)].sum():
         return list(items)
-    return [_piece(items[part.number], part, words) for part in _joined(parts, order.tolist())]
+    order = by_need(schedule, order, times)
+    whole_again = joined(parts, schedule, order.tolist(), schedule.times(order))
+    return [piece_of(items[part.number], part, words) for part in whole_again]
 
 
 def _awaited(schedule: ProgramTimes, times: Times) -> Iterator[int]:
@@ -132,70 +124,6 @@ def _awaited(schedule: ProgramTimes, times: Times) -> Iterator[int]:
     for load in conflicts[waiting, Unit.LOAD].tolist():
         if load >= 0 and schedule.constant[load]:
             yield load
-
-
-def _rows_of_part(item: PlacedInstruction, words: Mapping[tuple[Opcode, int], int]) -> int | None:
-    """How many rows of a LOAD are a part; None if it cannot be cut."""
-    get = item.instruction.values.get
-    rows, cols = get("rows", 0), get("cols", 0)
-    if get("blocks") != 1 or len(item.rows) != 1 or len(item.rows[0].runs) != 1:
-        return None
-    ((begin, end),) = item.rows[0].runs
-    beats = words[item.instruction.opcode, get("memory", 0)]
-    unit = cols if rows > 1 else 1
-    size = max(PART_WORDS // (unit * beats), 1) * unit
-    padded = any(get(f"pad_{side}", 0) for side in ("top", "bottom", "left", "right"))
-    return None if padded or end - begin != rows * cols or size >= rows * cols else size
-
-
-def _parts(number: int, item: PlacedInstruction, size: int | None) -> Iterator[_Part]:
-    """Parts of `size` rows; None: the whole instruction."""
-    if size is None:
-        yield _Part(number)
-        return
-    ((first, last),) = item.rows[0].runs
-    for begin in range(0, last - first, size):
-        yield _Part(number, begin, min(begin + size, last - first))
-
-
-def _piece(
-    item: PlacedInstruction, part: _Part, words: Mapping[tuple[Opcode, int], int]
-) -> PlacedInstruction:
-    """The instruction that loads a part."""
-    begin, end = part.begin, part.end
-    values = dict(item.instruction.values)
-    rows, cols = values.get("rows", 0), values.get("cols", 0)
-    if end - begin in (0, rows * cols):
-        return item
-    if rows > 1:
-        values["rows"] = (end - begin) // cols
-        offset = begin // cols * values.get("row_stride_beats", 0)
-    else:
-        values["cols"] = end - begin
-        offset = begin * words[item.instruction.opcode, values.get("memory", 0)]
-    # As in `Instruction.of`, fields of value 0 are left out.
-    for field, moved in (("row", begin), ("offset_beats", offset)):
-        if moved:
-            values[field] = values.get(field, 0) + moved
-    (touched,) = item.rows
-    first = touched.runs[0][0]
-    touched = touched._replace(runs=((first + begin, first + end),))
-    instruction = Instruction(item.instruction.opcode, values)
-    return item._replace(instruction=instruction, rows=(touched,))
-
-
-def _joined(parts: Sequence[_Part], order: Sequence[int]) -> Iterator[_Part]:
-    """The parts in this order, those that still follow each other in one."""
-    last: _Part | None = None
-    for part in (parts[number] for number in order):
-        if last is not None and part.number == last.number and part.begin == last.end:
-            last = last._replace(end=part.end)
-            continue
-        if last is not None:
-            yield last
-        last = part
-    if last is not None:
-        yield last
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 import daedal
 from bench.qdq_model import QdqModel
 from daedal.compiler.layers import layer_code
-from daedal.compiler.link import linker
+from daedal.compiler.link.ordering import feed_units
 from daedal.compiler.ops.space import Config
 from daedal.isa.program import Program
 from daedal.isa.variant import load_variant
@@ -66,7 +66,7 @@ def test_the_layer_behind_waits_for_fewer_weights(rng, monkeypatch: pytest.Monke
     model = classifier(rng, 1000)
     program, found = compiled(model, monkeypatch)
     assert len(found) == 1
-    monkeypatch.setattr(linker, "weights_ahead", lambda _variant, _regions, items, *_: items)
+    monkeypatch.setattr(feed_units, "weights_ahead", lambda _variant, _regions, items, *_: items)
     usual, _ = compiled(model, monkeypatch, spared=False)
     (cycles, result), (others, expected) = (
         run(x, np.random.default_rng(1)) for x in (program, usual)

@@ -11,6 +11,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.compiler.layers import layer_code
 from daedal.compiler.layers.layer_code import LEAST_GAIN
 from daedal.compiler.link import linker
+from daedal.compiler.link.ordering import feed_units
 from daedal.isa.memory_model import PRESETS
 from daedal.isa.variant import load_variant
 from daedal.runtime.driver import LoadedProgram
@@ -90,7 +91,9 @@ def test_a_little_gain_leaves_the_usual_tile(
     monkeypatch.setattr(layer_code, "LEAST_WORDS", 1.0)
     # Which constants stay on chip, and the order of instructions, depend on the memory, too.
     monkeypatch.setattr(linker, "keep_constants", lambda part, *_: part)
-    monkeypatch.setattr(linker, "past_full_queues", lambda _variant, _observed, items, *_: items)
+    monkeypatch.setattr(
+        feed_units, "past_full_queues", lambda _variant, _observed, items, *_: (items, 0.0)
+    )
     usual = compiled(data)
     made = replace(compiled(data, "ulx3s"), memory=usual.memory)
     assert made.to_bytes() == usual.to_bytes()

@@ -8,7 +8,7 @@ from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
 from daedal.checking.layer_check import check_layers
 from daedal.compiler.cost.instructions import InstructionCost
-from daedal.compiler.link import linker
+from daedal.compiler.link.ordering import feed_units, weight_parts
 from daedal.compiler.link.ordering import weights_ahead as module
 from daedal.compiler.link.ordering.program_times import ProgramTimes
 from daedal.compiler.link.ordering.weights_ahead import weights_ahead
@@ -30,7 +30,7 @@ FIRST, ROWS = 8, 96
 @pytest.fixture(autouse=True)
 def _parts_of_eight_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     words = TINY.array.block_out * TINY.array.block_in // TINY.bus_bytes
-    monkeypatch.setattr(module, "PART_WORDS", 8 * words)
+    monkeypatch.setattr(weight_parts, "PART_WORDS", 8 * words)
     monkeypatch.setattr(module, "SHORTEST_WAIT", 50)
 
 
@@ -132,7 +132,7 @@ def test_the_rtl_gives_the_same(
         moved.append(found != items)
         return found
 
-    monkeypatch.setattr(linker, "weights_ahead", spy)
+    monkeypatch.setattr(feed_units, "weights_ahead", spy)
     model = classifier(rng)
     artifact = daedal.compile(model, TINY, host=None, cache=False, cpu_levels=())
     assert moved == [True]

@@ -1,0 +1,69 @@
+"""Another order for FETCH is taken where it gains much, or where both estimates say so."""
+
+import numpy as np
+import pytest
+
+from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.link.ordering import feed_units as module
+from daedal.compiler.link.ordering.feed_units import feed_units
+from daedal.compiler.link.ordering.fill_gaps import fill_gaps
+from daedal.compiler.link.ordering.past_full_queues import past_full_queues
+from daedal.compiler.link.ordering.program_times import ProgramTimes, Times
+from daedal.compiler.link.placement.placed import PlacedInstruction
+from tests.compiler.link.ordering.test_past_full_queues import SPACE, tiles
+from tests.support.placed_layers import REGIONS, TINY
+
+ITEMS = tiles(SPACE + 4, acc=8)
+MOVED, GAIN = past_full_queues(TINY, REGIONS, ITEMS)
+USUAL = fill_gaps(TINY, REGIONS, ITEMS)
+
+
+def fed(items: list[PlacedInstruction]) -> list[PlacedInstruction]:
+    return feed_units(TINY, REGIONS, items, lambda _: ())
+
+
+@pytest.fixture
+def _not_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGE_GAIN", 1)
+
+
+def test_a_large_gain_is_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOVED not in (ITEMS, USUAL) and GAIN > module.LARGE_GAIN
+    monkeypatch.setattr(module, "LEAST_GAIN", 1)
+    assert fed(ITEMS) == MOVED
+
+
+@pytest.mark.usefixtures("_not_at_once")
+def test_estimates_of_the_finished_program_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fed(ITEMS) == MOVED
+    monkeypatch.setattr(module, "LEAST_GAIN", 1)
+    assert fed(ITEMS) == USUAL
+
+
+@pytest.mark.usefixtures("_not_at_once")
+def test_what_later_passes_gain_as_well_does_not_count() -> None:
+    """A LOAD alone, which `fill_gaps` moves, too."""
+    items = tiles(SPACE + 4)
+    moved, gain = past_full_queues(TINY, REGIONS, items)
+    usual = fill_gaps(TINY, REGIONS, items)
+    assert gain > module.LEAST_GAIN and usual not in (items, moved)
+    assert fed(items) == usual
+
+
+@pytest.mark.usefixtures("_not_at_once")
+def test_an_order_that_is_slower_by_one_estimate_stays_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That in which all transfers wait for each other."""
+    times = ProgramTimes.times
+    shared = sum(InstructionCost(TINY).shared(item.instruction) for item in ITEMS)
+    units = [int(item.unit) for item in MOVED]
+
+    def slower(self: ProgramTimes, order: np.ndarray) -> Times:
+        found = times(self, order)
+        if self.cycles.sum() == shared and self.units.tolist() == units:
+            found = found._replace(ends=found.ends + found.ends.max() // 2)
+        return found
+
+    monkeypatch.setattr(ProgramTimes, "times", slower)
+    assert fed(ITEMS) == USUAL
