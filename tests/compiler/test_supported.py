@@ -60,6 +60,11 @@ def gemm(maker: QdqModel, x: str) -> str:
     return with_weights("Gemm", 96, 5)(maker, maker.op("Flatten", x))
 
 
+def einsum(maker: QdqModel, x: str) -> str:
+    weights = maker.weights(np.ones((96, 5), dtype=np.int8), 0.01)
+    return maker.op("Einsum", maker.op("Flatten", x), weights, equation="ij,jk->ik")
+
+
 def split(maker: QdqModel, x: str) -> str:
     maker.nodes.append(helper.make_node("Split", [x], ["first", "second"], axis=1))
     return "second"
@@ -102,6 +107,7 @@ SAMPLES: dict[str, Maker] = {
     "ConvTranspose": with_weights("ConvTranspose", 8, 5, 2, 2),
     "DepthToSpace": in_blocks("DepthToSpace", 64),
     "Div": with_constants("Div", np.float32(3)),
+    "Einsum": einsum,
     "Gather": with_constants("Gather", whole(2, 3, 4), axis=1),
     "Gemm": gemm,
     "LayerNormalization": with_constants("LayerNormalization", real(1, 2, 3, 4), real(4, 3, 2, 1)),
