@@ -8,9 +8,9 @@ everything else equal; tensors that are quantized from sums of floats may differ
 run in child processes, so a crash or a hang is known by its seed. A failing model is shown with as
 few nodes as fail alike. `--checked` has compiled code check its indices, `--level` compiles for
 another level of the processor, `--split` splits every kernel among threads; `--gpu` compiles for
-the emulated GPU, which looks for races and orders threads at random. `--transformers` draws
-transformers (`bench/correctness/random_models/transformers.py`). `--json F` writes all results. An
-interrupt shows those so far.
+the emulated GPU, which looks for races and orders threads at random. `--networks` draws
+transformers or networks of images as they are exported (`bench/correctness/random_models`), not
+graphs of any operators. `--json F` writes all results. An interrupt shows those so far.
 
 Exit status 1 when a model fails; 2 for a mistake on the command line.
 """
@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal.backend
 from bench.correctness.fuzz_children import collected, report, results_of_children, written
-from bench.correctness.random_models.graphs import RandomGraph, random_graph, random_transformer
+from bench.correctness.random_models.graphs import NETWORKS, RandomGraph
 from daedal.artifact.host_code import HostCode
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.gpu.build import build_gpu_code
@@ -64,7 +64,7 @@ class How:
     level: str = ""
     split: bool = False
     gpu: bool = False
-    transformers: bool = False
+    networks: str = ""
 
 
 def results_of(
@@ -75,7 +75,7 @@ def results_of(
     names = [item.name for item in model.graph.output]
     if how.gpu:
         return _on_gpu(model, feeds)
-    if replace(how, transformers=False) != How():
+    if replace(how, networks="") != How():
         shapes = {name: array.shape for name, array in feeds.items()}
         levels = [how.level] if how.level else []
         code = build_host_code(model, shapes=shapes, levels=levels, checked=how.checked)
@@ -197,7 +197,7 @@ def _result(seed: int, how: How) -> dict[str, Any]:
     started = time.perf_counter()
     result: dict[str, Any] = {"seed": seed, "failure": "", "interpreted": []}
     try:
-        graph = random_transformer(seed) if how.transformers else random_graph(seed)
+        graph = NETWORKS[how.networks](seed)
         onnx.checker.check_model(graph.model, full_check=True)
     except Exception:  # a defect of the generator
         return result | {"failure": f"no model: {traceback.format_exc(limit=-2)}"}
@@ -218,7 +218,7 @@ def _result(seed: int, how: How) -> dict[str, Any]:
 def run(first: int, count: int, how: How) -> Iterator[dict[str, Any]]:
     """Results of models by seed."""
     arguments = ["--checked"] * how.checked + ["--split"] * how.split + ["--gpu"] * how.gpu
-    arguments += ["--transformers"] * how.transformers
+    arguments += ["--networks", how.networks] if how.networks else []
     arguments += ["--level", how.level] if how.level else []
     for result in results_of_children(__file__, arguments, first, count, HANG_S):
         yield {"interpreted": []} | result
@@ -249,13 +249,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--level", choices=sorted(LEVELS), default="", help="of the processor")
     parser.add_argument("--split", action="store_true", help="split every kernel among threads")
     parser.add_argument("--gpu", action="store_true", help="on the emulated GPU")
-    parser.add_argument("--transformers", action="store_true", help="draw transformers")
+    parser.add_argument("--networks", choices=NETWORKS, default="", help="what is drawn")
     parser.add_argument("--json", type=Path, metavar="F", help="write all results")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.count < 1 or options.seed < 0:
         parser.error("--count must be at least 1, and --seed at least 0")
-    how = How(options.checked, options.level, options.split, options.gpu, options.transformers)
+    how = How(options.checked, options.level, options.split, options.gpu, options.networks)
     if how.gpu and (how.checked or how.level or how.split):
         parser.error("--gpu goes with none of --checked, --level and --split")
     if options.child:

@@ -10,8 +10,9 @@ refuses, or that have no layer for the accelerator, are counted with the reason 
 models.
 
 With `--quantized`, models are quantized already and mostly move elements: transposes, shuffles,
-concats and changes of scale between layers. With `--transformers`, they are transformers. One that
-takes more than a minute counts as a hang.
+concats and changes of scale between layers. With `--networks`, they are
+transformers or networks of images as they are exported. One that takes more than a minute counts as
+a hang.
 
 `--variant NAME`, `--seed S` of the first model, `--json F`. Exit status 1 when a model fails.
 """
@@ -31,12 +32,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
-from bench.correctness.random_models.graphs import (
-    RandomGraph,
-    quantized_graph,
-    random_graph,
-    random_transformer,
-)
+from bench.correctness.random_models.graphs import NETWORKS, RandomGraph, quantized_graph
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.common.errors import ModelError, UserError
 
@@ -101,11 +97,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--variant", default="tiny")
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--quantized", action="store_true")
-    kinds.add_argument("--transformers", action="store_true")
+    kinds.add_argument("--networks", choices=NETWORKS, default="")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
-    drawn = random_transformer if options.transformers else random_graph
-    drawn = quantized_graph if options.quantized else drawn
+    drawn = quantized_graph if options.quantized else NETWORKS[options.networks]
     signal.signal(signal.SIGALRM, _hang)
     refused: Counter[str] = Counter()
     results: list[dict[str, Any]] = []

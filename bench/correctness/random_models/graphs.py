@@ -1,6 +1,8 @@
 """`random_graph`: a random ONNX model by seed, with inputs and what every tensor should be.
-`quantized_graph`: one that is quantized already, for the accelerator; `random_transformer`."""
+`quantized_graph`: one that is quantized already, for the accelerator; `random_transformer`,
+`random_vision`: networks as they are exported."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -18,8 +20,16 @@ from bench.correctness.random_models.quantized import (
     fake_quantized,
 )
 from bench.correctness.random_models.transformers import transformer
+from bench.correctness.random_models.vision import vision
 
-__all__ = ["RandomGraph", "quantized_graph", "random_graph", "random_transformer"]
+__all__ = [
+    "NETWORKS",
+    "RandomGraph",
+    "quantized_graph",
+    "random_graph",
+    "random_transformer",
+    "random_vision",
+]
 
 OPSETS = (17, 18, 19, 20, 21)
 ATTEMPTS = 200
@@ -71,9 +81,33 @@ def random_graph(seed: int) -> RandomGraph:
 
 def random_transformer(seed: int) -> RandomGraph:
     """A model with attention; it may have masks and caches among its inputs."""
-    rng = np.random.default_rng((24, seed))
-    net = Net(rng, OPSETS[int(rng.integers(len(OPSETS)))], LARGE_ELEMENTS, scaled=False)
-    transformer(net)
+    return _network(24, seed, transformer)
+
+
+def random_vision(seed: int) -> RandomGraph:
+    """A network of images, of blocks that published ones have."""
+    return _network(25, seed, vision)
+
+
+NETWORKS: Mapping[str, Callable[[int], RandomGraph]] = {
+    "": random_graph,
+    "transformers": random_transformer,
+    "vision": random_vision,
+}
+"""What the benches draw, by the option's word."""
+
+
+def _network(family: int, seed: int, grow: Callable[[Net], None]) -> RandomGraph:
+    """A model as it is exported: nothing keeps its values near 1, and hardly any inner tensor is an
+    output."""
+    for attempt in itertools.count():
+        rng = np.random.default_rng((family, seed, attempt) if attempt else (family, seed))
+        net = Net(rng, OPSETS[int(rng.integers(len(OPSETS)))], LARGE_ELEMENTS, scaled=False)
+        try:
+            grow(net)
+            break
+        except Unsuitable:
+            continue
     values = {value.name: value.array for value in net.values}
     inner = net.one_of((0.0, 0.0, 0.01))
     return RandomGraph(seed, net.model(inner=inner), net.feeds, values, frozenset())

@@ -7,7 +7,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import number
 from daedal.compiler.graph.rewrite import Rewriter, rewrite, walk
 from daedal.compiler.quantization.operators import kind_of
-from daedal.compiler.quantization.rewrites.patterns import both_orders, number_of
+from daedal.compiler.quantization.rewrites.patterns import both_orders, constant_of, number_of
 
 __all__ = ["flatten_rows", "normalize"]
 
@@ -26,10 +26,12 @@ def normalize(graph: Graph) -> Graph:
         sub(x, c)                                       ->  add(x, -c)
         onnx(x) op_type=HardSwish                       ->  mul(x, t)       of maps
         clip(add(mul(x, 1/6), 0.5)) low=0.0 high=1.0    ->  t
+        onnx(x, a) op_type=PRelu                        ->  maximum(x, mul(x, a))   a up to 1
+        onnx(x, 0.25) op_type=PRelu                     ->  leaky_relu(x) slope=0.25
 
     The numbers of a gate are repeated for each channel, so that one depthwise layer does both.
     """
-    return rewrite(graph, {"sub": _negate, "onnx": _gate, "clip": _spread})
+    return rewrite(graph, {"sub": _negate, "onnx": _simplify, "clip": _spread})
 
 
 def _negate(graph: Rewriter, node: Node) -> None:
@@ -39,11 +41,28 @@ def _negate(graph: Rewriter, node: Node) -> None:
         graph.replace(node, [x, negated], op="add")
 
 
-def _gate(graph: Rewriter, node: Node) -> None:
-    if kind_of(node) == "HardSwish" and graph.types[node.output].rank != _TOKENS_RANK:
+def _simplify(graph: Rewriter, node: Node) -> None:
+    kind = kind_of(node)
+    if kind == "PRelu":
+        _maximum(graph, node)
+    elif kind == "HardSwish" and graph.types[node.output].rank != _TOKENS_RANK:
         (x,) = node.inputs
         gate = _line(graph, x, 1 / 6, 0.5, f"{node.output}.gate")
         graph.add("mul", [x, gate], output=node.output, name=node.name)
+
+
+def _maximum(graph: Rewriter, node: Node) -> None:
+    """A PRelu whose slopes are constants of at most 1."""
+    x, slopes = node.inputs
+    values = constant_of(graph, slopes)
+    if values is None or not (values <= 1).all():
+        return
+    if (values == values.flat[0]).all():
+        slope = {"slope": float(values.flat[0])}
+        graph.add("leaky_relu", [x], slope, output=node.output, name=node.name)
+        return
+    scaled = graph.add_fresh("mul", [x, slopes], base=f"{node.output}.scaled")
+    graph.add("maximum", [x, scaled], output=node.output, name=node.name)
 
 
 def _spread(graph: Rewriter, node: Node) -> None:

@@ -123,6 +123,24 @@ def test_normalize_writes_out_hard_gates(rng: np.random.Generator, shape: tuple[
     assert ops(nodes) == [*(["Mul", "Add", "Clip"] * 3), "Mul"]
 
 
+@pytest.mark.parametrize(
+    ("slopes", "expected"),
+    [
+        ([0.3, 0.1, 1.0, -0.5], ["Mul", "Max"]),
+        ([0.25] * 4, ["LeakyRelu"]),
+        ([0.3, 0.1, 1.5, 0.5], ["PRelu"]),
+    ],
+)
+def test_normalize_writes_out_slopes_of_channels(
+    slopes: list[float], expected: list[str], rng: np.random.Generator
+) -> None:
+    """Where the larger of both is right: a steeper slope would be the smaller one."""
+    net = FloatNetwork(rng)
+    x = net.input("x", SHAPE)
+    net.op("PRelu", x, net.constant(np.array(slopes, np.float32).reshape(4, 1, 1)), output="y")
+    assert ops(rewritten(net, normalize, "y")) == expected
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_normalize_spreads_the_numbers_of_a_written_gate(
     rng: np.random.Generator, reverse: bool

@@ -1,4 +1,4 @@
-"""Random transformers on every target: what was refused or wrong once."""
+"""Random networks as they are exported, on every target: what was refused or wrong once."""
 
 import json
 from pathlib import Path
@@ -13,11 +13,14 @@ pytest.importorskip("onnxruntime", reason="results are compared with onnxruntime
 
 
 @pytest.mark.heavy(4)
-@pytest.mark.parametrize("options", [[], ["--gpu"]])
-def test_models_that_agree(tmp_path: Path, options: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("networks", "options"),
+    [("transformers", []), ("transformers", ["--gpu"]), ("vision", [])],
+)
+def test_models_that_agree(tmp_path: Path, networks: str, options: list[str]) -> None:
     path = tmp_path / "f.json"
-    arguments = ["--transformers", "--count", "1", "--seed", "6", "--json", str(path), *options]
-    assert fuzz_models.main(arguments) == 0
+    arguments = ["--networks", networks, "--count", "1", "--seed", "6", "--json", str(path)]
+    assert fuzz_models.main([*arguments, *options]) == 0
     assert [result["failure"] for result in json.loads(path.read_text())] == [""]
 
 
