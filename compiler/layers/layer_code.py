@@ -167,7 +167,8 @@ class LayerCode:
             try:
                 space = buildable_space_of(graph, node, self._builder.variant, memory)
                 table = space.table([space.template.default, space.default])
-                (usual, least), words = space.cycles(table), space.features(table)["beats"]
+                (usual, least) = space.cycles_with(table, memory)
+                words = space.features(table)["beats"]
                 gains = least < (1 - LEAST_GAIN) * usual
                 gains |= least <= usual and words[1] < (1 - LEAST_WORDS) * words[0]
                 self._with_memory[kind] = space.default if gains else None

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Instance, SegmentInstruction, renamed
 from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.kept_constants import LEAST_BUSY, SHARES, least_saved
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.ordering.interleave import Stretch
 from daedal.isa.memory_model import MemoryModel
@@ -35,17 +36,6 @@ from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
 __all__ = ["keep_constants"]
-
-SHARES = {Memory.WGT: 1 / 4, Memory.PAR: 1 / 2}
-"""The part of a scratchpad's rows that constants may keep: the LOADs of other layers need rows,
-too, to be early."""
-
-LEAST_BUSY = 0.95
-"""Of the cycles of the busiest unit, those of the bus with which words are worth saving."""
-
-LEAST_CYCLES, LEAST_SHARE = 200, 1 / 16
-"""Cycles of the bus that must be saved, or this share of those of a stretch: with fewer, other
-LOADs lose more by coming at other times. Chosen by the ledger."""
 
 Items = Sequence[tuple[int, SegmentInstruction]]
 
@@ -76,7 +66,7 @@ def keep_constants(
         depth = scratchpad(variant, name).depth_rows
         kept |= _kept(part, _groups(part.items, name, constants, rates), depth, share)
     gone = [item for _, item in part.items if _fills(item, kept)]
-    if _cycles(gone, rates) < min(LEAST_CYCLES, LEAST_SHARE * busy["bus"]):
+    if _cycles(gone, rates) < least_saved(busy["bus"]):
         return part
     items = [(layer, renamed(x, kept)) for layer, x in part.items if not _fills(x, kept)]
     return replace(part, items=tuple(items))

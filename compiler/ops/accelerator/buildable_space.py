@@ -90,7 +90,7 @@ class BuildableSpace(LayerSpace):
         return self._space.combinations()
 
     def cycles(self, table: Table) -> Floats:
-        return self.cycles_with(table, self._memory)
+        return self.cycles_alone(table, self._memory)
 
     def bound(self, table: Table, memory: MemoryModel) -> Floats:
         return self._space.bound(table, memory)
@@ -103,6 +103,9 @@ class BuildableSpace(LayerSpace):
 
     def cycles_with(self, table: Table, memory: MemoryModel) -> Floats:
         return self._space.cycles_with(table, memory)
+
+    def cycles_alone(self, table: Table, memory: MemoryModel) -> Floats:
+        return self._space.cycles_alone(table, memory)
 
     @property
     def default(self) -> Config:

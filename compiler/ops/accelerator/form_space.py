@@ -117,6 +117,12 @@ class FormSpace(LayerSpace):
             found[rows] = form.cycles_with(tiles, memory)
         return found
 
+    def cycles_alone(self, table: Table, memory: MemoryModel) -> Floats:
+        found = np.zeros(len(table[self._knob]))
+        for form, rows, tiles in self._parts(table):
+            found[rows] = form.cycles_alone(tiles, memory)
+        return found
+
     def default_with(self, memory: MemoryModel) -> Config:
         """That of the usual form. Raises ScheduleError as this does."""
         own = self._forms[self._usual].default_with(memory)

@@ -18,11 +18,18 @@ UNBOUNDED = 1 << 40
 class LayerSpace(Space):
     """All configurations of one template, for one layer on one variant.
 
-    `cycles`, `features` and `default` are for preset `ddr`.
+    `cycles`, `features` and `default` are for preset `ddr`. There are two estimates: `cycles_alone`
+    of a program that has only this layer, which `cycles` is for preset `ddr`, as the tuner measures
+    such programs; and `cycles_with` of the layer in a network, where others need rows of the
+    scratchpads, too. By these, the compiler chooses.
     """
 
+    def cycles_alone(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
+        """Estimated cycles of a program of this layer alone, with a memory behind the bus."""
+        return self.cycles_with(table, memory)
+
     def cycles_with(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
-        """`cycles` with a memory behind the bus."""
+        """Estimated cycles in a network, with a memory behind the bus."""
         cost = MemoryCost.of(memory)
         return cost.cycles(self.features(table)) if cost.slows_words else self.cycles(table)
 

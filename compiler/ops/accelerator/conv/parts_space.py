@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.cost.memory import DDR
+from daedal.compiler.cost.memory import DDR, MemoryCost
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.space import Column, Config, Table
@@ -46,8 +46,15 @@ class PartsSpace(LayerSpace):
         return np.ones(len(table["part0"]), dtype=np.bool_)
 
     def cycles(self, table: Table) -> _Floats:
-        cycles = self._each(table, [part.cycles(rows) for part, rows in self._tables])
+        return self.cycles_alone(table, DDR)
+
+    def cycles_alone(self, table: Table, memory: MemoryModel) -> _Floats:
+        cycles = self._each(table, [part.cycles_alone(rows, memory) for part, rows in self._tables])
         return np.asarray(cycles.sum(axis=0), np.float64)
+
+    def cycles_with(self, table: Table, memory: MemoryModel) -> _Floats:
+        cost, features = MemoryCost.of(memory), self.features(table)
+        return cost.cycles(features) if cost.slows_words else features["estimate"]
 
     def latency_cycles(self, memory: MemoryModel) -> float:
         del memory

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from daedal.compiler.cost.kept_constants import LEAST_BUSY, SHARES, least_saved
 from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, ceil_div
 from daedal.compiler.ops.space import Column, Table
 from daedal.isa.memory_model import MemoryModel
-from daedal.isa.scratchpad import Memory
+from daedal.isa.scratchpad import Memory, scratchpads
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant
 
@@ -48,9 +49,15 @@ class Pass(NamedTuple):
 
 
 class PassUnits:
-    """What the units of a variant take for a row of each memory, and for an output vector."""
+    """What the units of a variant take for a row of each memory, and for an output vector.
 
-    def __init__(self, shape: ConvShape, variant: Variant, memory: MemoryModel = DDR) -> None:
+    With `keeps`, constants that tiles load again stay on chip where the linker keeps them in a
+    program of this layer alone.
+    """
+
+    def __init__(
+        self, shape: ConvShape, variant: Variant, memory: MemoryModel = DDR, *, keeps: bool = False
+    ) -> None:
         machine = self.machine = machine_cost(variant, memory)
         self.shape = shape
         self.inp, self.out, self.par = (
@@ -62,6 +69,11 @@ class PassUnits:
             narrow = machine.transfer_cycles[Opcode.LOAD, LoadMemory.WGT_NARROW.value]
             self.wgt = np.where(shape.narrow_weights, narrow, self.wgt)
         self.out = self.out * shape.tail.stored
+        pads = scratchpads(variant)
+        self.most_kept = {
+            name: keeps * share * pads[name].depth_rows for name, share in SHARES.items()
+        }
+        """Rows of each memory that constants may keep."""
         self.vector_cycles = shape.tail.vector_cycles(machine)
         """ALU cycles for an output vector."""
 
@@ -143,12 +155,58 @@ class ConvPasses:
         )
         return shape.in_blocks * loaded * self._units.inp
 
+    @property
+    def first(self) -> Pass:
+        """That of the largest tile of the map, as it is scheduled."""
+        first, *_ = self._scheduled[0]
+        return first
+
     @cached_property
     def all(self) -> Sequence[Pass]:
         """Each kind of tile of the map, with the output blocks of one group; the largest first.
 
-        Of a kind that a tile does not have, `times` is 0.
+        Of a kind that a tile does not have, `times` is 0. Constants that the linker keeps on chip
+        (`daedal.compiler.cost.kept_constants`) are only in `first`.
         """
+        found = [item for item, *_ in self._scheduled]
+        if not any(self._units.most_kept.values()):
+            return found
+        bus = self.kept_weights * self.turns + total(item.times * item.beats for item in found)
+        computing = [
+            total(item.times * busy for item, busy in zip(found, column, strict=True))
+            for column in zip(*((item.products, item.vector_cycles) for item in found), strict=True)
+        ]
+        weights_stay, params_stay = self._stay
+        saved = [
+            weights * weights_stay + params * params_stay for _, weights, params in self._scheduled
+        ]
+        gain = total(item.times * beats for item, beats in zip(found, saved, strict=True))
+        gain = gain * (1 - 1 / self.maps_of_turn)
+        pays = (bus >= LEAST_BUSY * np.maximum(*computing)) & (gain >= least_saved(bus))
+        return [
+            item._replace(beats=item.beats - np.where(pays, beats, 0.0))
+            for item, beats in zip(found, saved, strict=True)
+        ]
+
+    @property
+    def _stay(self) -> tuple[Floats, Floats]:
+        """The shares of streamed weights, and of parameters, that have the rows to stay: those of
+        whole steps and tiles."""
+        shape, tiles, most = self._shape, self.tiles, self._units.most_kept
+        taps = tiles["tap_rows"], tiles["tap_columns"]
+        step = tiles["out_blocks"] * tiles["in_blocks"] * shape.weight_rows(taps)
+        weights = shape.out_blocks * shape.in_blocks * shape.weight_rows() * shape.weight_sets
+        vector = shape.out_parts * shape.classes
+        params = shape.out_blocks * vector * shape.weight_sets
+        return (
+            _share(weights, step, most[Memory.WGT]),
+            _share(params, tiles["out_blocks"] * vector, most[Memory.PAR]),
+        )
+
+    @cached_property
+    def _scheduled(self) -> Sequence[tuple[Pass, Floats, Floats]]:
+        """Each kind of tile as it is scheduled, and its beats of streamed weights and of
+        parameters."""
         shape, units, tiles = self._shape, self._units, self.tiles
         keeps = tiles["group"] > 0
         kinds = [
@@ -176,18 +234,18 @@ class ConvPasses:
                     instructions = self.steps * loads + count * per_tile
                     others = blocks * row_params + vectors * moved
                     others = others + instructions * units.machine.instruction_cycles
-                    found.append(
-                        Pass(
-                            maps * groups,
-                            count,
-                            vectors,
-                            vectors * units.vector_cycles,
-                            np.asarray(joins * pixels * shape.needed, np.float64),
-                            inputs * reads + weights + others,
-                            inputs + streamed,
-                            instructions,
-                        )
+                    item = Pass(
+                        maps * groups,
+                        count,
+                        vectors,
+                        vectors * units.vector_cycles,
+                        np.asarray(joins * pixels * shape.needed, np.float64),
+                        inputs * reads + weights + others,
+                        inputs + streamed,
+                        instructions,
                     )
+                    params = np.asarray(blocks * row_params, np.float64)
+                    found.append((item, np.asarray(weights, np.float64), params))
         return found
 
 
@@ -196,6 +254,12 @@ def _sizes(extent: int, size: Column) -> list[tuple[Column, Column]]:
     whole = np.asarray(extent // size)
     rest = extent - whole * size
     return [(size, whole), (rest, np.minimum(rest, 1))]
+
+
+def _share(rows: Column | int, part: Column, most: float) -> Floats:
+    """The share of `rows` in whole parts that `most` rows hold."""
+    held: Floats = np.where(rows <= most, rows, most // part * part) / rows
+    return held
 
 
 def total(terms: Iterable[npt.NDArray[Any]]) -> Floats:

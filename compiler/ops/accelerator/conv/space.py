@@ -144,18 +144,23 @@ class ConvSpace(LayerSpace):
         return found
 
     def cycles(self, table: Table) -> npt.NDArray[np.float64]:
-        return self.cycles_with(table, DDR)
+        return self.cycles_alone(table, DDR)
 
     def cycles_with(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
-        costs = self._costs_with(memory)
+        return self._cycles_by(self._costs_with(memory), table)
+
+    def cycles_alone(self, table: Table, memory: MemoryModel) -> npt.NDArray[np.float64]:
+        return self._cycles_by(self._costs_with(memory, keeps=True), table)
+
+    def _cycles_by(self, costs: Mapping[int, ConvCost], table: Table) -> npt.NDArray[np.float64]:
         return self._evaluate(lambda _, cost, tiles: cost.cycles(tiles), table, np.float64, costs)
 
     def latency_cycles(self, memory: MemoryModel) -> float:
         return machine_cost(self.variant, memory).launch
 
-    def _costs_with(self, memory: MemoryModel) -> Mapping[int, ConvCost]:
+    def _costs_with(self, memory: MemoryModel, *, keeps: bool = False) -> Mapping[int, ConvCost]:
         return {
-            number: ConvCost(shape, self.variant, self._overlap, memory)
+            number: ConvCost(shape, self.variant, self._overlap, memory, keeps=keeps)
             for number, shape in self._shapes.items()
         }
 
