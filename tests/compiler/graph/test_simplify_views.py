@@ -48,6 +48,21 @@ def test_a_transpose_around_single_elements_is_a_reshape():
     assert simple.types["b"].shape == (1, 1, 1, 5)
 
 
+def test_axes_of_one_element_are_dropped_before_a_transpose(rng):
+    builder = builder_with(5, 1, 3, 1, 4)
+    builder.add("transpose", ["a"], {"order": (2, 3, 0, 1, 4)}, output="b")
+    builder.add("reshape", ["b"], {"shape": (3, 5, 1, 4)}, output="c")
+    graph = builder.finish(("c",))
+    simple = eliminate_dead_code(simplify_transposes(graph))
+    verify(simple)
+    assert [(node.op, simple.types[node.output].shape) for node in simple.nodes] == [
+        ("reshape", (5, 1, 3, 4)),
+        ("transpose", (3, 5, 1, 4)),
+    ]
+    values = {"a": rng.integers(-128, 128, (5, 1, 3, 1, 4)).astype(np.int8)}
+    np.testing.assert_array_equal(run(simple, values)["c"], run(graph, values)["c"])
+
+
 def test_a_transpose_that_moves_elements_stays(rng):
     builder = builder_with(2, 3, 4)
     builder.add("transpose", ["a"], {"order": (0, 2, 1)}, output="b")

@@ -27,8 +27,8 @@ class FloatTransformer(FloatNetwork):
         product = self.op("MatMul", x, self.normal(inputs, outputs, scale=inputs**-0.5))
         return self.op("Add", product, self.normal(outputs, scale=0.2))
 
-    def layer_norm(self, x: str) -> str:
-        return self.op("LayerNormalization", x, self.positive(DEPTH), self.normal(DEPTH), axis=-1)
+    def layer_norm(self, x: str, depth: int = DEPTH) -> str:
+        return self.op("LayerNormalization", x, self.positive(depth), self.normal(depth), axis=-1)
 
     def rms_norm(self, x: str) -> str:
         """Written out."""
@@ -96,6 +96,33 @@ class FloatTransformer(FloatNetwork):
         query, key, value = (self.heads(self.dense(x, DEPTH, DEPTH)) for _ in range(3))
         y = self.dense(self.attend(query, key, value), DEPTH, DEPTH)
         self.layer_norm(self.op("Add", x, y, output="attended"))
+        return self._finished()
+
+    def rows_first(self, tokens: int, depth: int, heads: int) -> onnx.ModelProto:
+        """As PyTorch exports `nn.MultiheadAttention`: rows come before the batch of one."""
+        width = depth // heads
+        x = self.input("x", (1, tokens, depth))
+        y = self.op("Transpose", self.layer_norm(x, depth), perm=[1, 0, 2])
+        y = self.op("Reshape", self.dense(y, depth, 3 * depth), self.whole(1, tokens, 1, 3, depth))
+        y = self.op("Transpose", y, perm=[3, 1, 2, 0, 4])
+        y = self.op("Squeeze", y, self.whole(-2))
+        parts = []
+        for number in range(3):
+            part = self.op("Gather", y, self.constant(np.array(number)), axis=0)
+            part = self.op("Reshape", part, self.whole(tokens, heads, width))
+            part = self.op("Transpose", part, perm=[1, 2, 0] if number == 1 else [1, 0, 2])
+            shape = (1, heads, width, tokens) if number == 1 else (1, heads, tokens, width)
+            parts.append(self.op("Reshape", part, self.whole(*shape)))
+        query, key = (self.op("Mul", item, self.number(width**-0.25)) for item in parts[:2])
+        y = self.op("Softmax", self.op("MatMul", query, key), axis=-1)
+        y = self.op("Transpose", self.op("MatMul", y, parts[2]), perm=[2, 0, 1, 3])
+        y = self.op("Reshape", y, self.whole(tokens, depth))
+        y = self.op("Gemm", y, self.normal(depth, depth, scale=depth**-0.5), self.normal(depth))
+        y = self.op("Reshape", y, self.whole(tokens, 1, depth))
+        x = self.op("Add", self.op("Transpose", y, perm=[1, 0, 2]), x, output="attended")
+        y = self.op("Relu", self.dense(self.layer_norm(x, depth), depth, 2 * depth))
+        x = self.op("Add", x, self.dense(y, 2 * depth, depth), output="stream")
+        self.dense(self.layer_norm(x, depth), depth, 3)
         return self._finished()
 
     def language(self) -> onnx.ModelProto:

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+import daedal
 from bench.float_network import FloatNetwork
 from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.frontend.host_model import HOST_OPSET
@@ -82,6 +83,19 @@ def test_rewrites_are_exact(kind: str, rng: np.random.Generator) -> None:
     assert ops.count("Gather") == {"vision": 0, "language": 1}[kind]
     norms = {"vision": "LayerNormalization", "language": "RMSNormalization"}
     assert ops.count(norms[kind]) == 3
+
+
+def test_rows_before_the_batch_are_one_launch(rng: np.random.Generator) -> None:
+    model = FloatTransformer(rng).rows_first(tokens=17, depth=32, heads=4)
+    samples = rng.normal(size=(16, 17, 32)).astype(np.float32)
+    result = quantize_model(model.SerializeToString(), {"x": samples})
+    artifact = daedal.compile(result.SerializeToString(), "attention")
+    on_host = {item.op for item in artifact.placements if item.where == "host"}
+    assert on_host <= {"QuantizeLinear", "DequantizeLinear", "Reshape"}  # of what is given
+    assert len(artifact.launches) == 1
+    feeds = {"x": samples[:1]}
+    found = daedal.simulate(artifact, feeds).outputs["y"]
+    assert signal_to_noise_db(evaluate(model, feeds)["y"], found) > MIN_SNR_DB
 
 
 @pytest.mark.parametrize("kind", ["encoder", "vision", "language"])

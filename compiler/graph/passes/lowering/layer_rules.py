@@ -85,16 +85,17 @@ def _dense_operands(
 
 
 def _joins_rows(graph: Graph, name: str) -> bool:
-    """Whether a reshape joined the rows of a matrix, before operators that keep them: those of an
-    image, or of several windows of the only one."""
+    """Whether the rows of a matrix are those of one item: a reshape joined them, before operators
+    that keep them, or there is one item only."""
     rows, _ = graph.types[name].shape
     single = all(graph.types[item].shape[:1] in ((), (1,)) for item in graph.inputs)
+    if single:
+        return rows > 1
     producer = graph.producers.get(name)
     while producer is not None and producer.inputs and producer.op != "transpose":
         outer, *shape = graph.types[producer.inputs[0]].shape or (1,)
         if producer.op == "reshape":
-            joined = outer == 1 or single
-            if joined and outer < rows and rows in accumulate(shape[:-1], mul, initial=outer):
+            if outer == 1 < rows and rows in accumulate(shape[:-1], mul, initial=outer):
                 return True
         elif outer != rows or len(shape) != len(graph.types[producer.output].shape) - 1:
             return False

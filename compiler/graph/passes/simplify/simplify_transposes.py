@@ -1,8 +1,10 @@
 """Replaces chains of reshapes and transposes that leave all elements in their order."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from daedal.compiler.graph.dataflow import Dataflow
+from daedal.compiler.graph.dataflow import Dataflow, is_read_once
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.rewrite import Rewriter, rewrite
@@ -37,6 +39,36 @@ def _simplify(graph: Rewriter, node: Node) -> None:
     if root is not None:
         attrs = {"shape": graph.types[node.output].shape}
         graph.add("reshape", [root], attrs, output=node.output, name=node.name)
+    elif node.op == "reshape":
+        _drop_before(graph, node)
+
+
+def _drop_before(graph: Rewriter, node: Node) -> None:
+    """Drop axes of one element before a transpose, not after it."""
+    turned = graph.producers.get(node.inputs[0])
+    if turned is None or turned.op != "transpose" or not is_read_once(graph, turned.output):
+        return
+    shape, wanted = graph.types[turned.output].shape, graph.types[node.output].shape
+    kept = _kept_axes(shape, wanted)
+    if not kept or len(kept) == len(shape):
+        return
+    order = [ints(turned.attrs, "order")[axis] for axis in kept]
+    before = graph.types[turned.inputs[0]].shape
+    attrs = {"shape": tuple(before[axis] for axis in sorted(order))}
+    view = graph.add_fresh("reshape", turned.inputs, attrs, base=f"{node.output}.view")
+    ranks = tuple(int(i) for i in np.argsort(np.argsort(order)))
+    graph.add("transpose", [view], {"order": ranks}, output=node.output, name=node.name)
+
+
+def _kept_axes(shape: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """The axes that are left where axes of one element are dropped; none where others change."""
+    kept = list[int]()
+    for axis, extent in enumerate(shape):
+        if len(kept) < len(wanted) and wanted[len(kept)] == extent:
+            kept.append(axis)
+        elif extent != 1:
+            return []
+    return kept if len(kept) == len(wanted) else []
 
 
 def _root_in_order(graph: Dataflow, node: Node) -> str | None:
