@@ -1,11 +1,20 @@
-"""docs/howto: each page's changes are made to a copy of the sources, and its Python then runs."""
+"""docs/howto: each page's changes are made to a copy of the sources, and its Python then runs, and
+the tests that it names."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.support.howto import changed_tree, changes, listed_files, run_blocks
+from tests.support.howto import (
+    changed_copy,
+    changed_tree,
+    changes,
+    commands_of_tests,
+    listed_files,
+    run_blocks,
+    run_tests,
+)
 from tests.support.pages import make_checkout
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "howto"
@@ -45,3 +54,18 @@ def test_a_page_ends_in_green(name: str, tmp_path: Path) -> None:
     for own in files.keys() - {file for file in files if "/" in file}:
         (folder / own).write_text(files[own], "utf-8")
     run_blocks(page, changed_tree(files, tmp_path / "tree"), make_checkout(folder))
+
+
+@pytest.mark.slow
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", [name for name in PAGES if commands_of_tests(PAGES[name])])
+def test_the_tests_that_a_page_names_pass_after_its_changes(name: str, tmp_path: Path) -> None:
+    page = PAGES[name]
+    copy = changed_copy(changes(page), tmp_path / "copy")
+    for arguments in commands_of_tests(page):
+        assert re.search(r"\b[1-9]\d* passed", run_tests(arguments, copy)), arguments
+
+
+def test_pages_of_the_kit_itself_name_tests() -> None:
+    with_tests = {name for name in PAGES if commands_of_tests(PAGES[name])}
+    assert with_tests == {"alu-operation", "graph-pass", "operator", "variant-parameter"}

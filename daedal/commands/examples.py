@@ -39,7 +39,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     ),
     "diff": ("daedal diff before.json after.json",),
     "trace": ("daedal trace net.daedal -i images.npz",),
-    "disasm": ("daedal disasm net.daedal",),
+    "disasm": ("daedal disasm net.daedal", "daedal disasm net.daedal -o net.s"),
     "tune": (
         "daedal tune int8.onnx -v vta --trials 64 -r tuned.db",
         "daedal tune float.onnx --target cpu -r tuned.db",

@@ -200,7 +200,7 @@ def place_and_route_all(
 
     def line(number: int, said: str) -> None:
         _check_capacity(said)
-        phase = logs[number].phase_of(said)
+        phase = NEXTPNR.first_run(said) or logs[number].phase_of(said)
         if phase is not None:
             progress(number, phase)
 

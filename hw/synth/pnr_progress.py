@@ -1,7 +1,8 @@
 """Progress of place and route, from nextpnr's log; how far a phase is stands in parentheses."""
 
-import math
 import re
+
+from daedal.common.time_left import time_left
 
 __all__ = ["PnrProgress"]
 
@@ -31,15 +32,14 @@ class PnrProgress:
             return f"refining (pass {found[1]})"
         if found := _ROUTING.match(line):
             left = int(found[1])
-            return f"routing ({left:,} connections left{self._rest(left, float(found[2]))})"
+            return f"routing ({left:,} connections{self._rest(left, float(found[2]))})"
         return None
 
     def _rest(self, left: int, seconds: float) -> str:
-        """How long the router still takes, if it goes on as before."""
+        """How much is left: after some progress, the router's time, if it goes on as before."""
         if self._first is None:
             self._first = left, seconds
         most, begun = self._first
         if not left or most - left < _KNOWN * most:
-            return ""
-        minutes = math.ceil((seconds - begun) * left / (most - left) / 60)
-        return ", about a minute" if minutes == 1 else f", about {minutes} minutes"
+            return " left"
+        return f", {time_left((seconds - begun) * left / (most - left))}"

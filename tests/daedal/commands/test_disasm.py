@@ -19,6 +19,9 @@ def test_disasm_reads_back(run: Run, built: Path, tmp_path: Path) -> None:
     program = Program(load_variant("tiny"), tuple(assemble(out)))
     program.save(tmp_path / "alone.daedal")
     assert run("disasm", tmp_path / "alone.daedal", "--no-numbered")[1] == out
+    written = run("disasm", built / "digits.daedal", "--no-numbered", "-o", tmp_path / "digits.s")
+    assert written[:2] == (0, "") and f"{len(program.instructions)} instructions" in written[2]
+    assert (tmp_path / "digits.s").read_text("utf-8") == out
     listed = json.loads(run("disasm", built / "digits.daedal", "--json")[1])
     assert [item["opcode"] for item in listed] == [line.split()[0] for line in out.splitlines()]
 

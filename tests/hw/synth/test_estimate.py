@@ -63,7 +63,8 @@ def test_rows_become_block_ram_alone(family: Family, blocks: int) -> None:
     assert report.ff <= 128
     assert report.lut <= 4
     assert len(steps) >= 7
-    assert steps[0].startswith(f"mapping to {family.value}, begin (1 of ")
+    announced = [step for step in steps if "translating" not in step]
+    assert announced[0].startswith(f"mapping to {family.value}, begin (1 of ")
 
 
 @pytest.mark.fpga

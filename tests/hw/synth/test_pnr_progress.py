@@ -39,8 +39,8 @@ def test_the_rest_of_routing_is_estimated_once_a_tenth_is_done() -> None:
     assert said == [
         "routing (100,000 connections left)",
         "routing (95,000 connections left)",
-        "routing (80,000 connections left, about 4 minutes)",
-        "routing (20,000 connections left, about 2 minutes)",
+        "routing (80,000 connections, about 4 minutes left)",
+        "routing (20,000 connections, about 2 minutes left)",
     ]
     last = "Info:      99 |     6419      44580 |   98   902 |         0|     6.79    400.5|"
     assert log.phase_of(last) == "routing (0 connections left)"

@@ -45,6 +45,14 @@ def test_lines_come_in_order(tmp_path: Path) -> None:
     assert lines == ["one\n", "two\n"]
 
 
+def test_the_first_run_on_a_machine_says_what_takes_long() -> None:
+    said = "Preparing to run stand-in. This might take a while...\n"
+    assert TOOL.first_run(said) == (
+        "translating the stand-in for this computer, once: about a minute"
+    )
+    assert TOOL.first_run("daedal step: begin (1 of 8)") is None
+
+
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
