@@ -111,6 +111,7 @@ def _transformers() -> Iterator[Entry]:
         yield Entry("vit_mnist", changed, models.vit, slow=True)
     ideal = partial(models.vit, timing=PRESETS["ideal"])
     yield Entry("vit_mnist", [*WIDER_ATTENTION][-1], ideal, slow=True, label="_ideal")
+    yield Entry("kwt1", "attention", models.keywords, slow=True)
     yield Entry("minilm", "attention", models.minilm, slow=True)
     yield Entry("stories260k", "attention", models.prefill, slow=True)
     for number, name in enumerate(("stories260k_first", "stories260k_decode")):

@@ -23,6 +23,8 @@ from bench.figures import (
 from bench.networks.conv_layers import LAYERS, LayerProgram
 from bench.networks.depthwise_layers import LAYERS as DEPTHWISE_LAYERS
 from bench.networks.depthwise_layers import depthwise_model
+from bench.networks.keywords import COEFFICIENTS, KWT1, keyword_transformer
+from bench.networks.keywords import TOKENS as COLUMNS
 from bench.networks.minilm import TOKENS, WORDS, minilm_of_random_weights
 from bench.networks.network_memory import workspace_bytes
 from bench.networks.resnet18 import stem
@@ -49,6 +51,8 @@ __all__ = [
     "decode_step",
     "depthwise",
     "digits",
+    "keywords",
+    "keywords_model",
     "minilm",
     "on_board",
     "prefill",
@@ -64,7 +68,7 @@ __all__ = [
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = ROOT.parent / "shared" / "models"
 DIGITS = ROOT / "examples" / "digits" / "digits_qdq.onnx"
-VIT_SAMPLES = 16
+VIT_SAMPLES = KEYWORD_SAMPLES = 16
 MINILM_LENGTHS = (128, 100, 60, 9)
 """Tokens of the samples."""
 
@@ -170,6 +174,19 @@ def _decode(number: int, timing: MemoryModel, variant: Variant) -> tuple[Figures
 def _decoder_once(variant: Variant, timing: MemoryModel) -> tuple[Decoder, Artifact, bytes]:
     """For entries in a row that have the same program."""
     return quantized_decoder(shared_folder("stories260k"), variant, timing)
+
+
+def keywords(variant: Variant) -> Figures:
+    """KWT-1, a keyword transformer, with random weights."""
+    return _of_transformer(_compiled(keywords_model(), variant))
+
+
+def keywords_model() -> bytes:
+    """It, calibrated with noise."""
+    rng = np.random.default_rng(1)
+    model = keyword_transformer(rng, KWT1).SerializeToString()
+    noise = rng.normal(size=(KEYWORD_SAMPLES, COLUMNS, COEFFICIENTS))
+    return daedal.quantize(model, noise.astype(np.float32))
 
 
 def minilm(variant: Variant) -> Figures:

@@ -241,11 +241,13 @@ def _with_constants(
     inputs: Collection[str],
 ) -> _Placed:
     """All instructions with their rows, where a share of the rows of constants and `inputs` is
-    kept. Others stay during a stretch (`keep_constants`), unless its tiles do not fit then."""
+    kept. Others stay during a stretch (`keep_constants`), unless its tiles do not fit then. What
+    lives across stretches gets the last free rows if it divides the others too much otherwise."""
     kept = keep_between_launches(parts, constants, rows_to_keep(variant, share), inputs)
     loaded: set[tuple[int, ...]] = set()
+    compact = False
     while True:
-        placement = Placement(variant, memory=memory)
+        placement = Placement(variant, memory=memory, compact=compact)
         setup = placement.keep(kept.instances, kept.setup)
         found = [
             part if part.layers in loaded else keep_constants(part, constants, variant, memory)
@@ -254,6 +256,9 @@ def _with_constants(
         try:
             return _Placed(placement, parts, setup, placement.run(found, segments))
         except Misfit as error:
+            if not compact:
+                compact = True
+                continue
             if error.stretch in kept.parts:
                 raise
             loaded.add(error.stretch.layers)

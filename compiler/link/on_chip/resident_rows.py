@@ -122,26 +122,44 @@ def _tensors(layers: Sequence[Items], addresses: RowAddresses) -> Iterator[tuple
         first = stores[0][0]
         later = tuple(number for number in readers.get(group, ()) if number > first)
         if later and all(number == first and is_wide_store(item) for number, item in stores):
-            places = stored_rows(layers[first], [item for _, item in stores], addresses)
-            if places:
-                whole = Instance(group, Memory.ACC, sum(part.rows for part in places))
-                yield group, _tensor(first, later, whole, places)
+            items = [item for _, item in stores]
+            places = stored_rows(layers[first], items, addresses, others=True)
+            tensor = _tensor(group, first, later, places or {}, layers[first])
+            if tensor is not None:
+                yield group, tensor
 
 
 def _tensor(
+    group: str,
     layer: int,
     readers: tuple[int, ...],
-    whole: Instance,
     places: Mapping[Instance, Mapping[int, int]],
-) -> _Tensor:
-    parts: dict[Instance, Part] = {}
-    rows: dict[int, int] = {}
-    offset = 0
+    items: Items,
+) -> _Tensor | None:
+    """The tensor with its tiles in these rows; None if a tile has others, too, and does not write
+    those that are stored last."""
+    touched = rows_accessed(items, places)
+    offsets: dict[Instance, int] = {}
+    num_rows = 0
     # In the order of memory, as readers have other tiles.
-    for instance, found in sorted(places.items(), key=lambda place: min(place[1])):
-        parts[instance] = Part(whole, offset)
-        rows |= {word: offset + row for word, row in found.items()}
-        offset += instance.rows
+    for instance, found in sorted(places.items(), key=lambda place: min(place[1].keys())):
+        offsets[instance] = num_rows
+        stored = set(found.values())
+        if touched[instance] <= stored:
+            num_rows += instance.rows
+        elif _last_writes(items, instance) is None:
+            return None
+        else:
+            num_rows += max(stored) + 1
+    if not places:
+        return None
+    whole = Instance(group, Memory.ACC, num_rows)
+    parts = {instance: Part(whole, offset) for instance, offset in offsets.items()}
+    rows = {
+        word: offsets[instance] + row
+        for instance, found in places.items()
+        for word, row in found.items()
+    }
     return _Tensor(layer, readers, parts, rows)
 
 
@@ -167,8 +185,16 @@ def _written(items: Items, parts: Mapping[Instance, Part]) -> Items | None:
 
 
 def _last_writes(items: Items, tile: Instance) -> set[int] | None:
-    """The numbers of the last operations that write a tile's rows without reading them, of those
-    that update them afterwards, and of the STOREs; None if another instruction reads the result."""
+    """The numbers of the last operations that write a tile's stored rows without reading them, of
+    those that update them afterwards, and of the STOREs; None if another instruction reads the
+    result, or if these operations write other rows, too."""
+    stored = {
+        row
+        for item in items
+        for access in item.rows
+        if item.unit is Unit.STORE and access.instance is tile
+        for row in rows_of(access)
+    }
     found: set[int] = set()
     done: set[int] = set()
     for number in reversed(range(len(items))):
@@ -180,10 +206,11 @@ def _last_writes(items: Items, tile: Instance) -> set[int] | None:
         # What an operation reads, it reads before it writes.
         for access in sorted(mine, key=lambda access: not access.writes):
             rows = rows_of(access)
-            if rows <= done:
+            if rows & stored <= done:
                 continue
             shared = sum(other.field == access.field for other in item.rows) > 1
-            if rows & done or not access.writes or shared or access.field != "dst_base":
+            last = access.writes and rows <= stored and not rows & done
+            if not last or shared or access.field != "dst_base":
                 return None
             found.add(number)
             done |= set() if access.reads else rows

@@ -145,9 +145,11 @@ def stored_rows(
     items: Sequence[SegmentInstruction],
     stores: Sequence[SegmentInstruction],
     addresses: RowAddresses,
+    *,
+    others: bool = False,
 ) -> dict[Instance, dict[int, int]] | None:
     """By instance that some of a layer's instructions, `stores`, store, the row of each word of
-    memory; None if an instance has other rows, too, or is written again."""
+    memory; None if an instance is written again, or unless `others` has other rows, too."""
     places: dict[Instance, dict[int, int]] = {}
     for item in stores:
         (access,) = item.rows
@@ -161,6 +163,8 @@ def stored_rows(
             return None
         if id(item) in stored:
             done.update(access.instance for access in item.rows)
+    if others:
+        return places
     touched = rows_accessed(items, places)
     known = all(touched[part] <= set(rows.values()) for part, rows in places.items())
     return places if known else None

@@ -47,11 +47,20 @@ class Placement:
 
     After `run`, `micro_ops` holds the tables and `allocators` the high-water marks. Micro-op loads
     have offsets into their unit's table, which `memory_plan` must place as the constant
-    `table_name(unit)`. Without `renaming`, buffers get the places that schedules request.
+    `table_name(unit)`. Without `renaming`, buffers get the places that schedules request. With
+    `compact`, instances that live across stretches get the last rows that are free.
     """
 
-    def __init__(self, variant: Variant, renaming: bool = True, memory: MemoryModel = DDR) -> None:
+    def __init__(
+        self,
+        variant: Variant,
+        renaming: bool = True,
+        memory: MemoryModel = DDR,
+        *,
+        compact: bool = False,
+    ) -> None:
         self._variant = variant
+        self._compact = compact
         self._cost = InstructionCost(variant, memory)
         self._pads = scratchpads(variant)
         self.micro_ops = {unit: MicroOpMemory(variant, unit) for unit in _UOP_UNITS}
@@ -149,6 +158,7 @@ class Placement:
                         name,
                         interleaved=place > 0 and not part.halves,
                         half=part.halves.get(access.instance),
+                        lasting=access.instance in lasting,
                     )
                     rows.update(placed)
                     live.update(placed)
@@ -173,6 +183,7 @@ class Placement:
         *,
         interleaved: bool,
         half: int | None,
+        lasting: bool,
     ) -> dict[Instance, int]:
         """Rows for an instance, and for the one that must have the same rows."""
         result = relations.results.get(instance)
@@ -184,6 +195,7 @@ class Placement:
             twin=twin,
             interleaved=interleaved,
             half=half,
+            lasting=lasting and self._compact,
         )
         return {instance: row} if result is None else {instance: row, result: row}
 

@@ -57,6 +57,7 @@ class RowAllocator:
         twin: "tuple[RowAllocator, Instance] | None" = None,
         interleaved: bool = False,
         half: int | None = None,
+        lasting: bool = False,
     ) -> int:
         """Allocate `instance`, and return its first row.
 
@@ -67,6 +68,8 @@ class RowAllocator:
         interleaved : whether it belongs to a layer without products that is interleaved with
             another. Then it gets the half that the other layer used last, which GEMM leaves next.
         half : the half that it gets if it fits there; None to take turns.
+        lasting : whether it lives across stretches, and gets the last rows that are free, so that
+            the others are in one piece.
 
         Raises
         ------
@@ -82,7 +85,9 @@ class RowAllocator:
             self._turns[instance.name] = self._latest
         if half is not None:
             self._turns[instance.name] = half % len(self._zones)
-        row = self._find(instance, taken, depth, odd)
+        row = _last_gap(taken, depth, instance.rows, odd) if lasting else None
+        if row is None:
+            row = self._find(instance, taken, depth, odd)
         if row is None and odd is not None:
             row = self._find(instance, taken, depth, None)
         if not interleaved:
@@ -173,6 +178,17 @@ def _gap(
     return low if low + rows <= end else None
 
 
+def _last_gap(taken: list[tuple[int, int]], end: int, rows: int, odd: bool | None) -> int | None:
+    """The first of `rows` rows before `end`, as high as possible, none of them taken."""
+    for begin, stop in [*reversed(taken), (-1, 0)]:
+        row = end - rows
+        row -= odd is not None and row % 2 != odd
+        if row >= max(stop, 0):
+            return row
+        end = min(end, begin)
+    return None
+
+
 class DeclaredRows(RowAllocator):
     """Rows as a compiler without renaming would assign them, to measure what overlap gains.
 
@@ -193,6 +209,7 @@ class DeclaredRows(RowAllocator):
         twin: tuple[RowAllocator, Instance] | None = None,
         interleaved: bool = False,
         half: int | None = None,
+        lasting: bool = False,
     ) -> int:
         """The first row of the buffer's next place; a twin's places are those of `instance`."""
         places = self._places.setdefault((instance.name, instance.thread), [])

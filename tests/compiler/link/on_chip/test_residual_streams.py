@@ -247,6 +247,36 @@ def test_only_the_last_operation_writes_the_rows_that_stay() -> None:
     assert [access.instance for access in found[0][2].rows] == [instance]
 
 
+def test_rows_of_a_tile_that_are_not_stored_do_not_stay() -> None:
+    """A norm's tile has padding between its blocks; its result has none."""
+    a, b, c = rows("a", 6), rows("b", 4), rows("c", 8)
+    norm = operation(a)
+    requantized = operation(a)._replace(
+        rows=(
+            RowAccess(a, "dst_base", ((0, 4),), writes=True),
+            RowAccess(a, "src_base", ((0, 2), (3, 5)), reads=True),
+        )
+    )
+    first = [
+        *(norm, requantized, transfer(Opcode.STORE, a, 0, 4)),
+        *(operation(b), transfer(Opcode.STORE, b, 4, 4)),
+    ]
+    second = [transfer(Opcode.LOAD, c, 0, 8), operation(c)]
+    found, (instance,) = resident_rows([first, second], ROWS, {})
+    assert instance.rows == 8
+    assert [access.instance for access in found[0][0].rows] == [a, a]
+    assert [access.instance for access in found[0][1].rows] == [instance, a]
+    assert found[0][4].template.row == 4, "tile behind tile"
+    assert [access.instance for access in found[1][0].rows] == [c, instance]
+    wider = requantized._replace(
+        rows=(requantized.rows[0]._replace(runs=((0, 5),)), requantized.rows[1])
+    )
+    for last in (wider, norm):
+        items = [norm, last, transfer(Opcode.STORE, a, 0, 4)]
+        second = [transfer(Opcode.LOAD, b, 0, 4), operation(b)]
+        assert not resident_rows([items, second], ROWS, {})[1], "it writes other rows, too"
+
+
 def test_a_result_that_is_read_again_stays_with_its_tile() -> None:
     a, b, c = rows("a", 4), rows("b", 4), rows("c", 4)
     reader = operation(a)._replace(

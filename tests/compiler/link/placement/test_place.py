@@ -58,6 +58,25 @@ def test_tiles_that_fit_alone_fit_after_any_layer() -> None:
     assert _placed(_layer(few), _layer(half, half, half)) == ([[0], *alone], most)
 
 
+def test_what_lasts_leaves_the_others_one_piece() -> None:
+    """Where `lasting` goes behind a tile of its layer, a larger tile of the next layer has no rows
+    in one piece."""
+    few = DEPTH // 8
+    lasting = Instance("kept", Memory.INP, few)
+    tile, large = Instance("x", Memory.INP, few), Instance("y", Memory.INP, DEPTH - 2 * few + 1)
+    layers = [_load(tile), _load(tile, lasting)], [_load(large, lasting)]
+    stretches = [
+        Stretch((number,), tuple((number, item) for item in layer), frozenset([lasting]))
+        for number, layer in enumerate(layers)
+    ]
+    segments = [Segment(f"layer{number}", layer) for number, layer in enumerate(layers)]
+    with pytest.raises(ScheduleError, match=r"^the tiles of a layer must fit scratchpad 'inp'"):
+        Placement(TINY).run(stretches, segments)
+    found = Placement(TINY, compact=True).run(stretches, segments)
+    assert [item.rows[-1].first for item in found] == [0, DEPTH - few, DEPTH - few]
+    assert found[-1].rows[0].first == 0
+
+
 def test_tiles_that_do_not_fit_alone_are_refused() -> None:
     with pytest.raises(ScheduleError, match=r"^the tiles of a layer must fit scratchpad 'inp'"):
         _placed(_layer(1), _layer(DEPTH // 2, DEPTH // 2 + 1))

@@ -38,6 +38,17 @@ def test_halves_alternate_for_small_tiles_too():
     assert places == [0, 8, 3, 11, 0]
 
 
+def test_what_lasts_gets_the_last_rows():
+    allocator = RowAllocator(_pad(16))
+    assert allocator.place(_instance(3), "layer", lasting=True) == 13
+    assert allocator.place(_instance(2), "layer") == 0
+    assert allocator.place(_instance(4), "layer", lasting=True, odd=False) == 8
+    assert allocator.place(_instance(1), "layer", lasting=True) == 12
+    assert allocator.place(_instance(6), "layer", lasting=True) == 2
+    with pytest.raises(ScheduleError, match=r"must fit scratchpad 'inp'"):
+        allocator.place(_instance(1), "layer", lasting=True)
+
+
 def test_tiles_take_turns_between_two_places():
     allocator = RowAllocator(_pad(16), halves=True)
     allocator.in_turns = True
