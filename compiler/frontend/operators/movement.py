@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
@@ -54,7 +55,8 @@ def _slice_ranges(
 
 
 def import_gather(context: ImportContext, node: OnnxNode) -> None:
-    """Gather-1 to -13 of constant indices that count up: a slice; one index drops the axis."""
+    """Gather-1 to -13 of constant indices that count up: a slice of the axis, whose elements may
+    form several axes in any order, or none."""
     x = context.operand_type(node, 0)
     axis = node.integer("axis", 0)
     if not -x.rank <= axis < x.rank:
@@ -64,20 +66,41 @@ def import_gather(context: ImportContext, node: OnnxNode) -> None:
     extent, indices = x.shape[axis], _whole_numbers(context, node, 1)
     if not indices or not all(-extent <= index < extent for index in indices):
         raise node.damaged(f"indices must lie in {extent} elements, not be {list(indices)}")
-    places = [index % extent for index in indices]
-    if len(shape) > 1 or places != [*range(places[0], places[0] + len(places))]:
-        raise node.refuse("indices must count up", "slice and concatenate")
-    begins, ends = [0] * x.rank, list(x.shape)
-    begins[axis], ends[axis] = places[0], places[0] + len(places)
-    attrs = {"begins": tuple(begins), "ends": tuple(ends), "steps": (1,) * x.rank}
+    places = np.array([index % extent for index in indices]).reshape(shape)
+    counted = _counted(places)
+    if counted is None:
+        raise node.refuse("indices must count up by equal steps", "slice and concatenate")
+    order, step = counted
+    begins, ends, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+    begins[axis], ends[axis], steps[axis] = int(places.min()), int(places.max()) + 1, step
+    attrs = {"begins": tuple(begins), "ends": tuple(ends), "steps": tuple(steps)}
     operand = context.operand(node, 0)
-    if shape:
+    if len(shape) == 1:
         context.emit(node, "slice", [operand], **attrs)
         return
-    part = context.builder.fresh_name(f"{node.outputs[0]}.slice")
-    context.builder.add("slice", [operand], attrs, output=part, name=node.name)
-    without = tuple(extent for place, extent in enumerate(x.shape) if place != axis)
-    context.emit(node, "reshape", [part], shape=without)
+    builder, base = context.builder, node.outputs[0]
+    part = builder.add_fresh("slice", [operand], attrs, base=f"{base}.slice", name=node.name)
+    before, behind = x.shape[:axis], x.shape[axis + 1 :]
+    if list(order) != sorted(order):
+        view = {"shape": (*before, *(shape[place] for place in order), *behind)}
+        part = builder.add_fresh("reshape", [part], view, base=f"{base}.view")
+        turned = [axis + int(place) for place in np.argsort(order)]
+        last = range(axis + len(order), len(view["shape"]))
+        attrs = {"order": (*range(axis), *turned, *last)}
+        part = builder.add_fresh("transpose", [part], attrs, base=f"{base}.turned")
+    context.emit(node, "reshape", [part], shape=(*before, *shape, *behind))
+
+
+def _counted(places: npt.NDArray[np.int64]) -> tuple[tuple[int, ...], int] | None:
+    """The order of the axes, but those of one element, in which numbers count up, and by how much;
+    None if they do in no order."""
+    axes = [axis for axis, extent in enumerate(places.shape) if extent > 1]
+    steps = {axis: int(places.take(1, axis).flat[0] - places.flat[0]) for axis in axes}
+    order = sorted(axes, key=lambda axis: -steps[axis])
+    step = steps[order[-1]] if order else 1
+    numbers = places.transpose(*order, *(axis for axis in range(places.ndim) if axis not in axes))
+    counted = places.flat[0] + step * np.arange(places.size)
+    return (tuple(order), step) if step > 0 and np.array_equal(numbers.ravel(), counted) else None
 
 
 def import_split(context: ImportContext, node: OnnxNode) -> None:

@@ -92,7 +92,7 @@ class _Moves:
         first, *rest = node.inputs
         constants = [name for name in node.inputs if self._graph.is_constant(name)]
         match kind_of(node):
-            case "dense" if constants == rest:
+            case "conv2d" | "dense" if constants == rest:
                 return rest
             case "mul" if constants:
                 return constants[:1]

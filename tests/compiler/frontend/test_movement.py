@@ -105,7 +105,21 @@ def test_concat(rng: np.random.Generator) -> None:
     assert check_against_onnxruntime(maker, rng).types["y"].shape == (2, 7, 3)
 
 
-@pytest.mark.parametrize("indices", [np.array(-1), whole(1, 2), whole(-2, -1)])
+@pytest.mark.parametrize(
+    "indices",
+    [
+        np.array(-1),
+        whole(1, 2),
+        whole(-2, -1),
+        whole(0, 2, 4),
+        whole(*range(6)).reshape(1, 6, 1, 1),
+        whole(*range(6)).reshape(3, 2),
+        whole(*range(6)).reshape(3, 2).T,
+        whole(*range(6)).reshape(1, 3, 1, 2).transpose(3, 0, 1, 2),
+        whole(3).reshape(1, 1),
+    ],
+    ids=lambda indices: "x".join(map(str, indices.shape)) or "one",
+)
 def test_gather(indices: np.ndarray, rng: np.random.Generator) -> None:
     maker = QdqModel()
     x = maker.input("x", (2, 7, 3))
@@ -255,8 +269,9 @@ REFUSALS: dict[str, tuple[Callable[[], QdqModel], str]] = {
         "float32[1,2,3,5] (node 'y/ReduceMean', operator ReduceMean); reduce channels on the host",
     ),
     "indices that jump": (
-        lambda: with_constants("Gather", (4, 7), whole(0, 2)),
-        "indices must count up (node 'y/Gather', operator Gather); slice and concatenate",
+        lambda: with_constants("Gather", (4, 7), whole(0, 2, 3)),
+        "indices must count up by equal steps (node 'y/Gather', operator Gather); "
+        "slice and concatenate",
     ),
     "indices outside": (
         lambda: with_constants("Gather", (4, 7), whole(4)),

@@ -74,6 +74,32 @@ def test_layer_norm(parts: str, rng: np.random.Generator) -> None:
     assert node.op == "layer_norm" and len(node.inputs) == 2 + (parts == "scale and bias")
 
 
+@pytest.mark.parametrize("bound", ["", "Clip", "Max", "Add"])
+@pytest.mark.parametrize("expanded", [True, False])
+def test_rows_over_their_lengths(bound: str, expanded: bool, rng: np.random.Generator) -> None:
+    net = _Writer(opset=13)
+    x = net.input("x", SHAPE)
+    length = net.op("ReduceL2", x, axes=[-1])
+    if bound:
+        length = net.op(bound, length, net.number(1e-12))
+    if expanded:
+        length = net.op("Expand", length, net.constant(np.array(SHAPE)))
+    net.op("Mul", net.vector(rng), net.op("Div", x, length), output="y")
+    (node,) = imported(net, rng).nodes
+    assert node.op == "rms_norm"
+
+
+def test_other_lengths_stay(rng: np.random.Generator) -> None:
+    net = _Writer(opset=13)
+    x = net.input("x", SHAPE)
+    length = net.op("ReduceL2", x, axes=[-1])
+    coarse = net.op("Div", x, net.op("Clip", length, net.number(0.5)))
+    bounded = net.op("Div", x, net.op("Clip", length, net.number(0), net.number(3)))
+    along = net.op("Div", x, net.op("ReduceL2", x, axes=[1]))
+    net.op("Sum", coarse, bounded, along, output="y")
+    assert "rms_norm" not in [node.op for node in imported(net, rng).nodes]
+
+
 def test_what_is_no_norm_over_the_last_axis_stays(rng: np.random.Generator) -> None:
     net = _Writer()
     x = net.input("x", SHAPE)

@@ -138,6 +138,7 @@ graph factors {{
   const d: float32[1] = [-3]
   const v: float32[4] = ?
   const big: float32[1,1,1,1] = [[[[2]]]]
+  const f: float32[2,5,1,1] = [[[[1]],[[2]],[[3]],[[4]],[[5]]],[[[1]],[[-2]],[[3]],[[0]],[[1]]]]
   q: float32[1,5,4] = dense(x, w, b) transposed=1
 {lines}
   output y
@@ -149,6 +150,13 @@ graph factors {{
     ("lines", "left"),
     [
         pytest.param("y: float32[1,5,4] = mul(c, q)", 0, id="layer"),
+        pytest.param(
+            """m: float32[1,5,4,1] = reshape(x) shape=1,5,4,1
+            t: float32[1,2,4,1] = conv2d(m, f) dilations=1,1 groups=1 pads=0,0,0,0 strides=1,1
+            y: float32[1,2,4,1] = mul(t, c)""",
+            0,
+            id="convolution",
+        ),
         pytest.param(
             """t: float32[1,5,5] = matmul(q, k)
             u: float32[1,5,5] = mul(t, c)
