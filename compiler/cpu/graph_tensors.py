@@ -12,7 +12,7 @@ from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
 from daedal.compiler.ops.graph.elementwise import computed_on_maps
 from daedal.compiler.ops.graph.factors import Factors
-from daedal.compiler.ops.graph.maps import Map, from_plain, is_map, to_plain
+from daedal.compiler.ops.graph.maps import Map, MapLayout, from_plain, is_map, to_plain
 from daedal.compiler.ops.graph.operation import GraphOperation
 from daedal.compiler.ops.graph.table import LOWERINGS
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
@@ -40,6 +40,7 @@ class GraphTensors:
     program : what is added to.
     number : gives a number that no other tensor has.
     factors : how the processors multiply 8-bit integers.
+    layout : of maps.
     check : raises UnsupportedError for a tensor whose formula has no code.
     """
 
@@ -48,9 +49,11 @@ class GraphTensors:
         program: TensorProgram,
         number: Callable[[], int],
         factors: Factors,
+        layout: MapLayout,
         check: Callable[[te.Tensor], None],
     ) -> None:
         self.factors = factors
+        self.layout = layout
         self._check = check
         self._program = program
         self._number = number
@@ -87,7 +90,7 @@ class GraphTensors:
     def _add_map(self, name: str, found: Map) -> None:
         """Define a map, and its elements in the order of its axes."""
         self._maps[name] = found
-        self._add_tensor(name, to_plain(found, self.compute), found.shape)
+        self._add_tensor(name, to_plain(found, self.layout, self.compute), found.shape)
 
     def _add_tensor(self, name: str, tensor: te.Tensor, shape: Sequence[int]) -> None:
         for item in topological([tensor], self._checked):
@@ -103,7 +106,7 @@ class GraphTensors:
         """See `Tensors.map`."""
         if name not in self._maps:
             shape = self._program.types[name].shape
-            self._maps[name] = from_plain(self.plain(name), shape, self.compute)
+            self._maps[name] = from_plain(self.plain(name), shape, self.layout, self.compute)
         return self._maps[name]
 
     def has_map(self, name: str) -> bool:
@@ -116,6 +119,7 @@ class GraphTensors:
         for name, tensor in zip(names, tensors, strict=True):
             self._define(name, tensor, tensor.shape)
         first = tensors[0]
+        axis %= len(first.shape)
         total = sum(tensor.shape[axis] for tensor in tensors)
         shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
         name, result = (

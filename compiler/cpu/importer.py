@@ -44,6 +44,7 @@ from daedal.compiler.graph.types import MAX_ELEMENTS
 from daedal.compiler.ops.attended import Attended
 from daedal.compiler.ops.graph.factors import PAIRS, Factors
 from daedal.compiler.ops.graph.integer_convolution import LOWERINGS as INTEGER_PRODUCTS
+from daedal.compiler.ops.graph.maps import BLOCKED, MapLayout
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.movement import splits_dimensions
 from daedal.compiler.ops.onnx.operation import Operand, ResultType, buffer_shape
@@ -99,16 +100,18 @@ class ImportedModel:
         factors: Factors = PAIRS,
         check: Callable[[te.Tensor], None] = check_code,
         *,
+        layout: MapLayout = BLOCKED,
         attentions: bool = False,
     ) -> TensorProgram:
-        """The tensor expressions, for processors that multiply 8-bit integers as `factors` says.
+        """The tensor expressions, for processors that multiply 8-bit integers as `factors` says,
+        with maps of a `layout`.
 
         `check` raises UnsupportedError for a tensor whose formula has no code; its node is
         interpreted. With `attentions`, those of the model are found, as the graph defines them.
 
         Raises ModelError for a damaged model.
         """
-        importer = _Importer(self._model, factors, check)
+        importer = _Importer(self._model, factors, layout, check)
         nodes = self._model.graph.node
         if self._graph is None:
             importer.add(nodes)
@@ -127,10 +130,12 @@ def import_model(
     imported: Graph | None = None,
     check: Callable[[te.Tensor], None] = check_code,
     *,
+    layout: MapLayout = BLOCKED,
     attentions: bool = False,
 ) -> TensorProgram:
     """The tensor expressions of a model for one kind of processors: see `ImportedModel`."""
-    return ImportedModel(model, shapes, imported).program(factors, check, attentions=attentions)
+    imported_model = ImportedModel(model, shapes, imported)
+    return imported_model.program(factors, check, layout=layout, attentions=attentions)
 
 
 def _attentions(
@@ -169,7 +174,11 @@ def _value(tensor: onnx.TensorProto) -> Array:
 
 class _Importer:
     def __init__(
-        self, model: onnx.ModelProto, factors: Factors, check: Callable[[te.Tensor], None]
+        self,
+        model: onnx.ModelProto,
+        factors: Factors,
+        layout: MapLayout,
+        check: Callable[[te.Tensor], None],
     ) -> None:
         graph = model.graph
         opsets = tuple((item.domain, item.version) for item in model.opset_import)
@@ -182,7 +191,7 @@ class _Importer:
         self._types = Types(model)
         self._numbers = 0
         self._check = check
-        self._maps = GraphTensors(self.program, self._next, factors, check)
+        self._maps = GraphTensors(self.program, self._next, factors, layout, check)
         for item in graph.initializer:
             self._add_constant(item.name, _value(item))
         for name in self.program.inputs:

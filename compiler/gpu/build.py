@@ -23,6 +23,7 @@ from daedal.compiler.gpu.functions import GpuFunctions
 from daedal.compiler.gpu.images import gpu_images
 from daedal.compiler.gpu.support import check_gpu_code
 from daedal.compiler.ops.graph.factors import SINGLES
+from daedal.compiler.ops.graph.maps import UNBROKEN
 from daedal.compiler.ops.space import Config
 from daedal.native.cache import ObjectCache
 from daedal.native.levels import host_level
@@ -83,7 +84,9 @@ def build_gpu_code(
         half="" if precision == PRECISIONS[0] else precision,
     )
     with compile_errors():
-        program = import_model(model, shapes, SINGLES, check=check_gpu_code, attentions=True)
+        program = import_model(
+            model, shapes, SINGLES, check=check_gpu_code, layout=UNBROKEN, attentions=True
+        )
         host = program_code(program, functions)
     others = functions.on_processor
     if others and not functions.texts:

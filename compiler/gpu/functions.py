@@ -20,6 +20,7 @@ from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.gpu.architectures import have_group_products
 from daedal.compiler.gpu.images import check_kernel
 from daedal.compiler.gpu.kept_texts import KeptTexts
+from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.gpu.attention_tiles import attention_tiles
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from daedal.compiler.ops.gpu.rows import row_tiles
@@ -120,6 +121,7 @@ class GpuFunctions:
 
     def narrows(self, sums: te.Tensor) -> bool:
         """Whether tensor cores compute a sum of products, of operands of `half`."""
+        sums, _ = merged(sums, None)
         formula = sums.value
         assert isinstance(formula, Reduce)
         halves = rewrite(formula.value, self._halved)

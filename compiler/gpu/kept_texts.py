@@ -1,4 +1,5 @@
-"""`KeptTexts`: texts of kernels on disk, so that a kernel is scheduled once for all models."""
+"""`KeptTexts`: texts of kernels on disk, and why others have none, so that a kernel is scheduled
+once for all models."""
 
 import json
 from collections.abc import Callable
@@ -6,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from daedal.artifact.gpu_code import TensorMap
+from daedal.common.errors import ScheduleError, UnsupportedError
 from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.space import Config
@@ -14,7 +16,10 @@ from daedal.native.cache import ObjectCache
 
 __all__ = ["KeptTexts"]
 
-FORMAT = "daedal text of a GPU's kernel 1"
+FORMAT = "daedal text of a GPU's kernel 2"
+REFUSALS = {kind.__name__: kind for kind in (ScheduleError, UnsupportedError)}
+"""What says that a kernel has no text; kept, too, so that none is tried twice."""
+_REFUSAL = "refusal"
 
 
 class KeptTexts:
@@ -35,21 +40,27 @@ class KeptTexts:
     ) -> KernelText:
         """The text of a kernel, without a symbol; `write` makes it where none is kept.
 
-        Raises what `write` raises.
+        Raises what `write` raises, or raised when the text was asked for first.
         """
         if self._cache is None:
             return write()
         parts = (FORMAT, compiler_version(), self._options, config, kernel.key, kernel.is_guarded)
         key = "\n".join(map(str, parts))
-        return _from_bytes(self._cache.get(key, lambda: _to_bytes(write())))
+        return _from_bytes(self._cache.get(key, lambda: _to_bytes(write)))
 
 
-def _to_bytes(text: KernelText) -> bytes:
-    return json.dumps(asdict(text)).encode()
+def _to_bytes(write: Callable[[], KernelText]) -> bytes:
+    try:
+        fields = asdict(write())
+    except tuple(REFUSALS.values()) as error:
+        fields = {_REFUSAL: type(error).__name__, "message": str(error)}
+    return json.dumps(fields).encode()
 
 
 def _from_bytes(data: bytes) -> KernelText:
     fields: dict[str, Any] = json.loads(data)
+    if _REFUSAL in fields:
+        raise REFUSALS[fields[_REFUSAL]](fields["message"])
     for name in ("grid", "block"):
         fields[name] = tuple(fields[name])
     fields["maps"] = tuple(

@@ -1,4 +1,4 @@
-"""Keeps accesses of shared memory, for counts of bank conflicts."""
+"""Keeps accesses of memory, for counts of bank conflicts and of sectors."""
 
 from enum import IntEnum
 
@@ -6,7 +6,7 @@ from daedal.native.kernel import kernel
 from daedal.native.types import i64
 from daedal.sim.gpu.launch import Launch
 
-__all__ = ["NOTED", "Noted", "note"]
+__all__ = ["NOTED", "Noted", "note", "request"]
 
 
 class Noted(IntEnum):
@@ -16,7 +16,7 @@ class Noted(IntEnum):
     THREAD = 1
     SITE = 2
     OFFSET = 3
-    """Of the first byte, in shared memory."""
+    """Of the first byte, in shared memory; of global memory, its address."""
     SIZE = 4
     """In bytes; negative for a write."""
 
@@ -25,9 +25,25 @@ NOTED = len(Noted)
 
 
 @kernel
+def request(
+    launch: Launch, thread: i64, address: i64, size: i64, site: i64, is_write: bool
+) -> None:
+    """Keep an access of global memory; of 0 bytes where a thread leaves it out."""
+    at = NOTED * launch.num_requested
+    launch.num_requested += 1
+    if at + NOTED <= len(launch.requested):
+        launch.requested[at + Noted.BLOCK] = launch.block
+        launch.requested[at + Noted.THREAD] = thread
+        launch.requested[at + Noted.SITE] = site
+        launch.requested[at + Noted.OFFSET] = address
+        launch.requested[at + Noted.SIZE] = -size if is_write else size
+
+
+@kernel
 def note(launch: Launch, thread: i64, address: i64, size: i64, site: i64, is_write: bool) -> None:
-    """Keep an access, if it is of shared memory and there is room."""
+    """Keep an access, if there is room for those of its memory."""
     if not launch.shared <= address < launch.shared + launch.shared_bytes:
+        request(launch, thread, address, size, site, is_write)
         return
     at = NOTED * launch.num_noted
     launch.num_noted += 1

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Place", "bank_conflicts"]
+__all__ = ["Place", "bank_conflicts", "positions"]
 
 Place = tuple[int, bool]
 """A place in the text of a kernel (`reports.Site` for those without a number), and whether it
@@ -48,7 +48,7 @@ def _ways(block: Integers, thread: Integers, offset: Integers, size: Integers) -
     """Of the accesses at one place."""
     order = np.lexsort((np.arange(len(thread)), thread, block))
     block, thread, offset, size = (item[order] for item in (block, thread, offset, size))
-    times = _positions(block, thread)
+    times = positions(block, thread)
     together = np.maximum(size * WARP // LINE_BYTES, 1)
     phase = thread % WARP // (WARP // together)
     count = int(size.max() + WORD_BYTES - 1) // WORD_BYTES
@@ -61,7 +61,7 @@ def _ways(block: Integers, thread: Integers, offset: Integers, size: Integers) -
     return int(np.unique(banks, axis=0, return_counts=True)[1].max())
 
 
-def _positions(block: Integers, thread: Integers) -> Integers:
+def positions(block: Integers, thread: Integers) -> Integers:
     """How many accesses of the same thread are before each."""
     begins = np.ones(len(thread), bool)
     begins[1:] = (block[1:] != block[:-1]) | (thread[1:] != thread[:-1])

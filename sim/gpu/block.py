@@ -18,6 +18,7 @@ from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.races import SHADOW_WORDS
 from daedal.sim.gpu.reports import KEPT, Column, Failure, Race, place_text
 from daedal.sim.gpu.scheduler import STACK_BYTES
+from daedal.sim.gpu.sectors import Requests, sector_requests
 from daedal.sim.gpu.thread import ROW
 from daedal.sim.gpu.warps import WARP
 
@@ -51,6 +52,7 @@ class Block:
         random: np.random.Generator | None,
         max_passes: int,
         num_noted: int = 0,
+        num_requested: int = 0,
     ) -> None:
         self._memory = memory
         self._random = random
@@ -116,6 +118,8 @@ class Block:
             found=np.zeros(KEPT * len(Column), np.int64),
             num_noted=0,
             noted=np.zeros(num_noted * NOTED, np.int64),
+            num_requested=0,
+            requested=np.zeros(num_requested * NOTED, np.int64),
             copies=np.zeros(MAX_THREADS * MAX_COPIES * COPY_SLOTS, np.int64),
             num_boxes=0,
             boxes=np.zeros(MAX_BOXES * BOX_SLOTS, np.int64),
@@ -134,7 +138,8 @@ class Block:
         launch.block_x, launch.block_y, launch.block_z = block
         launch.num_threads = block[0] * block[1] * block[2]
         launch.begins, launch.ends, launch.shadows = table.begins, table.ends, table.shadows
-        launch.failure = launch.num_races = launch.num_noted = launch.region = 0
+        launch.failure = launch.num_races = launch.region = 0
+        launch.num_noted = launch.num_requested = 0
         launch.orders = self._orders_of(launch.num_threads)
         needed = launch.num_threads * launch.stack_stride + _ALIGN + STACK_BYTES
         if self._stacks.size < needed:
@@ -175,6 +180,18 @@ class Block:
                 f"not {launch.num_noted}; launch fewer blocks"
             )
         return bank_conflicts(rows[: launch.num_noted])
+
+    def requests(self) -> dict[Place, Requests]:
+        """What warps fetched and stored in the last launch. Raises DeviceError where it had more
+        accesses than are kept."""
+        launch = self.launch
+        rows = launch.requested.reshape(-1, NOTED)
+        if launch.num_requested > len(rows):
+            raise DeviceError(
+                f"sectors are counted for at most {len(rows)} accesses of global memory, not "
+                f"{launch.num_requested}; launch fewer blocks"
+            )
+        return sector_requests(rows[: launch.num_requested])
 
     def _orders_of(self, count: int) -> npt.NDArray[np.int32]:
         """Permutations of the threads: several of them if there is a seed."""

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from daedal.native.kernel import kernel
 from daedal.native.types import i64
-from daedal.sim.gpu.accesses import note
+from daedal.sim.gpu.accesses import note, request
 from daedal.sim.gpu.flights import begin_flight, can_land, end_flight
 from daedal.sim.gpu.launch import Launch
 from daedal.sim.gpu.races import (
@@ -53,6 +53,8 @@ def begin_copy(launch: Launch, thread: i64, to: i64, source: i64, size: i64, val
         return False
     if len(launch.noted) > 0:
         note(launch, thread, to, size, Site.COPY, True)
+    if valid == 0 and len(launch.requested) > 0:
+        request(launch, thread, source, 0, Site.COPY, False)
     if valid > 0 and not access(launch, thread, source, valid, Site.COPY, False):
         return False
     slots = ROW * thread

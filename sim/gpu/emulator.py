@@ -17,6 +17,7 @@ from daedal.sim.gpu.boxes import emulated_map
 from daedal.sim.gpu.device_memory import DeviceMemory
 from daedal.sim.gpu.library import ENTRY, emulator_object
 from daedal.sim.gpu.reports import Race
+from daedal.sim.gpu.sectors import Requests
 
 __all__ = ["EmulatedGpu"]
 
@@ -38,6 +39,7 @@ class EmulatedGpu:
         without, threads run by number.
     num_noted : accesses of shared memory in a launch for which bank conflicts are counted, if
         kernels announce them.
+    num_requested : accesses of global memory in a launch for which sectors are counted, as well.
     max_passes : passes over the threads of a block after which a launch counts as endless.
 
     Attributes
@@ -54,12 +56,15 @@ class EmulatedGpu:
         races: bool = False,
         seed: int | None = None,
         num_noted: int = 0,
+        num_requested: int = 0,
         max_passes: int = 1 << 24,
     ) -> None:
         random = None if seed is None else np.random.default_rng(seed)
         poison = _POISONS[0] if random is None else int(random.choice(_POISONS))
         self._memory = DeviceMemory(poison, races)
-        self._block = Block(self._memory, poison, races, random, max_passes, num_noted)
+        self._block = Block(
+            self._memory, poison, races, random, max_passes, num_noted, num_requested
+        )
 
     @property
     def architectures(self) -> tuple[str, ...]:
@@ -81,6 +86,12 @@ class EmulatedGpu:
 
         Raises DeviceError where it had more than `num_noted` accesses."""
         return self._block.conflicts()
+
+    def requests(self) -> dict[Place, Requests]:
+        """What warps fetched and stored in the last launch by places in the kernel; see `sectors`.
+
+        Raises DeviceError where it had more accesses than `num_requested`."""
+        return self._block.requests()
 
     def load(self, images: Sequence[bytes], symbols: Sequence[str]) -> LoadedLibrary:
         """Link kernels with their operations. Raises DeviceError where they do not fit."""

@@ -30,6 +30,7 @@ class Launch:
     failure : a `reports.Failure`, which ends the launch; the fields after it describe it.
     num_races, found : races so far, and the first ones as rows of `reports.Column`.
     num_noted, noted : accesses of shared memory, and the first ones as rows of `banks.Column`.
+    num_requested, requested : the same of global memory.
     copies : for each thread, asynchronous copies that have not landed.
     num_boxes, boxes : copies of boxes of a block that have not landed.
     products : for each group of four warps, products of matrices that are not done.
@@ -82,6 +83,8 @@ class Launch:
     found: Array[i64]
     num_noted: i64
     noted: Array[i64]
+    num_requested: i64
+    requested: Array[i64]
     copies: Array[i64]
     num_boxes: i64
     boxes: Array[i64]

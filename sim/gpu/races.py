@@ -265,7 +265,7 @@ def access(launch: Launch, thread: i64, address: i64, size: i64, site: i64, is_w
     if row < 0:
         fail(launch, Failure.OUTSIDE, thread, site, address, size)
         return False
-    if len(launch.noted) > 0:
+    if len(launch.noted) > 0 or len(launch.requested) > 0:
         note(launch, thread, address, size, site, is_write)
     if row > 0:
         is_shared = launch.shared <= address < launch.shared + launch.shared_bytes

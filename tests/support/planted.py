@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from daedal.compiler.codegen.gpu import nvptx
+from daedal.compiler.gpu import kept_texts
 
 __all__ = ["LACKING", "plant_no_square_roots"]
 
@@ -16,8 +17,9 @@ LACKING = (
 
 
 def plant_no_square_roots(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the square root from what the back end selects."""
+    """Take the square root from what the back end selects; no cache keeps what is refused so."""
     known = nvptx._BACK_END
     selected = tuple(name for name in known.selected if name != "sqrt")
     assert selected != known.selected
     monkeypatch.setattr(nvptx, "_BACK_END", replace(known, selected=selected))
+    monkeypatch.setattr(kept_texts, "sources_have_changed", lambda: True)

@@ -63,14 +63,15 @@ def estimated_cycles(cores: CoreTiles, extents: Sequence[int], reduced: Sequence
     tiles, product = cores.tiles, cores.product
     blocks = _tiles(extents, tiles.block)
     steps, depth = _tiles(reduced, tiles.depth), math.prod(tiles.depth)
-    rows, columns = tiles.block[cores.row], tiles.block[cores.column]
+    columns = tiles.block[cores.column]
+    rows = math.prod(tiles.block) // columns
     size = ELEMENT_BYTES[product.dtype]
     step_bytes = (rows + columns) * depth * size
     if product.warps > 1:
         read_rows, readers = GROUP_ROWS, cores.warps // product.warps
         rate, gap = PRODUCTS / size, 0.0
     else:
-        read_rows, readers = tiles.elements[cores.row], cores.warps
+        read_rows, readers = cores.warp_rows, cores.warps
         rate, gap = PRODUCTS / size * OF_WARPS, STEP
     read = (read_rows + tiles.elements[cores.column]) * depth * size * readers
     step = max(

@@ -1,5 +1,7 @@
 """`gpu_kernel_function`: the scheduled function of a kernel for a GPU."""
 
+from collections.abc import Sequence
+
 from daedal.common.errors import ScheduleError, UnsupportedError
 from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
@@ -8,6 +10,7 @@ from daedal.compiler.ops.gpu.attention import attention_function
 from daedal.compiler.ops.gpu.attention_space import GpuAttentionSpace, gpu_attention_space
 from daedal.compiler.ops.gpu.attention_tiles import AttentionTiles, attention_tiles
 from daedal.compiler.ops.gpu.core_choice import best_core_tiles
+from daedal.compiler.ops.gpu.flat import flat_operands
 from daedal.compiler.ops.gpu.padded import padded, stored
 from daedal.compiler.ops.gpu.rows import row_function, row_tiles
 from daedal.compiler.ops.gpu.schedule import (
@@ -66,8 +69,7 @@ def gpu_kernel_space(
     if kernel.scores is not None:
         found = gpu_attention_space(kernel, has_warps=has_warps)
         return None if found is None or len(found) < 2 else found
-    _, reduction = merged(kernel.result, kernel.reduction)
-    assert reduction is not None
+    _, _, reduction = _merged(kernel)
     formula = reduction.value
     assert isinstance(formula, Reduce)
     if formula.op != "sum":
@@ -97,8 +99,7 @@ def _scheduled(
     if kernel.reduction is None:
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
         return schedule_map(func, kernel.result.name)
-    result, reduction = merged(kernel.result, kernel.reduction)
-    assert reduction is not None
+    inputs, result, reduction = _merged(kernel)
     formula = reduction.value
     assert isinstance(formula, Reduce)
     if chosen is None and formula.op == "sum":
@@ -108,13 +109,13 @@ def _scheduled(
     if chosen is None:
         shared = shared_sums(result, reduction)
         if shared is not None:
-            return _shared(kernel, shared)
+            return _shared(inputs, shared)
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
         return schedule_reduction(func, kernel.reduction.name, kernel.result.name)
     shape = result.shape
     threads = chosen.tiles if isinstance(chosen, CoreTiles) else chosen
     result, reduction = padded(result, reduction, threads)
-    func = te.create_prim_func(kernel.inputs, [result], "kernel")
+    func = te.create_prim_func(inputs, [result], "kernel")
     if isinstance(chosen, CoreTiles):
         func = schedule_cores(func, reduction, result.name, chosen)
     else:
@@ -135,8 +136,15 @@ def _configured(
     return space.chosen(config)
 
 
-def _shared(kernel: Kernel, stages: SharedSums) -> PrimFunc:
-    func = te.create_prim_func(kernel.inputs, [stages.result], "kernel")
+def _merged(kernel: Kernel) -> tuple[tuple[te.Tensor, ...], te.Tensor, te.Tensor]:
+    """Inputs, result and reduction of a kernel with as few axes as its operands allow."""
+    result, reduction = merged(kernel.result, kernel.reduction)
+    assert reduction is not None
+    return flat_operands(kernel.inputs, result, reduction)
+
+
+def _shared(inputs: Sequence[te.Tensor], stages: SharedSums) -> PrimFunc:
+    func = te.create_prim_func(inputs, [stages.result], "kernel")
     return schedule_shared(
         func,
         stages.parts.name,

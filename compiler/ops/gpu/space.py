@@ -175,10 +175,10 @@ class GpuCoreSpace(ListedSpace[CoreTiles]):
     def _cycles(self, cores: CoreTiles) -> float:
         """Products, loads of matrices, copies and waits of each step."""
         tiles, product = cores.tiles, cores.product
-        rows = tiles.elements[cores.row] / product.rows
+        rows = cores.warp_rows / product.rows
         columns = tiles.elements[cores.column] / product.columns
         chunks = math.prod(tiles.depth) / product.depth
-        copied = sum(tiles.block) * math.prod(tiles.depth) / cores.warps / WARP_THREADS
+        copied = cores.copied / cores.warps / WARP_THREADS
         own = chunks * (rows * columns + rows + columns) + copied + BARRIER + COPY / cores.stages
         steps = _tiles(self._reduced, tiles.depth)
         return float(_tiles(self._extents, tiles.block) * cores.warps * steps * own)

@@ -40,7 +40,8 @@ STAGES = 3
 """Steps of the reduction whose operands are in shared memory, at most: one is multiplied while two
 are copied."""
 FEWEST = 8
-"""Rows and columns that are worth an instruction for sixteen and eight."""
+"""Rows and columns that are worth an instruction for sixteen and eight; half as many rows, if there
+are others along another axis."""
 FEWEST_TERMS = 16
 """Of the longest axis."""
 ELEMENTS = (2, 4)
@@ -67,6 +68,18 @@ class CoreTiles:
     term: int
     stages: int = 1
     boxes: bool = False
+
+    @property
+    def warp_rows(self) -> int:
+        """Of a warp, along all axes but the columns'."""
+        return math.prod(self.tiles.elements) // self.tiles.elements[self.column]
+
+    @property
+    def copied(self) -> int:
+        """Elements of both operands in a step, where no windows leave any out."""
+        columns = self.tiles.block[self.column]
+        rows = math.prod(self.tiles.block) // columns
+        return (rows + columns) * math.prod(self.tiles.depth)
 
     @property
     def warps(self) -> int:
@@ -99,15 +112,24 @@ def choose_core_tiles(
     if found is None:
         return None
     row, column, term = found
-    threads, elements, depth = [1] * len(axes), [1] * len(axes), [1] * len(reduced)
-    sizes = (
+    depth = [1] * len(reduced)
+    depth[term] = deep
+    height, columns = (
         _size(axes[row].extent, product.rows, most[0]),
         _size(axes[column].extent, product.columns, most[1]),
     )
-    warps = _warps(sizes[0] // product.rows, sizes[1] // product.columns)
-    for position, size, count in zip((row, column), sizes, warps, strict=True):
-        threads[position], elements[position] = count, size // count
-    depth[term] = deep
+    block = [1] * len(axes)
+    block[row], block[column] = height, columns
+    _fill_rows(block, operands, axes, reduced, row, depth, most[0] // height)
+    num_rows = math.prod(block) // columns
+    down, across = _warps(num_rows // product.rows, columns // product.columns)
+    threads = [1] * len(axes)
+    threads[column] = across
+    for position in (row, *(n for n in range(len(axes)) if n not in (row, column))):
+        units = height // product.rows if position == row else block[position]
+        threads[position] = min(down, units)
+        down //= threads[position]
+    elements = (size // count for size, count in zip(block, threads, strict=True))
     tiles = GpuTiles(tuple(threads), tuple(elements), tuple(depth))
     steps = math.prod(
         -(-axis.extent // size) for axis, size in zip(reduced, tiles.depth, strict=True)
@@ -116,6 +138,39 @@ def choose_core_tiles(
     if not room:
         return None
     return CoreTiles(product, tiles, row, column, term, min(stages, steps, room))
+
+
+def _fill_rows(
+    block: list[int],
+    operands: tuple[Load, Load],
+    axes: Sequence[Axis],
+    reduced: Sequence[Axis],
+    row: int,
+    depth: Sequence[int],
+    left: int,
+) -> None:
+    """Make `block` up to `left` times as high along other axes of the rows, those that lie closest
+    first: rows of an image are short. Not where windows leave out most of what lies between them,
+    as this would be copied, too."""
+
+    def copied() -> int:
+        sizes = (*block, *depth)
+        tile: dict[Var, int] = dict(zip((*axes, *reduced), sizes, strict=True))
+        return math.prod(window(operands[0], tile))
+
+    used = [{var for index in operand.indices for var in free_vars(index)} for operand in operands]
+    for position in reversed(range(len(axes))):
+        axis = axes[position]
+        if position == row or axis not in used[0] or axis in used[1]:
+            continue
+        least, size = copied(), min(left, 1 << (axis.extent - 1).bit_length())
+        while size > 1:
+            block[position] = size
+            if copied() <= size * least:
+                break
+            size //= 2
+        block[position] = size
+        left //= size
 
 
 def warp_axes(
@@ -130,7 +185,9 @@ def warp_axes(
         return None
     row, column = (max(group, key=lambda n: (axes[n].extent, n)) for group in (rows, columns))
     term = max(range(len(reduced)), key=lambda n: reduced[n].extent)
-    if min(axes[row].extent, axes[column].extent) < FEWEST or reduced[term].extent < FEWEST_TERMS:
+    num_rows = math.prod(axes[n].extent for n in rows)
+    fewest = min(2 * axes[row].extent, num_rows, axes[column].extent)
+    if fewest < FEWEST or reduced[term].extent < FEWEST_TERMS:
         return None
     if any(reduced[term] not in group for group in used):
         return None

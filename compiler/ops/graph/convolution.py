@@ -10,17 +10,16 @@ from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.graph.maps import (
+    BLOCKED,
     LANES,
-    blocks,
     depthwise_weight,
     depthwise_weights,
-    map_shape,
 )
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
-from daedal.compiler.ops.graph.windows import padded_map, places
+from daedal.compiler.ops.graph.windows import elements, padded_map, places
 from daedal.compiler.ops.graph.winograd import real_transform, winograd_sums
 from daedal.compiler.ops.onnx.windows import taps_of
-from daedal.compiler.tir.expr import Expr
+from daedal.compiler.tir.expr import Expr, IntImm
 
 __all__ = ["LOWERINGS"]
 
@@ -32,6 +31,8 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     transform = real_transform(operation)
     if transform is not None:
         return _with_bias(operation, winograd_sums(operation, transform))
+    if not operation.layout.is_blocked:
+        return _with_bias(operation, _unbroken_sums(operation, groups))
     outs, ins, *kernel = weights.shape
     source = _channels(operation)
     packed = operation.tensors.table(_packed(weights))
@@ -43,36 +44,60 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
         channel = taps[2] if groups == 1 else block // per_group * ins + taps[2]
         return te.sum(source(n, row, column, channel) * packed[block, *taps, lane], axes)
 
-    shape = map_shape(operation.kind.shape)
-    return _with_bias(operation, operation.compute(shape, products))
+    return _with_bias(operation, operation.compute(operation.shape, products))
+
+
+def _unbroken_sums(operation: GraphOperation, groups: int) -> te.Tensor:
+    """The sums of products of a map whose channels are one block, or that has its channels first:
+    the terms of a result follow each other in the weights, channels last, too."""
+    weights = operation.constant(1)
+    source = _channels(operation)
+    filled = operation.layout.filled
+    outs, ins = weights.shape[:2]
+    if groups == 1 and operation.reads_map(0):
+        ins = filled(ins)
+    full = np.zeros((filled(outs), ins, *weights.shape[2:]), weights.dtype)
+    full[:outs, : weights.shape[1]] = weights
+    table = operation.tensors.table(np.moveaxis(full, 1, -1))
+    taps, axes = taps_of(table.shape[1:])
+    own = outs // groups
+
+    def products(n: Expr, h: Expr, w: Expr, _block: Expr, lane: Expr) -> Expr:
+        row, column = places(operation, (h, w), taps[:2])
+        channel = taps[2] if groups == 1 else lane // own * ins + taps[2]
+        return te.sum(source(n, row, column, channel) * table[lane, *taps], axes)
+
+    return operation.compute(operation.shape, products)
 
 
 def _depthwise(operation: GraphOperation) -> te.Tensor:
     weights = operation.constant(1)
-    source = padded_map(operation)
-    table = operation.tensors.table(depthwise_weights(weights))
+    source = elements(operation)
+    table = operation.tensors.table(depthwise_weights(weights, operation.layout))
     taps, axes = taps_of(weights.shape[2:])
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         row, column = places(operation, (h, w), taps)
         return te.sum(
-            source[n, row, column, block, lane] * depthwise_weight(table, taps, block, lane), axes
+            source(n, row, column, block, lane) * depthwise_weight(table, taps, block, lane), axes
         )
 
-    shape = map_shape(operation.kind.shape)
-    return _with_bias(operation, operation.compute(shape, products))
+    return _with_bias(operation, operation.compute(operation.shape, products))
 
 
 def _with_bias(operation: GraphOperation, sums: te.Tensor) -> te.Tensor:
     if len(operation.node.inputs) < 3:
         return sums
-    bias = operation.per_lane(operation.constant(2), sums.shape[-2], "float32")
+    bias = operation.per_channel(operation.constant(2), "float32")
     return operation.compute(sums.shape, lambda *i: sums[i] + bias[i[-2], i[-1]])
 
 
 def _channels(operation: GraphOperation) -> Callable[[Expr, Expr, Expr, Expr], Expr]:
     """Reads the padded map at an image, a row, a column and a channel. A map that has its channels
     first stays as it is: each of its elements is read alone."""
+    if operation.reads_map(0) and not operation.layout.is_blocked:
+        source = elements(operation)
+        return lambda n, h, w, c: source(n, h, w, IntImm(0), c)
     if operation.reads_map(0):
         padded = padded_map(operation)
         images, height, width, count, _ = padded.shape
@@ -83,6 +108,8 @@ def _channels(operation: GraphOperation) -> Callable[[Expr, Expr, Expr, Expr], E
         return lambda n, h, w, c: x[n, c, h, w]
     images, channels, height, width = operation.type(0).shape
     read = x.padded(0)
+    if not operation.layout.is_blocked:
+        return lambda n, h, w, c: read[n, c, h - top, w - left]
     copy = operation.compute(
         (images, channels, top + height + bottom, left + width + right),
         lambda n, c, h, w: read[n, c, h - top, w - left],
@@ -93,7 +120,7 @@ def _channels(operation: GraphOperation) -> Callable[[Expr, Expr, Expr, Expr], E
 def _packed(weights: Array) -> Array:
     """Weights (O, I, ...) as (blocks of O, ..., I, lanes)."""
     outs = len(weights)
-    full = np.zeros((blocks(outs) * LANES, *weights.shape[1:]), weights.dtype)
+    full = np.zeros((BLOCKED.filled(outs), *weights.shape[1:]), weights.dtype)
     full[:outs] = weights
     split = full.reshape(-1, LANES, *weights.shape[1:])
     return np.ascontiguousarray(np.moveaxis(split, (1, 2), (-1, -2)))

@@ -12,7 +12,7 @@ from daedal.common.errors import UserError
 from daedal.compiler import te
 from daedal.compiler.graph.ops.batch_norm import gain_and_offset
 from daedal.compiler.graph.ops.registry import number
-from daedal.compiler.ops.graph.maps import LANES, MAP_RANK, Map, blocks, lanes_of, map_shape
+from daedal.compiler.ops.graph.maps import LANES, MAP_RANK, Map
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation, Tensors
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType
@@ -58,7 +58,7 @@ def computed_on_maps(
     ]
     if any(name and operand is None for name, operand in zip(node.input, read, strict=True)):
         return None
-    kind = ResultType(map_shape(result.shape), result.dtype)
+    kind = ResultType(tensors.layout.shape(result.shape), result.dtype)
     try:
         (tensor,) = lower_node(node, opset, read, [kind], prefix)
     except UserError:
@@ -83,7 +83,7 @@ def _on_map(
     channels = shape[1]
     if operand.constant.size != channels or operand.rank < 3 or operand.shape[-3] != channels:
         return None
-    table = tensors.table(lanes_of(operand.constant.reshape(-1), blocks(channels)))
+    table = tensors.table(tensors.layout.values(operand.constant.reshape(-1)))
     return Operand(table, table.shape)
 
 
@@ -92,7 +92,7 @@ def _lower_batch_norm(operation: GraphOperation) -> te.Tensor:
     x = operation.map(0).tensor
     parameters = [operation.constant(index) for index in range(1, 5)]
     values = gain_and_offset(parameters, number(operation.node.attrs, "epsilon"))
-    gain, offset = (operation.per_lane(value, x.shape[-2], "float32") for value in values)
+    gain, offset = (operation.per_channel(value, "float32") for value in values)
     return operation.compute(x.shape, lambda *i: x[i] * gain[i[-2], i[-1]] + offset[i[-2], i[-1]])
 
 

@@ -17,19 +17,18 @@ from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.ops.graph.factors import PAIRS, REALS, SINGLES, Factors
 from daedal.compiler.ops.graph.maps import (
+    BLOCKED,
     LANES,
-    blocks,
     depthwise_weight,
     depthwise_weights,
-    map_shape,
 )
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.pair_scaling import scaled_bytes
 from daedal.compiler.ops.graph.requantize import Requantization, by_channel, in_order
-from daedal.compiler.ops.graph.windows import padded_map, places
+from daedal.compiler.ops.graph.windows import elements, padded_map, places
 from daedal.compiler.ops.graph.winograd import integer_transform, winograd_sums
 from daedal.compiler.ops.onnx.windows import taps_of
-from daedal.compiler.tir.expr import Axis, Expr
+from daedal.compiler.tir.expr import Expr, IntImm
 
 __all__ = ["LOWERINGS"]
 
@@ -49,6 +48,8 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     if operation.whole("groups") > 1:
         is_depthwise = ins == 1 and outs == operation.whole("groups")
         return _depthwise(operation) if is_depthwise else _grouped(operation)
+    if not operation.layout.is_blocked:
+        return _unbroken(operation)
     if not operation.reads_map(0) and kernel[1] > 1 and operation.ints("dilations")[1] == 1:
         return _conv2d_in_order(operation)
     transform = integer_transform(operation)
@@ -58,7 +59,7 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
     source = _groups_of_channels(operation, factors)
     groups = factors.groups(ins)
     if factors.step and operation.reads_map(0):  # as many as the map has: columns follow each other
-        groups = blocks(ins) * LANES // factors.group
+        groups = operation.layout.filled(ins) // factors.group
     packed = operation.tensors.table(
         weights, factors.changes(_packing(weights.shape, factors.group, groups))
     )
@@ -68,12 +69,32 @@ def _lower_conv2d(operation: GraphOperation) -> te.Tensor:
         row, column = places(operation, (h, w), taps[:2])
         first = taps[2] * factors.group
         return factors.total(
-            lambda number: source[n, row, column, first + number],
+            lambda number: source(n, row, column, first + number),
             lambda number: packed[block, *taps, lane, number],
             axes,
         )
 
-    return _finished(operation, map_shape(operation.kind.shape), products, factors)
+    return _finished(operation, operation.shape, products, factors)
+
+
+def _unbroken(operation: GraphOperation) -> te.Tensor:
+    """Of maps whose channels are one block: the terms of a result follow each other in the weights,
+    channels last, too."""
+    weights, filled = operation.constant(1), operation.layout.filled
+    source = _groups_of_channels(operation, SINGLES)
+    outs, ins, *kernel = weights.shape
+    if operation.reads_map(0):
+        ins = filled(ins)
+    packing = Packing((filled(outs), ins, *kernel), (0, 0, 0, 0), (0, 2, 3, 1))
+    table = operation.tensors.table(weights, (packing,))
+    taps, axes = taps_of((*kernel, ins))
+
+    def products(n: Expr, h: Expr, w: Expr, _block: Expr, lane: Expr) -> Expr:
+        row, column = places(operation, (h, w), taps[:2])
+        element = source(n, row, column, taps[2])
+        return te.sum(element.astype("int32") * table[lane, *taps].astype("int32"), axes)
+
+    return _finished(operation, operation.shape, products, SINGLES)
 
 
 def _conv2d_in_order(operation: GraphOperation) -> te.Tensor:
@@ -104,7 +125,7 @@ def _conv2d_in_order(operation: GraphOperation) -> te.Tensor:
             axes,
         )
 
-    return _finished(operation, map_shape(operation.kind.shape), products, factors)
+    return _finished(operation, operation.shape, products, factors)
 
 
 def _factors(operation: GraphOperation) -> Factors:
@@ -136,19 +157,22 @@ def _depthwise(operation: GraphOperation) -> te.Tensor:
     kind = "float32" if in_reals else "int32"
     pads = operation.whole("pad_value")
     is_shared = math.prod(operation.ints("strides")) == 1
-    reals = math.prod(map_shape(operation.type(0).shape)) * ELEMENT_BYTES["float32"]
+    reals = math.prod(operation.layout.shape(operation.type(0).shape)) * ELEMENT_BYTES["float32"]
     converts = in_reals and (is_shared or reals <= LARGE_BYTES)
-    source = padded_map(operation, REALS.element if converts else None, pads)
-    packed = depthwise_weights(weights.astype(kind if in_reals else np.int8))
+    source = elements(operation, pads)
+    if converts:
+        copied = padded_map(operation, REALS.element, pads)
+        source = lambda *i: copied[i]  # noqa: E731
+    packed = depthwise_weights(weights.astype(kind if in_reals else np.int8), operation.layout)
     table = operation.tensors.table(packed)
     taps, axes = taps_of(weights.shape[2:])
 
     def products(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         row, column = places(operation, (h, w), taps)
-        element = source[n, row, column, block, lane].astype(kind)
+        element = source(n, row, column, block, lane).astype(kind)
         return te.sum(element * depthwise_weight(table, taps, block, lane).astype(kind), axes)
 
-    return _finished(operation, map_shape(operation.kind.shape), products)
+    return _finished(operation, operation.shape, products)
 
 
 def _scaled(operation: GraphOperation) -> te.Tensor | None:
@@ -174,7 +198,7 @@ def _scaled(operation: GraphOperation) -> te.Tensor | None:
         whole = te.nearest(te.multiply_add(element, read(factors), read(offsets)))
         return (te.clip(whole, low, high) - 128).astype("int8")
 
-    return operation.compute(map_shape(operation.kind.shape), formula)
+    return operation.compute(operation.shape, formula)
 
 
 def _grouped(operation: GraphOperation) -> te.Tensor:
@@ -198,12 +222,12 @@ def _grouped(operation: GraphOperation) -> te.Tensor:
         row, column = places(operation, (h, w), taps[:2])
         first = out // own * ins + taps[2] * factors.group
         return factors.total(
-            lambda number: source[n, row, column, first + number],
+            lambda number: source(n, row, column, first + number),
             lambda number: table[out // own, *taps, out % own, number],
             axes,
         )
 
-    *extents, num_blocks, lanes = map_shape(operation.kind.shape)
+    *extents, num_blocks, lanes = operation.shape
     sums = operation.compute((*extents, outs), products)
     rows = factors.biased(operation.constant(2), weights)
     finish = Requantization(operation, rows, _largest_sums(operation))
@@ -218,7 +242,7 @@ def _factors_of_groups(operation: GraphOperation, ins: int, groups: int) -> Fact
     """The best with which what is read for the last group ends with the map: groups of products
     may reach into the next group of channels, whose weights are 0 there."""
     channels = ins * groups
-    room = blocks(channels) * LANES if operation.reads_map(0) else channels
+    room = operation.layout.filled(channels) if operation.reads_map(0) else channels
     return next(
         item
         for item in (operation.tensors.factors, PAIRS, SINGLES)
@@ -258,20 +282,35 @@ def _largest_sums(operation: GraphOperation) -> Array:
     return np.asarray(sums * largest)
 
 
-def _groups_of_channels(operation: GraphOperation, factors: Factors) -> te.Tensor:
-    """The padded map of factors (N, H, W, C), with channels for whole groups."""
+def _groups_of_channels(
+    operation: GraphOperation, factors: Factors
+) -> Callable[[Expr, Expr, Expr, Expr], Expr]:
+    """Reads the padded map of factors at an image, a row, a column and a channel; there are
+    channels for whole groups."""
+    pad_value = operation.whole("pad_value")
+    if operation.reads_map(0) and not operation.layout.is_blocked:
+        change = None if factors is SINGLES else factors.element
+        if pad_value or change is not None:  # asynchronous copies fill up with zeros
+            copied = padded_map(operation, change, pad_value)
+            return lambda n, h, w, c: copied[n, h, w, 0, c]
+        element = elements(operation)
+        return lambda n, h, w, c: element(n, h, w, IntImm(0), c)
     if operation.reads_map(0):
-        padded = padded_map(operation, factors.element, operation.whole("pad_value"))
+        padded = padded_map(operation, factors.element, pad_value)
         images, height, width, count, _ = padded.shape
-        return operation.tensors.viewed(padded, (images, height, width, count * LANES))
+        flat = operation.tensors.viewed(padded, (images, height, width, count * LANES))
+        return lambda n, h, w, c: flat[n, h, w, c]
     images, channels, height, width = operation.type(0).shape
     top, left, bottom, right = operation.ints("pads")
-    read = operation.plain(0).padded(operation.whole("pad_value"))
+    read = operation.plain(0).padded(pad_value)
+    if not operation.layout.is_blocked:
+        return lambda n, h, w, c: read[n, c, h - top, w - left]
     channels = factors.groups(channels) * factors.group
     shape = (images, top + height + bottom, left + width + right, channels)
-    return operation.compute(
+    copy = operation.compute(
         shape, lambda n, h, w, c: factors.element(read[n, c, h - top, w - left])
     )
+    return lambda n, h, w, c: copy[n, h, w, c]
 
 
 def _packing(shape: Sequence[int], group: int, groups: int | None = None) -> Packing:
@@ -281,52 +320,31 @@ def _packing(shape: Sequence[int], group: int, groups: int | None = None) -> Pac
     places = range(4, 4 + len(kernel))
     count = -(-ins // group) if groups is None else groups
     return Packing(
-        (blocks(outs) * LANES, count * group, *kernel),
+        (BLOCKED.filled(outs), count * group, *kernel),
         (LANES, group, *(0 for _ in kernel)),
         (0, *places, 2, 1, 3),
     )
 
 
 def _lower_dense(operation: GraphOperation) -> te.Tensor:
-    factors = _factors(operation)
-    weights, shape = operation.constant(1), operation.kind.shape
-    outs, depth = weights.shape
-    groups = factors.groups(depth)
+    """Results in the order of their axes, as what comes next reads them, so that it is computed
+    where the sums are in registers. Weights lie as the register tile reads them, or as they are:
+    the terms of a result follow each other, as tensor cores read them."""
+    factors, weights = _factors(operation), operation.constant(1)
+    groups = factors.groups(weights.shape[1])
     source = _groups_of_rows(operation, groups, factors)
     k = te.reduce_axis(groups, "k")
-    if operation.tensors.factors.group > 1:
-        return _dense_in_order(operation, source, k, factors)
-    packed = operation.tensors.table(
-        weights, factors.changes(_packing(weights.shape, factors.group, groups))
-    )
-
-    def products(*i: Expr) -> Expr:
-        *rows, block, lane = i
-        return factors.total(
-            lambda number: source[*rows, k * factors.group + number],
-            lambda number: packed[block, k, lane, number],
-            [k],
-        )
-
-    result = _finished(operation, (*shape[:-1], blocks(outs), LANES), products, factors)
-    return operation.compute(shape, lambda *i: result[*i[:-1], i[-1] // LANES, i[-1] % LANES])
-
-
-def _dense_in_order(
-    operation: GraphOperation, source: te.Tensor, k: Axis, factors: Factors
-) -> te.Tensor:
-    """Results in the order of their axes, as what comes next reads them, so that it is computed
-    where the sums are in registers. Weights lie as the register tile reads them."""
-    weights = operation.constant(1)
-    extents = (len(weights), k.extent * factors.group)
-    packing = Packing(extents, (0, factors.group), (1, 0, 2))
-    table = operation.tensors.table(weights, factors.changes(packing), laid_out=False)
+    packing = Packing((len(weights), groups * factors.group), (0, factors.group), (1, 0, 2))
+    if factors is SINGLES:
+        table = operation.tensors.table(weights)
+    else:
+        table = operation.tensors.table(weights, factors.changes(packing), laid_out=False)
 
     def products(*i: Expr) -> Expr:
         *rows, out = i
         return factors.total(
             lambda number: source[*rows, k * factors.group + number],
-            lambda number: table[k, out, number],
+            lambda number: table[out, k] if factors is SINGLES else table[k, out, number],
             [k],
         )
 

@@ -2,7 +2,7 @@
 
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.ops.graph.maps import LANES, map_shape
+from daedal.compiler.ops.graph.maps import LANES
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.requantize import Requantization, by_number
 from daedal.compiler.tir.expr import Expr
@@ -16,7 +16,8 @@ MAX_JOINED = 8
 def _lower_slice(operation: GraphOperation) -> te.Tensor:
     x, finish = operation.map(0).tensor, Requantization(operation, operation.constant(1), 128)
     begins, steps = operation.ints("begins"), operation.ints("steps")
-    whole = begins[1] % LANES == 0 and steps[1] == 1
+    layout = operation.layout
+    whole = layout.is_blocked and begins[1] % LANES == 0 and steps[1] == 1
 
     def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         places = [begins[2] + h * steps[2], begins[3] + w * steps[3]]
@@ -24,11 +25,11 @@ def _lower_slice(operation: GraphOperation) -> te.Tensor:
             return finish(
                 x[n, *places, block + begins[1] // LANES, lane].astype("int32"), by_number
             )
-        channel = begins[1] + (block * LANES + lane) * steps[1]
-        element = x.padded(0)[n, *places, channel // LANES, channel % LANES]
+        channel = begins[1] + layout.channel(block, lane) * steps[1]
+        element = x.padded(0)[n, *places, *layout.place(channel)]
         return finish(element.astype("int32"), by_number)
 
-    return operation.compute(map_shape(operation.kind.shape), formula)
+    return operation.compute(operation.shape, formula)
 
 
 def _lower_pad(operation: GraphOperation) -> te.Tensor:
@@ -39,7 +40,7 @@ def _lower_pad(operation: GraphOperation) -> te.Tensor:
     def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         return finish(x[n, h - top, w - left, block, lane].astype("int32"), by_number)
 
-    return operation.compute(map_shape(operation.kind.shape), formula)
+    return operation.compute(operation.shape, formula)
 
 
 def _pad_lacks(graph: Graph, node: Node) -> str:
@@ -57,31 +58,33 @@ def _lower_resize(operation: GraphOperation) -> te.Tensor:
     def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         return finish(x[n, h // rows, w // columns, block, lane].astype("int32"), by_number)
 
-    return operation.compute(map_shape(operation.kind.shape), formula)
+    return operation.compute(operation.shape, formula)
 
 
 def _lower_concat(operation: GraphOperation) -> te.Tensor:
     rows, taken = operation.constant(-1), operation.ints("channels")
+    layout = operation.layout
     parts = [
         (operation.map(number).tensor, Requantization(operation, rows[number : number + 1], 128))
         for number in range(len(taken))
     ]
     if all(channels % LANES == 0 for channels in taken[:-1]):
-        return operation.tensors.joined([_changed(operation, *part) for part in parts], axis=3)
+        changed = [_changed(operation, *part) for part in parts]
+        return operation.tensors.joined(changed, layout.channel_axis)
     begins = [sum(taken[:number]) for number in range(len(taken))]
 
     def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         def element(x: te.Tensor, finish: Requantization, begin: int) -> Expr:
-            channel = block * LANES + lane - begin
-            read = x.padded(0)[n, h, w, channel // LANES, channel % LANES]
+            channel = layout.channel(block, lane) - begin
+            read = x.padded(0)[n, h, w, *layout.place(channel)]
             return finish(read.astype("int32"), by_number)
 
         value = element(*parts[0], 0)
         for part, begin in zip(parts[1:], begins[1:], strict=True):
-            value = te.select(block * LANES + lane >= begin, element(*part, begin), value)
+            value = te.select(layout.channel(block, lane) >= begin, element(*part, begin), value)
         return value
 
-    return operation.compute(map_shape(operation.kind.shape), formula)
+    return operation.compute(operation.shape, formula)
 
 
 def _changed(operation: GraphOperation, x: te.Tensor, finish: Requantization) -> te.Tensor:

@@ -5,27 +5,24 @@ import numpy as np
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
 from daedal.compiler.graph.ops.integer_pooling import divisor_indices
-from daedal.compiler.ops.graph.maps import map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.ops.graph.requantize import Read, Requantization, by_number
-from daedal.compiler.ops.graph.windows import over_windows, padded_map
+from daedal.compiler.ops.graph.windows import over_windows
 from daedal.compiler.tir.expr import Expr
 
 __all__ = ["LOWERINGS"]
 
 
 def _lower_max_pool(operation: GraphOperation) -> te.Tensor:
-    source = padded_map(operation, value=operation.whole("pad_value"))
-    shape = map_shape(operation.kind.shape)
-    found = over_windows(operation, source, te.max, source.dtype)
+    shape, value = operation.shape, operation.whole("pad_value")
+    found = over_windows(operation, value, te.max, operation.type(0).dtype)
     finish = Requantization(operation, operation.constant(1), 128)
     return operation.compute(shape, lambda *i: finish(found[i].astype("int32"), by_number))
 
 
 def _lower_avg_pool(operation: GraphOperation) -> te.Tensor:
-    source = padded_map(operation, value=operation.whole("pad_value"))
-    shape = map_shape(operation.kind.shape)
-    total = over_windows(operation, source, te.sum, "int32")
+    shape = operation.shape
+    total = over_windows(operation, operation.whole("pad_value"), te.sum, "int32")
     finish = Requantization(operation, operation.constant(1))
     rows = divisor_indices(operation.node.attrs)
 

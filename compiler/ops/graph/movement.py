@@ -2,7 +2,7 @@
 
 from daedal.compiler import te
 from daedal.compiler.graph.ops.registry import whole
-from daedal.compiler.ops.graph.maps import LANES, map_shape
+from daedal.compiler.ops.graph.maps import LANES
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
 from daedal.compiler.tir.expr import Expr
 
@@ -13,7 +13,7 @@ CHANNELS = 1
 
 def _lower_concat(operation: GraphOperation) -> te.Tensor:
     parts = [operation.map(index).tensor for index in range(len(operation.node.inputs))]
-    return operation.tensors.joined(parts, axis=3)
+    return operation.tensors.joined(parts, operation.layout.channel_axis)
 
 
 def _suits_concat(operation: GraphOperation) -> bool:
@@ -33,7 +33,7 @@ def _lower_resize(operation: GraphOperation) -> te.Tensor:
     def formula(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         return x[n, h // rows, w // columns, block, lane]
 
-    return operation.compute(map_shape(operation.kind.shape), formula)
+    return operation.compute(operation.shape, formula)
 
 
 def _suits_resize(operation: GraphOperation) -> bool:

@@ -9,7 +9,7 @@ from daedal.compiler import te
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.ops.graph.factors import Factors
-from daedal.compiler.ops.graph.maps import LANES, Map, is_map, lanes_of
+from daedal.compiler.ops.graph.maps import LANES, Map, MapLayout, is_map
 from daedal.compiler.tir.expr import Expr
 
 __all__ = ["GraphLowering", "GraphOperation", "Tensors"]
@@ -21,9 +21,11 @@ class Tensors(Protocol):
     Attributes
     ----------
     factors : how the processors that it is compiled for multiply.
+    layout : of maps.
     """
 
     factors: Factors
+    layout: MapLayout
 
     def plain(self, name: str) -> te.Tensor:
         """A tensor whose elements lie in the order of its axes."""
@@ -65,6 +67,16 @@ class GraphOperation:
     def kind(self) -> TensorType:
         """The type of the result."""
         return self.graph.types[self.node.output]
+
+    @property
+    def layout(self) -> MapLayout:
+        """Of maps."""
+        return self.tensors.layout
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape in memory of the result, a map."""
+        return self.layout.shape(self.kind.shape)
 
     def type(self, index: int) -> TensorType:
         """The type of operand number `index`."""
@@ -112,9 +124,9 @@ class GraphOperation:
         """A tensor of this node."""
         return self.tensors.compute(shape, formula)
 
-    def per_lane(self, values: Array, blocks: int, dtype: str) -> te.Tensor:
-        """A constant with a value per channel in the lanes of `blocks` blocks, 0 behind them."""
-        return self.tensors.table(lanes_of(values.astype(dtype), blocks))
+    def per_channel(self, values: Array, dtype: str) -> te.Tensor:
+        """A constant with a value per channel, (blocks, lanes), 0 behind them."""
+        return self.tensors.table(self.layout.values(values.astype(dtype)))
 
 
 @dataclass(frozen=True)

@@ -4,23 +4,20 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.graph.ops.pooling import window_counts
-from daedal.compiler.ops.graph.maps import map_shape
 from daedal.compiler.ops.graph.operation import GraphLowering, GraphOperation
-from daedal.compiler.ops.graph.windows import over_windows, padded_map
+from daedal.compiler.ops.graph.windows import over_windows
 from daedal.compiler.tir.expr import FloatImm
 
 __all__ = ["LOWERINGS"]
 
 
 def _lower_max_pool(operation: GraphOperation) -> te.Tensor:
-    source = padded_map(operation, value=float("-inf"))
-    return over_windows(operation, source, te.max, "float32")
+    return over_windows(operation, float("-inf"), te.max, "float32")
 
 
 def _lower_avg_pool(operation: GraphOperation) -> te.Tensor:
-    source = padded_map(operation, value=0.0)
-    shape = map_shape(operation.kind.shape)
-    total = over_windows(operation, source, te.sum, "float32")
+    shape = operation.shape
+    total = over_windows(operation, 0.0, te.sum, "float32")
     rows, columns = window_counts(operation.type(0), operation.node.attrs)
     factors = (1 / np.outer(rows, columns)).astype(np.float32)
     if np.all(factors == factors[0, 0]):

@@ -12,7 +12,6 @@ import numpy as np
 
 from daedal.compiler import te
 from daedal.compiler.graph.graph import Array
-from daedal.compiler.ops.graph.maps import blocks
 from daedal.compiler.ops.graph.operation import GraphOperation
 from daedal.compiler.ops.graph.scaling import SplitRatios, split_ratios
 from daedal.compiler.tir.dtype import is_float
@@ -122,7 +121,7 @@ def by_channel(operation: GraphOperation, block: Expr, lane: Expr) -> Read:
         if len(values) == 1:
             return by_number(values)
         if id(values) not in known:
-            known[id(values)] = operation.per_lane(values, blocks(len(values)), values.dtype.name)
+            known[id(values)] = operation.per_channel(values, values.dtype.name)
         return known[id(values)][block, lane]
 
     return read

@@ -1,14 +1,16 @@
-"""What windows slide over: padded copies of maps."""
+"""What windows slide over: padded copies of maps, or maps that are read with pads around them."""
 
 from collections.abc import Callable, Sequence
 
 from daedal.compiler import te
-from daedal.compiler.ops.graph.maps import map_shape
 from daedal.compiler.ops.graph.operation import GraphOperation
 from daedal.compiler.ops.onnx.windows import is_faster_in_turn, taps_of
 from daedal.compiler.tir.expr import Axis, Expr
 
-__all__ = ["over_windows", "padded_map", "places"]
+__all__ = ["Element", "elements", "over_windows", "padded_map", "places"]
+
+Element = Callable[[Expr, Expr, Expr, Expr, Expr], Expr]
+"""An element of a padded map at an image, a row, a column, a block and a lane."""
 
 
 def padded_map(
@@ -33,6 +35,20 @@ def padded_map(
     return operation.tensors.once(key, lambda: operation.compute(shape, formula))
 
 
+def elements(operation: GraphOperation, value: int | float = 0) -> Element:
+    """Reads the first operand, a map, with pads of `value` around it.
+
+    Processors copy it with its pads; threads of a GPU that copy a part to shared memory, or that
+    read what others have in the cache, see for themselves where it ends.
+    """
+    top, left, bottom, right = operation.ints("pads")
+    if operation.layout.is_blocked or not any((top, left, bottom, right)):
+        source = padded_map(operation, value=value)
+        return lambda n, h, w, block, lane: source[n, h, w, block, lane]
+    read = operation.map(0).tensor.padded(value)
+    return lambda n, h, w, block, lane: read[n, h - top, w - left, block, lane]
+
+
 def places(
     operation: GraphOperation, positions: Sequence[Expr], taps: Sequence[Expr]
 ) -> list[Expr]:
@@ -47,26 +63,29 @@ def places(
 
 def over_windows(
     operation: GraphOperation,
-    source: te.Tensor,
+    value: int | float,
     reduce: Callable[[Expr, Sequence[Axis]], Expr],
     dtype: str,
 ) -> te.Tensor:
-    """``reduce`` over the elements, as `dtype`, of the windows of a padded map; those of large
-    windows along rows first."""
-    kernel, shape = operation.ints("kernel"), map_shape(operation.kind.shape)
+    """``reduce`` over the elements, as `dtype`, of the windows of the first operand, a map, with
+    pads of `value` around it; those of large windows along rows first."""
+    kernel, shape = operation.ints("kernel"), operation.shape
     taps, axes = taps_of(kernel)
-    images, rows, _, *rest = source.shape
+    source = elements(operation, value)
+    images, _, _, *rest = shape
+    top, _, bottom, _ = operation.ints("pads")
+    rows = top + operation.type(0).shape[2] + bottom
     if not is_faster_in_turn(kernel, rows, shape[1]):
 
         def whole(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
             row, column = places(operation, (h, w), taps)
-            return reduce(source[n, row, column, block, lane].astype(dtype), axes)
+            return reduce(source(n, row, column, block, lane).astype(dtype), axes)
 
         return operation.compute(shape, whole)
 
     def along_row(n: Expr, h: Expr, w: Expr, block: Expr, lane: Expr) -> Expr:
         _, column = places(operation, (h, w), taps)
-        return reduce(source[n, h, column, block, lane].astype(dtype), axes[1:])
+        return reduce(source(n, h, column, block, lane).astype(dtype), axes[1:])
 
     part = operation.compute((images, rows, shape[2], *rest), along_row)
 

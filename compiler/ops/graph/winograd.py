@@ -29,7 +29,7 @@ import numpy.typing as npt
 from daedal.artifact.constants import Change, Packing, Products
 from daedal.compiler import te
 from daedal.compiler.ops.graph.factors import PAIRS
-from daedal.compiler.ops.graph.maps import LANES, blocks, map_shape
+from daedal.compiler.ops.graph.maps import BLOCKED, LANES
 from daedal.compiler.ops.graph.operation import GraphOperation
 from daedal.compiler.tir.expr import Axis, Expr
 
@@ -153,10 +153,13 @@ def integer_transform(operation: GraphOperation) -> Transform | None:
 
 
 def _suited(operation: GraphOperation) -> tuple[Transform, Transform] | None:
+    """The transforms of a convolution of blocked maps: GPUs have tensor cores instead, which no
+    transform gains from as it takes kernels and memory of its own (ADR 28)."""
     outs, ins, *kernel = operation.type(1).shape
     images, _, height, width = operation.kind.shape
     if (
-        not operation.reads_map(0)
+        not operation.layout.is_blocked
+        or not operation.reads_map(0)
         or operation.whole("groups") != 1
         or kernel != [KERNEL, KERNEL]
         or operation.ints("strides") != (1, 1)
@@ -190,11 +193,11 @@ def winograd_sums(operation: GraphOperation, transform: Transform) -> te.Tensor:
             groups,
         )
 
-    products = operation.compute((window, window, *tiles, blocks(outs), LANES), product)
+    products = operation.compute((window, window, *tiles, BLOCKED.blocks(outs), LANES), product)
     back = operation.tensors.table(transform.results.astype(transform.sums))
     row, column = (te.reduce_axis(window, name) for name in ("r", "s"))
     rows = operation.compute(
-        (*tiles, tile, window, blocks(outs), LANES),
+        (*tiles, tile, window, BLOCKED.blocks(outs), LANES),
         lambda n, i, j, a, v, b, o: te.sum(back[a, row] * products[row, v, n, i, j, b, o], row),
     )
 
@@ -202,7 +205,7 @@ def winograd_sums(operation: GraphOperation, transform: Transform) -> te.Tensor:
         read = rows[n, h // tile, w // tile, h % tile, column, b, o]
         return te.sum(back[w % tile, column] * read, column)
 
-    total = operation.compute(map_shape(kind.shape), result)
+    total = operation.compute(operation.shape, result)
     if not transform.shift:
         return total
     return operation.compute(total.shape, lambda *index: total[index] >> transform.shift)
@@ -243,6 +246,6 @@ def _changes(shape: Sequence[int], transform: Transform) -> tuple[Change, ...]:
     lanes, group)."""
     matrix = tuple(tuple(row) for row in transform.weights.tolist())
     outs, ins, group, window = *shape[:2], transform.group, transform.window
-    extents = (blocks(outs) * LANES, ins + -ins % group, window, window)
+    extents = (BLOCKED.filled(outs), ins + -ins % group, window, window)
     packing = Packing(extents, (LANES, group, 0, 0), (4, 5, 0, 2, 1, 3))
     return Products(matrix, transform.dtype), packing

@@ -13,7 +13,13 @@ from daedal.artifact.gpu_code_file import gpu_from_json, gpu_json, gpu_members
 from daedal.artifact.host_code import CodeCall, InterpretedNode
 from daedal.artifact.object_file import read_symbols
 from daedal.artifact.spirv_file import entry_points
-from daedal.common.errors import ModelError, ToolError, UnsupportedError, UserError
+from daedal.common.errors import (
+    ModelError,
+    ScheduleError,
+    ToolError,
+    UnsupportedError,
+    UserError,
+)
 from daedal.compiler.codegen.gpu.ptxas import find_ptxas
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.cpu.workload import kernel_workload
@@ -218,6 +224,25 @@ def test_kernels_are_scheduled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(f"daedal.compiler.gpu.kept_texts.{name}", lambda value=value: value)
         with pytest.raises(UnsupportedError, match="nothing is scheduled"):
             build_gpu_code(made, architectures=["sm_80"], cache=cache)
+
+
+@pytest.mark.parametrize("kind", [ScheduleError, UnsupportedError])
+def test_refused_kernels_are_tried_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[UserError]
+) -> None:
+    """The reason stays; another kernel is tried."""
+    cache, tried = ObjectCache(tmp_path), list[Kernel]()
+
+    def refuses(kernel: Kernel, **_: object) -> PrimFunc:
+        tried.append(kernel)
+        raise kind("such kernels have no code")
+
+    monkeypatch.setattr("daedal.compiler.gpu.functions.gpu_kernel_function", refuses)
+    for made in (small_floats(), small_floats(), model([helper.make_node("Neg", ["x"], ["y"])])):
+        given = onnx.ModelProto.FromString(made) if isinstance(made, bytes) else made
+        with pytest.raises(UserError, match="such kernels have no code"):
+            build_gpu_code(given, architectures=["sm_80"], cache=cache)
+    assert len(tried) == 2
 
 
 @pytest.mark.heavy(2)

@@ -23,6 +23,7 @@ from daedal.compiler.gpu.build import build_gpu_code
 from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.stmt import PrimFunc
+from daedal.native.cache import NoCache
 from daedal.native.levels import host_level
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
@@ -114,7 +115,7 @@ def test_the_processor_joins_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of(
         [node("Relu", ["x"], ["a"]), node("Concat", ["x", "a"] * 5, ["y"], axis=1)], 60
     )
-    code = build_gpu_code(model, architectures=["emulated"])
+    code = build_gpu_code(model, architectures=["emulated"], cache=NoCache())
     assert [type(step) for step in code.host.steps][-1] is Join and not code.on_processor
     x = np.random.default_rng(1).normal(size=SHAPE).astype(np.float32)
     (expected,) = open_session(model)({"x": x})
