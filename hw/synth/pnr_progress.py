@@ -1,6 +1,8 @@
 """Progress of place and route, from nextpnr's log; how far a phase is stands in parentheses."""
 
 import re
+from collections.abc import Callable
+from time import monotonic
 
 from daedal.common.time_left import time_left
 
@@ -10,13 +12,21 @@ _PLACING = re.compile(r"Info: iter=(\d+) steplen")
 _REFINING = re.compile(r"Info: +at iteration #(\d+): temp")
 _ROUTING = re.compile(r"Info: +\d+ \|[ \d]*\|[ \d]*\| *(\d+)\| *[\d.]+ +([\d.]+)\|")
 _KNOWN = 0.1
-"""Share of the connections after whose routing the rest is estimated."""
+"""Share of the work of a phase after which the rest is estimated."""
+
+# The placer ends once its cells hardly overlap; the penalty of overlaps grows by 2.5 % in each
+# pass. `smallest` took 504 passes, and 19 to refine.
+_PLACING_PASSES = 500
+_REFINING_PASSES = 20
 
 
 class PnrProgress:
-    """Reads the log of one run, line by line."""
+    """Reads the log of one run, line by line. `clock` gives seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._begun: dict[str, tuple[int, float]] = {}
+        """First pass that a phase reported, and when."""
         self._first: tuple[int, float] | None = None
         """Connections left, and seconds of the router, at the first report."""
 
@@ -27,13 +37,22 @@ class PnrProgress:
         if line.startswith("Info: Running Static placer"):
             return "placing"
         if found := _PLACING.match(line):
-            return f"placing (pass {found[1]})"
+            return self._passes("placing", int(found[1]), _PLACING_PASSES)
         if found := _REFINING.match(line):
-            return f"refining (pass {found[1]})"
+            return self._passes("refining", int(found[1]), _REFINING_PASSES)
         if found := _ROUTING.match(line):
             left = int(found[1])
             return f"routing ({left:,} connections{self._rest(left, float(found[2]))})"
         return None
+
+    def _passes(self, phase: str, number: int, most: int) -> str:
+        """The pass of a phase that takes about `most`, and how long that is."""
+        now = self._clock()
+        first, begun = self._begun.setdefault(phase, (number, now))
+        if number - first < _KNOWN * most or number >= most:
+            return f"{phase} (pass {number})"
+        rest = time_left((now - begun) * (most - number) / (number - first))
+        return f"{phase} (pass {number} of about {most}, {rest})"
 
     def _rest(self, left: int, seconds: float) -> str:
         """How much is left: after some progress, the router's time, if it goes on as before."""

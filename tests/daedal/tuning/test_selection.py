@@ -19,7 +19,7 @@ from daedal.isa.variant import load_variant
 from daedal.tuning import accelerator
 from daedal.tuning.accelerator import TARGET, recorded_configs, variant_place
 from daedal.tuning.selection import check_recorded, select
-from daedal.tuning.target import NetworkCycles, Setting
+from daedal.tuning.target import NANOSECONDS, NetworkCycles, Setting
 from daedal.tuning.whole_network import WholeNetwork
 
 TINY = load_variant("tiny")
@@ -59,8 +59,19 @@ def test_it_is_taken_if_the_network_is_slower_without_it() -> None:
     assert found.configs == BEST and found.after.total == 281
 
 
+def test_kinds_are_tried_alone_where_all_together_gain_nothing() -> None:
+    network = FakeNetwork({"a": 99, "b": 80, "c": 90}, {"abc": 40, "bc": 30, "ab": 5})
+    found = select(network, BEST)
+    assert set(found.configs) == {"b"} and found.after.total == 280
+    assert found.tuned.total == 309
+    assert network.counted == ["", "abc", "b", "bc", "ab"], "the largest gain first"
+    noisy = select(network, BEST, unit=NANOSECONDS)
+    assert noisy.configs == {}, "where counts have noise, the best of many would be chance"
+
+
 def test_nothing_is_taken_where_the_network_gains_nothing() -> None:
-    found = select(FakeNetwork({"a": 99, "b": 99, "c": 99}, {"abc": 3}), BEST)
+    extra = {"abc": 3, "a": 1, "b": 1, "c": 1}
+    found = select(FakeNetwork({"a": 99, "b": 99, "c": 99}, extra), BEST)
     assert found.configs == {} and found.after == found.before
     assert found.tuned.total == 300
 

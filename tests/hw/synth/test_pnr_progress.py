@@ -44,3 +44,27 @@ def test_the_rest_of_routing_is_estimated_once_a_tenth_is_done() -> None:
     ]
     last = "Info:      99 |     6419      44580 |   98   902 |         0|     6.79    400.5|"
     assert log.phase_of(last) == "routing (0 connections left)"
+
+
+def test_the_rest_of_placing_and_refining_is_estimated_from_their_usual_passes() -> None:
+    times = iter([0.0, 10.0, 50.0, 250.0, 260.0, 300.0, 340.0, 400.0, 500.0])
+    log = PnrProgress(times.__next__)
+    placing = [
+        log.phase_of(f"Info: iter={number} steplen=1.7") for number in (0, 20, 100, 400, 510)
+    ]
+    assert placing == [
+        "placing (pass 0)",
+        "placing (pass 20)",
+        "placing (pass 100 of about 500, about 4 minutes left)",
+        "placing (pass 400 of about 500, about 2 minutes left)",
+        "placing (pass 510)",
+    ]
+    refining = [
+        log.phase_of(f"Info:   at iteration #{number}: temp = 0.0") for number in (1, 5, 15, 21)
+    ]
+    assert refining == [
+        "refining (pass 1)",
+        "refining (pass 5 of about 20, about 3 minutes left)",
+        "refining (pass 15 of about 20, about a minute left)",
+        "refining (pass 21)",
+    ]
