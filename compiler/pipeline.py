@@ -25,6 +25,7 @@ from daedal.compiler.graph.passes import (
     appends_first,
     compose_tables,
     compute_used_parts,
+    cut_padding_taps,
     diagonal_to_groups,
     eliminate_common_subexpressions,
     eliminate_dead_code,
@@ -180,6 +181,7 @@ def lowering_passes(variant: Variant, *, on_host: Collection[str] = ()) -> list[
         ("fold_constants", fold_constants),
         ("simplify_reshapes", simplify_reshapes),
         ("eliminate_dead_code", eliminate_dead_code),
+        ("cut_padding_taps", cut_padding_taps),
         ("fold_bias", fold_bias),
         ("fold_batch_norm", fold_batch_norm),
         ("lower_qdq", lambda graph: lower_qdq(

@@ -15,6 +15,7 @@ from daedal.compiler.frontend.qoperators import EXPANSIONS, expand_qoperators
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import get_op
 from daedal.compiler.graph.passes import (
+    cut_padding_taps,
     eliminate_common_subexpressions,
     eliminate_dead_code,
     fold_batch_norm,
@@ -89,7 +90,14 @@ def lowered_for_processors(graph: Graph) -> Graph:
 
     Raises UserError where a node can run neither as integers nor as ONNX.
     """
-    for run in (fold_constants, simplify_reshapes, eliminate_dead_code, fold_bias, fold_batch_norm):
+    for run in (
+        fold_constants,
+        simplify_reshapes,
+        eliminate_dead_code,
+        cut_padding_taps,
+        fold_bias,
+        fold_batch_norm,
+    ):
         graph = run(graph)
     if not any(node.op == "quantize" for node in graph.nodes):
         return _simplified(graph)

@@ -37,6 +37,7 @@ from daedal.compiler.graph.passes.layout.views_to_permutes import views_to_permu
 from daedal.compiler.graph.passes.lowering.lower_qdq import lower_qdq
 from daedal.compiler.graph.passes.partition import Part, partition
 from daedal.compiler.graph.passes.simplify.compute_used_parts import compute_used_parts
+from daedal.compiler.graph.passes.simplify.cut_padding_taps import cut_padding_taps
 from daedal.compiler.graph.passes.simplify.eliminate_common_subexpressions import (
     eliminate_common_subexpressions,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "appends_first",
     "compose_tables",
     "compute_used_parts",
+    "cut_padding_taps",
     "diagonal_to_groups",
     "eliminate_common_subexpressions",
     "eliminate_dead_code",
