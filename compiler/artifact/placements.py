@@ -28,7 +28,7 @@ def place_nodes(
     parts : of the artifact.
     launched : the number of the part and the layer, by number of the model's node.
     on_host : the part of the host or a GPU, by number. A node in both mappings runs there,
-        too.
+        too. A node whose result is constant is computed when the part is compiled.
     why_host : why the host runs a node.
     """
     return tuple(
@@ -49,7 +49,7 @@ def _place(
     output = next((name for name in node.output if name), "")
     where, why, layer = "folded", "", ""
     part: int | None = None
-    if number in on_host:
+    if number in on_host and output not in cutter.constants:
         part, why = on_host[number], why_host(node)
         computing = parts[part]
         on_gpu = isinstance(computing, HostPart) and computing.gpu is not None

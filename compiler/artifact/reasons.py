@@ -30,7 +30,6 @@ _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DO
 
 _BORDER = "host and accelerator meet here"
 _INNER = "the host computes what is around it"
-_CONSTANT = "it is constant"
 _UNQUANTIZED = "it does not stand between DequantizeLinear and QuantizeLinear"
 _SEVERAL = "tables compute functions of one tensor of 8 bits, and it is part of none"
 _WIDE_OPERAND = (
@@ -135,8 +134,6 @@ class HostReasons:
     def of(self, node: onnx.NodeProto) -> str:
         """Why the host runs `node`."""
         output = next((name for name in node.output if name), "")
-        if output in self._cutter.constants:
-            return _CONSTANT
         if node.op_type in _QUANTIZATION:
             tensor = output if node.op_type == "QuantizeLinear" else node.input[0]
             return _BORDER if tensor in self._exchanged else _INNER

@@ -239,3 +239,16 @@ def test_variants_that_would_run_it_are_found_by_their_parts(
     assert found == ("units.wide_requantize", " (variants that have it: full)")
     lacking, others = missing_parts.names_lacking(tiny, missing_parts.TABLES)
     assert (lacking, others) == ("tables (memory.tables)", " (variants that have it: full, half)")
+
+
+def test_dequantized_weights_of_a_layer_on_the_host_are_no_work(rng: np.random.Generator) -> None:
+    def gemm(maker: QdqModel, x: str) -> str:
+        row = maker.op("Flatten", maker.op("Erf", x))
+        weights = maker.weights(rng.integers(-127, 128, (144, 8)).astype(np.int8), 0.01)
+        return maker.op("MatMul", row, weights)
+
+    placements = placed(rng, gemm)
+    (product,) = (item for item in placements if item.op == "MatMul")
+    assert product.where == "host"
+    constants = [item for item in placements if item.op == "DequantizeLinear" and not item.why]
+    assert [item.where for item in constants] == ["folded"] * 3, "two weights, an operand"
