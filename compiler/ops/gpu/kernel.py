@@ -23,6 +23,7 @@ from daedal.compiler.ops.gpu.shared_sums import SharedSums, shared_sums
 from daedal.compiler.ops.gpu.space import GpuCoreSpace, GpuTileSpace, gpu_core_space, gpu_tile_space
 from daedal.compiler.ops.gpu.tensor_cores import CoreTiles, schedule_cores
 from daedal.compiler.ops.gpu.tiles import GpuTiles, choose_tiles, factors
+from daedal.compiler.ops.gpu.vectors import vector_lanes
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tir.expr import Reduce
 from daedal.compiler.tir.stmt import PrimFunc
@@ -98,7 +99,8 @@ def _scheduled(
         return row_function(kernel, rows)
     if kernel.reduction is None:
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
-        return schedule_map(func, kernel.result.name)
+        lanes = vector_lanes(kernel.result) if has_warps else 1
+        return schedule_map(func, kernel.result.name, lanes)
     inputs, result, reduction = _merged(kernel)
     formula = reduction.value
     assert isinstance(formula, Reduce)
@@ -111,7 +113,8 @@ def _scheduled(
         if shared is not None:
             return _shared(inputs, shared)
         func = te.create_prim_func(kernel.inputs, [kernel.result], "kernel")
-        return schedule_reduction(func, kernel.reduction.name, kernel.result.name)
+        lanes = vector_lanes(kernel.result, kernel.reduction) if has_warps else 1
+        return schedule_reduction(func, kernel.reduction.name, kernel.result.name, lanes)
     shape = result.shape
     threads = chosen.tiles if isinstance(chosen, CoreTiles) else chosen
     result, reduction = padded(result, reduction, threads)

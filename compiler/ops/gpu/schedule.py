@@ -24,20 +24,28 @@ THREADS = 256
 """Of a block, where nothing else decides."""
 
 
-def schedule_map(func: PrimFunc, block: str) -> PrimFunc:
-    """Elements without a reduction."""
+def schedule_map(func: PrimFunc, block: str, lanes: int = 1) -> PrimFunc:
+    """Elements without a reduction; a thread has `lanes` neighbours."""
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
-    _bind_elements(schedule, schedule.get_loops(schedule.get_block(block)))
+    _bind_elements(schedule, schedule.get_loops(schedule.get_block(block)), lanes)
     return schedule.func
 
 
-def schedule_reduction(func: PrimFunc, reduction: str, result: str) -> PrimFunc:
-    """A reduction that each thread computes for one element, and what follows it."""
+def schedule_reduction(func: PrimFunc, reduction: str, result: str, lanes: int = 1) -> PrimFunc:
+    """A reduction that each thread computes for `lanes` neighbours, and what follows it."""
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
     source, target = schedule.get_block(reduction), schedule.get_block(result)
-    thread = _bind_elements(schedule, schedule.get_loops(target))
+    loops = schedule.get_loops(target)
+    thread = _bind_elements(schedule, loops, lanes)
     schedule.set_scope(source, 0, "local")
     schedule.compute_at(source, thread)
+    if lanes > 1:
+        _, _, *own = schedule.get_loops(source)
+        lane, terms = own[len(loops) - 1], own[len(loops) :]
+        schedule.reorder(*terms, lane)
+        init = schedule.decompose_reduction(source, terms[0])
+        schedule.vectorize(schedule.get_loops(init)[-1])
+        schedule.vectorize(lane)
     return schedule.func
 
 
@@ -97,8 +105,13 @@ def schedule_tiles(
     return schedule.func
 
 
-def _bind_elements(schedule: Schedule, loops: list[LoopRef]) -> LoopRef:
-    """A thread for each iteration of nested loops; the loop of the threads."""
+def _bind_elements(schedule: Schedule, loops: list[LoopRef], lanes: int = 1) -> LoopRef:
+    """A thread for each iteration of nested loops, or for `lanes` of the innermost one; the loop of
+    the threads."""
+    if lanes > 1:
+        last, lane = schedule.split(loops[-1], [None, lanes])
+        schedule.vectorize(lane)
+        loops = [*loops[:-1], last]
     fused = schedule.fuse(*loops) if len(loops) > 1 else loops[0]
     blocks, threads = schedule.split(fused, [None, THREADS])
     schedule.bind(blocks, "block.x")

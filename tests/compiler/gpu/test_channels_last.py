@@ -1,12 +1,16 @@
 """Maps with their channels last: no kernel moves or pads one between two convolutions, and blocks
 copy 16 bytes at a time."""
 
+import numpy as np
 import onnx
 import pytest
 
 from daedal.artifact.gpu_code import GpuCode
+from daedal.checking.onnxruntime_session import open_session
 from daedal.compiler.gpu.build import build_gpu_code
 from daedal.native.cache import NoCache
+from daedal.runtime.gpu_program import GpuProgram
+from daedal.sim.gpu.emulator import EmulatedGpu
 from tests.compiler.gpu.test_precision import compared, cores, network, node, weights
 
 
@@ -113,3 +117,47 @@ def test_strided_windows_take_no_further_rows() -> None:
     code = build_gpu_code(model, architectures=["sm_80"], cache=NoCache(), precision="float16")
     (kernel,) = (item for item in code.kernels if item.products)
     assert kernel.grid == (16, 1, 1)
+
+
+def depthwise(channels: int, size: int = 48) -> onnx.ModelProto:
+    """A depthwise convolution and a pool between maps whose channels are last."""
+    return network(
+        [
+            node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1], group=channels),
+            node("MaxPool", ["a"], ["b"], kernel_shape=[2, 2], strides=[2, 2]),
+            node("Conv", ["b", "v"], ["y"]),
+        ],
+        (1, channels, size, size),
+        w=weights(channels, 1, 3, 3),
+        v=weights(16, channels, 1, 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "precision", "lanes"), [(48, "float32", 4), (48, "float16", 4), (16, "float32", 1)]
+)
+def test_threads_have_neighbouring_channels(size: int, precision: str, lanes: int) -> None:
+    """Of float32, four are a load of 16 bytes, of the map and of the weights for each tap; where
+    there would be few threads, each has one channel."""
+    code = build_gpu_code(
+        depthwise(64, size), architectures=["sm_80"], cache=NoCache(), precision=precision
+    )
+    texts = {
+        name: image.decode()
+        for kernel, image in zip(code.kernels, code.images["sm_80"], strict=True)
+        for name in kernel.names
+    }
+    wide = texts["a"].count(".v4.f32") + texts["a"].count(".v4.u32") + texts["a"].count(".v4.b32")
+    assert wide == (2 * 9 + 1 if lanes == 4 else 0)
+
+
+@pytest.mark.heavy(3)
+def test_vectors_compute_what_elements_do() -> None:
+    """Of the emulator, once with accesses that are announced, one by one."""
+    model = depthwise(64)
+    x = np.random.default_rng(0).standard_normal((1, 64, 48, 48)).astype(np.float32)
+    (expected,) = open_session(model)({"x": x})
+    for checked in (False, True):
+        code = build_gpu_code(model, architectures=["emulated"], checked=checked, cache=NoCache())
+        (found,) = GpuProgram(code, EmulatedGpu(races=checked, seed=0)).run({"x": x}).values()
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
