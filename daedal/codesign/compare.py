@@ -218,9 +218,9 @@ def routed(
     for item in found:
         name = item.variant.name
 
-        def say(said: str, step: str = f"routing {name}") -> None:
+        def say(said: str, step: str = f"synthesizing {name}") -> None:
             if report is not None:
-                report(f"{step}: {said}")
+                report(f"{step}, {said}")
 
         verilog = kept_verilog(item.variant, default_cache_dir(), say, family=item.family)
         made = (implement or implemented)(item.variant, verilog, item.family, say)

@@ -224,7 +224,7 @@ def verify(
     for number, point in enumerate(points):
 
         def say(said: str, step: str = f"verifying {number + 1} of {len(points)}") -> None:
-            report(f"{step}: {said}")
+            report(f"{step}, {said}")
 
         yield _verify(point, tools or Tools(), say)
 

@@ -107,6 +107,13 @@ def test_a_point_is_measured_once(point: PointFolder) -> None:
     assert kept["worst path"].startswith("gemm -> alu: from gemm.a to alu.b")
 
 
+def test_each_step_is_told(point: PointFolder) -> None:
+    said: list[str] = []
+    list(verify([point], report=said.append, tools=Fakes().tools()))
+    steps = [text.partition(":")[0].rpartition(" ")[0] for text in said]
+    assert "verifying 1 of 1, synthesizing" in steps, said
+
+
 def test_an_interrupted_verification_goes_on(point: PointFolder) -> None:
     def interrupted(*_given: object) -> Implementation:
         raise KeyboardInterrupt
