@@ -37,12 +37,12 @@ from daedal.compiler.quantization.rewrites.factors import move_factors
 from daedal.compiler.quantization.rewrites.finite import bound_constants
 from daedal.compiler.quantization.rewrites.fold_affine import fold_affine
 from daedal.compiler.quantization.rewrites.grouped_queries import group_queries
-from daedal.compiler.quantization.rewrites.halves import widen_rotations
 from daedal.compiler.quantization.rewrites.hoist_bounds import hoist_bounds
 from daedal.compiler.quantization.rewrites.join_masks import join_masks
 from daedal.compiler.quantization.rewrites.joined_slices import turn_joined_slices
 from daedal.compiler.quantization.rewrites.normalize import flatten_rows, normalize
 from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
+from daedal.compiler.quantization.rewrites.rotations import multiply_turned, widen_rotations
 from daedal.compiler.quantization.rewrites.tokens import pad_tokens
 from daedal.compiler.quantization.streams import find_streams
 from daedal.compiler.quantization.transformer import is_transformer
@@ -63,6 +63,7 @@ _REWRITES: tuple[Rewrite, ...] = (
 
 _OF_TRANSFORMERS: tuple[Rewrite, ...] = (
     pad_tokens,
+    multiply_turned,
     widen_rotations,
     multiply_rotations,
     join_masks,

@@ -1,18 +1,16 @@
 """Rewrites attention in the form that quantizes best, exactly.
 
 Every projection is a product of its own, with scales of its own; scores are scaled in the
-projection of the queries; and a rotation of halves (rotary embedding) is a second projection.
+projection of the queries; and turned heads (rotary embedding) are a second projection.
 """
-
-import numpy as np
 
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.rewrite import Rewriter, walk
 from daedal.compiler.quantization.rewrites.factors import move_factors
-from daedal.compiler.quantization.rewrites.halves import turn, turned_heads
 from daedal.compiler.quantization.rewrites.patterns import producer
 from daedal.compiler.quantization.rewrites.projections import form_of, split_projections
+from daedal.compiler.quantization.rewrites.rotations import exchange_of
 
 __all__ = ["normalize_attention"]
 
@@ -25,14 +23,13 @@ def normalize_attention(graph: Graph) -> Graph:
         matmul(v, transpose(softmax(s)))      ->  transpose(matmul(softmax(s), transpose(v)))
         slice(dense(x, w, b))                 ->  dense(x, w[part], b[part])
         slice(reshape(conv2d(x, w, b)))       ->  reshape(conv2d(x, w[part], b[part]))
-        concat(-slice(q), slice(q))           ->  q of dense(x, w[turned], b[turned])
-        concat(-slice(r), slice(r))           ->  dense(r, turned)            r: a norm
+        dense(q, m)                           ->  q of dense(x, w * m, b * m)
         mul(dense(x, w, b), c)                ->  dense(x, c * w, c * b)
         mul(matmul(q, k), c)                  ->  matmul(q of dense(x, c * w, c * b), k)
     """
     graph = walk(graph, {"matmul": _multiply_weights_first})
     graph = split_projections(graph)
-    graph = walk(graph, {"concat": _turn_halves})
+    graph = walk(graph, {"dense": _turn_weights})
     return move_factors(graph)
 
 
@@ -55,18 +52,17 @@ def _multiply_weights_first(graph: Rewriter, node: Node) -> None:
     graph.add("transpose", [product], attrs, output=node.output)
 
 
-def _turn_halves(graph: Rewriter, node: Node) -> None:
-    """Rotations of halves of heads become projections by turned weights; of heads that a norm
-    gives, products with a matrix: a norm of a second projection takes more cycles."""
-    found = turned_heads(graph, node.output)
-    if found is None:
+def _turn_weights(graph: Rewriter, node: Node) -> None:
+    """Turned heads become projections by turned weights; those that a norm gives stay products: a
+    norm of a second projection takes more cycles."""
+    exchange = exchange_of(graph, node)
+    form = None if exchange is None else form_of(graph, node.inputs[0])
+    if exchange is None or form is None or form.order[-1] != len(form.order) - 1:
         return
-    heads, rotated = found
-    form, width = form_of(graph, heads), graph.types[heads].shape[-1]
-    if form is not None and form.shape[-1] == width and form.order[-1] == len(form.order) - 1:
-        parameters = [turn(item, width, rotated) for item in form.parameters(graph)]
+    width = len(exchange)
+    if form.shape[-1] == width:
+        parameters = [
+            (item.reshape(*item.shape[:-1], -1, width) @ exchange).reshape(item.shape)
+            for item in form.parameters(graph)
+        ]
         form.add_projection(graph, parameters, form.shape, node.output)
-        return
-    matrix = turn(np.eye(width, dtype=np.float32), width, rotated)
-    weights = graph.fresh_constant(f"{node.output}.weights", matrix)
-    graph.add("dense", [heads, weights], {"transposed": 0}, output=node.output)

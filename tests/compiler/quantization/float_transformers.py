@@ -57,6 +57,21 @@ class FloatTransformer(FloatNetwork):
             self.op("Mul", turned, self.constant(np.sin(both))),
         )
 
+    def rotated_pairs(self, x: str) -> str:
+        """Rotary embedding of heads whose neighbours are pairs, as in GPT-J and RoFormer."""
+        angles = np.arange(TOKENS)[:, None] * 0.5 ** np.arange(WIDTH // 2)
+        both = np.repeat(angles, 2, axis=1).astype(np.float32)
+        ends = self.whole(WIDTH), self.whole(3), self.whole(2)
+        odd, even = (self.op("Slice", x, self.whole(begin), *ends) for begin in (1, 0))
+        parts = [self.op("Unsqueeze", y, self.whole(-1)) for y in (self.op("Neg", odd), even)]
+        shape = self.whole(1, HEADS, TOKENS, WIDTH)
+        turned = self.op("Reshape", self.op("Concat", *parts, axis=-1), shape)
+        return self.op(
+            "Add",
+            self.op("Mul", x, self.constant(np.cos(both))),
+            self.op("Mul", turned, self.constant(np.sin(both))),
+        )
+
     def causal_mask(self, value: float = -1e4) -> str:
         return self.constant(np.triu(np.full((1, 1, TOKENS, TOKENS), value, np.float32), 1))
 

@@ -9,7 +9,7 @@ from daedal.compiler.quantization.attentions import find_attentions
 from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.factors import move_factors
 from daedal.compiler.quantization.rewrites.grouped_queries import group_queries
-from daedal.compiler.quantization.rewrites.halves import widen_rotations
+from daedal.compiler.quantization.rewrites.rotations import multiply_turned, widen_rotations
 from tests.compiler.quantization.float_transformers import (
     DEPTH,
     HEADS,
@@ -216,12 +216,15 @@ def test_layers_stay_in_their_order_where_factors_move(rng: np.random.Generator)
     assert [node.output for node in graph.nodes] == ["t", "p", "y"]
 
 
-def test_heads_of_a_projection_are_turned_in_its_weights(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("form", ["rotated", "rotated_pairs"])
+def test_heads_of_a_projection_are_turned_in_its_weights(
+    form: str, rng: np.random.Generator
+) -> None:
     """Not by a second product behind the first."""
     net = FloatTransformer(rng)
     heads = net.heads(net.dense(net.layer_norm(net.input("x", (1, TOKENS, DEPTH))), DEPTH, DEPTH))
-    net.op("Softmax", net.rotated(heads), axis=-1, output="y")
-    graph = rewritten(net.model("y"), rng, normalize_attention)
+    net.op("Softmax", getattr(net, form)(heads), axis=-1, output="y")
+    graph = rewritten(net.model("y"), rng, multiply_turned, normalize_attention)
     first, second = (node for node in graph.nodes if node.op == "dense")
     assert first.inputs[0] == second.inputs[0] and "concat" not in kinds(graph)
 
@@ -231,17 +234,19 @@ def test_heads_of_a_norm_are_turned_by_a_product(rng: np.random.Generator) -> No
     heads = net.input("x", (1, HEADS, TOKENS, WIDTH))
     normed = net.op("LayerNormalization", heads, net.positive(WIDTH), axis=-1)
     net.op("Softmax", net.rotated(normed), axis=-1, output="y")
-    graph = rewritten(net.model("y"), rng, normalize_attention)
+    graph = rewritten(net.model("y"), rng, multiply_turned, normalize_attention)
     assert kinds(graph) == ["layer_norm", "dense", "mul", "mul", "add", "softmax"]
 
 
-@pytest.mark.parametrize(("half", "axis"), [(3, 3), (4, 2)])
-def test_what_is_no_half_is_not_turned(half: int, axis: int, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(("end", "begin", "axis"), [(5, 3, 3), (3, 4, 3), (4, 4, 2)])
+def test_what_exchanges_no_channels_is_not_turned(
+    end: int, begin: int, axis: int, rng: np.random.Generator
+) -> None:
     net = FloatTransformer(rng)
     heads = net.op("Abs", net.input("x", (1, HEADS, 8, 8)))
-    first, second = net.sliced(heads, 0, half, axis), net.sliced(heads, half, 8, axis)
+    first, second = net.sliced(heads, 0, end, axis), net.sliced(heads, begin, 8, axis)
     net.op("Concat", net.op("Neg", second), first, axis=axis, output="y")
-    assert "concat" in kinds(rewritten(net.model("y"), rng, normalize_attention))
+    assert "concat" in kinds(rewritten(net.model("y"), rng, multiply_turned))
 
 
 def partly_rotated(net: FloatTransformer, end: int = WIDTH // 2) -> str:
@@ -264,12 +269,8 @@ def test_whole_heads_are_rotated_where_a_model_rotates_some_channels(
     """The others are multiplied by 1, and nothing is joined behind the rotation."""
     net = FloatTransformer(rng)
     partly_rotated(net)
-    graph = rewritten(net.model("y"), rng, widen_rotations)
-    assert kinds(graph) == [
-        *("Abs", "slice", "slice", "slice", "Neg", "concat", "mul", "mul", "add"),
-    ]
-    both = rewritten(net.model("y"), rng, widen_rotations, normalize_attention)
-    assert kinds(both) == ["Abs", "dense", "mul", "mul", "add"]
+    graph = rewritten(net.model("y"), rng, multiply_turned, widen_rotations)
+    assert kinds(graph) == ["Abs", "dense", "mul", "mul", "add"]
 
 
 MASKS = {

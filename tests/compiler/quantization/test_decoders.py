@@ -17,6 +17,7 @@ from daedal.compiler.quantization.plan import Plan
 from daedal.compiler.quantization.rewrites.caches import MASKED as HIDDEN
 from daedal.compiler.quantization.rewrites.caches import ROWS, align_caches
 from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
+from daedal.compiler.quantization.rewrites.rotations import multiply_turned
 from tests.compiler.quantization.float_networks import rewritten_model, simple_model
 from tests.compiler.quantization.graph_rewrites import kinds, rewritten
 from tests.support.decoders import SmallDecoder, feed_caches
@@ -24,7 +25,7 @@ from tests.support.decoders import SmallDecoder, feed_caches
 DECODER = SmallDecoder()
 REWRITES = {
     "caches": align_caches,
-    "rotations": multiply_rotations,
+    "rotations": lambda graph: multiply_rotations(multiply_turned(graph)),
     "given": spread_given,
 }
 
@@ -70,7 +71,7 @@ def test_whole_blocks_stay(rng) -> None:
 
 def test_one_matrix_rotates_all_heads_of_all_layers(rng) -> None:
     before = graph_of(DECODER)
-    graph = rewritten(before, rng, multiply_rotations)
+    graph = rewritten(before, rng, multiply_turned, multiply_rotations)
     assert kinds(graph).count("Neg") == 0 < kinds(before).count("Neg")
     more = kinds(graph).count("matmul") - kinds(before).count("matmul")
     assert more == 2 * DECODER.layers

@@ -16,6 +16,7 @@ from daedal.compiler.quantization import quantize_model
 from daedal.compiler.quantization.calibration.ranges import Range
 from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.normalize import flatten_rows
+from daedal.compiler.quantization.rewrites.rotations import multiply_turned
 from daedal.compiler.quantization.rewrites.tokens import pad_tokens
 from tests.compiler.quantization.float_networks import evaluate, rewritten_model, signal_to_noise_db
 from tests.compiler.quantization.float_transformers import (
@@ -71,7 +72,7 @@ def of_type(model: onnx.ModelProto, *op_types: str) -> list[onnx.NodeProto]:
 @pytest.mark.parametrize("kind", ["vision", "language"])
 def test_rewrites_are_exact(kind: str, rng: np.random.Generator) -> None:
     model = built(kind, rng)
-    after = rewritten_model(model, pad_tokens, normalize_attention, flatten_rows)
+    after = rewritten_model(model, pad_tokens, multiply_turned, normalize_attention, flatten_rows)
     onnx.checker.check_model(after)
     feeds = feeds_of(model, rng, 1)
     expected, found = evaluate(model, feeds)["y"], evaluate(after, feeds)["y"]

@@ -92,7 +92,7 @@ def test_a_fault_is_judged_by_the_tests_that_reach_it(project: Path) -> None:
     assert by_slow.by == f"{TESTS}::test_smaller_thoroughly" and not killed.slow
 
 
-@pytest.mark.parametrize("path", ["quantizer.py", "rewrites/halves.py"])
+@pytest.mark.parametrize("path", ["quantizer.py", "rewrites/rotations.py"])
 def test_an_area_has_files_at_any_depth(path: str) -> None:
     assert area_of(f"compiler/quantization/{path}", ROOT).name == "compiler"
 
