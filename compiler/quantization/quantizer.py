@@ -42,7 +42,11 @@ from daedal.compiler.quantization.rewrites.join_masks import join_masks
 from daedal.compiler.quantization.rewrites.joined_slices import turn_joined_slices
 from daedal.compiler.quantization.rewrites.normalize import flatten_rows, normalize
 from daedal.compiler.quantization.rewrites.rotary import multiply_rotations
-from daedal.compiler.quantization.rewrites.rotations import multiply_turned, widen_rotations
+from daedal.compiler.quantization.rewrites.rotations import (
+    multiply_turned,
+    rotate_heads_first,
+    widen_rotations,
+)
 from daedal.compiler.quantization.rewrites.tokens import pad_tokens
 from daedal.compiler.quantization.streams import find_streams
 from daedal.compiler.quantization.transformer import is_transformer
@@ -65,6 +69,7 @@ _OF_TRANSFORMERS: tuple[Rewrite, ...] = (
     pad_tokens,
     multiply_turned,
     widen_rotations,
+    rotate_heads_first,
     multiply_rotations,
     join_masks,
     normalize_attention,

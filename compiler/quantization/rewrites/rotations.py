@@ -10,13 +10,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from daedal.compiler.graph.dataflow import Dataflow
+from daedal.compiler.graph.dataflow import Dataflow, is_read_once
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.registry import ints, whole
 from daedal.compiler.graph.rewrite import Rewriter, walk
 from daedal.compiler.quantization.rewrites.patterns import both_orders, producer, slice_along
 
-__all__ = ["Rotation", "exchange_of", "multiply_turned", "rotation_of", "widen_rotations"]
+__all__ = [
+    "Rotation",
+    "exchange_of",
+    "multiply_turned",
+    "rotate_heads_first",
+    "rotation_of",
+    "widen_rotations",
+]
+
+_HEADS_FIRST = (0, 2, 1, 3)
+"""Brings (batch, tokens, heads, width) into the order of attention."""
+_CHANNELS_BEFORE = (0, 1, 3, 2)
+"""Turns the keys of each head."""
 
 
 class Rotation(NamedTuple):
@@ -166,3 +178,48 @@ def _filled(table: Array, rotated: int, width: int, filler: int) -> Array:
     columns = np.broadcast_to(table, (*table.shape[:-1], rotated))
     margin = [*((0, 0) for _ in table.shape[1:]), (0, width - rotated)]
     return np.pad(columns, margin, constant_values=filler)
+
+
+def rotate_heads_first(graph: Graph) -> Graph:
+    """Rotate heads (batch, heads, tokens, width), not (batch, tokens, heads, width). Exact.
+
+    Attention reads the former, so what projections give is brought into that order at once.
+
+    Before::
+
+        r = add(mul(q, cos), mul(dense(q, m), sin))     # q: float32[1,50,2,32], cos: [1,50,1,32]
+        y = transpose(r) order=0,2,1,3
+
+    After::
+
+        t = transpose(q) order=0,2,1,3
+        y = add(mul(t, cos.turned), mul(dense(t, m), sin.turned))
+    """
+    return walk(graph, {"transpose": _rotate_heads_first})
+
+
+def _rotate_heads_first(graph: Rewriter, node: Node) -> None:
+    total, order = producer(graph, node.inputs[0], "add"), ints(node.attrs, "order")
+    keys = tuple(_HEADS_FIRST[axis] for axis in _CHANNELS_BEFORE)
+    if total is None or order not in (_HEADS_FIRST, keys) or not is_read_once(graph, total.output):
+        return
+    rotation = rotation_of(graph, total)
+    if rotation is None:
+        return
+    attrs, output = {"order": _HEADS_FIRST}, node.output
+    heads = graph.add_fresh("transpose", [rotation.heads], attrs, base=f"{output}.heads")
+    name = graph.fresh_constant(f"{output}.exchange", rotation.exchange)
+    turned = graph.add_fresh("dense", [heads, name], {"transposed": 0}, base=f"{output}.turned")
+    products = []
+    for x, table in ((heads, rotation.cosines), (turned, rotation.sines)):
+        kind = graph.types[table]
+        if kind.rank < len(order):
+            shape = (*(1,) * (len(order) - kind.rank), *kind.shape)
+            table = graph.add_fresh("reshape", [table], {"shape": shape}, base=f"{table}.rows")
+        table = graph.add_fresh("transpose", [table], attrs, base=f"{table}.turned")
+        products.append(graph.add_fresh("mul", [x, table], base=f"{table}.product"))
+    if order == _HEADS_FIRST:
+        graph.add("add", products, output=output, name=node.name)
+        return
+    rotated = graph.add_fresh("add", products, base=f"{output}.rotated")
+    graph.add("transpose", [rotated], {"order": _CHANNELS_BEFORE}, output=output, name=node.name)

@@ -9,7 +9,11 @@ from daedal.compiler.quantization.attentions import find_attentions
 from daedal.compiler.quantization.rewrites.attention import normalize_attention
 from daedal.compiler.quantization.rewrites.factors import move_factors
 from daedal.compiler.quantization.rewrites.grouped_queries import group_queries
-from daedal.compiler.quantization.rewrites.rotations import multiply_turned, widen_rotations
+from daedal.compiler.quantization.rewrites.rotations import (
+    multiply_turned,
+    rotate_heads_first,
+    widen_rotations,
+)
 from tests.compiler.quantization.float_transformers import (
     DEPTH,
     HEADS,
@@ -271,6 +275,24 @@ def test_whole_heads_are_rotated_where_a_model_rotates_some_channels(
     partly_rotated(net)
     graph = rewritten(net.model("y"), rng, multiply_turned, widen_rotations)
     assert kinds(graph) == ["Abs", "dense", "mul", "mul", "add"]
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1, 3), (0, 2, 3, 1)])
+@pytest.mark.parametrize("shape", [(1, TOKENS, 1, WIDTH), (TOKENS, 1, WIDTH)])
+def test_heads_are_rotated_in_the_order_of_attention(
+    order: tuple[int, ...], shape: tuple[int, ...], rng: np.random.Generator
+) -> None:
+    net = FloatTransformer(rng)
+    x = net.dense(net.input("x", (1, TOKENS, DEPTH)), DEPTH, DEPTH)
+    x = net.op("Reshape", x, net.whole(1, TOKENS, HEADS, WIDTH))
+    first, second = net.sliced(x, 0, WIDTH // 2, 3), net.sliced(x, WIDTH // 2, WIDTH, 3)
+    turned = net.op("Concat", net.op("Neg", second), first, axis=3)
+    total = net.op("Add", net.op("Mul", x, net.normal(*shape)),
+                   net.op("Mul", turned, net.normal(*shape)))  # fmt: skip
+    net.op("Transpose", total, perm=order, output="y")
+    graph = rewritten(net.model("y"), rng, multiply_turned, rotate_heads_first)
+    sums = [node.output for node in graph.nodes if node.op == "add"]
+    assert [graph.types[name].shape for name in sums] == [(1, HEADS, TOKENS, WIDTH)]
 
 
 MASKS = {
