@@ -1,5 +1,6 @@
 """Slice, Gather, Split, Pad and Concat."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -67,20 +68,51 @@ def import_gather(context: ImportContext, node: OnnxNode) -> None:
     if not indices or not all(-extent <= index < extent for index in indices):
         raise node.damaged(f"indices must lie in {extent} elements, not be {list(indices)}")
     places = np.array([index % extent for index in indices]).reshape(shape)
+    _take(context, node, context.operand(node, 0), axis, places)
+
+
+def import_gather_nd(context: ImportContext, node: OnnxNode) -> None:
+    """GatherND-11 to -13 of constant indices that count up, over the first axes joined."""
+    x, given = context.operand_type(node, 0), context.required_constant(node, 1)
+    if node.integer("batch_dims", 0):
+        raise node.refuse("indices must be those of a whole tensor", "take batch_dims away")
+    depth = given.shape[-1] if given.ndim else 0
+    indices = _whole_numbers(context, node, 1)
+    if not 1 <= depth <= x.rank or not indices:
+        raise node.damaged(f"indices must be 1 to {x.rank} for each slice, not {depth}")
+    joined, behind = x.shape[:depth], x.shape[depth:]
+    rows = np.array(indices).reshape(-1, depth)
+    extents = np.array(joined)
+    if not ((rows >= -extents) & (rows < extents)).all():
+        raise node.damaged(f"indices must lie in {list(joined)} elements")
+    places = np.ravel_multi_index(tuple((rows % extents).T), joined).reshape(given.shape[:-1])
+    view = {"shape": (math.prod(joined), *behind)}
+    base = f"{node.outputs[0]}.joined"
+    flat = context.builder.add_fresh("reshape", [context.operand(node, 0)], view, base=base)
+    _take(context, node, flat, 0, places)
+
+
+def _take(
+    context: ImportContext,
+    node: OnnxNode,
+    operand: str,
+    axis: int,
+    places: npt.NDArray[np.int64],
+) -> None:
+    """Emit what is at these places of an axis, if they count up in any order of their axes."""
     counted = _counted(places)
     if counted is None:
         raise node.refuse("indices must count up by equal steps", "slice and concatenate")
+    builder, base, whole = context.builder, node.outputs[0], context.builder.types[operand].shape
     order, step = counted
-    begins, ends, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+    begins, ends, steps = [0] * len(whole), list(whole), [1] * len(whole)
     begins[axis], ends[axis], steps[axis] = int(places.min()), int(places.max()) + 1, step
     attrs = {"begins": tuple(begins), "ends": tuple(ends), "steps": tuple(steps)}
-    operand = context.operand(node, 0)
+    shape, before, behind = places.shape, whole[:axis], whole[axis + 1 :]
     if len(shape) == 1:
         context.emit(node, "slice", [operand], **attrs)
         return
-    builder, base = context.builder, node.outputs[0]
     part = builder.add_fresh("slice", [operand], attrs, base=f"{base}.slice", name=node.name)
-    before, behind = x.shape[:axis], x.shape[axis + 1 :]
     if list(order) != sorted(order):
         view = {"shape": (*before, *(shape[place] for place in order), *behind)}
         part = builder.add_fresh("reshape", [part], view, base=f"{base}.view")
@@ -209,6 +241,9 @@ OPERATORS: Mapping[str, ImportedOperator] = {
     "Concat": ImportedOperator(import_concat, ACCELERATOR, _BODY),
     "Gather": ImportedOperator(
         import_gather, ACCELERATOR, f"constant indices that count up; {_PART}"
+    ),
+    "GatherND": ImportedOperator(
+        import_gather_nd, ACCELERATOR, f"constant indices that count up, no batch_dims; {_PART}"
     ),
     "Pad": ImportedOperator(
         import_pad,

@@ -128,6 +128,25 @@ def test_gather(indices: np.ndarray, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize(
+    "indices",
+    [
+        whole(1).reshape(1, 1),
+        whole(-1).reshape(1, 1, 1),
+        whole(0, 2, 0, 3, 0, 4).reshape(3, 2),
+        whole(0, 5, 0, 6, 1, 0).reshape(1, 3, 2),
+        whole(*np.ndindex(2, 7, 3)).reshape(2, 7, 3, 3).transpose(1, 0, 2, 3),
+    ],
+    ids=lambda indices: "x".join(map(str, indices.shape)),
+)
+def test_gather_nd(indices: np.ndarray, rng: np.random.Generator) -> None:
+    maker = QdqModel()
+    x = maker.input("x", (2, 7, 3))
+    maker.op("GatherND", x, maker.constant(indices), output="y")
+    graph = check_against_onnxruntime(maker, rng)
+    assert {node.op for node in graph.nodes} <= {"slice", "reshape", "transpose"}
+
+
+@pytest.mark.parametrize(
     ("op_type", "shape", "attrs"),
     [
         ("DepthToSpace", (2, 18, 2, 3), {"blocksize": 3}),
@@ -272,6 +291,11 @@ REFUSALS: dict[str, tuple[Callable[[], QdqModel], str]] = {
         lambda: with_constants("Gather", (4, 7), whole(0, 2, 3)),
         "indices must count up by equal steps (node 'y/Gather', operator Gather); "
         "slice and concatenate",
+    ),
+    "slices outside": (
+        lambda: with_constants("GatherND", (4, 7), whole(0, 7).reshape(1, 2)),
+        "indices must lie in [4, 7] elements (node 'y/GatherND', operator GatherND); "
+        "repair the model",
     ),
     "indices outside": (
         lambda: with_constants("Gather", (4, 7), whole(4)),

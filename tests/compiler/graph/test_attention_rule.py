@@ -115,6 +115,7 @@ CASES = {
     "zero points": Case(zeros=(5, -7, 100)),
     "lowest zero point": Case(zeros=(-128, 127, -128)),
     "scaled": Case(factor=0.25),
+    "scores near zero": Case(factor=1e-5),
     "causal": Case(mask="causal", batch=(1, 4)),
     "some keys": Case(mask="keys"),
     "a computed mask": Case(mask="input", keys=32, batch=(1, 4)),

@@ -235,8 +235,10 @@ class _Lowering:
     def _mask(self, largest: int) -> _Mask | None:
         hiding = hiding_factor(self._scores.scale, largest)
         name = self._scores.mask
-        if name is None:
-            return None if hiding is None else _Mask("", hiding, FILLER)
+        if name is None and hiding is not None:
+            return _Mask("", hiding, FILLER)
+        if name is None:  # scores are so small that 8 bits hide none of them
+            return self._biases(np.zeros((1, self._queries, self._keys), np.float32), largest)
         shape = self._context.graph.types[name].shape
         *outer, rows, keys = (1,) * (2 - len(shape)) + shape
         if rows not in (1, self._queries) or keys != self._keys:
