@@ -49,7 +49,7 @@ class MarkRecord:
     counters: UnitCounters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile:
     """Counters of one launch; `cycles` is None on a device that has no notion of time."""
 
@@ -60,6 +60,18 @@ class Profile:
     units: Mapping[Unit, UnitCounters] = field(default_factory=dict)
     marks: Sequence[MarkRecord] = ()
     wall_seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        parts = ["cycles are not counted" if self.cycles is None else f"{self.cycles:,} cycles"]
+        if self.cycles and self.units:
+            busy = (
+                f"{unit.name} {100 * found.classes[CycleClass.BUSY] / self.cycles:.0f} %"
+                for unit, found in self.units.items()
+            )
+            parts.append(f"busy: {', '.join(busy)}")
+        if self.marks:
+            parts.append(f"marks: {len(self.marks):,}")
+        return f"<Profile of {self.device}: {'; '.join(parts)}>"
 
     @classmethod
     def total(cls, launches: Sequence["Profile"]) -> "Profile":

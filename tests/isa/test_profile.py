@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from daedal.isa.profile import MarkRecord, Profile, UnitCounters
-from daedal.isa.registers import CLASSES
+from daedal.isa.registers import CLASSES, CycleClass
 from daedal.isa.table import Unit
 
 
@@ -36,3 +36,12 @@ def test_what_was_counted_since() -> None:
     later = counters(50).since(counters(20))
     assert later == UnitCounters(dict.fromkeys(CLASSES, 30), 30)
     assert later.cycles == 30 * len(CLASSES)
+
+
+def test_it_prints_as_one_line() -> None:
+    assert repr(Profile("functional")) == "<Profile of functional: cycles are not counted>"
+    units = {unit: counters(99) for unit in (Unit.LOAD, Unit.GEMM)}
+    shown = repr(replace(profile(2_000), units=units))
+    busy = f"LOAD {100 * (99 + CLASSES.index(CycleClass.BUSY)) / 2_000:.0f} %"
+    both = f"{busy}, {busy.replace('LOAD', 'GEMM')}"
+    assert shown == f"<Profile of d: 2,000 cycles; busy: {both}; marks: 1>"
