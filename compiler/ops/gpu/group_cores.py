@@ -80,7 +80,9 @@ def choose_group_tiles(
 
 def _has_boxes(operand: Load, tile: Mapping[Var, int]) -> bool:
     """Whether boxes of an operand can be copied: rows begin at multiples of 16 bytes, and the part
-    has whole lines along them."""
+    has whole lines along them. Of maps with pads, threads copy what they need."""
+    if operand.pad_value is not None:
+        return False
     shape, size = operand.buffer.shape, ELEMENT_BYTES[operand.buffer.dtype]
     sizes = [(x, n) for x, n in zip(shape, window(operand, tile), strict=True) if x > 1]
     extent, along = sizes[-1]

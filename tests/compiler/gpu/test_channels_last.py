@@ -52,6 +52,19 @@ def test_two_convolutions_are_a_kernel_each() -> None:
         assert large and not small and loads and products
 
 
+@pytest.mark.heavy(2)
+def test_groups_of_warps_multiply_maps_with_pads() -> None:
+    """Threads copy these, as a box would be refused."""
+    model = network(
+        [node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]), node("Relu", ["a"], ["y"])],
+        (1, 64, 4, 60),
+        w=weights(64, 64, 3, 3) / 8,
+    )
+    code = compared(model, "float16", "sm_90a")
+    assert cores(code) == ["float16"] and not any(kernel.maps for kernel in code.kernels)
+    assert any(b"wgmma.mma_async" in image for image in code.images["sm_90a"])
+
+
 def test_maps_have_as_many_channels_as_copies_need() -> None:
     """Twenty become 32, whose weights are 0."""
     code = compared(chain(outs=20), "float16", "sm_80")
