@@ -109,6 +109,7 @@ SAMPLES: dict[str, Maker] = {
     "Div": with_constants("Div", np.float32(3)),
     "Einsum": einsum,
     "Gather": with_constants("Gather", whole(2, 3, 4), axis=1),
+    "GatherND": with_constants("GatherND", np.array([[[0, 2], [0, 3], [0, 4]]])),
     "Gemm": gemm,
     "LayerNormalization": with_constants("LayerNormalization", real(1, 2, 3, 4), real(4, 3, 2, 1)),
     "MatMul": lambda maker, x: with_weights("MatMul", 96, 5)(maker, maker.op("Flatten", x)),
