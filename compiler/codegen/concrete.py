@@ -13,6 +13,7 @@ from daedal.compiler.codegen.forms import BlockForm, Form, RegionForm, form_of
 from daedal.compiler.codegen.instances import ROW_DIMS, Live
 from daedal.compiler.codegen.nest import Nest
 from daedal.compiler.codegen.padding import Interior, without_padding
+from daedal.compiler.codegen.zero_weights import ZeroWeights
 from daedal.compiler.tir.expr import Var
 from daedal.compiler.tir.stmt import For
 
@@ -27,15 +28,17 @@ def concrete_nests(
     live: Live,
     operands: Mapping[str, RegionForm],
     padded: tuple[str, Interior] | None = None,
+    zeros: ZeroWeights | None = None,
 ) -> Iterator[Nest]:
     """The nests of `form`; `env` binds every loop outside it.
 
     Row numbers are relative to the instance that holds each operand. `padded` names an operand
     of a sum, or of a sum of products, that is 0 outside its interior; these zeros are left out.
+    So are products with the weights `zeros`.
     """
     nests = (
         nest
-        for inner, ranges, settled in _settled(form, env, operands, {})
+        for inner, ranges, settled in _settled(form, env, operands, {}, zeros)
         for nest in _pieces(form, inner, ranges, live, settled, padded)
     )
     yield from rolled(nests)
@@ -112,12 +115,18 @@ _Operands = Mapping[str, RegionForm]
 
 
 def _settled(
-    form: BlockForm, env: Env, operands: _Operands, limits: Mapping[Var, range]
+    form: BlockForm,
+    env: Env,
+    operands: _Operands,
+    limits: Mapping[Var, range],
+    zeros: ZeroWeights | None = None,
 ) -> Iterator[tuple[Env, dict[Var, range], _Operands]]:
     """Enumerate or split loops within `limits`; yields the bound values, ranges and operands."""
     open_loops = [loop for loop in form.loops if loop.var not in env]
     ranges = {loop.var: limits.get(loop.var, range(loop.extent)) for loop in open_loops}
     mixed: set[Var] = set()
+    if zeros is not None:
+        mixed.update(zeros.place.at(env).variables)
     for clip in form.clips:
         at = clip.form.at(env)
         if at.expr is not None or len(at.terms) > 1:
@@ -138,15 +147,17 @@ def _settled(
             if cut is not None:
                 var, value = cut
                 for part in (range(ranges[var].start, value), range(value, ranges[var].stop)):
-                    yield from _settled(form, env, operands, {**limits, var: part})
+                    yield from _settled(form, env, operands, {**limits, var: part}, zeros)
                 return
             mixed.update(minimum.variables)
     if not mixed:
+        if zeros is not None:
+            zeros.leave_out(ranges, env)
         yield env, ranges, operands
         return
     outermost = next(loop for loop in open_loops if loop.var in mixed)
     for value in ranges[outermost.var]:
-        yield from _settled(form, {**env, outermost.var: value}, operands, limits)
+        yield from _settled(form, {**env, outermost.var: value}, operands, limits, zeros)
 
 
 def _decided(operand: RegionForm, env: Env, ranges: Mapping[Var, range]) -> RegionForm:

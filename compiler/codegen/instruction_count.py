@@ -144,6 +144,8 @@ def _marks_of_operation(form: BlockForm, builder: OperationBuilder) -> Iterator[
             yield _Mark.of(reduce, form.loops, range(1, _EVERYWHERE))
         else:
             yield from _exact(reduce, form.loops)
+    for place in builder.places(form):
+        yield from _exact(place, form.loops)
     padded, edges = builder.keeps_off(form), builder.edges(form)
     for at, inside in edges or ():
         yield _Mark.of(at, form.loops, inside)

@@ -31,6 +31,7 @@ from daedal.compiler.codegen.nest import Folded, Nest, accumulation_steps, fold
 from daedal.compiler.codegen.padding import KEEP_PADDING, Interior, conditions
 from daedal.compiler.codegen.segment import RowAccess, SegmentInstruction, shared
 from daedal.compiler.codegen.window_nests import inside_loops, window_nests
+from daedal.compiler.codegen.zero_weights import zeros_of
 from daedal.compiler.tir.expr import Buffer
 from daedal.isa.instruction import Instruction
 from daedal.isa.numerics import wide_bounds
@@ -159,13 +160,20 @@ class OperationBuilder:
             )
         ]
 
+    def places(self, form: BlockForm) -> tuple[Form, ...]:
+        """Indices on whose values the instructions depend: of weights that are 0 for some."""
+        name = str(form.annotations["intrin"])
+        zeros = zeros_of(form, form.read("w")) if name in GEMM else None
+        return () if zeros is None else (zeros.place,)
+
     def _gemm(
         self, form: BlockForm, env: Env, live: Live, mode: GemmMode
     ) -> Iterator[SegmentInstruction]:
         operands = self.operands(form, live)
         padded = self.keeps_off(form)
         factor = None if padded is None else ("inp", self._interiors[padded.region.buffer])
-        for nest in concrete_nests(form, env, live, operands, factor):
+        zeros = zeros_of(form, operands["wgt"])
+        for nest in concrete_nests(form, env, live, operands, factor, zeros):
             _check_accumulation(form, nest, "acc")
             for folded in self._folded(Opcode.GEMM, nest):
                 rows = (

@@ -194,6 +194,7 @@ def _needs(form: BlockForm, live: Live, builder: OperationBuilder) -> _Needs:
         for minimum, part in zip(operand.minima[:-ROW_DIMS], window, strict=False):
             found |= dict.fromkeys(_difference(minimum, form_of(part.min)))
     others = [clip.form for clip in form.clips if clip.form.expr is not None]
+    others += builder.places(form)
     others += form.reduces if moving is None else ()
     others += padded.minima if padded is not None and edges is None else ()
     for other in others:

@@ -83,9 +83,14 @@ class RowStreamWeightLayout(Layout):
     @property
     def vectors(self) -> int:
         """Vectors that cover a window in one group, in the worst phase."""
+        return max(self.vectors_by_phase)
+
+    @property
+    def vectors_by_phase(self) -> tuple[int, ...]:
+        """Vectors that cover a window in one group, in each phase."""
         length = self.kernel[1] * self.group_rows * self.channels
         offsets = [phase * self.step % self.beat for phase in range(self.phases)]
-        return max(-(-(offset + length) // self.lanes) for offset in offsets)
+        return tuple(-(-(offset + length) // self.lanes) for offset in offsets)
 
     def stream_rows(self, num_windows: int) -> int:
         """Scratchpad rows that the first `num_windows` windows of a stream read."""

@@ -25,6 +25,8 @@ class StreamWindow:
     groups_down : groups of rows from one window to the one below.
     pad_groups : groups of padding above the first one.
     extent : windows in a column, and in a row.
+    vectors : in each phase, the vectors of a group that have elements of a window; the weights of
+        others are 0.
     """
 
     step: int
@@ -32,6 +34,7 @@ class StreamWindow:
     groups_down: int
     pad_groups: int
     extent: tuple[int, int]
+    vectors: tuple[int, ...]
 
     @classmethod
     def of(
@@ -51,6 +54,7 @@ class StreamWindow:
             groups_down=down // stream.rows_down,
             pad_groups=(pad_top - stream.pad_top) // stream.rows_down,
             extent=extent,
+            vectors=weights.vectors_by_phase,
         )
 
 
@@ -73,7 +77,7 @@ def conv2d_stream(
     ----------
     x : (NB, planes, groups, rows, batch, lanes); plane p holds the streams starting at beat p, so
         that every vector that begins at a beat is a row of one plane.
-    w : (OB, phases, KG, vectors, block_out, lanes).
+    w : (OB, phases, KG, vectors, block_out, lanes); 0 from vector ``window.vectors[phase]`` on.
     params : (OB, block_out, 3) int64: bias, multiplier, shift of each output channel.
     parts : output vectors to a block of channels.
     pad_value : the value of groups outside x.

@@ -136,12 +136,8 @@ def stream_case(
     params[..., 2] += 4 + 2 * (array.input_bits - 8)
 
     view_shape, view = stream_view(packed.shape, beat, variant, conv.copies)
-    window = StreamWindow(
-        layout.step,
-        beat,
-        conv.strides[0] // stream.rows_down,
-        (conv.pads[0] - stream.pad_top) // stream.rows_down,
-        conv.extent,
+    window = StreamWindow.of(
+        stream, layout, down=conv.strides[0], pad_top=conv.pads[0], extent=conv.extent
     )
     operands = [
         te.placeholder(view_shape, kind, "x"),

@@ -80,8 +80,8 @@ def test_the_cheapest_layout_is_chosen(kernel, products, rng):
 
 
 def test_the_host_writes_rows_once_where_that_takes_it_longer_than_it_saves(rng):
-    """Six channels fill most lanes, with rows once or several times."""
-    model = first_layer(rng, (1, 6, 64, 64), 16, (3, 3), pads=[1, 1, 1, 1])
+    """Eight channels fill all lanes, with rows once or several times."""
+    model = first_layer(rng, (1, 8, 64, 64), 16, (3, 3), pads=[1, 1, 1, 1])
     rewritten = rewrite_first_layer(blocked(model, "vta"), load_variant("vta"))
     assert layouts(rewritten)[0].stream.group_step == 0
 

@@ -6,6 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from daedal.common.errors import ScheduleError
+from daedal.isa.table import Opcode
 from daedal.isa.variant import Variant, load_variant
 from tests.support.accelerator import micro_variant
 from tests.support.stream_convolution import StreamConvolution, stream_case
@@ -113,3 +114,22 @@ def test_a_window_that_fits_nowhere_is_refused(rng):
         r"and its weights 'wgt'; the smallest tile takes \d+ bytes and \d+ rows; use a variant",
     ):
         stream_case(variant, rng, conv, beat_of(variant))
+
+
+def test_products_with_weights_of_zero_are_left_out() -> None:
+    """A window of 27 elements takes two vectors of 16 where it begins at one of the first five."""
+    vta = load_variant("vta")
+    conv = StreamConvolution(
+        (1, 3, 9, 45), 16, (3, 3), (2, 2), (1, 1, 1, 1), channels=3, group_rows=3, group_step=2
+    )
+    _, layout = conv.layouts(vta, 16)
+    assert layout.vectors_by_phase == (2, 2, 2, 3, 3, 3, 3, 3)
+    case = stream_case(vta, np.random.default_rng(1), conv, 16)
+    case.check(interpret=False)
+    rows, columns = conv.extent
+    products = sum(
+        (item.uop_end - item.uop_begin) * item.extent0 * item.extent1 * item.extent2
+        for item in case.linked.program.instructions
+        if item.opcode is Opcode.GEMM
+    )
+    assert products == rows * sum(layout.vectors_by_phase[x % 8] for x in range(columns))

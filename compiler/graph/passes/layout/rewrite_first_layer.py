@@ -126,9 +126,10 @@ def _choose(
 ) -> _Candidate | None:
     """The best layouts for a convolution that reads an image from the host, or None.
 
-    It is the usual one with the least `_Candidate.cost`, unless another one is estimated to gain
-    `LEAST_GAIN` with the fastest tiles, without more products. For small scratchpads, where tiles
-    leave no space to load the next one meanwhile, such estimates are too low.
+    It is the usual one with the least `_Candidate.cost`, unless others are estimated to gain
+    `LEAST_GAIN` with the fastest tiles, without more products; then it is the fastest of these. For
+    small scratchpads, where tiles leave no space to load the next one meanwhile, such estimates are
+    too low.
     """
     if not _applies(graph, node):
         return None
@@ -158,7 +159,8 @@ def _choose(
         return usual
     space = _space(usual, node, output, variant)
     before, words = _cycles_and_words(space, memory)
-    chosen, cost = usual, before + WORDS * words + usual.host_cycles
+    highest = before + WORDS * words + usual.host_cycles
+    chosen, fewest = usual, math.inf
     for item in best.values():
         space = _space(item, node, output, variant)
         if item.products > usual.products or space.share == 1:
@@ -166,8 +168,9 @@ def _choose(
         cycles, words = _cycles_and_words(space, memory)
         total = cycles + WORDS * words + item.host_cycles
         gain = before - cycles
-        if gain >= max(LEAST_GAIN * before, LEAST_CYCLES) and total < cost:
-            chosen, cost = item, total
+        gains = gain >= max(LEAST_GAIN * before, LEAST_CYCLES) and total < highest
+        if gains and cycles + item.host_cycles < fewest:
+            chosen, fewest = item, cycles + item.host_cycles
     return chosen
 
 
@@ -276,6 +279,8 @@ def _candidate(
     out_vectors = out_blocks * block // weights.block_out
     vectors = blocks * out_vectors * height * width
     window = weights.groups * weights.vectors
+    counts = weights.vectors_by_phase
+    row = weights.groups * sum(counts[column % len(counts)] for column in range(width))
     planes = weights.lanes // weights.beat
     loads = math.prod(held[:3]) * planes // stream.copies
     elements = math.prod(held)
@@ -283,7 +288,7 @@ def _candidate(
     return _Candidate(
         stream,
         weights,
-        products=vectors * window,
+        products=vectors // width * row,
         beats=loads * inp + out_vectors * weights.phases * window * wgt + vectors * out,
         image_elements=once,
         copied_elements=elements - once,

@@ -6,6 +6,7 @@ stay on chip while the map is streamed. Windows that begin at the same position 
 """
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
+from daedal.compiler.codegen.zero_weights import ZERO_WEIGHTS, zero_weights
 from daedal.compiler.ops.accelerator.conv.stream_shape import StreamShape
 from daedal.compiler.ops.accelerator.conv.stream_space import StreamSpace
 from daedal.compiler.ops.accelerator.fused_tail import cache_params, place_tail, tensorize_tail
@@ -51,6 +52,8 @@ def _schedule(func: PrimFunc, shape: StreamShape, variant: Variant, config: Conf
     n, oc, h, w, u, b, o, g, j, i = sch.get_loops(acc)[4:]
     w, phase = sch.split(w, [None, shape.period])
     sch.reorder(phase, n, oc, h, w, u, g, j, b, o, i)
+    if len(set(shape.window.vectors)) > 1:
+        sch.annotate(acc, ZERO_WEIGHTS, zero_weights(1, 3, shape.window.vectors))
     sch.tensorize(b, "gemm")
     tensorize_tail(sch)
     # A LOAD for each phase: products of the first one need not wait for the weights of the others.

@@ -70,6 +70,12 @@ class StreamShape:
             if count * self.window.step % self.lanes == 0
         )
 
+    @property
+    def row_products(self) -> int:
+        """Products of a row of windows, for one output vector."""
+        counts, columns = self.window.vectors, self.window.extent[1]
+        return self.groups * sum(counts[column % len(counts)] for column in range(columns))
+
     @overload
     def input_rows(self, height: int, width: int) -> int: ...
     @overload

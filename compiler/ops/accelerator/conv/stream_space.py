@@ -148,7 +148,7 @@ class StreamSpace(TileSpace):
             "beats": self._beats(table),
             "instructions": self._instructions(table),
             "tiles": self._tiles(table),
-            "tile_products": vectors * (shape.groups * shape.vectors),
+            "tile_products": vectors * (shape.row_products / shape.window.extent[1]),
             "accumulators": vectors * (1 + shape.tail.rows),
             "input_rows": shape.input_rows(table["height"], table["width"]),
             "weight_rows": table["out_blocks"] * (shape.out_parts * shape.weight_rows),
@@ -165,7 +165,8 @@ class StreamSpace(TileSpace):
 
     @property
     def _products(self) -> int:
-        return self._vectors * self._shape.groups * self._shape.vectors
+        columns = self._shape.window.extent[1]
+        return self._vectors // columns * self._shape.row_products
 
     def _tiles(self, table: Table) -> Column:
         """Number of tiles."""
