@@ -46,6 +46,14 @@ _SIZES = {
     "num_attention_heads": 4,
 }
 _GROUPED = _SIZES | {"num_key_value_heads": 2}
+_PAIRS = {
+    "vocab_size": WORDS,
+    "n_positions": TOKENS,
+    "n_embd": 128,
+    "n_layer": 2,
+    "n_head": 4,
+    "rotary_dim": 16,
+}
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,13 @@ SOURCES: dict[str, Source] = {
     "Qwen 2": Source("Qwen2Config", "Qwen2ForCausalLM", _GROUPED),
     "Qwen 3": Source("Qwen3Config", "Qwen3ForCausalLM", _GROUPED | {"head_dim": 32}),
     "Gemma": Source("GemmaConfig", "GemmaForCausalLM", _GROUPED | {"head_dim": 32}),
+    "Mistral": Source("MistralConfig", "MistralForCausalLM", _GROUPED),
+    "Phi": Source("PhiConfig", "PhiForCausalLM", _SIZES),
+    "Falcon": Source("FalconConfig", "FalconForCausalLM", _SIZES),
+    "OLMo 2": Source("Olmo2Config", "Olmo2ForCausalLM", _GROUPED),
+    "GPT-J": Source("GPTJConfig", "GPTJForCausalLM", _PAIRS),
+    "CodeGen": Source("CodeGenConfig", "CodeGenForCausalLM", _PAIRS | {"n_ctx": TOKENS}),
+    "RoFormer": Source("RoFormerConfig", "RoFormerModel", _SIZES | {"embedding_size": 128}),
     "T5 encoder": Source(
         "T5Config",
         "T5EncoderModel",
@@ -113,6 +128,7 @@ SOURCES: dict[str, Source] = {
     ),
     "ViT": Source("ViTConfig", "ViTModel", _VIT, _IMAGE),
     "CLIP, vision": Source("CLIPVisionConfig", "CLIPVisionModel", _VIT, _IMAGE),
+    "BEiT": Source("BeitConfig", "BeitModel", _VIT | {"use_relative_position_bias": True}, _IMAGE),
     "DINOv2": Source("Dinov2Config", "Dinov2Model", _VIT, _IMAGE),
     "Swin": Source(
         "SwinConfig",

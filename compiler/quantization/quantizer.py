@@ -48,6 +48,7 @@ from daedal.compiler.quantization.rewrites.rotations import (
     widen_rotations,
 )
 from daedal.compiler.quantization.rewrites.tokens import pad_tokens
+from daedal.compiler.quantization.rewrites.turn_once import turn_once
 from daedal.compiler.quantization.streams import find_streams
 from daedal.compiler.quantization.transformer import is_transformer
 
@@ -66,6 +67,7 @@ _REWRITES: tuple[Rewrite, ...] = (
 )
 
 _OF_TRANSFORMERS: tuple[Rewrite, ...] = (
+    turn_once,
     pad_tokens,
     multiply_turned,
     widen_rotations,

@@ -14,6 +14,7 @@ from daedal.compiler.quantization.rewrites.rotations import (
     rotate_heads_first,
     widen_rotations,
 )
+from daedal.compiler.quantization.rewrites.turn_once import turn_once
 from tests.compiler.quantization.float_transformers import (
     DEPTH,
     HEADS,
@@ -293,6 +294,38 @@ def test_heads_are_rotated_in_the_order_of_attention(
     graph = rewritten(net.model("y"), rng, multiply_turned, rotate_heads_first)
     sums = [node.output for node in graph.nodes if node.op == "add"]
     assert [graph.types[name].shape for name in sums] == [(1, HEADS, TOKENS, WIDTH)]
+
+
+VIEWS = """
+graph views {{
+  input k: float32[1,5,2,8]
+  a: float32[5,2,8] = reshape(k) shape=5,2,8
+  b: float32[2,5,8] = transpose(a) order=1,0,2
+{lines}
+  output y
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        pytest.param(
+            """c: float32[2,8,5] = transpose(b) order=0,2,1
+            y: float32[1,2,8,5] = reshape(c) shape=1,2,8,5""",
+            ["transpose"],
+            id="keys",
+        ),
+        pytest.param("y: float32[2,1,5,8] = reshape(b) shape=2,1,5,8", ["transpose"], id="queries"),
+        pytest.param("y: float32[10,8] = reshape(b) shape=10,8", None, id="joined axes"),
+        pytest.param("y: float32[1,5,2,8] = reshape(b) shape=1,5,2,8", None, id="other axes"),
+    ],
+)
+def test_views_that_are_one_transpose(
+    lines: str, left: list[str] | None, rng: np.random.Generator
+) -> None:
+    graph = rewritten(VIEWS.format(lines=lines), rng, turn_once)
+    assert kinds(graph) == (left or ["reshape", "transpose", "reshape"])
 
 
 MASKS = {
