@@ -19,19 +19,20 @@ _RANK = 3
 
 
 def pad_tokens(graph: Graph) -> Graph:
-    """Write a concat of constant tokens and others, and a constant sum, as a pad and a sum.
+    """Write a concat of constant tokens and others as a pad and a sum, with a constant that is
+    added behind it.
 
     Before::
 
         t = concat(token, x) axis=1         # const token: float32[1,1,16], x: float32[1,5,16]
-        y = add(t, positions)
+        y = add(t, positions)               # may be missing
 
     After::
 
         p = pad(x) pads=0,1,0,0,0,0
         y = add(p, concat(token, 0) + positions)
     """
-    return rewrite(graph, {"add": _pad})
+    return rewrite(rewrite(graph, {"add": _pad}), {"concat": _pad_alone})
 
 
 def _pad(graph: Rewriter, node: Node) -> None:
@@ -39,18 +40,31 @@ def _pad(graph: Rewriter, node: Node) -> None:
         join, positions = sole_producer(graph, joined, ("concat",)), constant_of(graph, name)
         if join is None or positions is None or graph.types[joined] != graph.types[node.output]:
             continue
-        computed = [part for part in join.inputs if not graph.is_constant(part)]
-        if len(computed) == 1 and _joins_tokens(graph, join):
-            pads, tokens = _tokens(graph, join.inputs)
-            base = f"{node.output}.padded"
-            padded = graph.add_fresh("pad", computed, {"pads": pads}, base=base)
-            added = graph.fresh_constant(f"{name}.joined", tokens + positions)
-            graph.add("add", [padded, added], output=node.output, name=node.name)
+        if _joins_tokens(graph, join):
+            _add_sum(graph, join, node, positions)
             return
 
 
+def _pad_alone(graph: Rewriter, node: Node) -> None:
+    if _joins_tokens(graph, node):
+        _add_sum(graph, node, node, np.float32(0))
+
+
+def _add_sum(graph: Rewriter, join: Node, node: Node, positions: Array | np.float32) -> None:
+    """Replace `node` by the sum of `join`, padded, and of all constants."""
+    computed = [part for part in join.inputs if not graph.is_constant(part)]
+    pads, tokens = _tokens(graph, join.inputs)
+    base = node.output
+    padded = graph.add_fresh("pad", computed, {"pads": pads}, base=f"{base}.padded")
+    added = graph.fresh_constant(f"{base}.tokens", tokens + positions)
+    graph.add("add", [padded, added], output=base, name=node.name)
+
+
 def _joins_tokens(graph: Dataflow, join: Node) -> bool:
-    return graph.types[join.output].rank == _RANK and whole(join.attrs, "axis") == _TOKENS
+    """Whether constant tokens are joined to one tensor."""
+    computed = [part for part in join.inputs if not graph.is_constant(part)]
+    is_of_tokens = graph.types[join.output].rank == _RANK and whole(join.attrs, "axis") == _TOKENS
+    return is_of_tokens and len(computed) == 1 < len(join.inputs)
 
 
 def _tokens(graph: Dataflow, names: Sequence[str]) -> tuple[tuple[int, ...], Array]:
