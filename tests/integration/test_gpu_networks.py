@@ -130,9 +130,27 @@ def test_a_quantized_network_computes_what_the_integer_reference_does(
 @pytest.mark.skipif(
     find_ptxas() is None, reason="ptxas is not installed (pip install 'daedal[gpu]')"
 )
-@pytest.mark.parametrize("name", NETWORKS)
-def test_kernels_of_networks_need_no_memory_for_registers(name: str) -> None:
-    code = build_gpu_code(modern_model(NETWORKS[name][0]()), architectures=["sm_80"])
+@pytest.mark.parametrize(
+    ("name", "is_modern"),
+    [
+        *((name, False) for name in NETWORKS),
+        pytest.param(
+            "resnet50",
+            True,
+            marks=pytest.mark.xfail(
+                strict=True,
+                reason="with channels last, a convolution of float32 without tensor cores, of a "
+                "map of 2x2, spills 8 bytes",
+            ),
+        ),
+        ("squeezenet", True),
+    ],
+)
+def test_kernels_of_networks_need_no_memory_for_registers(name: str, is_modern: bool) -> None:
+    """In the opset of the model, and in the one that users' models are brought to."""
+    model = NETWORKS[name][0]()
+    model = modern_model(model) if is_modern else model
+    code = build_gpu_code(model, architectures=["sm_80"])
     assert len(code.images["sm_80"]) == len(code.kernels) > 10
     for ptx in code.images["sm_80"]:
         cubin = assembled(ptx.decode("ascii"), "sm_80")
