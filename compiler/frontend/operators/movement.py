@@ -9,6 +9,7 @@ import numpy.typing as npt
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators.record import ACCELERATOR, ImportedOperator
+from daedal.compiler.graph.views import is_in_order, turned_axes
 
 __all__ = ["OPERATORS"]
 
@@ -99,40 +100,31 @@ def _take(
     axis: int,
     places: npt.NDArray[np.int64],
 ) -> None:
-    """Emit what is at these places of an axis, if they count up in any order of their axes."""
-    counted = _counted(places)
-    if counted is None:
+    """Emit what is at these places of an axis: a slice, whose elements may be in the order of a
+    transpose."""
+    first, last = int(places.min()), int(places.max())
+    step = max((last - first) // max(places.size - 1, 1), 1)
+    counted = (places - first) // step
+    found = turned_axes(counted)
+    if found is None or not np.array_equal(first + step * counted, places):
         raise node.refuse("indices must count up by equal steps", "slice and concatenate")
     builder, base, whole = context.builder, node.outputs[0], context.builder.types[operand].shape
-    order, step = counted
     begins, ends, steps = [0] * len(whole), list(whole), [1] * len(whole)
-    begins[axis], ends[axis], steps[axis] = int(places.min()), int(places.max()) + 1, step
+    begins[axis], ends[axis], steps[axis] = first, last + 1, step
     attrs = {"begins": tuple(begins), "ends": tuple(ends), "steps": tuple(steps)}
-    shape, before, behind = places.shape, whole[:axis], whole[axis + 1 :]
-    if len(shape) == 1:
+    if places.ndim == 1 and is_in_order(counted):
         context.emit(node, "slice", [operand], **attrs)
         return
     part = builder.add_fresh("slice", [operand], attrs, base=f"{base}.slice", name=node.name)
-    if list(order) != sorted(order):
-        view = {"shape": (*before, *(shape[place] for place in order), *behind)}
-        part = builder.add_fresh("reshape", [part], view, base=f"{base}.view")
-        turned = [axis + int(place) for place in np.argsort(order)]
-        last = range(axis + len(order), len(view["shape"]))
-        attrs = {"order": (*range(axis), *turned, *last)}
+    before, behind = whole[:axis], whole[axis + 1 :]
+    if not is_in_order(counted):
+        split, order = found
+        shape = (*before, *split, *behind)
+        part = builder.add_fresh("reshape", [part], {"shape": shape}, base=f"{base}.split")
+        moved = (*range(axis), *(axis + place for place in order))
+        attrs = {"order": (*moved, *range(len(moved), len(shape)))}
         part = builder.add_fresh("transpose", [part], attrs, base=f"{base}.turned")
-    context.emit(node, "reshape", [part], shape=(*before, *shape, *behind))
-
-
-def _counted(places: npt.NDArray[np.int64]) -> tuple[tuple[int, ...], int] | None:
-    """The order of the axes, but those of one element, in which numbers count up, and by how much;
-    None if they do in no order."""
-    axes = [axis for axis, extent in enumerate(places.shape) if extent > 1]
-    steps = {axis: int(places.take(1, axis).flat[0] - places.flat[0]) for axis in axes}
-    order = sorted(axes, key=lambda axis: -steps[axis])
-    step = steps[order[-1]] if order else 1
-    numbers = places.transpose(*order, *(axis for axis in range(places.ndim) if axis not in axes))
-    counted = places.flat[0] + step * np.arange(places.size)
-    return (tuple(order), step) if step > 0 and np.array_equal(numbers.ravel(), counted) else None
+    context.emit(node, "reshape", [part], shape=(*before, *places.shape, *behind))
 
 
 def import_split(context: ImportContext, node: OnnxNode) -> None:

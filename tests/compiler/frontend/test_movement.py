@@ -117,6 +117,8 @@ def test_concat(rng: np.random.Generator) -> None:
         whole(*range(6)).reshape(3, 2).T,
         whole(*range(6)).reshape(1, 3, 1, 2).transpose(3, 0, 1, 2),
         whole(3).reshape(1, 1),
+        whole(0, 2, 4, 1, 3, 5),
+        whole(6),
     ],
     ids=lambda indices: "x".join(map(str, indices.shape)) or "one",
 )
