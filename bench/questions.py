@@ -107,6 +107,8 @@ QUESTIONS: Mapping[str, Sequence[Bench]] = {
               page="docs/gpu.md"),
         Bench("How long does compiling for GPUs take?", "processors.gpu_compile",
               page="docs/gpu.md"),
+        Bench("What do kernels of a GPU request from memory?", "processors.gpu_traffic",
+              page="docs/gpu.md"),
     ),
     "How fast is the kit itself?": (
         Bench("Simulators", "kit_speed.sim_speed"),
