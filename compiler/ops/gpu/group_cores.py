@@ -12,7 +12,7 @@ from daedal.compiler.ops.gpu.copies import chunk_elements
 from daedal.compiler.ops.gpu.tensor_cores import CoreTiles, product_of, warp_axes
 from daedal.compiler.ops.gpu.tiles import GpuTiles, factors, shared_bytes, window
 from daedal.compiler.tir.expr import Axis, Expr, Load, Var
-from daedal.compiler.tir.linear import linear
+from daedal.compiler.tir.linear import bounds, linear
 from daedal.compiler.tir.warp_products import GROUP_PRODUCTS, GROUP_WARPS
 
 __all__ = ["GROUP_ROWS", "choose_group_tiles"]
@@ -74,20 +74,32 @@ def choose_group_tiles(
     count = min(stages, steps, room)
     if count < FEWEST_STAGES:
         return None
-    boxes = all(_has_boxes(operand, tile) for operand in operands)
+    extents: dict[Var, int] = {axis: axis.extent for axis in (*axes, *reduced)}
+    boxes = all(
+        _has_boxes(operand, tile) and not _reads_pads(operand, extents) for operand in operands
+    )
     return CoreTiles(product, tiles, row, column, term, count, boxes)
 
 
 def _has_boxes(operand: Load, tile: Mapping[Var, int]) -> bool:
     """Whether boxes of an operand can be copied: rows begin at multiples of 16 bytes, and the part
-    has whole lines along them. Of maps with pads, threads copy what they need."""
-    if operand.pad_value is not None:
-        return False
+    has whole lines along them."""
     shape, size = operand.buffer.shape, ELEMENT_BYTES[operand.buffer.dtype]
     sizes = [(x, n) for x, n in zip(shape, window(operand, tile), strict=True) if x > 1]
     extent, along = sizes[-1]
     fits = extent * size % 16 == 0 and along * size % LINE_BYTES == 0
     return fits and len(sizes) <= MOST_DIMENSIONS
+
+
+def _reads_pads(operand: Load, extents: Mapping[Var, int]) -> bool:
+    """Whether an operand is read outside of its tensor: then threads copy what they need."""
+    if operand.pad_value is None:
+        return False
+    for index, extent in zip(operand.indices, operand.buffer.shape, strict=True):
+        found = bounds(index, extents)
+        if found is None or found[0] < 0 or found[1] >= extent:
+            return True
+    return False
 
 
 def _is_operand(operand: Load, own: Axis, term: Axis, tile: Mapping[Var, int]) -> bool:
