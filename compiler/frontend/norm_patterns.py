@@ -16,9 +16,9 @@ __all__ = ["Norm", "NormPatterns"]
 
 Vector = npt.NDArray[np.float32]
 
-_LEAST_LENGTH = 1e-6
-"""A row is divided by its length or by such a bound, the larger one. Up to this bound, it makes no
-difference to divide by the root of the sum of both squares, as a norm does."""
+_LEAST_LENGTH = 1e-11
+"""A row is divided by its length or by such a bound, the larger one. A norm divides by the root of
+the sum of both squares, which is another number only for rows about as short as the bound."""
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,8 @@ def exchange_of(graph: Dataflow, node: Node | None) -> Array | None:
     if not graph.is_constant(node.inputs[1]):
         return None
     matrix = graph.constant(node.inputs[1])
+    if matrix.shape[0] != matrix.shape[1]:
+        return None
     size = np.abs(matrix)
     is_exchange = (
         (size == size.round()).all() and (size.sum(0) == 1).all() and (size.sum(1) == 1).all()

@@ -93,7 +93,7 @@ def test_other_lengths_stay(rng: np.random.Generator) -> None:
     net = _Writer(opset=13)
     x = net.input("x", SHAPE)
     length = net.op("ReduceL2", x, axes=[-1])
-    coarse = net.op("Div", x, net.op("Clip", length, net.number(0.5)))
+    coarse = net.op("Div", x, net.op("Clip", length, net.number(1e-6)))
     bounded = net.op("Div", x, net.op("Clip", length, net.number(0), net.number(3)))
     along = net.op("Div", x, net.op("ReduceL2", x, axes=[1]))
     net.op("Sum", coarse, bounded, along, output="y")
