@@ -37,15 +37,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.tuning.curves import curves_drawing
 from bench.tuning.oracle import Oracle
+from bench.tuning.searches.annealing import Annealing
+from bench.tuning.searches.exhaustive import Exhaustive
 from bench.tuning.truth import NEAR, RECORDS, load_truth
 from bench.tuning.workloads import WORKLOADS
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
 from daedal.compiler.ops.space import Table as Columns
-from daedal.compiler.tune.annealing import Annealing
 from daedal.compiler.tune.candidates import Rows
 from daedal.compiler.tune.cost_model import Boosted, Reals
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.exhaustive import Exhaustive
 from daedal.compiler.tune.features import seen_by_model
 from daedal.compiler.tune.guided import Guided
 from daedal.compiler.tune.samples import Samples

@@ -3,7 +3,7 @@
 A schedule leaves decisions open: sizes of tiles, which operand stays on chip, the order of loops.
 Each is a *knob* with a finite list of values; a configuration has one value for each knob. A
 template gives the knobs, says which configurations fit the target, and estimates what they take,
-all for arrays of configurations at once. Enumeration, samples, neighbours and the default follow
+all for arrays of configurations at once. Enumeration, samples and the default follow
 from these.
 """
 
@@ -159,19 +159,6 @@ class Space(abc.ABC):
         table = self.all()
         chosen = rng.permutation(_length(table))[:count]
         return self.configs({knob: column[chosen] for knob, column in table.items()})
-
-    def neighbours(self, config: Config) -> list[Config]:
-        """The configurations that fit and differ from `config` by one step of one knob."""
-        self.check(config)
-        found = []
-        for knob, values in self.knobs.items():
-            at = list(values).index(config[knob])
-            for step in (at - 1, at + 1):
-                if 0 <= step < len(values):
-                    changed = {**config.to_json(), knob: values[step]}
-                    found.append(Config(tuple(changed.items())))
-        table = self.table(found) if found else {}
-        return self.configs(_rows(table, self.fits(table))) if found else []
 
     @property
     def default(self) -> Config:

@@ -82,15 +82,6 @@ class Candidates:
         index = np.where(inside, positions @ self._strides, 0)
         return np.where(inside, self._row_of[index], -1)
 
-    def step(self, rng: np.random.Generator, rows: Rows) -> Rows:
-        """A neighbour of each row: one step of one knob, drawn at random; the row itself where the
-        step leads to nothing that fits."""
-        positions = self.positions[rows]
-        knobs = rng.integers(len(self._sizes), size=len(rows))
-        positions[np.arange(len(rows)), knobs] += rng.choice((-1, 1), size=len(rows))
-        found = self.at(positions)
-        return np.where(found < 0, rows, found)
-
 
 def diverse(
     candidates: Candidates,

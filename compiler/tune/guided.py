@@ -32,7 +32,7 @@ class Guided(NumberedSearch):
     Parameters
     ----------
     model : of `space`; fitted before each batch to what was measured.
-    diversity : as in `daedal.compiler.tune.annealing.Annealing`.
+    diversity : as in `daedal.compiler.tune.candidates.diverse`.
     most_scored : candidates that are scored before a batch; of larger spaces, some drawn at random.
     most_fitted : measurements that the model is fitted to, as `fastest_and_spread` chooses them.
     """

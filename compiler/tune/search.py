@@ -1,6 +1,7 @@
-"""`Search`: which configurations to measure next; and what all searches here have in common.
+"""`Search`: which configurations to measure next; and what all searches have in common.
 
-The searches are `Exhaustive`, `Random`, `Genetic`, `Annealing` and `Guided`, each in its own file.
+`daedal.compiler.tune.guided` is the search of the kit; bench/tuning/searches has those with which
+it is compared.
 """
 
 import abc

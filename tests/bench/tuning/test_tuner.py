@@ -8,12 +8,12 @@ import pytest
 
 from bench.tuning.curves import curves_drawing
 from bench.tuning.oracle import Oracle
+from bench.tuning.searches.exhaustive import Exhaustive
+from bench.tuning.searches.random_search import Random
 from bench.tuning.truth import NEAR
 from bench.tuning.tuner import ColdTuner, judge, layer_of
 from bench.tuning.workloads import WORKLOADS
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.exhaustive import Exhaustive
-from daedal.compiler.tune.random_search import Random
 from daedal.isa.variant import load_variant
 from tests.support.tuning_spaces import Rugged, ToyRunner
 

@@ -58,13 +58,6 @@ def test_samples_depend_on_the_seed_alone():
     assert first == second
 
 
-def test_neighbours_differ_by_one_step_and_fit():
-    assert set(SPACE.neighbours(Config.of(height=4, width=3))) == {
-        Config.of(height=2, width=3),
-        Config.of(height=4, width=1),
-    }
-
-
 def test_configurations_survive_json():
     for config in SPACE.enumerate():
         assert Config.from_json(config.to_json()) == config
@@ -86,7 +79,7 @@ def test_a_configuration_of_another_space_is_refused(config, message):
     with pytest.raises(ScheduleError, match=re.escape(message)):
         SPACE.table([config])
     with pytest.raises(ScheduleError, match=re.escape(message)):
-        SPACE.neighbours(config)
+        SPACE.check(config)
 
 
 @pytest.mark.parametrize("data", [None, 3, [1], {"height": 1.5}, {"height": True}, {1: 2}])

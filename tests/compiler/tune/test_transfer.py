@@ -6,10 +6,10 @@ import re
 import numpy as np
 import pytest
 
+from bench.tuning.searches.random_search import Random
 from daedal.common.errors import TuningError
 from daedal.compiler.tune.features import ANALYTIC, REFERENCE, shared_columns
 from daedal.compiler.tune.guided import Guided
-from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.samples import Samples
 from daedal.compiler.tune.transfer import Transfer
 from tests.support.tuning_spaces import Rugged, Small

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
+from bench.tuning.searches.annealing import Annealing
+from bench.tuning.searches.exhaustive import Exhaustive
+from bench.tuning.searches.random_search import Random
 from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.ops.space import Config
-from daedal.compiler.tune.annealing import Annealing
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.exhaustive import Exhaustive
-from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.record import Record
 from daedal.compiler.tune.tuner import tune
 from daedal.compiler.tune.workload import Workload

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bench.tuning.searches.exhaustive import Exhaustive
 from daedal.common.errors import TuningError
 from daedal.compiler.layers.features import layer_columns
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.ops.accelerator.lowering import space_of
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.exhaustive import Exhaustive
 from daedal.compiler.tune.features import analytic
 from daedal.compiler.tune.surrogate import TRUST
 from daedal.isa.memory_model import PRESETS

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.tuning.searches.random_search import Random
 from daedal.common.errors import TuningError
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.random_search import Random
 from daedal.reports.tuning import tuning_json, tuning_lines
 from daedal.tuning.network import tune_network
 from daedal.tuning.selection import check_recorded, other_machines, selected_configs

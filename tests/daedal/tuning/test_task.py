@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.tuning.searches.random_search import Random
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.random_search import Random
 from daedal.compiler.tune.record import UNVERIFIED, Record
 from daedal.compiler.tune.workload import Workload
 from daedal.isa.variant import load_variant

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from bench.tuning.searches.exhaustive import find_optimum
 from daedal.common.errors import TuningError
-from daedal.compiler.tune.exhaustive import find_optimum
 from tests.support.tuning_spaces import Rugged
 
 SPACE = Rugged()

@@ -9,11 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.ops.space import Space
-from daedal.compiler.tune.candidates import Rows, diverse
+from daedal.compiler.tune.candidates import Candidates, Rows, diverse
 from daedal.compiler.tune.cost_model import Analytic, CostModel
 from daedal.compiler.tune.search import NumberedSearch, StopRule
 
-__all__ = ["Annealing"]
+__all__ = ["Annealing", "step"]
+
+
+def step(candidates: Candidates, rng: np.random.Generator, rows: Rows) -> Rows:
+    """A neighbour of each row: one step of one knob, chosen at random; the row itself where the
+    step leads to nothing that fits."""
+    positions = candidates.positions[rows]
+    knobs = rng.integers(len(candidates.sizes), size=len(rows))
+    positions[np.arange(len(rows)), knobs] += rng.choice((-1, 1), size=len(rows))
+    found = candidates.at(positions)
+    return np.where(found < 0, rows, found)
 
 
 class Annealing(NumberedSearch):
@@ -80,7 +90,7 @@ class Annealing(NumberedSearch):
         visited, seen = [at], [scores]
         scale = float(scores.std()) or 1.0
         for temperature in scale * np.linspace(1.0, 0.0, self._steps):
-            to = self.candidates.step(self.rng, at)
+            to = step(self.candidates, self.rng, at)
             reached = self._scores(to)
             visited.append(to)
             seen.append(reached)
