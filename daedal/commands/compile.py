@@ -7,10 +7,12 @@ import typer
 from rich.markup import escape
 
 from daedal.commands.options import (
+    MEASURED,
     VARIANT_OPTION,
     Json,
     MemoryName,
     check_outputs,
+    complete_target,
     parse_shapes,
     parse_states,
 )
@@ -33,6 +35,7 @@ def compile_command(
         str | None,
         typer.Option(
             metavar="TARGET",
+            autocompletion=complete_target,
             help="VARIANT or VARIANT+cpu, cpu for processors alone, or gpu; gpu:NAME,... for some "
             "architectures of GPUs.  [default: vta]",
         ),
@@ -88,6 +91,7 @@ def compile_command(
         str | None,
         typer.Option(
             metavar="RATES",
+            autocompletion=lambda: ["default", MEASURED],
             help="The host's throughput, which decides whether transfers pay: default (fixed "
             "figures), measured (of this machine, once, and kept), or a JSON file.  "
             "[default: default]",
@@ -100,6 +104,7 @@ def compile_command(
         str,
         typer.Option(
             metavar="TYPE",
+            autocompletion=lambda: ["float32", "float16", "bfloat16"],
             help="For target gpu: what float32 is rounded to where tensor cores multiply it: "
             "float32, float16 or bfloat16.",
         ),

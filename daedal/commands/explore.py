@@ -18,6 +18,7 @@ from daedal.commands.options import (
 )
 from daedal.common.files import write_atomically
 from daedal.hw.synth.families import Target
+from daedal.isa.variant import shipped_variants
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def explore_command(
         str,
         typer.Option(
             metavar="VARIANT|FILE",
+            autocompletion=shipped_variants,
             help="Variant from which the results take all parameters that are not searched.",
         ),
     ] = "ecp5",

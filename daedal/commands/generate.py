@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from daedal.artifact.artifact import Artifact
 from daedal.commands.npz import load_arrays
-from daedal.commands.options import ArtifactFile, ArtifactMemory, Json, Simulator
+from daedal.commands.options import ArtifactFile, ArtifactMemory, Json, Simulator, complete_device
 from daedal.common.errors import UserError
 from daedal.reports.console import make_console, print_json, show_progress
 
@@ -59,6 +59,7 @@ def generate_command(
         str,
         typer.Option(
             metavar="DEVICE",
+            autocompletion=complete_device,
             help="functional, timing, rtl, or the machine on a board: uio or uart.",
         ),
     ] = "functional",

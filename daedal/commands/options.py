@@ -32,6 +32,8 @@ __all__ = [
     "Simulator",
     "VariantArgument",
     "check_outputs",
+    "complete_device",
+    "complete_target",
     "parse_shapes",
     "parse_states",
 ]
@@ -51,6 +53,7 @@ HostRatesOf = Annotated[
     typer.Option(
         "--host-rates",
         metavar="RATES",
+        autocompletion=lambda: ["default", MEASURED],
         help="Rates of the host in every latency: measured (of this machine), default (assumed), "
         "or a JSON file.",
     ),
@@ -101,6 +104,18 @@ VARIANT_OPTION = typer.Option(
 VariantArgument = Annotated[
     str, typer.Argument(help=f"The machine: {VARIANTS}.", autocompletion=shipped_variants)
 ]
+
+
+def complete_device() -> list[str]:
+    """What the shell completes as a device."""
+    from daedal.devices import device_names, gpu_names
+
+    return [*device_names(), *gpu_names()]
+
+
+def complete_target() -> list[str]:
+    """What the shell completes as a target."""
+    return [*shipped_variants(), "cpu", "gpu"]
 
 
 class Simulator(StrEnum):

@@ -9,7 +9,14 @@ import typer
 from rich.markup import escape
 
 from daedal.artifact.artifact import Artifact
-from daedal.commands.options import ArtifactFile, ArtifactMemory, Assertions, Json, check_outputs
+from daedal.commands.options import (
+    ArtifactFile,
+    ArtifactMemory,
+    Assertions,
+    Json,
+    check_outputs,
+    complete_device,
+)
 from daedal.common.errors import UserError
 from daedal.common.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
@@ -29,6 +36,7 @@ def profile_command(
         str,
         typer.Option(
             metavar="DEVICE",
+            autocompletion=complete_device,
             help="A device that counts cycles: timing, rtl, or a board; or a GPU, cuda, to time "
             "the kernels of an artifact for GPUs.",
         ),

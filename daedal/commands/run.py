@@ -17,10 +17,11 @@ from daedal.commands.options import (
     Json,
     Simulator,
     check_outputs,
+    complete_device,
 )
 from daedal.common.errors import UserError
 from daedal.common.files import check_output_folder, make_folder
-from daedal.isa.variant import load_variant
+from daedal.isa.variant import load_variant, shipped_variants
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 if TYPE_CHECKING:  # compiler and devices load slowly, and other commands need none
@@ -42,6 +43,7 @@ def run_command(
         str | None,
         typer.Option(
             metavar="DEVICE",
+            autocompletion=complete_device,
             help="functional, timing, rtl, or the machine on a board: uio or uart; for an artifact "
             "for GPUs, cuda or gpu-emulated; for both, as functional+cuda; one "
             "for processors alone takes none.  [default: functional; a GPU if there is one]",
@@ -60,6 +62,7 @@ def run_command(
             "--variant",
             "-v",
             metavar="VARIANT|FILE",
+            autocompletion=shipped_variants,
             help="The device's variant, if not the artifact's own.",
         ),
     ] = None,

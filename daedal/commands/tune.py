@@ -13,6 +13,7 @@ from daedal.commands.options import (
     PoolAddress,
     PoolCertificates,
     check_outputs,
+    complete_target,
 )
 from daedal.common.errors import TuningError
 from daedal.common.files import write_atomically
@@ -36,7 +37,9 @@ def tune_command(
     target: Annotated[
         str | None,
         typer.Option(
-            metavar="TARGET", help="VARIANT, or cpu or gpu of this machine.  [default: vta]"
+            metavar="TARGET",
+            autocompletion=complete_target,
+            help="VARIANT, or cpu or gpu of this machine.  [default: vta]",
         ),
     ] = None,
     variant: Annotated[

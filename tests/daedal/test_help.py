@@ -109,6 +109,44 @@ def test_values_of_options_have_names_that_are_whole_in_80_columns(
         assert param.metavar in out
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "given", "expected"),
+    [
+        ("compile", "--target", "", {"vta", "attention", "cpu", "gpu"}),
+        ("compile", "--target", "at", {"attention"}),
+        ("compile", "--variant", "ecp", {"ecp5", "ecp5_half"}),
+        ("compile", "--precision", "f", {"float32", "float16"}),
+        ("compile", "--memory", "ul", {"ulx3s"}),
+        ("compile", "--host-rates", "", {"default", "measured"}),
+        ("tune", "--target", "c", {"cpu"}),
+        ("run", "--variant", "ti", {"tiny"}),
+        ("run", "--device", "", {"functional", "timing", "rtl", "uart", "cuda", "gpu-emulated"}),
+        ("profile", "--device", "r", {"rtl"}),
+        ("generate", "--device", "f", {"functional"}),
+        ("explore", "--base", "ec", {"ecp5"}),
+        ("build", "--board", "ecp", {"ecp5-evn"}),
+        ("synth", "--fpga", "ecp", {"ecp5-85f"}),
+    ],
+)
+def test_the_shell_completes_values(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    option: str,
+    given: str,
+    expected: set[str],
+) -> None:
+    # What the function for bash that `--install-completion` writes sets.
+    words = ["daedal", name, option]
+    monkeypatch.setenv("_DAEDAL_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", " ".join([*words, given]))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    status, out, _ = run()
+    assert status == 0
+    found = set(out.split())
+    assert expected <= found and all(value.startswith(given) for value in found)
+
+
 def test_arguments_are_named_as_in_the_texts(run: Run) -> None:
     assert "Usage: daedal compare [OPTIONS] VARIANTS..." in run("compare", "--help")[1]
     assert "Usage: daedal ops [OPTIONS] [NAMES]..." in run("ops", "--help")[1]
