@@ -39,8 +39,9 @@ class OutputComparison:
     ----------
     signal, noise : mean squares of the reference's values, and of the differences from them.
     largest : the largest difference.
-    same_class : share of the vectors along the last axis whose largest element is the same one in
-        both; None where that axis has one element, or `equal` is given.
+    same_class : share of the vectors of scores whose largest element is the same one in both: along
+        the last axis, or of maps (N, C, H, W) along the channels. None where there is one score, or
+        `equal` is given.
     equal : share of equal elements, for truth values and integers of 32 and 64 bits: masks and
         indices are no signals. None for other types, also for quantized values of 8 and 16 bits.
     """
@@ -111,8 +112,9 @@ def evaluate(
 
     ONNX models run as machine code of this processor, artifacts on the functional simulator; both
     may be either. `inputs` hold items along axis 0, as for `daedal.simulate`. `labels` are the
-    right classes: integers, one for each vector of scores along the last axis of `output`, which is
-    the model's only output by default. `report` is called with a sentence before each long step.
+    right classes: integers, one for each vector of scores of `output`, along its last axis, or along
+    the channels of maps (N, C, H, W). By default `output` is the model's only one. `report` is
+    called with a sentence before each long step.
 
     Raises
     ------
@@ -176,7 +178,8 @@ def _comparison(name: str, found: Array, expected: Array) -> OutputComparison:
     is_signal = expected.dtype.kind == "f" or expected.dtype.name in _QUANTIZED
     same = None
     if is_signal and _classes(found) > 1:
-        same = float((found.argmax(axis=-1) == expected.argmax(axis=-1)).mean())
+        axis = _class_axis(found)
+        same = float((found.argmax(axis) == expected.argmax(axis)).mean())
     return OutputComparison(
         name,
         float(np.square(wanted).mean()),
@@ -187,8 +190,13 @@ def _comparison(name: str, found: Array, expected: Array) -> OutputComparison:
     )
 
 
+def _class_axis(scores: Array) -> int:
+    """The channels of maps, the last axis of anything else."""
+    return 1 if scores.ndim > 3 else scores.ndim - 1
+
+
 def _classes(scores: Array) -> int:
-    return int(scores.shape[-1]) if scores.ndim > 1 else 1
+    return int(scores.shape[_class_axis(scores)]) if scores.ndim > 1 else 1
 
 
 def _scores_name(found: Mapping[str, Array], output: str | None) -> str:
@@ -200,7 +208,8 @@ def _scores_name(found: Mapping[str, Array], output: str | None) -> str:
         )
     if _classes(found[name]) < 2:
         raise UserError(
-            f"labels need scores of classes along the last axis, and output {name!r} has shape "
+            "labels need scores of classes along the last axis, or along the channels of maps, and "
+            f"output {name!r} has shape "
             f"{found[name].shape}; name another output"
         )
     return name
@@ -209,7 +218,7 @@ def _scores_name(found: Mapping[str, Array], output: str | None) -> str:
 def _hits(scores: Array, labels: npt.ArrayLike, name: str) -> npt.NDArray[np.bool_]:
     """For each label, whether its class has the largest score."""
     wanted = np.asarray(labels)
-    classes = scores.argmax(axis=-1)
+    classes = scores.argmax(_class_axis(scores))
     if wanted.size != classes.size or wanted.dtype.kind not in "iu":
         raise UserError(
             f"labels must be {classes.size} integers, one for each vector of scores of output "

@@ -83,14 +83,15 @@ def _print(console: Console, found: "Evaluation", model: Path, against: Path | N
     compared = "" if against is None else f", {model.name} against {against.name}"
     console.print(escape(f"{found.items:,} items{compared}"))
     if found.outputs:
-        heads = ("output", "signal to noise", "largest difference", "same class")
-        table = plain_table("", heads, 1)
+        heads = ["output", "signal to noise", "largest difference"]
+        has_classes = any(item.same_class is not None for item in found.outputs)
+        table = plain_table("", [*heads, "same class"] if has_classes else heads, 1)
         for item in found.outputs:
             same = "" if item.same_class is None else f"{item.same_class:.2%}"
             signal, largest = f"{item.snr_db:.1f} dB", f"{item.largest:.4g}"
             if item.equal is not None:
                 signal, largest = f"{item.equal:.2%} equal", ""
-            table.add_row(escape(item.name), signal, largest, same)
+            table.add_row(escape(item.name), signal, largest, *([same] if has_classes else []))
         print_tables(console, table)
     if found.accuracy is not None:
         table = plain_table("", ("model", "right", "accuracy", "standard error"), 1)

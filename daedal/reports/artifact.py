@@ -23,6 +23,8 @@ __all__ = [
     "target_json",
 ]
 
+_FIGURE = re.compile(r"(?<![\w.'])\d+(?:,\d{3})*(?:\.\d+)?(?![\w'])")
+"""A number by itself, not within a name."""
 _NUM_NAMED = 3
 """Most nodes that are listed by name; for more, only their operators are listed."""
 
@@ -129,11 +131,27 @@ def summary_lines(artifact: Artifact) -> list[str]:
     by_reason: dict[str, list[Placement]] = {}
     for item in artifact.placements:
         if item.where == "host":
-            # Reasons that differ only in figures are merged; the first one's figures are shown.
             by_reason.setdefault(re.sub(r"\d[\d,.]*", "", item.why), []).append(item)
     for items in by_reason.values():
-        lines.append(f"on the host: {_nodes(items)}: {items[0].why}")
+        lines.append(f"on the host: {_nodes(items)}: {_joined([item.why for item in items])}")
     return lines
+
+
+def _joined(reasons: Sequence[str]) -> str:
+    """Reasons that differ only in digits as one: the least and the largest of each figure, and the
+    names of the first."""
+    columns = zip(*(_FIGURE.findall(reason) for reason in reasons), strict=False)
+    ranges = [sorted(set(column), key=_value) for column in columns]
+    shown = iter(
+        [found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}" for found in ranges]
+    )
+    text = _FIGURE.sub(lambda _: next(shown), reasons[0])
+    same_names = len({_FIGURE.sub("", reason) for reason in reasons}) == 1
+    return text if same_names else f"{text} (names of the first)"
+
+
+def _value(figure: str) -> float:
+    return float(figure.replace(",", ""))
 
 
 def cycles_line(artifact: Artifact, cycles: int, memory: str) -> str:

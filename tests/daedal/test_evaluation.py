@@ -35,6 +35,23 @@ def shifted(step: float, outputs: tuple[str, ...] = ("y",)) -> bytes:
     return bytes(model.SerializeToString())
 
 
+def shifted_maps(step: float, channels: int) -> bytes:
+    """A model that adds `step` to the last of the channels of a map of 3 x 5 pixels."""
+    values = [0.0] * (channels - 1) + [step]
+    types = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, channels, 3, 5]) for name in "xy"
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "step"], ["y"])],
+        "g",
+        types[:1],
+        types[1:],
+        [helper.make_tensor("step", TensorProto.FLOAT, [channels, 1, 1], values)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
 def test_figures_are_those_of_the_definition() -> None:
     found = daedal.evaluate(
         shifted(1.5), {"x": SCORES}, reference=shifted(0), labels=CLASSES.reshape(6, 1)
@@ -51,6 +68,25 @@ def test_figures_are_those_of_the_definition() -> None:
     assert (found.reference_accuracy.right, found.reference_accuracy.count) == (5, 6)
     assert (found.only_model, found.only_reference) == (0, 1)
     assert found.accuracy.error == pytest.approx(math.sqrt(4 / 6 * 2 / 6 / 6))
+
+
+def test_classes_of_maps_are_their_channels() -> None:
+    # Two channels for each pixel, as a segmentation has them; the second one becomes larger.
+    maps = np.random.default_rng(0).normal(size=(4, 2, 3, 5)).astype(np.float32)
+    found = daedal.evaluate(
+        shifted_maps(1.0, 2), {"x": maps}, reference=shifted_maps(0, 2), labels=maps.argmax(axis=1)
+    )
+    moved = maps + np.array([0, 1], np.float32).reshape(2, 1, 1)
+    right = (moved.argmax(axis=1) == maps.argmax(axis=1)).mean()
+    assert 0.5 < right < 1
+    assert found.outputs[0].same_class == pytest.approx(right)
+    assert found.accuracy.share == pytest.approx(right) and found.reference_accuracy.share == 1
+
+
+def test_an_image_has_no_classes() -> None:
+    maps = np.zeros((2, 1, 3, 5), np.float32)
+    found = daedal.evaluate(shifted_maps(1, 1), {"x": maps}, reference=shifted_maps(0, 1))
+    assert found.outputs[0].same_class is None
 
 
 def test_a_model_beside_itself_differs_in_nothing() -> None:

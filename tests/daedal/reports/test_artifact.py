@@ -22,15 +22,23 @@ def placed(number: int, where: str, why: str, macs: int | None = 0) -> Placement
 
 
 def test_reasons_that_differ_in_figures_are_one(artifact: Artifact) -> None:
-    reasons = ["far: 1,200 bytes"] * 2 + ["far: 7 bytes"] * 2 + ["foreign"]
+    reasons = ["far: 1,200 bytes"] * 2 + ["far: 7 bytes", "far: 99.5 bytes", "foreign"]
     host = [placed(number, "host", why, 10) for number, why in enumerate(reasons)]
     everything = (placed(9, "accelerator", "", 150), *host, placed(10, "folded", "", 99))
     report = replace(artifact, placements=everything)
     assert share_of_macs(report) == 0.75
     assert summary_lines(report) == [
         "75.0 % of 200 multiply-accumulates on the accelerator, one layer in one launch",
-        "on the host: 4 nodes (Conv): far: 1,200 bytes",
+        "on the host: 4 nodes (Conv): far: 7 to 1,200 bytes",
         "on the host: Conv 'n4': foreign",
+    ]
+
+
+def test_reasons_that_differ_in_digits_of_names_say_so(artifact: Artifact) -> None:
+    reasons = ("it reads 'x1', which has 3 parts", "it reads 'x2', which has 3 parts")
+    host = [placed(number, "host", why) for number, why in enumerate(reasons)]
+    assert summary_lines(replace(artifact, placements=tuple(host)))[1:] == [
+        "on the host: Conv 'n0', Conv 'n1': it reads 'x1', which has 3 parts (names of the first)"
     ]
 
 
