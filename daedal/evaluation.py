@@ -112,9 +112,9 @@ def evaluate(
 
     ONNX models run as machine code of this processor, artifacts on the functional simulator; both
     may be either. `inputs` hold items along axis 0, as for `daedal.simulate`. `labels` are the
-    right classes: integers, one for each vector of scores of `output`, along its last axis, or along
-    the channels of maps (N, C, H, W). By default `output` is the model's only one. `report` is
-    called with a sentence before each long step.
+    right classes: integers, one for each vector of scores of `output`, along its last axis, or
+    along the channels of maps (N, C, H, W). By default `output` is the model's only one. `report`
+    is called with a sentence before each long step.
 
     Raises
     ------
