@@ -33,3 +33,5 @@ html_theme = "furo"
 html_title = "Daedal"
 html_copy_source = False
 html_show_sphinx = False
+# Decisions come after the pages for users.
+html_search_scorer = str(Path(__file__).parent / "search_scorer.js")

@@ -12,6 +12,7 @@ import pytest
 
 import daedal
 from daedal.isa.variant import Variant
+from tests.support.browser import Browser
 from tests.support.pages import blocks, make_checkout, run_line
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -101,20 +102,26 @@ def test_what_fetches_is_found(text: str, fetches: bool) -> None:
     assert bool(FETCHED.search(text)) == fetches
 
 
-@pytest.mark.slow
-def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make site` does."""
     if importlib.util.find_spec("sphinx") is None:
         pytest.skip("needs Sphinx: pip install daedal[site]")
-    options = ["-E", "-b", "html", "-W", "--keep-going", "-q", "-d", str(tmp_path / "trees")]
+    folder = tmp_path_factory.mktemp("site")
+    options = ["-E", "-b", "html", "-W", "--keep-going", "-q", "-d", str(folder / "trees")]
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", *options, str(DOCS), str(tmp_path / "site")],
+        [sys.executable, "-m", "sphinx", *options, str(DOCS), str(folder / "site")],
         env=os.environ | {"TERM": "dumb"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    site = tmp_path / "site"
+    return folder / "site"
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_fetches_nothing(site: Path) -> None:
     for page in PAGES:
         assert (site / f"{page}.html").is_file(), page
     for path in [*site.rglob("*.html"), *site.rglob("*.css")]:
@@ -125,3 +132,25 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path)
         assert text in re.sub(r"<[^>]+>", "", commands), text
     python = (site / "reference" / "python.html").read_text("utf-8")
     assert all(f'id="daedal.{name}"' in python for name in daedal.__all__)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("roofline", "Why is this layer slow?"),
+        ("requantize", "Add an operator, from ONNX to the RTL"),
+        ("--precision", "Code for GPUs, one primitive at a time"),
+    ],
+)
+def test_search_finds_pages_before_decisions(
+    site: Path, browser: Browser, query: str, first: str
+) -> None:
+    with browser.visited(f"{(site / 'search.html').as_uri()}?q={query}") as (page, _):
+        page.wait_for_selector("text=Search finished")
+        links = page.locator("#search-results li > a")
+        titles = links.all_text_contents()
+        pages = links.evaluate_all("found => found.map((link) => link.getAttribute('href'))")
+    assert titles[0] == first
+    decisions = [name.startswith("adr/") for name in pages]
+    assert decisions == sorted(decisions) and any(decisions)

@@ -100,8 +100,14 @@ class Browser:
 
     @contextmanager
     def opened(self, text: str, *, dark: bool = False) -> Iterator[tuple[Any, list[str]]]:
-        """The page, to press and to choose, and the messages of its scripts."""
+        """A page that is given as text, to press and to choose, and the messages of its scripts."""
         self._path.write_text(text, encoding="utf-8")
+        with self.visited(self._path.as_uri(), dark=dark) as found:
+            yield found
+
+    @contextmanager
+    def visited(self, address: str, *, dark: bool = False) -> Iterator[tuple[Any, list[str]]]:
+        """As `opened`, of the page at `address`."""
         page = self._browser.new_page(
             viewport={"width": WIDTH, "height": 900}, color_scheme="dark" if dark else "light"
         )
@@ -109,7 +115,7 @@ class Browser:
         page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
         try:
-            page.goto(self._path.as_uri())
+            page.goto(address)
             yield page, messages
         finally:
             page.close()
