@@ -31,6 +31,8 @@ napoleon_use_rtype = False
 
 html_theme = "furo"
 html_title = "Daedal"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 # Decisions come after the pages for users.

@@ -154,3 +154,11 @@ def test_search_finds_pages_before_decisions(
     assert titles[0] == first
     decisions = [name.startswith("adr/") for name in pages]
     assert decisions == sorted(decisions) and any(decisions)
+
+
+@pytest.mark.slow
+def test_a_profile_fits_the_page(site: Path, browser: Browser) -> None:
+    with browser.visited((site / "profiling.html").as_uri()) as (page, _):
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        table = page.locator("pre", has_text="held up by").first
+        assert table.evaluate("shown => shown.scrollWidth <= shown.clientWidth")
