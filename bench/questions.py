@@ -75,6 +75,8 @@ QUESTIONS: Mapping[str, Sequence[Bench]] = {
         Bench("Against known optima", "tuning.tuner", takes="hours", page="docs/tuning.md"),
         Bench("What are the optima?", "tuning.truth", takes="hours", page="docs/tuning.md"),
         Bench("How sure are they?", "tuning.optima", takes="hours", page="docs/tuning.md"),
+        Bench("What does it save on a processor, and how soon?", "tuning.kernels",
+              page="docs/tuning.md"),
     ),
     "How good is the search for variants?": (
         Bench("Against other searches", "codesign.searches", takes="hours",

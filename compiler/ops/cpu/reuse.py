@@ -55,8 +55,13 @@ SPARE, PAIRED_SPARE = 1, 4
 products that are not added yet."""
 LATENCY = 4
 """Cycles from one sum to the next into the same register."""
-OVERHEAD = 1.0
-"""Loop overhead: cycles per iteration."""
+LEAST, LATE, OVERHEAD = 4.5, 0.3, 0.5
+"""Cycles of an iteration whose sums wait for each other, those of a load that products do not hide,
+and of the loop: fitted to the times of 4,000 tiles with AVX-512 and 2,000 with AVX2
+(bench/tuning/kernels.py)."""
+APART, NEAR_BYTES = 0.5, 48 << 10
+"""Cycles of a vector of one more block, where the vectors of a tile's sums are more bytes than the
+first cache of a core holds: they come in as many streams as there are blocks."""
 PER_CYCLE = 2
 """Loads, and products, of a cycle."""
 STORED_ALONE = 1.5
@@ -168,11 +173,15 @@ class Candidate:
 
     @property
     def cycles(self) -> float:
-        """Per result of an iteration. What loads and products take is added, although they overlap:
-        that fits measurements better."""
+        """Per result of an iteration."""
         rows = math.prod(extent for _, extent in self.tiles.rows)
-        cycles = max((self.products + self.loaded) / PER_CYCLE, LATENCY) + OVERHEAD
-        return cycles * self.computed / (rows * self.tiles.lanes) * self.slower
+        return self.in_registers * self.computed / (rows * self.tiles.lanes) * self.slower
+
+    @property
+    def in_registers(self) -> float:
+        """Of an iteration whose operands are in the nearest cache, for all results of the tile."""
+        busy = max(self.products / PER_CYCLE, self.loaded / PER_CYCLE, LEAST)
+        return busy + LATE * self.loaded + OVERHEAD
 
 
 def choose_tiles(
@@ -226,7 +235,7 @@ def tile_candidates(
         ]
         again = [n for n, count in enumerate(moved_by) if n != number and count < len(moving)]
         free = [other for other in again if not moved_by[other]]
-        again = list(reversed(free)) or again
+        again = list(reversed(free or again))
         sharing = [n for n in _sharing(axes, places, moving) if n != number and n not in again]
         widest = max(ELEMENT_BYTES[load.dtype] for load in moving)
         used = [frozenset(_vars(places[load])) for load in _loaded_at_once(value)]
@@ -245,13 +254,17 @@ def tile_candidates(
             slower = (2 if strided else 1) * (PARTLY if partly else 1)
             most = (registers.count - spare) // vectors
             limit = most - 1 if free else min(most - 1, STREAMS)
-            blocks = _blocks(axes, sharing, free, most) if lanes == counts[-1] else ()
+            blocks = list(_blocks(axes, sharing, free, most)) if lanes == counts[-1] else []
             for rows in itertools.chain(_rows(axes, again, limit), blocks):
                 tiles = Tiles(number, lanes, rows, packed, loops=loops).orders[-1 if in_rows else 0]
                 found = _candidate(tiles, axes, vectors, used, slower)
+                streams = rows[1][1] if rows in blocks else 1
+                if terms is not None and streams * lanes * widest * terms > NEAR_BYTES:
+                    far = APART * (streams - 1) / found.in_registers
+                    found = replace(found, slower=found.slower * (1 + far))
                 if terms is not None and number != len(axes) - 1:
                     alone = STORED_ALONE / terms / found.cycles
-                    found = replace(found, slower=slower * (1 + alone))
+                    found = replace(found, slower=found.slower * (1 + alone))
                 yield found
 
 

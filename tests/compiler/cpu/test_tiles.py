@@ -15,7 +15,9 @@ from daedal.compiler.ops.cpu.reuse import (
     WIDEST,
     Registers,
     Tiles,
+    best_candidate,
     choose_tiles,
+    tile_candidates,
 )
 from daedal.compiler.ops.cpu.turned import turned_tile
 from daedal.compiler.tir.expr import Expr, Reduce
@@ -308,3 +310,36 @@ def test_short_sums_are_stored_as_vectors(registers: Registers) -> None:
     assert scheduled.tiles is not None
     assert scheduled.tiles.lanes == 16
     assert scheduled.tiles.vector == 2
+
+
+@pytest.mark.parametrize(("terms", "blocks"), [(64, 4), (1024, 2)])
+def test_blocks_of_a_tile_are_few_where_the_first_cache_does_not_hold_them(
+    terms: int, blocks: int
+) -> None:
+    rows, count, lanes = 112, 8, 16
+    x = te.placeholder((rows, terms), "float32", "x")
+    weights = te.placeholder((count, terms, lanes), "float32", "w")
+    k = te.reduce_axis(terms, "k")
+    sums = te.compute(
+        (rows, count, lanes), lambda i, b, c: te.sum(x[i, k] * weights[b, k, c], k), "y"
+    )
+    assert isinstance(sums.value, Reduce)
+    found = best_candidate(tile_candidates(sums.value.value, sums.axes, 4, (), terms=terms))
+    assert found is not None
+    assert dict(found.tiles.rows)[1] == blocks
+
+
+def test_rows_of_depthwise_convolutions_lie_along_the_width() -> None:
+    size, channels = 14, 64
+    x = te.placeholder((size + 2, size + 2, channels), "float32", "x")
+    weights = te.placeholder((3, 3, channels), "float32", "w")
+    dy, dx = te.reduce_axis(3, "dy"), te.reduce_axis(3, "dx")
+    sums = te.compute(
+        (size, size, channels),
+        lambda h, w, c: te.sum(x[h + dy, w + dx, c] * weights[dy, dx, c], (dy, dx)),
+        "y",
+    )
+    assert isinstance(sums.value, Reduce)
+    tiles = choose_tiles(sums.value.value, sums.axes, 4, ())
+    assert tiles is not None
+    assert [axis for axis, _ in tiles.rows] == [1]
