@@ -194,6 +194,31 @@ def merged(net: Exported) -> str:
     return net.dense(net.op("LayerNormalization", y, net.positive(4 * DEPTH)), 4 * DEPTH, DEPTH)
 
 
+def mixed(net: Exported) -> str:
+    """As MLP-Mixer: a layer over the tokens of each channel, and one over channels, which read a
+    stream of 16 bits."""
+    x = net.stream()
+    y = net.op("LayerNormalization", x, net.positive(DEPTH), net.normal(DEPTH))
+    y = net.op("Transpose", y, perm=[0, 2, 1])
+    y = net.dense(net.op("Relu", net.dense(y, TOKENS, HALF)), HALF, TOKENS)
+    x = net.op("Add", x, net.op("Transpose", y, perm=[0, 2, 1]))
+    y = net.op("LayerNormalization", x, net.positive(DEPTH), net.normal(DEPTH))
+    y = net.op("Relu", net.dense(y, DEPTH, 2 * DEPTH))
+    return net.op("Add", x, net.dense(y, 2 * DEPTH, DEPTH))
+
+
+def gated_by_tokens(net: Exported) -> str:
+    """As gMLP: half of the channels times a layer over the tokens of the others."""
+    x = net.stream()
+    y = net.op("LayerNormalization", x, net.positive(DEPTH), net.normal(DEPTH))
+    y = net.op("Relu", net.dense(y, DEPTH, 2 * DEPTH))
+    gate = net.op("LayerNormalization", net.sliced(y, DEPTH, 2 * DEPTH, 2), net.positive(DEPTH))
+    gate = net.dense(net.op("Transpose", gate, perm=[0, 2, 1]), TOKENS, TOKENS)
+    gate = net.op("Transpose", gate, perm=[0, 2, 1])
+    y = net.op("Mul", net.sliced(y, 0, DEPTH, 2), gate)
+    return net.op("Add", x, net.dense(y, DEPTH, DEPTH))
+
+
 BLOCKS: dict[str, Callable[[Exported], str]] = {
     "Llama": grouped,
     "Llama, a mask for each head": lambda net: grouped(net, HEADS),
@@ -205,6 +230,8 @@ BLOCKS: dict[str, Callable[[Exported], str]] = {
     "Swin": merged,
     "timm": projected_at_once,
     "YOLO 11": over_maps,
+    "MLP-Mixer": mixed,
+    "gMLP": gated_by_tokens,
 }
 
 

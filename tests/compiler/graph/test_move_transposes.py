@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from bench.qdq_model import QdqModel
-from daedal.compiler.graph import Graph, run, verify
+from daedal.compiler.graph import Graph, GraphBuilder, TensorType, run, verify
+from daedal.compiler.graph.ops.integer import IDENTITY
 from daedal.compiler.graph.passes import eliminate_dead_code, move_transposes
+from daedal.compiler.graph.selection import PIXELWISE
 from daedal.compiler.graph.views import is_in_order, source_of
 from tests.compiler.graph.qdq_models import lower
 
@@ -91,3 +93,36 @@ def test_sums_of_what_the_host_gives_follow_the_layers(rng: np.random.Generator)
     assert len(integer) == 5
     for node in integer[1:]:
         assert is_in_order(source_of(moved, node.inputs[0])[1]())
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_a_sum_turns_has_8_bits(wide: bool, rng: np.random.Generator) -> None:
+    """Products turn no tensors of 16 bits."""
+    shape = (1, 6, 4, 1)
+    builder = GraphBuilder("sum")
+    attrs = {"high": 127, "low": -128, "zero_point": 0}
+    builder.input("a", TensorType(shape, "int8"))
+    builder.input("b", TensorType((1, 4, 6, 1), "int8"))
+    params = builder.constant("params", np.array([[0, 1 << 14, 14]], np.int64))
+    limits = {"high": 2047, "low": -2048, "zero_point": 0} if wide else attrs
+    for name, source, bounds in (("stream", "a", limits), ("tokens", "b", attrs)):
+        channels = builder.types[source].shape[1]
+        ones = np.eye(channels, dtype=np.int8)[..., None, None]
+        operands = [source, builder.constant(f"{name}.weights", ones), f"{name}.params"]
+        builder.constant(f"{name}.params", np.repeat(IDENTITY, channels, axis=0))
+        builder.add("q_conv2d", operands, {**PIXELWISE, "pad_value": 0, **bounds}, output=name)
+    builder.add("reshape", ["stream"], {"shape": shape[:3]}, output="rows")
+    builder.add("transpose", ["rows"], {"order": (0, 2, 1)}, output="turned")
+    builder.add("reshape", ["turned"], {"shape": (1, 4, 6, 1)}, output="map")
+    sums = {**limits, "multiplier_a": 1, "multiplier_b": 1}
+    builder.add("q_add", ["map", "tokens", params], sums, output="y")
+    graph = builder.finish(("y",))
+    moved = move_transposes(graph)
+    verify(moved)
+    (node,) = [item for item in moved.nodes if item.op == "q_add"]
+    assert moved.types[node.output].shape == (shape if wide else (1, 4, 6, 1))
+    values = {
+        "a": rng.integers(-128, 128, shape).astype(np.int8),
+        "b": rng.integers(-128, 128, (1, 4, 6, 1)).astype(np.int8),
+    }
+    np.testing.assert_array_equal(run(moved, values)["y"], run(graph, values)["y"])

@@ -208,6 +208,26 @@ def test_a_map_is_transposed_by_a_product(rng):
     np.testing.assert_array_equal(run(turned, values)["h"], run(graph, values)["h"])
 
 
+def test_channels_that_a_transpose_makes_pixels_may_be_rows_and_columns(rng):
+    params = np.array([[0, 1 << 14, 14]], np.int64)
+    attrs = {"high": 127, "low": -128, "zero_point": 0}
+    builder = builder_with(1, 6, 4, 1)
+    builder.constant("params", params)
+    builder.add("q_requantize", ["a", "params"], attrs, output="b")
+    builder.add("reshape", ["b"], {"shape": (1, 6, 4)}, output="c")
+    builder.add("transpose", ["c"], {"order": (0, 2, 1)}, output="d")
+    builder.add("reshape", ["d"], {"shape": (1, 4, 2, 3)}, output="e")
+    builder.add("q_requantize", ["e", "params"], attrs, output="f")
+    graph = builder.finish(("f",))
+    turned = eliminate_dead_code(transposes_to_products(graph))
+    verify(turned)
+    assert [node.op for node in turned.nodes] == [
+        *("q_requantize", "q_matmul", "reshape", "q_requantize")
+    ]
+    values = {"a": rng.integers(-128, 128, (1, 6, 4, 1)).astype(np.int8)}
+    np.testing.assert_array_equal(run(turned, values)["f"], run(graph, values)["f"])
+
+
 def test_long_chains_of_transposes_take_little_time() -> None:
     """Each looks back a bounded way only."""
     builder = GraphBuilder("chain")

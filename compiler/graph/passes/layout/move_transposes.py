@@ -1,7 +1,7 @@
 """Lets operators between layers work on maps as these layers have them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from daedal.compiler.graph.dataflow import is_accelerated
 from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
+from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
 from daedal.compiler.graph.ops.integer_rows import ROW_OPERATORS
 from daedal.compiler.graph.ops.looked_up import table_of
@@ -17,13 +18,23 @@ from daedal.compiler.graph.passes.simplify.eliminate_dead_code import eliminate_
 from daedal.compiler.graph.passes.simplify.simplify_reshapes import simplify_reshapes
 from daedal.compiler.graph.passes.simplify.simplify_transposes import simplify_transposes
 from daedal.compiler.graph.rewrite import Rewriter, Rule
-from daedal.compiler.graph.views import add_moved, is_in_order, map_behind, source_of, view_ends
+from daedal.compiler.graph.views import (
+    VIEWS,
+    add_moved,
+    is_in_order,
+    map_behind,
+    source_of,
+    view_ends,
+)
 from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["move_transposes"]
 
 _BY_PIXELS = (Q_CHANNEL_REQUANTIZE.name, *ROW_OPERATORS)
 """Operators whose channels differ and whose pixels do not."""
+_IN_ANY_ORDER = frozenset({*ELEMENTWISE, "q_slice", "q_pad"})
+_WIDE = 1 << 10
+"""What a transpose of 16 bits costs, in transposes of 8 bits: products turn only these."""
 
 
 def move_transposes(graph: Graph) -> Graph:
@@ -56,8 +67,8 @@ def _step(graph: Graph) -> Graph | None:
 
 
 def _out_of_order(graph: Graph) -> tuple[int, ...]:
-    """For each integer operator, the first one first, how many operands are maps of others in
-    another order.
+    """For each integer operator, the first one first, what it costs that operands are maps of
+    others in another order.
 
     Moving a transpose behind an operator takes it from this one and may give it to later ones;
     moving it before one that only the host feeds takes it from the readers and gives it to none.
@@ -67,8 +78,15 @@ def _out_of_order(graph: Graph) -> tuple[int, ...]:
         if runs_on(node.op, ACCELERATOR):
             found = [map_behind(graph, name) for name in node.inputs]
             maps = [item for item in found if item is not None]
-            counts.append(sum(not is_in_order(places()) for _, places in maps))
+            counts.append(sum(_cost(graph, root, places()) for root, places in maps))
     return tuple(counts)
+
+
+def _cost(graph: Graph, root: str, places: Array) -> int:
+    """What it costs to bring the elements `places` of a map into their order."""
+    if is_in_order(places):
+        return 0
+    return _WIDE if is_wide(graph.types[root]) else 1
 
 
 class _Move:
@@ -105,16 +123,34 @@ class _Move:
             return False
         found = [item for name in data if (item := self._map_behind(name)) is not None]
         moved = {root: places for root, get in found if not is_in_order(places := get())}
+        ends = self._read_as(node.output) if moved else []
+        before, read_before = self._costs(moved.items()), self._costs(ends)
         for root, places in moved.items():
             back = np.argsort(places.reshape(-1)).astype(places.dtype)
             shape = self._graph.types[root].shape
-            orders = [places_of().reshape(-1)[back] for _, places_of in found]
-            if sum(not is_in_order(order) for order in orders) >= len(moved):
+            after = self._costs((name, get().reshape(-1)[back]) for name, get in found)
+            read_after = self._costs((name, places.reshape(-1)[order]) for name, order in ends)
+            if after > before or after + read_after >= before + read_before:
                 continue
             operands = [self._reordered(name, back.reshape(shape)) for name in data]
             if all(operands):
                 return self._add(node, operands, places)
         return False
+
+    def _costs(self, items: Iterable[tuple[str, Array]]) -> int:
+        return sum(_cost(self._graph, *item) for item in items)
+
+    def _read_as(self, name: str) -> list[tuple[str, Array]]:
+        """For each view of a tensor that an integer operator reads, unless it works in other
+        orders, too: the tensor, and its elements as that reads them."""
+        found, views = list[tuple[str, Array]](), [name]
+        for view in views:
+            for user in self._graph.users[view]:
+                if user.op in VIEWS:
+                    views.append(user.output)
+                elif runs_on(user.op, ACCELERATOR) and user.op not in _IN_ANY_ORDER:
+                    found.append((name, source_of(self._graph, view)[1]()))
+        return found
 
     def _hoist(self, node: Node) -> bool:
         """Compute an elementwise operator in the order that its readers want."""

@@ -41,7 +41,12 @@ def transposes_to_products(graph: Graph) -> Graph:
             if root is not None and name not in turned:
                 images, channels, *_ = graph.types[root].shape
                 ones = np.tile(np.eye(channels, dtype=np.int8), (images, 1, 1))
-                turned[name] = add_transposed(graph, root, ones, name)
+                product = add_transposed(graph, root, ones, name)
+                shape = graph.types[name].shape
+                if graph.types[product].shape != shape:
+                    attrs = {"shape": shape}
+                    product = graph.add_fresh("reshape", [product], attrs, base=f"{name}.turned")
+                turned[name] = product
         graph.replace(node, [turned.get(name, name) for name in node.inputs])
 
     return rewrite(
@@ -57,7 +62,8 @@ def _exchanged(graph: Dataflow, name: str) -> str | None:
         return None
     root, places = found
     images, channels, height, width = graph.types[root].shape
-    if places.shape != (images, height * width, channels, 1):
+    if places.shape[:2] != (images, height * width):
         return None
     start: Array = np.arange(places.size, dtype=places.dtype).reshape(images, channels, -1)
-    return root if np.array_equal(places[..., 0], start.transpose(0, 2, 1)) else None
+    found_order = places.reshape(images, height * width, channels)
+    return root if np.array_equal(found_order, start.transpose(0, 2, 1)) else None
