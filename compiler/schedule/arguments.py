@@ -35,6 +35,9 @@ def checked_arguments(
     result: list[Any] = []
     for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
         if name not in arguments:
+            if parameter.default == ():  # not recorded where it is empty
+                result.append(())
+                continue
             raise ScheduleError(f"{method.__name__} in a trace lacks {name!r}")
         value, hint = decode(arguments[name]), hints[name]
         several = parameter.kind is inspect.Parameter.VAR_POSITIONAL

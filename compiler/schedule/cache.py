@@ -1,6 +1,6 @@
 """Reading or writing a buffer through a copy in another memory scope."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.compute_at import (
@@ -58,20 +58,69 @@ def copy_body(block_name: str, target: Buffer, source: Region, lows: list[int]) 
 
 
 def cache_read(
-    func: PrimFunc, body: Stmt, name: str, index: int | str, scope: str
+    func: PrimFunc,
+    body: Stmt,
+    name: str,
+    index: int | str,
+    scope: str,
+    consumers: Sequence[str] = (),
 ) -> tuple[Stmt, str]:
     """Read through a copy; see `Schedule.cache_read`."""
-    site = find_site(func, name)
-    source = pick(site, site.block.reads, index, "reads")
-    if any(written.buffer is source.buffer for written in site.block.writes):
+    names = (name, *consumers)
+    if len(set(names)) < len(names):
         raise ScheduleError(
-            f"cache_read needs a buffer that the block only reads; {name!r} accumulates into "
-            f"{source.buffer.name!r}; use cache_write before decompose_reduction"
+            f"cache_read takes each consumer once, not {', '.join(map(repr, names))}"
         )
-    domain: dict[Var, int] = {axis: axis.extent for axis in site.block.iter_vars}
-    lows, sizes = _whole(source, domain)
+    sites = [find_site(func, each) for each in names]
+    source = pick(sites[0], sites[0].block.reads, index, "reads")
+    regions = [source, *(_read_alike(site, source) for site in sites[1:])]
+    lows, sizes = _hull_of(sites, regions)
     title = unique_name(func, f"{source.buffer.name}_{scope}")
     cached = Buffer(title, tuple(sizes), source.buffer.dtype, scope)
+    for site in sites:
+        body = _read_copy(body, site, source, cached, lows)
+    every, _ = collect(body)
+    reading = [site for site in every if site.block.name in names]
+    loop = _loop_of_copy(every, reading, source.buffer)
+    copy = copy_body(title, cached, source, lows).block
+    needed = region_read(reading, cached, loop)
+    outer, _inner = below(reading[0], loop)
+    nest = build_nest(copy, solve_ranges(copy, copy.writes[0], needed), outer)
+    return insert_at(body, loop, nest, frozenset(names)), title
+
+
+def _read_alike(site: Site, source: Region) -> Region:
+    """What a further consumer reads of the buffer of `source`, with the same padding."""
+    name, buffer = site.block.name, source.buffer
+    found = [region for region in site.block.reads if region.buffer is buffer]
+    alike = [region for region in found if region.pad_value == source.pad_value]
+    if not alike:
+        why = "reads it with another padding" if found else "does not read it"
+        raise ScheduleError(f"cache_read needs consumers of {buffer.name!r}; {name!r} {why}")
+    return alike[0]
+
+
+def _hull_of(sites: Sequence[Site], regions: Sequence[Region]) -> tuple[list[int], list[int]]:
+    """Lowest index and size of all that the blocks read; refuses those that also write it."""
+    lows, ends = [], []
+    for site, region in zip(sites, regions, strict=True):
+        if any(written.buffer is region.buffer for written in site.block.writes):
+            raise ScheduleError(
+                f"cache_read needs a buffer that the block only reads; {site.block.name!r} "
+                f"accumulates into {region.buffer.name!r}; use cache_write before "
+                "decompose_reduction"
+            )
+        low, size = _whole(region, {axis: axis.extent for axis in site.block.iter_vars})
+        lows.append(low)
+        ends.append([start + count for start, count in zip(low, size, strict=True)])
+    least = [min(dim) for dim in zip(*lows, strict=True)]
+    most = [max(dim) for dim in zip(*ends, strict=True)]
+    return least, [end - low for low, end in zip(least, most, strict=True)]
+
+
+def _read_copy(body: Stmt, site: Site, source: Region, cached: Buffer, lows: Sequence[int]) -> Stmt:
+    """`body` in which a block reads `cached` instead of `source`."""
+    domain: dict[Var, int] = {axis: axis.extent for axis in site.block.iter_vars}
 
     def through(load: Load) -> Expr | None:
         if load.buffer is not source.buffer or load.pad_value != source.pad_value:
@@ -81,17 +130,26 @@ def cache_read(
 
     block = edit_block(site.block, through)
     realize = BlockRealize(site.realize.values, block, site.realize.predicate)
-    body = replace_site(body, name, realize)
-    sites, _ = collect(body)
-    consumer = next(s for s in sites if s.block.name == name)
-    before = writers(sites, source.buffer)
-    depth = max((writer.shared(consumer) for writer in before), default=0)
-    loop = consumer.loops[depth - 1].var if depth else None
-    copy = copy_body(title, cached, source, lows).block
-    needed = region_read([consumer], cached, loop)
-    outer, _inner = below(consumer, loop)
-    nest = build_nest(copy, solve_ranges(copy, copy.writes[0], needed), outer)
-    return insert_at(body, loop, nest, frozenset({name})), title
+    return replace_site(body, site.block.name, realize)
+
+
+def _loop_of_copy(sites: list[Site], consumers: list[Site], buffer: Buffer) -> Var | None:
+    """The innermost loop that a consumer shares with a writer of `buffer`: the copy goes there."""
+    before = writers(sites, buffer)
+    loops = [
+        site.loops[depth - 1].var if depth else None
+        for site in consumers
+        for depth in [max((writer.shared(site) for writer in before), default=0)]
+    ]
+    first = min(sites.index(site) for site in consumers)
+    if any(loop is not loops[0] for loop in loops) or (
+        len(consumers) > 1 and any(sites.index(writer) > first for writer in before)
+    ):
+        raise ScheduleError(
+            f"cache_read needs consumers that come after what writes {buffer.name!r}, in the same "
+            "loops of it"
+        )
+    return loops[0]
 
 
 def _whole(source: Region, domain: Mapping[Var, int]) -> tuple[list[int], list[int]]:

@@ -1,5 +1,7 @@
 """Primitives on buffers: copies, memory scopes, layouts and how they are allocated."""
 
+from collections.abc import Sequence
+
 from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule import cache
 from daedal.compiler.schedule.base import ScheduleBase
@@ -17,11 +19,14 @@ class MemoryPrimitives(ScheduleBase):
     """The part of `Schedule` that says where data lies."""
 
     @primitive
-    def cache_read(self, block: BlockRef, read: int | str, scope: str) -> BlockRef:
+    def cache_read(
+        self, block: BlockRef, read: int | str, scope: str, consumers: Sequence[BlockRef] = ()
+    ) -> BlockRef:
         """Read a buffer through a copy in `scope`; returns the copying block.
 
         `read` is the position among the reads of the block, or a buffer's name. Where the block
         reads through ``padded``, the copy holds the padding and the block reads it plainly.
+        `consumers` are other blocks that read the same copy: it holds what all of them read.
 
         >>> sch = row_sum()
         >>> print(sch, end="")
@@ -45,7 +50,9 @@ class MemoryPrimitives(ScheduleBase):
                     s[vi] = s[vi] + x_inp[vi, vk]
         """
         bare = self.bare
-        body, name = cache.cache_read(bare, bare.body, block.name, read, scope)
+        body, name = cache.cache_read(
+            bare, bare.body, block.name, read, scope, [other.name for other in consumers]
+        )
         self._update(body)
         return BlockRef(name)
 

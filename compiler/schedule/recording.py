@@ -98,7 +98,8 @@ def primitive(method: Callable[P, R]) -> Callable[P, R]:
 
     A trusted schedule verifies only when its function is read.
 
-    An argument called ``decision`` is recorded as what came out.
+    An argument called ``decision`` is recorded as what came out; an empty sequence that is a
+    default is not recorded.
     """
     signature = inspect.signature(method)
 
@@ -109,7 +110,8 @@ def primitive(method: Callable[P, R]) -> Callable[P, R]:
         bound.apply_defaults()
         arguments = {}
         for key, value in list(bound.arguments.items())[1:]:
-            arguments[key] = schedule.handles.encode(value)
+            if signature.parameters[key].default != () or len(value):
+                arguments[key] = schedule.handles.encode(value)
         before = schedule._stripped, schedule._kept, schedule._placed
         try:
             result = method(*args, **kwargs)

@@ -84,6 +84,15 @@ def stencil(*, length: int = 11, width: int = 3) -> Program:
     return [x], [r]
 
 
+def both_ways(*, length: int = 6) -> Program:
+    """Two blocks that read `x`: `up` three neighbours, `down` one; `y` is their sum."""
+    x = te.placeholder((length + 2, 4), "int32", "x")
+    up = te.compute((length, 4), lambda i, j: x[i, j] + x[i + 2, j], "up")
+    down = te.compute((length, 4), lambda i, j: x[i + 1, j] * 2, "down")
+    y = te.compute((length, 4), lambda i, j: up[i, j] - down[i, j], "y")
+    return [x], [y]
+
+
 def inputs_of(program: Program, rng: np.random.Generator) -> Arrays:
     """Random arrays for the placeholders; what is called `par` holds sensible requantization."""
     arrays: Arrays = {}

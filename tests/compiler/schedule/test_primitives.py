@@ -3,12 +3,19 @@
 import numpy as np
 
 from daedal.compiler import te
-from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
+from daedal.compiler.schedule import BlockRef, LoopRef, Schedule, replay
 from daedal.compiler.tir.parser import parse_func
 from daedal.compiler.tir.printer import func_text
 from daedal.compiler.tir.sites import collect
 from tests.support.same_function import normal_text
-from tests.support.tensor_programs import assert_same, inputs_of, matmul, reference, stencil
+from tests.support.tensor_programs import (
+    assert_same,
+    both_ways,
+    inputs_of,
+    matmul,
+    reference,
+    stencil,
+)
 
 VECTOR_SUM = """
 func f(a: int32[7], out c: int32[6]):
@@ -185,6 +192,34 @@ def test_cache_read_between_producer_and_consumer(rng: np.random.Generator) -> N
     assert_same(schedule, arrays, reference(program, arrays))
     assert "alloc c_inp: int32[6, 5] in inp window [i:+1, j:+1]" in body(schedule)
     schedule.unroll(k)
+
+
+def test_consumers_share_a_copy(rng: np.random.Generator) -> None:
+    program = both_ways()
+    arrays = inputs_of(program, rng)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    up, down, y = (schedule.get_block(name) for name in ("up", "down", "y"))
+    copy = schedule.cache_read(up, "x", "inp", consumers=[down])
+    text = body(schedule)
+    assert text.count("= x[") == 1 and "alloc x_inp: int32[8, 4] in inp" in text
+    assert_same(schedule, arrays, reference(program, arrays))
+    outer, _ = schedule.split(schedule.get_loops(y)[0], [None, 2])
+    for block in (up, down, copy):
+        schedule.compute_at(block, outer)
+    assert_same(schedule, arrays, reference(program, arrays))
+    assert "for ax0 in 4, ax1 in 4:\n        block x_inp" in body(schedule), "rows of one tile"
+    again = replay(schedule.trace, te.create_prim_func(*program, "f"))
+    assert body(again) == body(schedule)
+
+
+def test_a_copy_for_one_consumer_is_not_read_by_others(rng: np.random.Generator) -> None:
+    program = both_ways()
+    arrays = inputs_of(program, rng)
+    schedule = Schedule(te.create_prim_func(*program, "f"))
+    schedule.cache_read(schedule.get_block("down"), "x", "inp")
+    assert "up[vi, vj] = x[vi, vj] + x[vi + 2, vj]" in body(schedule)
+    assert "consumers" not in str(schedule.trace), "a trace says what was asked for"
+    assert_same(schedule, arrays, reference(program, arrays))
 
 
 def test_cache_read_of_a_block_with_a_partial_tile(rng: np.random.Generator) -> None:

@@ -17,6 +17,7 @@ from tests.support.same_function import assert_read_back
 from tests.support.tensor_programs import (
     Program,
     assert_same,
+    both_ways,
     conv2d,
     inputs_of,
     intrinsics,
@@ -32,6 +33,7 @@ PROGRAMS: dict[str, Program] = {
     ),
     "matmul": matmul(),
     "stencil": stencil(),
+    "both_ways": both_ways(),
 }
 
 NUM_CALLS = 14
@@ -51,7 +53,8 @@ def random_call(schedule: Schedule, rng: np.random.Generator) -> None:
     blocks = [schedule.get_block(site.block.name) for site in collect(schedule.func.body)[0]]
     block: BlockRef = blocks[int(rng.integers(len(blocks)))]
     own = schedule.get_loops(block)
-    every = [loop for other in blocks for loop in schedule.get_loops(other)]
+    other: BlockRef = blocks[int(rng.integers(len(blocks)))]
+    every = [loop for each in blocks for loop in schedule.get_loops(each)]
     if not own:
         return
 
@@ -80,6 +83,10 @@ def random_call(schedule: Schedule, rng: np.random.Generator) -> None:
         "compute_inline": (3, lambda: schedule.compute_inline(block)),
         "reverse_compute_inline": (3, lambda: schedule.reverse_compute_inline(block)),
         "cache_read": (8, lambda: schedule.cache_read(block, int(rng.integers(3)), "inp")),
+        "cache_read (several)": (
+            4,
+            lambda: schedule.cache_read(block, int(rng.integers(3)), "inp", [other]),
+        ),
         "cache_write": (6, lambda: schedule.cache_write(block, 0, "acc")),
         "set_scope": (2, lambda: schedule.set_scope(block, 0, "acc")),
         "transform_layout": (6, lambda: schedule.transform_layout(block, 0, layout_of(block))),

@@ -106,6 +106,14 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
         "block 'c' reads 0: 'a', 1: 'b'; 2 is none of them",
     ),
     (
+        lambda s: s.cache_read(block(s, "c"), 0, "inp", consumers=[block(s, "d")]),
+        "cache_read needs consumers of 'a'; 'd' does not read it",
+    ),
+    (
+        lambda s: s.cache_read(block(s, "c"), 0, "inp", consumers=[block(s, "c")]),
+        "cache_read takes each consumer once, not 'c', 'c'",
+    ),
+    (
         lambda s: s.cache_read(block(s, "c"), 0, "shared"),
         "cache_read would break the loop IR: a scope must be one of acc, global, inp, out, par, "
         "tab, wgt, not 'shared' (buffer 'a_shared')",
