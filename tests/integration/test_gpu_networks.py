@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 from daedal.checking.onnxruntime_session import open_session
+from daedal.compiler.codegen.gpu.nvptx import ARCHITECTURES
 from daedal.compiler.codegen.gpu.ptxas import assembled, find_ptxas
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.graph import processor_graph
@@ -134,24 +135,19 @@ def test_a_quantized_network_computes_what_the_integer_reference_does(
     ("name", "is_modern"),
     [
         *((name, False) for name in NETWORKS),
-        pytest.param(
-            "resnet50",
-            True,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="with channels last, a convolution of float32 without tensor cores, of a "
-                "map of 2x2, spills 8 bytes",
-            ),
-        ),
-        ("squeezenet", True),
+        *((name, True) for name in NETWORKS),
     ],
 )
-def test_kernels_of_networks_need_no_memory_for_registers(name: str, is_modern: bool) -> None:
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_kernels_of_networks_need_no_memory_for_registers(
+    name: str, is_modern: bool, precision: str, architecture: str
+) -> None:
     """In the opset of the model, and in the one that users' models are brought to."""
     model = NETWORKS[name][0]()
     model = modern_model(model) if is_modern else model
-    code = build_gpu_code(model, architectures=["sm_80"])
-    assert len(code.images["sm_80"]) == len(code.kernels) > 10
-    for ptx in code.images["sm_80"]:
-        cubin = assembled(ptx.decode("ascii"), "sm_80")
+    code = build_gpu_code(model, architectures=[architecture], precision=precision)
+    assert len(code.images[architecture]) == len(code.kernels) > 10
+    for ptx in code.images[architecture]:
+        cubin = assembled(ptx.decode("ascii"), architecture)
         assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())

@@ -33,6 +33,7 @@ from daedal.compiler.tir.stmt import (
     Allocate,
     Barrier,
     BeginArrivals,
+    BufferStore,
     CommitCopies,
     CommitProducts,
     ExpectBoxes,
@@ -55,6 +56,9 @@ SWIZZLE, PANELS = "swizzle", "panels"
 RESIDENT = "resident"
 """The annotation of a loop of blocks: see `KernelText`."""
 BLOCK_AXES = ("block.x", "block.y", "block.z")
+MOST_REGISTERS, COPY_REGISTERS = 64, 16
+"""Of what iterations of a loop that run together compute; of a copy: two addresses, their parts,
+and an element."""
 MAX_LOCAL_BYTES = 1 << 12
 """Of one thread: more can be in no registers."""
 
@@ -153,6 +157,7 @@ class _Kernel(Statements):
         products = map(product_at, _loops(func.body))
         self._has_groups = any(item is not None and item.warps > 1 for item in products)
         self._metadata: list[int] = []
+        self._num_steps = 0
         self.local_bytes = 0
         self.shared_bytes = 0
 
@@ -209,24 +214,39 @@ class _Kernel(Statements):
                 self._copy(stmt)
             case For() if (product := product_at(stmt)) is not None:
                 self._product(product, stmt)
+            case For(kind="serial") if _synchronizes(stmt.body):
+                self._num_steps += 1
+                super().write(stmt)
+                self._num_steps -= 1
             case _:
                 super().write(stmt)
 
     def loop_notes(self, loop: For) -> str:
-        """See `Statements.loop_notes`; loops of steps stay loops: of several steps at a time, ptxas
-        loads so much ahead that registers do not suffice."""
-        if not _synchronizes(loop.body):
-            return ""
-        self._metadata.append(1 + 2 * len(self._metadata))  # 0 is for the entry
-        return f", !llvm.loop !{self._metadata[-1]}"
+        """See `Statements.loop_notes`; loops of steps stay loops, and of a step, few iterations run
+        together: ptxas loads for as many as there are, and registers do not suffice."""
+        if _synchronizes(loop.body):
+            return self._note(1)
+        each = _registers(loop.body)
+        if self._num_steps and each * loop.extent > MOST_REGISTERS:
+            return self._note(max(1, MOST_REGISTERS // each))
+        return ""
+
+    def _note(self, count: int) -> str:
+        """That `count` iterations of a loop become one, and no more."""
+        self._metadata.append(count)
+        return f", !llvm.loop !{2 * len(self._metadata) - 1}"  # 0 is for the entry
 
     @property
     def metadata(self) -> str:
         """What the notes refer to."""
-        return "".join(
-            f'!{n} = distinct !{{!{n}, !{n + 1}}}\n!{n + 1} = !{{!"llvm.loop.unroll.disable"}}\n'
-            for n in self._metadata
-        )
+        text = ""
+        for number, count in enumerate(self._metadata):
+            n = 1 + 2 * number
+            note = '"llvm.loop.unroll.count"' + f", i32 {count}"
+            if count == 1:
+                note = '"llvm.loop.unroll.disable"'
+            text += f"!{n} = distinct !{{!{n}, !{n + 1}}}\n!{n + 1} = !{{!{note}}}\n"
+        return text
 
     def _bind(self, loop: For) -> None:
         """The iteration that the thread or its block runs."""
@@ -330,6 +350,27 @@ def _synchronizes(stmt: Stmt) -> bool:
         case For(_, _, body) | Allocate(_, body) | If(_, body):
             return _synchronizes(body)
     return False
+
+
+def _registers(stmt: Stmt) -> int:
+    """About how many the iterations of a loop in a step have for themselves: of elements that they
+    store in registers, and of copies to shared memory."""
+    match stmt:
+        case Seq(body):
+            return sum(map(_registers, body))
+        case For(_, _, body) if stmt.kind in GPU_AXES:
+            return _registers(body)
+        case For() if ASYNCHRONOUS in stmt.annotations:
+            return COPY_REGISTERS
+        case For(_, _, BufferStore(buffer), "vectorize") if buffer.scope == "shared":
+            return COPY_REGISTERS
+        case For(_, extent, body):
+            return _registers(body) * extent
+        case Allocate(_, body) | If(_, body):
+            return _registers(body)
+        case BufferStore(buffer):
+            return {"local": 1, "shared": COPY_REGISTERS}.get(buffer.scope, 0)
+    return 0
 
 
 def buffer_bytes(buffer: Buffer) -> int:

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu.attention_form import AttentionForm, attention_form
-from daedal.compiler.ops.gpu.tiles import FEWEST, SHARED_BYTES
+from daedal.compiler.ops.gpu.tiles import (
+    CORE_THREADS,
+    FEW_THREADS,
+    FEWEST,
+    RESIDENT_THREADS,
+    SHARED_BYTES,
+    resident_blocks,
+)
 from daedal.compiler.tir.warp_products import WARP_PRODUCTS, WARP_THREADS, WarpProduct
 
 __all__ = [
@@ -41,11 +48,6 @@ SIZES = (64, 32, 16)
 NARROW_ELEMENTS, MOST_ELEMENTS = 128, 256
 """Of a query and of a result: the sums of a thread are in registers. With more than the first, keys
 and values of a step have one buffer, one after the other."""
-RESIDENT_THREADS, CORE_THREADS, WIDE_THREADS = 512, 384, 256
-"""Of a multiprocessor: of its 65536 registers, each has 128, or 168 on tensor cores; wide results
-take as many as there are, 255."""
-MOST_RESIDENT = 6
-"""Blocks of a multiprocessor, whose shared memory has room for no more."""
 FEW_BLOCKS = 128
 """About as many as a GPU runs at a time: with fewer, blocks have fewer queries."""
 APART = 4
@@ -91,12 +93,11 @@ class AttentionTiles:
         return self.rows // OWN_ROWS * COLUMN_THREADS
 
     def resident(self, form: AttentionForm) -> int:
-        """Blocks for which the registers of a multiprocessor must suffice; with fewer registers for
-        each, threads would spill."""
+        """See `resident_blocks`."""
         threads = CORE_THREADS if self.on_cores else RESIDENT_THREADS
         if self.rows > 1 and is_wide(form):
-            threads = WIDE_THREADS
-        return max(1, min(MOST_RESIDENT, threads // self.threads))
+            threads = FEW_THREADS
+        return resident_blocks(self.threads, threads)
 
     @property
     def warps(self) -> int:

@@ -3,7 +3,14 @@
 import math
 from collections.abc import Sequence
 
-from daedal.compiler.ops.gpu.tiles import GpuTiles
+from daedal.compiler.codegen.gpu.kernel import RESIDENT
+from daedal.compiler.ops.gpu.tiles import (
+    FEW_THREADS,
+    MOST_SUMS,
+    RESIDENT_THREADS,
+    GpuTiles,
+    resident_blocks,
+)
 from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
 from daedal.compiler.tir.stmt import PrimFunc
 
@@ -102,6 +109,9 @@ def schedule_tiles(
     count = math.prod(tiles.threads)
     for copy in copies:
         _copy_together(schedule, copy, count)
+    is_small = math.prod(tiles.elements) <= MOST_SUMS
+    together = RESIDENT_THREADS if is_small else FEW_THREADS
+    schedule.annotate(block, RESIDENT, resident_blocks(count, together))
     return schedule.func
 
 

@@ -11,9 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from daedal.compiler import te
+from daedal.compiler.codegen.gpu.kernel import RESIDENT
 from daedal.compiler.ops.gpu.copies import chunk_dimension, chunk_elements
 from daedal.compiler.ops.gpu.schedule import SCOPES
-from daedal.compiler.ops.gpu.tiles import SHARED_BYTES, GpuTiles, factors, shared_bytes, window
+from daedal.compiler.ops.gpu.tiles import (
+    CORE_THREADS,
+    FEW_THREADS,
+    MOST_SUMS,
+    SHARED_BYTES,
+    GpuTiles,
+    factors,
+    resident_blocks,
+    shared_bytes,
+    window,
+)
 from daedal.compiler.schedule import BlockRef, LoopRef, Schedule
 from daedal.compiler.tir.expr import Axis, Cast, Expr, Load, Reduce, Var
 from daedal.compiler.tir.stmt import PrimFunc
@@ -211,6 +222,11 @@ def schedule_cores(func: PrimFunc, reduction: te.Tensor, result: str, cores: Cor
     schedule.set_scope(source, 0, "fragment")
     schedule.compute_at(source, block)
     _products(schedule, source, reduction, cores)
+    if cores.product.warps == 1:
+        threads = cores.warps * WARP_THREADS
+        is_small = math.prod(cores.tiles.elements) <= MOST_SUMS * WARP_THREADS
+        together = CORE_THREADS if is_small else FEW_THREADS
+        schedule.annotate(block, RESIDENT, resident_blocks(threads, together))
     return schedule.func
 
 

@@ -16,12 +16,17 @@ from daedal.compiler.tir.visit import free_vars
 
 __all__ = [
     "BLOCK",
+    "CORE_THREADS",
     "DEPTHS",
     "ELEMENTS",
+    "FEW_THREADS",
+    "MOST_SUMS",
+    "RESIDENT_THREADS",
     "SHARED_BYTES",
     "GpuTiles",
     "choose_tiles",
     "factors",
+    "resident_blocks",
     "shared_bytes",
     "sized_tiles",
     "window",
@@ -39,6 +44,15 @@ MOST_TAPS = 25
 """Elements of the other axes together that are there at a time."""
 FEWEST = 4
 """Rows and columns that are worth a tile."""
+
+
+RESIDENT_THREADS, CORE_THREADS, FEW_THREADS = 512, 384, 256
+"""Of a multiprocessor: of its 65536 registers, each has 128, or 168 on tensor cores, or as many as
+there are, 255."""
+MOST_SUMS = 32
+"""Of a thread that has not as many registers as there are."""
+MOST_RESIDENT = 6
+"""Blocks of a multiprocessor, whose shared memory has room for no more."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,12 @@ class GpuTiles:
     def block(self) -> tuple[int, ...]:
         """Elements of a block of threads along each axis of the result."""
         return tuple(a * b for a, b in zip(self.threads, self.elements, strict=True))
+
+
+def resident_blocks(threads: int, together: int) -> int:
+    """Blocks of `threads` for which the registers of a multiprocessor must suffice, if `together`
+    threads have them. Left to itself, ptxas prefers more blocks, and spills registers for these."""
+    return max(1, min(MOST_RESIDENT, together // threads))
 
 
 def factors(value: Expr) -> tuple[Load, Load] | None:

@@ -1,5 +1,7 @@
 """Spaces of kernels: the rule's tiles are the default, and all others compute the same."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,15 @@ KERNELS = {
     "product of 8 bits": lambda: product(33, 48, 144, "int8"),
     "batched": lambda: batched(2, 40, 36, 88, "float16"),
     "convolution": lambda: convolution(40, 10, 24, dtype="float16"),
+}
+
+LARGE = {
+    "product": lambda: product(300, 200, 500),
+    "convolution": lambda: convolution(64, 28, 64),
+    "batched": lambda: batched(4, 100, 80, 64),
+    "product of 16 bits": lambda: product(512, 512, 512, "float16"),
+    "convolution of 16 bits": lambda: convolution(64, 20, 64, dtype="float16"),
+    "product of 8 bits": lambda: product(512, 512, 512, "int8"),
 }
 
 
@@ -109,3 +120,35 @@ def test_the_largest_tiles_are_in_registers(dtype: str, architecture: str) -> No
     cubin = assembled(ptx_text(text, architecture), architecture)
     assert (cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings) == (0, 0, ())
     assert cubin.registers <= 255
+
+
+@pytest.mark.parametrize(("dtype", "threads", "resident"), [("float32", 256, 2), ("int8", 128, 3)])
+def test_registers_suffice_for_some_blocks(dtype: str, threads: int, resident: int) -> None:
+    """65536 registers: 128 of a thread, or 168 on tensor cores."""
+    text = kernel_text(gpu_kernel_function(product(128, 128, 128, dtype)), "k")
+    assert (math.prod(text.block), text.resident) == (threads, resident)
+    assert f".minnctapersm {resident}" in ptx_text(text, "sm_80")
+
+
+def test_few_products_of_a_step_run_together() -> None:
+    """Each thread has 16 sums: of the 16 terms of a step, an iteration has four."""
+    text = kernel_text(gpu_kernel_function(product(128, 128, 128)), "k")
+    ptx = ptx_text(text, "sm_80")
+    assert (ptx.count("fma.rn.f32"), ptx.count('.pragma "nounroll"')) == (64, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    find_ptxas() is None, reason="ptxas is not installed (pip install 'daedal[gpu]')"
+)
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", LARGE)
+def test_all_tiles_are_in_registers(name: str, architecture: str) -> None:
+    kernel = LARGE[name]()
+    space = gpu_kernel_space(kernel)
+    assert space is not None
+    for config in space.sample(np.random.default_rng(0), 12):
+        text = kernel_text(gpu_kernel_function(kernel, config=config), "k")
+        cubin = assembled(ptx_text(text, architecture), architecture)
+        found = cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings
+        assert found == (0, 0, ()), config
