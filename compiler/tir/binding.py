@@ -2,7 +2,8 @@
 
 A block's loops are of two kinds: *fixed* loops are around the allocation of what it writes (each
 iteration has a new buffer), *running* loops are inside it. Over the running loops, the block's
-variables must visit every point of a box exactly once. The box may be clipped at the variables'
+variables must visit every point of a box exactly once, of the points that add to one element the
+one with the init first. The box may be clipped at the variables'
 domains or by conditions on running loops alone. A condition on fixed loops alone skips whole
 iterations.
 """

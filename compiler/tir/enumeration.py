@@ -15,7 +15,7 @@ from daedal.compiler.tir.expr import Axis, Expr, Var, all_of
 from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.printer import expr_text
 from daedal.compiler.tir.region import conditions_of, relax
-from daedal.compiler.tir.stmt import BlockRealize, Range
+from daedal.compiler.tir.stmt import Block, BlockRealize, Range
 from daedal.compiler.tir.visit import free_vars
 
 __all__ = ["check_points"]
@@ -53,6 +53,14 @@ class _Points:
         for condition in conditions:
             keep &= self.column(condition).astype(bool)
         return keep
+
+    def order(self, running: Mapping[Var, int]) -> Column:
+        """When each point runs, among those of its iteration of the fixed loops."""
+        when = np.zeros(self.count, dtype=np.int64)
+        for var, extent in running.items():
+            if var in self.env:
+                when = when * extent + self.env[var]
+        return when
 
     def per_entry(self, column: Column) -> Column:
         """The first of each iteration of the fixed loops."""
@@ -99,6 +107,11 @@ def check_points(
                 f"bindings must stay within their domains, not {where}; a predicate is missing"
             )
     key = np.repeat(np.arange(points.num_fixed), points.count // points.num_fixed)[keep]
+    if not _begins_with_init(realize.block, axes, columns, key, points.order(running)[keep]):
+        raise InvalidIRError(
+            f"a reduction must begin with its init: {shown} is elsewhere first "
+            f"(block {realize.block.name!r})"
+        )
     for axis, column in zip(axes, columns, strict=True):
         key = key * axis.extent + column
     key = np.sort(key, kind="stable")
@@ -112,6 +125,29 @@ def check_points(
         raise InvalidIRError(
             f"bindings must cover a box: {shown} leaves gaps (block {realize.block.name!r})"
         )
+
+
+def _begins_with_init(
+    block: Block, axes: Sequence[Axis], columns: Sequence[Column], key: Column, when: Column
+) -> bool:
+    """Whether of the points that add to one element, the one with the init runs first.
+
+    `key` has the iteration of the fixed loops of each point, `when` its order in that.
+    """
+    adds = [axis in block.reduce_vars for axis in axes]
+    if block.init is None or all(adds) or not any(adds):
+        return True  # the first of all points has the init
+    starts = np.ones(key.size, dtype=bool)
+    for axis, column, is_reduced in zip(axes, columns, adds, strict=True):
+        if is_reduced:
+            starts &= column == 0
+        else:
+            key = key * axis.extent + column
+    order = np.lexsort((when, key))
+    sorted_key, sorted_starts = key[order], starts[order]
+    first = np.append(True, sorted_key[1:] != sorted_key[:-1]) if key.size else starts
+    # Elements whose init runs in another iteration of the fixed loops are the flow's concern.
+    return not (sorted_starts & ~first).any()
 
 
 def _of_one_iteration(

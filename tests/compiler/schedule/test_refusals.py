@@ -114,6 +114,12 @@ REFUSALS: list[tuple[Callable[[Schedule], object], str]] = [
         "cache_read takes each consumer once, not 'c', 'c'",
     ),
     (
+        lambda s: s.tile(s.split(s.fuse(*loops(s, "c")[1:]), [4, None]), [4, 2]),
+        "tile would break the loop IR: a reduction must begin with its init: vj = (j_k_0_0 * 36 + "
+        "j_k_0_1 * 9 + j_k_1_0 * 2 + j_k_1_1) // 7, vk = (j_k_0_0 * 36 + j_k_0_1 * 9 + j_k_1_0 * 2 "
+        "+ j_k_1_1) % 7 is elsewhere first (block 'c')",
+    ),
+    (
         lambda s: s.cache_read(block(s, "c"), 0, "shared"),
         "cache_read would break the loop IR: a scope must be one of acc, global, inp, out, par, "
         "tab, wgt, not 'shared' (buffer 'a_shared')",
