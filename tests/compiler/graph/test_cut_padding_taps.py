@@ -7,7 +7,7 @@ import daedal
 import daedal.backend
 from bench.float_network import FloatNetwork
 from daedal.checking.integer_reference import run_onnxruntime
-from daedal.compiler.graph import run, verify
+from daedal.compiler.graph import Graph, run, verify
 from daedal.compiler.graph.ops.registry import ints
 from daedal.compiler.graph.parser import parse_graph
 from daedal.compiler.graph.passes import cut_padding_taps
@@ -62,6 +62,53 @@ def test_kernels(
     assert " ".join(",".join(map(str, item)) for item in taps) == left
     values = {"x": rng.normal(size=before.types["x"].shape).astype(np.float32)}
     np.testing.assert_allclose(run(after, values)["y"], run(before, values)["y"], atol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+@pytest.mark.parametrize(
+    ("extents", "kernel", "result", "window", "left"),
+    [
+        pytest.param("1,1", "384,384", "1,1", "0,0,383,383 384,384", "1,1 0,0,0,0", id="images"),
+        pytest.param("2,3", "7,7", "2,3", "3,3,3,3 1,1", "3,5 1,2,1,2", id="large"),
+        pytest.param("3,3", "3,3", "2,2", "1,1,1,1 2,2", "3,3 1,1,1,1", id="all meet it"),
+    ],
+)
+def test_windows_of_pools(
+    rng: np.random.Generator,
+    op: str,
+    extents: str,
+    kernel: str,
+    result: str,
+    window: str,
+    left: str,
+) -> None:
+    pads, strides = window.split()
+    before = _pool(op, extents, kernel, result, pads, strides, "0,0,0,0")
+    after = cut_padding_taps(before)
+    verify(after)
+    (node,) = after.nodes
+    found = ints(node.attrs, "kernel"), ints(node.attrs, "pads")
+    assert " ".join(",".join(map(str, item)) for item in found) == left
+    values = {"x": rng.normal(size=before.types["x"].shape).astype(np.float32)}
+    np.testing.assert_array_equal(run(after, values)["y"], run(before, values)["y"])
+
+
+def test_pads_that_count_in_an_average_stay() -> None:
+    before = _pool("avg_pool", "2,2", "5,5", "2,2", "2,2,2,2", "1,1", "2,2,2,2")
+    assert str(cut_padding_taps(before)) == str(before)
+
+
+def _pool(
+    op: str, extents: str, kernel: str, result: str, pads: str, strides: str, counted: str
+) -> Graph:
+    more = f"counted_pads={counted} " if op == "avg_pool" else ""
+    return parse_graph(f"""
+graph pool {{
+  input x: float32[1,4,{extents}]
+  y: float32[1,4,{result}] = {op}(x) {more}kernel={kernel} pads={pads} strides={strides}
+  output y
+}}
+""")
 
 
 def test_a_dilated_layer_on_every_target(rng: np.random.Generator) -> None:

@@ -1,4 +1,6 @@
-"""Takes the taps of a convolution away that read padding alone."""
+"""Takes the taps of convolutions and pools away that read padding alone."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,8 +28,11 @@ def cut_padding_taps(graph: Graph) -> Graph:
     After::
 
         y = conv2d(x, w.cut) pads=0,0,0,0 dilations=2,2 ...         # w.cut: [4,8,1,1]
+
+    Pools likewise, unless pads count in an average: the last one of a network can have a kernel of
+    the size of its images.
     """
-    return rewrite(graph, {"conv2d": _cut})
+    return rewrite(graph, {"conv2d": _cut, "max_pool": _cut_window, "avg_pool": _cut_window})
 
 
 def _cut(graph: Rewriter, node: Node) -> None:
@@ -38,35 +43,53 @@ def _cut(graph: Rewriter, node: Node) -> None:
         return
     if dequantize is not None and graph.types[dequantize.inputs[1]].rank >= _MATRIX_RANK:
         return  # scales of blocks
-    pads, kept = list(ints(node.attrs, "pads")), list[slice]()
-    for axis in range(2):
-        taps = _live_taps(graph, node, axis)
-        if taps is None:
-            return
-        step, extent = ints(node.attrs, "dilations")[axis], graph.types[weights].shape[2 + axis]
-        pads[axis] -= step * taps.start
-        pads[2 + axis] -= step * (extent - taps.stop)
-        kept.append(taps)
-    values = graph.constant(source)
-    cut = values[:, :, kept[0], kept[1]]
-    if cut.shape == values.shape or min(pads) < 0:
+    steps = ints(node.attrs, "dilations")
+    found = _live_window(graph, node, graph.types[weights].shape[2:], steps)
+    if found is None:
         return
+    kept, pads = found
+    cut = graph.constant(source)[:, :, kept[0], kept[1]]
     name = graph.fresh_constant(f"{source}.cut", np.ascontiguousarray(cut))
     if dequantize is not None:
         operands = [name, *dequantize.inputs[1:]]
         base = f"{weights}.cut"
         name = graph.add_fresh("dequantize", operands, dequantize.attrs, base=base)
-    attrs = {**node.attrs, "pads": tuple(pads)}
+    attrs = {**node.attrs, "pads": pads}
     graph.add("conv2d", [x, name, *bias], attrs, output=node.output, name=node.name)
 
 
-def _live_taps(graph: Dataflow, node: Node, axis: int) -> slice | None:
+def _cut_window(graph: Rewriter, node: Node) -> None:
+    if any(ints(node.attrs, "counted_pads") if node.op == "avg_pool" else ()):
+        return
+    found = _live_window(graph, node, ints(node.attrs, "kernel"), (1, 1))
+    if found is None:
+        return
+    kept, pads = found
+    attrs = {**node.attrs, "kernel": tuple(x.stop - x.start for x in kept), "pads": pads}
+    graph.add(node.op, node.inputs, attrs, output=node.output, name=node.name)
+
+
+def _live_window(
+    graph: Dataflow, node: Node, kernel: Sequence[int], steps: Sequence[int]
+) -> tuple[list[slice], tuple[int, ...]] | None:
+    """The taps along both axes of the map that are kept, and the pads for these; None where all
+    are, or where pads cannot say which."""
+    pads, kept = list(ints(node.attrs, "pads")), list[slice]()
+    for axis, (extent, step) in enumerate(zip(kernel, steps, strict=True)):
+        taps = _live_taps(graph, node, axis, extent, step)
+        if taps is None:
+            return None
+        pads[axis] -= step * taps.start
+        pads[2 + axis] -= step * (extent - taps.stop)
+        kept.append(taps)
+    are_all = [taps.stop - taps.start for taps in kept] == list(kernel)
+    return None if are_all or min(pads) < 0 else (kept, tuple(pads))
+
+
+def _live_taps(graph: Dataflow, node: Node, axis: int, taps: int, step: int) -> slice | None:
     """From the first tap along an axis of the map that meets it to the last; None if none does."""
-    x, weights = node.inputs[:2]
-    extents = (graph.types[name].shape[2 + axis] for name in (x, weights, node.output))
-    inside, taps, outside = extents
-    step, stride = ints(node.attrs, "dilations")[axis], ints(node.attrs, "strides")[axis]
-    first = np.arange(outside) * stride - ints(node.attrs, "pads")[axis]
+    inside, outside = (graph.types[x].shape[2 + axis] for x in (node.inputs[0], node.output))
+    first = np.arange(outside) * ints(node.attrs, "strides")[axis] - ints(node.attrs, "pads")[axis]
     places = first[:, None] + np.arange(taps) * step
     live = np.flatnonzero(((places >= 0) & (places < inside)).any(axis=0))
     return slice(int(live[0]), int(live[-1]) + 1) if len(live) else None
