@@ -28,6 +28,8 @@ def call(schedule: Schedule, primitive: str, arguments: Mapping[str, Any]) -> An
     for name, parameter in list(inspect.signature(method).parameters.items())[1:]:
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             positional += arguments[name]
+        elif parameter.default == ():  # not recorded where it is empty
+            positional.append(arguments.get(name, ()))
         else:
             positional.append(arguments[name])
     return method(schedule, *positional)
