@@ -86,6 +86,7 @@ docs: $(STAMP) ## regenerate the documents derived from the code
 	$(BIN)/python -m bench.networks.board_rates
 	$(BIN)/python -m daedal.hw.synth_pages.page
 	$(BIN)/python -m daedal.reports.operators
+	$(BIN)/python -m daedal.reports.variant_prices
 	$(BIN)/python -m daedal.reports.profiling_page
 
 # A link that leads nowhere, and whatever else Sphinx complains of, is an error.

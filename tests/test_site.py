@@ -12,6 +12,7 @@ import pytest
 
 import daedal
 from daedal.isa.variant import Variant
+from daedal.reports.variant_prices import CHANGES, with_prices
 from tests.support.browser import Browser
 from tests.support.pages import blocks, make_checkout, run_line
 
@@ -58,6 +59,22 @@ def test_every_parameter_of_a_variant_is_on_its_page() -> None:
         assert found == [
             (field.name, shown(getattr(values, field.name))) for field in dataclasses.fields(values)
         ]
+
+
+def test_prices_of_parameters_are_those_of_the_estimate() -> None:
+    page = (DOCS / "reference" / "variants.md").read_text("utf-8")
+    assert with_prices(page) == page
+    priced = {name for _, name, _ in CHANGES}
+    # Sizes like others of the table, and numbers of bits that models need.
+    left = {"batch", "block_in", "block_out", "address_bits", "write_bursts", "token_bits"}
+    bits = {name for name in parameters() if name.endswith("_bits")} - {"data_bits"}
+    assert priced | left | bits | {"alu_uop_bytes"} == parameters()
+
+
+def parameters() -> set[str]:
+    variant = Variant(name="defaults")
+    sections = (getattr(variant, name) for name in ("array", "memory", "bus", "units"))
+    return {field.name for values in sections for field in dataclasses.fields(values)}
 
 
 def shown(value: object) -> str:
