@@ -1,5 +1,6 @@
 """Networks of usual structures on the emulated GPU, with fewer channels and smaller images."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,6 +103,41 @@ def test_a_shared_network_computes_what_onnxruntime_does(shared: Path, name: str
     for output, expected in zip(model.graph.output, open_session(model)(inputs), strict=True):
         difference = np.abs(found[output.name] - expected).max()
         assert difference <= 1e-4 * np.abs(expected).max(), output.name
+
+
+@pytest.mark.slow
+def test_a_decoder_writes_what_onnxruntime_writes(shared: Path) -> None:
+    """Token by token from the first one, behind the caches that the GPU computed."""
+    model = onnx.load(shared / "models" / "stories260k" / "decode.onnx")
+    code = build_gpu_code(modern_model(model), architectures=["emulated"])
+    assert not code.host.interpreted and not code.on_processor
+    program, session = GpuProgram(code, EmulatedGpu(seed=0)), open_session(model)
+    shapes = {
+        x.name: [d.dim_value for d in x.type.tensor_type.shape.dim] for x in model.graph.input
+    }
+    caches = {name: np.zeros(x, np.float32) for name, x in shapes.items() if "cache" in name}
+    places, token, said = np.arange(shapes["mask"][-1]), 1, []
+    for position in range(12):
+        angles = position * np.tile(10000.0 ** (-np.arange(4) / 4), 2)
+        seen = (places < position) | (places == places[-1])
+        values = {
+            "rope_cos": np.cos(angles),
+            "rope_sin": np.sin(angles),
+            "mask": np.where(seen, 0, -10000.0),
+        }
+        tables = {n: x.astype(np.float32).reshape(shapes[n]) for n, x in values.items()}
+        inputs = {"token_ids": np.array([[token]]), **tables, **caches}
+        found = program.run(inputs)
+        for output, expected in zip(model.graph.output, session(inputs), strict=True):
+            difference = np.abs(found[output.name] - expected).max()
+            assert difference <= 1e-4 * np.abs(expected).max(), output.name
+        for name, cache in caches.items():
+            cache[:, :, position] = found[name.replace("cache", "new")][:, :, 0]
+        token = int(found["logits"].argmax())
+        said.append(token)
+    pieces = json.loads((shared / "models" / "stories260k" / "pieces.json").read_text("utf-8"))
+    text = b"".join(bytes.fromhex(pieces[number]["hex"]) for number in said)
+    assert text.decode() == " Once upon a time, there was a little girl"[: len(text)]
 
 
 @pytest.mark.slow
