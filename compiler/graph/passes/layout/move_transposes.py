@@ -8,6 +8,7 @@ import numpy as np
 from daedal.compiler.graph.dataflow import is_accelerated
 from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, Graph, Node
+from daedal.compiler.graph.layout import MAP_RANK
 from daedal.compiler.graph.ops.channel_requantize import Q_CHANNEL_REQUANTIZE
 from daedal.compiler.graph.ops.integer import is_wide
 from daedal.compiler.graph.ops.integer_elementwise import ELEMENTWISE
@@ -89,6 +90,19 @@ def _cost(graph: Graph, root: str, places: Array) -> int:
     return _WIDE if is_wide(graph.types[root]) else 1
 
 
+def _keeps_channels(places: Array, shape: tuple[int, ...]) -> bool:
+    """Whether maps (N, C, H, W) have the channels of pixels of maps of this shape as theirs."""
+    if len(shape) != MAP_RANK:
+        return False
+    _, channels, *extents = shape
+    pixels = math.prod(extents)
+    first = places[:, :1]
+    steps = np.arange(channels).reshape(-1, 1, 1) * pixels
+    if places.shape[1] != channels or not np.array_equal(places, first + steps):
+        return False
+    return not np.any(first // pixels % channels)
+
+
 class _Move:
     """One walk over the graph. Readers of a result whose order changes wait for the next one."""
 
@@ -124,12 +138,14 @@ class _Move:
         found = [item for name in data if (item := self._map_behind(name)) is not None]
         moved = {root: places for root, get in found if not is_in_order(places := get())}
         ends = self._read_as(node.output) if moved else []
-        before, read_before = self._costs(moved.items()), self._costs(ends)
+        before, shape = self._costs(moved.items()), self._shape(node)
+        read_before = self._costs(self._turned(node.output, ends, shape))
         for root, places in moved.items():
             back = np.argsort(places.reshape(-1)).astype(places.dtype)
             shape = self._graph.types[root].shape
             after = self._costs((name, get().reshape(-1)[back]) for name, get in found)
-            read_after = self._costs((name, places.reshape(-1)[order]) for name, order in ends)
+            ends_after = [(places.reshape(-1)[order], by_pixels) for order, by_pixels in ends]
+            read_after = self._costs(self._turned(node.output, ends_after, shape))
             if after > before or after + read_after >= before + read_before:
                 continue
             operands = [self._reordered(name, back.reshape(shape)) for name in data]
@@ -140,17 +156,27 @@ class _Move:
     def _costs(self, items: Iterable[tuple[str, Array]]) -> int:
         return sum(_cost(self._graph, *item) for item in items)
 
-    def _read_as(self, name: str) -> list[tuple[str, Array]]:
+    def _read_as(self, name: str) -> list[tuple[Array, bool]]:
         """For each view of a tensor that an integer operator reads, unless it works in other
-        orders, too: the tensor, and its elements as that reads them."""
-        found, views = list[tuple[str, Array]](), [name]
+        orders, too: the elements as it reads them, and whether it works on pixels in any order."""
+        found, views = list[tuple[Array, bool]](), [name]
         for view in views:
             for user in self._graph.users[view]:
                 if user.op in VIEWS:
                     views.append(user.output)
                 elif runs_on(user.op, ACCELERATOR) and user.op not in _IN_ANY_ORDER:
-                    found.append((name, source_of(self._graph, view)[1]()))
+                    found.append((source_of(self._graph, view)[1](), user.op in _BY_PIXELS))
         return found
+
+    def _turned(
+        self, name: str, ends: Iterable[tuple[Array, bool]], shape: tuple[int, ...]
+    ) -> list[tuple[str, Array]]:
+        """The ends of `_read_as` for which a map of this shape must be turned."""
+        return [
+            (name, order)
+            for order, by_pixels in ends
+            if not (by_pixels and _keeps_channels(order, shape))
+        ]
 
     def _hoist(self, node: Node) -> bool:
         """Compute an elementwise operator in the order that its readers want."""
@@ -189,13 +215,9 @@ class _Move:
         found = self._map_behind(node.inputs[0])
         if found is None or is_in_order(places := found[1]()):
             return False
-        _, channels, *extents = self._graph.types[found[0]].shape
-        pixels = math.prod(extents)
-        first = places[:, :1]
-        steps = np.arange(channels).reshape(-1, 1, 1) * pixels
-        if places.shape[1] != channels or not np.array_equal(places, first + steps):
+        if not _keeps_channels(places, self._graph.types[found[0]].shape):
             return False
-        return not np.any(first // pixels % channels) and self._add(node, [found[0]], places)
+        return self._add(node, [found[0]], places)
 
     def _sink_slice(self, node: Node) -> bool:
         """Slice the map behind the operand, if the part is a slice there, too."""
