@@ -186,9 +186,8 @@ def work_in_front(
     if not front or tensor not in front[-1].writes or _multiplies(front[-1]):
         return None
     last = stretches(front, (), variant, resident=True, memory=memory)[-1]
-    return InstructionCost(variant, memory).by_unit(
-        _without_kept([item for _, item in last.items], variant)
-    )
+    items = [item for layer, item in last.items if not (last.is_open and layer == last.layers[0])]
+    return InstructionCost(variant, memory).by_unit(_without_kept(items, variant))
 
 
 def _without_kept(

@@ -19,6 +19,7 @@ from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.narrow_weights import narrow_weights
 from daedal.compiler.layers.chained_tiles import ChainedTiles, chain_of, chained_tiles
+from daedal.compiler.layers.divided_tiles import divided_tile
 from daedal.compiler.layers.early_tiles import early_tile, leading_tile, work_in_front
 from daedal.compiler.layers.immediates import Patches, patched, with_placeholders
 from daedal.compiler.layers.interleaved_tiles import interleaved_tile
@@ -76,6 +77,7 @@ class LayerCode:
         self._for_reuse = for_reuse
         self._known: dict[object, _Code] = {}
         self._early: dict[object, Config | None] = {}
+        self._divided: dict[object, Config | None] = {}
         self._with_memory: dict[object, Config | None] = {}
         self._sharing: dict[object, SharingTiles | None] = {}
         self._chained: dict[object, ChainedTiles | None] = {}
@@ -150,6 +152,7 @@ class LayerCode:
         return (
             matching_tile(graph, node, before[-1], variant)
             or leading_tile(graph, node, before[-1], variant, memory)
+            or self._divided_tile(graph, node, kind)
             or interleaved_tile(graph, node, before[-1], variant, memory)
             or self._early_tile(graph, node, kind, before)
             or self._chained_tile(graph, node)
@@ -188,6 +191,14 @@ class LayerCode:
         if key not in self._early:
             self._early[key] = early_tile(graph, node, work, variant, memory)
         return self._early[key]
+
+    def _divided_tile(self, graph: Graph, node: Node, kind: object) -> Config | None:
+        """`divided_tile`, once for layers of a kind that norms read."""
+        key = kind, tuple(sorted({user.op for user in graph.users[node.output]}))
+        if key not in self._divided:
+            variant, memory = self._builder.variant, self._builder.memory
+            self._divided[key] = divided_tile(graph, node, variant, memory)
+        return self._divided[key]
 
     def _sharing_tile(self, graph: Graph, node: Node) -> Config | None:
         """The tile of `node` from `sharing_tiles`."""

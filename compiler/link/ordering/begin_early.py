@@ -29,7 +29,7 @@ from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["LATEST", "Early", "begin_early"]
+__all__ = ["LATEST", "Early", "begin_early", "interleaved"]
 
 LATEST = 3 / 4
 """Of the tiles in front, those that the first tile of a layer behind may need. With more, little is
@@ -38,6 +38,10 @@ left to overlap with products."""
 LAG = 1
 """Tiles of the layers behind between the last tile in front that one of them reads, and this one.
 LOAD is one in-order queue: a LOAD that waits for a STORE delays those of other tiles."""
+
+DURING_LAST = 2
+"""Tiles of the layers behind during which the last tile with products in front is stored. LOADs of
+those in front that wait for it come later."""
 
 Item = tuple[int, SegmentInstruction]
 """An instruction with the number of its layer."""
@@ -69,6 +73,7 @@ def begin_early(
     variant: Variant,
 ) -> Early | None:
     """Layers without products, mixed with as many of the layers with products behind as possible.
+    The first one in front may have products; nothing comes before these.
 
     These need nothing of each other, and their first tiles not nearly all of what is in front. None
     if the first layer behind is not like that, or if a scratchpad is too small.
@@ -114,7 +119,15 @@ def _mixed(
         order += zip(needs, later, strict=True)
     order.sort(key=lambda entry: entry[0])
     ends = list(accumulate(len(tile) for tile in tiles))
-    return list(_in_order(front, [tile for _, tile in order], [ends[need] for need, _ in order]))
+    products = _end(item.unit is Unit.GEMM for _, item in front)
+    last = _end(layer == front[0][0] for layer, _ in front) if products else 0
+    bounds = [max(ends[need], products) for need, _ in order]
+    return list(_in_order(front, [tile for _, tile in order], bounds, last))
+
+
+def _end(found: Iterable[bool]) -> int:
+    """The place behind the last one that is true."""
+    return max((place + 1 for place, true in enumerate(found) if true), default=0)
 
 
 def _tiles(items: Sequence[Item]) -> list[list[Item]]:
@@ -124,9 +137,10 @@ def _tiles(items: Sequence[Item]) -> list[list[Item]]:
 
 
 def _in_order(
-    front: Sequence[Item], later: Sequence[Sequence[Item]], bounds: Sequence[int]
+    front: Sequence[Item], later: Sequence[Sequence[Item]], bounds: Sequence[int], last: int
 ) -> Iterator[Item]:
-    """All instructions. Each of the tiles `later` follows as many of `front` as `bounds` says."""
+    """All instructions. Each of the tiles `later` follows as many of `front` as `bounds` says. Up
+    to `last`, there are those of a tile with products."""
     done = number = 0
     while number < len(later):
         yield from front[done : bounds[number]]
@@ -134,14 +148,21 @@ def _in_order(
         after = next((k for k in range(number, len(later)) if bounds[k] > done), len(later))
         goal = bounds[after] if after < len(later) else len(front)
         most = max(after - LAG, number + 1)
-        overlapping = [item for tile in later[number:most] for item in tile]
-        yield from _interleaved(overlapping, front[done:goal])
+        if done < last:
+            stop = min(number + DURING_LAST, most)
+            yield from interleaved(_joined(later[number:stop]), front[done : min(last, goal)])
+            done, number = min(last, goal), stop
+        yield from interleaved(_joined(later[number:most]), front[done:goal])
         yield from (item for tile in later[most:after] for item in tile)
         done, number = goal, after
     yield from front[done:]
 
 
-def _interleaved(items: Sequence[Item], others: Sequence[Item]) -> Iterator[Item]:
+def _joined(tiles: Iterable[Sequence[Item]]) -> list[Item]:
+    return [item for tile in tiles for item in tile]
+
+
+def interleaved(items: Sequence[Item], others: Sequence[Item]) -> Iterator[Item]:
     """Both, the work of the ALU in `others` in proportion to the products in `items`.
 
     FETCH hands instructions to the units in program order: a tile that fills the ALU's queue would
@@ -161,7 +182,7 @@ def _shares(items: Sequence[Item], unit: Unit) -> list[float]:
     """For each instruction, the share of the work of `unit` that comes before it."""
     steps = [num_steps(item) if item.unit is unit else 0 for _, item in items]
     whole = max(sum(steps), 1)
-    return [before / whole for before in accumulate(steps[:-1], initial=0)]
+    return [before / whole for before in accumulate([0, *steps][: len(steps)])]
 
 
 def _halves(items: Sequence[Item], first: int) -> dict[Instance, int]:

@@ -8,6 +8,7 @@ Two layers with products are mixed where that pays (`share_units`, `side_by_side
 Input: the segments of a program. Output: `Stretch`es, the instructions in program order.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
@@ -20,7 +21,9 @@ from daedal.compiler.codegen.segment import (
 from daedal.compiler.cost.instructions import InstructionCost, num_steps
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.on_chip.kept_results import keep_results
-from daedal.compiler.link.on_chip.resident_rows import resident_rows
+from daedal.compiler.link.on_chip.resident_rows import SHARE, resident_rows
+from daedal.compiler.link.on_chip.row_parts import is_wide_load
+from daedal.compiler.link.ordering.begin_behind import begin_behind
 from daedal.compiler.link.ordering.begin_early import Early, begin_early
 from daedal.compiler.link.ordering.chain_tiles import chain_layers, chain_tiles
 from daedal.compiler.link.ordering.follow_tiles import all_fit, follow_tiles
@@ -61,6 +64,8 @@ class Stretch:
         begins early: GEMM and ALU, which work on different layers most of the time, then do not
         wait for each other. Other instances take turns.
     is_chain : whether the second layer multiplies parts of the first one's results in OUT.
+    is_open : whether layers without products end behind the products of the first layer, so that
+        others may begin early.
     """
 
     layers: tuple[int, ...]
@@ -68,6 +73,7 @@ class Stretch:
     kept: frozenset[Instance] = frozenset()
     halves: Mapping[Instance, int] = field(default_factory=dict)
     is_chain: bool = False
+    is_open: bool = False
 
     @property
     def multiplies(self) -> bool:
@@ -78,7 +84,9 @@ class Stretch:
         """The same with the layers behind it that begin before it has ended."""
         first = self.layers[-1] + 1
         layers = (*self.layers, *range(first, first + early.num_layers))
-        return replace(self, layers=layers, items=tuple(early.items), halves=early.halves)
+        return replace(
+            self, layers=layers, items=tuple(early.items), halves=early.halves, is_open=False
+        )
 
 
 def stretches(
@@ -126,19 +134,23 @@ def stretches(
             found.append(_chained(number, mixed, kept))
             last = layers[number + 1]
             continue
-        mixed = begun = None
+        mixed = begun = opened = None
         halves: Mapping[Instance, int] = {}
         alone = interleave and found and len(found[-1].layers) == 1
         if alone and not _multiplies(items):
             mixed = follow_tiles(last, items, kept, words, variant, memory)
             if mixed is None and is_long(last) and _fit(last, items, half_rows):
                 mixed = _interleaved(last, items, words, kept)
+            if mixed is None and early and is_long(last):
+                opened = _behind(number - 1, layers, kept, words, variant, memory)
         elif alone and _multiplies(last):
             mixed, halves = _beside(last, items, words, kept, variant, memory)
-        elif interleave and early and found and not found[-1].multiplies:
-            behind = takewhile(is_long, islice(layers, number, None))
-            begun = begin_early(found[-1].items, behind, kept, words, variant)
-        if begun is not None:
+        elif interleave and early and found and (found[-1].is_open or not found[-1].multiplies):
+            long = takewhile(is_long, islice(layers, number, None))
+            begun = begin_early(found[-1].items, long, kept, words, variant)
+        if opened is not None:
+            found[-1] = opened
+        elif begun is not None:
             found[-1] = found[-1].with_early(begun)
         elif mixed is not None:
             found[-1] = Stretch(
@@ -205,6 +217,34 @@ def _chained(
     """The stretch of layer `number` and the next one, which multiplies its results in OUT."""
     items = tuple((number + which, item) for which, item in mixed)
     return Stretch((number, number + 1), items, kept, tiles_in_turns(mixed), is_chain=True)
+
+
+def _behind(
+    number: int,
+    layers: Layers,
+    kept: frozenset[Instance],
+    words: Words,
+    variant: Variant,
+    memory: MemoryModel,
+) -> Stretch | None:
+    """Layer `number`, which has products, with the one behind it, which has none and loads more
+    rows of accumulators than may stay there; and with the next one, if that has no products either,
+    and finds the results of the former in the accumulators. None if nothing is gained."""
+    first, second, *others = layers[number : number + 3]
+    wide = [item.template.values for item in second if is_wide_load(item)]
+    rows = sum(math.prod(x.get(name, 1) for name in ("blocks", "rows", "cols")) for x in wide)
+    if rows <= scratchpad(variant, Memory.ACC).depth_rows // SHARE:
+        return None
+    mixed = None
+    if others and not _multiplies(others[0]):
+        mixed = follow_tiles(second, others[0], kept, words, variant, memory)
+    items = [(1 + which, item) for which, item in mixed or [(0, item) for item in second]]
+    begun = begin_behind(first, items, kept, words, variant, memory)
+    if begun is None:
+        return None
+    numbers = range(number, number + (2 if mixed is None else 3))
+    order = tuple((number + which, item) for which, item in begun)
+    return Stretch(tuple(numbers), order, kept, is_open=True)
 
 
 def _fit(

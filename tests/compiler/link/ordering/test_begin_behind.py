@@ -1,0 +1,145 @@
+"""Norms that run part by part during the products of their operand: order, conditions, results."""
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import onnx
+import pytest
+
+import daedal
+from bench.correctness.rtl_launches import rtl_device
+from bench.figures import figures_of
+from bench.qdq_model import QdqModel
+from daedal.artifact.artifact import Artifact
+from daedal.checking.layer_check import check_layers
+from daedal.compiler.link.ordering import interleave
+from daedal.compiler.link.ordering.begin_behind import begin_behind
+from daedal.compiler.link.ordering.interleave import SHORTEST_TILE
+from daedal.compiler.link.ordering.tiles import Words
+from daedal.isa.table import Unit
+from daedal.isa.variant import load_variant
+from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
+from tests.support.tile_segments import layer_of_tiles, loading
+
+TINY = load_variant("tiny")
+SMALL = load_variant("attention").replace("small", acc_bytes=65_536)
+
+
+def order(needs: list[int], steps: int = SHORTEST_TILE) -> str | None:
+    """The layers of the STOREs of four tiles with products and of a layer behind them, each tile
+    of which reads a result of the former."""
+    first = layer_of_tiles("first", "x", "t", loading(0, 1, 2, 3), products=True)
+    second = layer_of_tiles("second", "t", "y", loading(*needs), products=False, steps=steps)
+    behind = [(1, item) for item in second.instructions]
+    mixed = begin_behind(first.instructions, behind, (), Words(TINY, {}), TINY)
+    if mixed is None:
+        return None
+    for which, layer in enumerate((first, second)):
+        assert [item for number, item in mixed if number == which] == [*layer.instructions]
+    return "".join(str(which) for which, item in mixed if item.unit is Unit.STORE)
+
+
+def test_each_part_runs_during_the_products_of_the_next_tiles() -> None:
+    assert order([0, 0, 1, 3]) == "01100101"
+
+
+def test_a_layer_that_needs_the_last_tile_comes_behind() -> None:
+    assert order([3, 3, 3, 3]) is None
+
+
+def test_work_that_hides_nothing_stays_behind() -> None:
+    assert order([0, 0, 1, 3], steps=1) is None
+
+
+def block(tokens: int, depth: int, inner: int) -> onnx.ModelProto:
+    """Two projections, a residual sum of 16 bits, its norms of 16 and 8 bits, and a projection."""
+    rng = np.random.default_rng(tokens)
+    m = QdqModel(21)
+
+    def product(x: str, rows: int, columns: int) -> str:
+        w = m.weights(rng.integers(-60, 61, (rows, columns)).astype(np.int8), 0.004)
+        return m.requantized(m.op("MatMul", x, w), 0.05, 0)
+
+    x = m.requantized(m.input("x", (1, tokens, depth)), 0.0005, 0, "int16")
+    h = m.requantized(m.input("h", (1, tokens, depth)), 0.03, 0)
+    h = product(product(h, depth, inner), inner, depth)
+    total = m.requantized(m.op("Add", h, x), 0.001, 0, "int16")
+    gains = (m.constant(rng.uniform(0.5, 2, depth).astype(np.float32)) for _ in range(2))
+    norms = [m.op("LayerNormalization", total, g, axis=-1, epsilon=1e-5) for g in gains]
+    wide, narrow = m.requantized(norms[0], 0.0005, 0, "int16"), m.requantized(norms[1], 0.03, 3)
+    return m.model(wide, product(narrow, depth, inner))
+
+
+def compiled(model: onnx.ModelProto, *, begins: bool = True) -> tuple[Artifact, int]:
+    """The artifact, and how many norms run part by part."""
+    count = 0
+
+    def begin(*operands: Any) -> Any:
+        nonlocal count
+        mixed = begin_behind(*operands) if begins else None
+        count += mixed is not None
+        return mixed
+
+    with mock.patch.object(interleave, "begin_behind", begin):
+        artifact = daedal.compile(model.SerializeToString(), SMALL, host=None, cache=False)
+    return artifact, count
+
+
+def feeds(tokens: int, depth: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    return {name: rng.normal(0, 1, (1, tokens, depth)).astype(np.float32) for name in ("x", "h")}
+
+
+@pytest.mark.slow
+def test_fewer_cycles() -> None:
+    model = block(256, 128, 512)
+    cycles = []
+    for begins in (True, False):
+        artifact, count = compiled(model, begins=begins)
+        assert (count > 0) == begins
+        cycles.append(figures_of(launch.program for launch in artifact.launches).cycles)
+    assert cycles[0] < cycles[1]
+
+
+@pytest.mark.slow
+def test_the_same_results() -> None:
+    model = block(256, 128, 512)
+    artifact, count = compiled(model)
+    assert count > 0
+    found = check_layers(artifact, model.SerializeToString(), feeds(256, 128))
+    assert found.passed, found.first_difference
+
+
+@pytest.mark.slow
+@pytest.mark.rtl
+def test_the_rtl_gives_the_same_in_the_same_cycles() -> None:
+    artifact, count = compiled(block(256, 128, 512))
+    assert count > 0
+    x = feeds(256, 128)
+    timing, rtl, functional = (
+        daedal.simulate(artifact, x, device=device)
+        for device in ("timing", rtl_device(SMALL), "functional")
+    )
+    assert rtl.profiles[0].cycles == timing.profiles[0].cycles
+    for name, value in functional.outputs.items():
+        assert rtl.outputs[name].tobytes() == value.tobytes()
+
+
+@pytest.mark.slow
+def test_the_same_under_any_interleaving() -> None:
+    artifact, _ = compiled(block(256, 128, 512))
+    (launch,) = artifact.launches
+    program = launch.program
+    rng = np.random.default_rng(3)
+    data = {
+        spec.base: rng.integers(-128, 128, spec.offset_bytes + spec.size_bytes)
+        for spec in program.inputs
+    }
+    inputs = {base: values.astype(np.int8).tobytes() for base, values in data.items()}
+    units, replay = Interleaver(program), Replay(program, inputs, rng)
+    serial = replay(units.run(in_program_order()).order)
+    for _ in range(2):
+        run = units.run(wandering(rng))
+        assert not run.stuck and not run.left
+        assert replay(run.order) == serial
