@@ -13,6 +13,7 @@ Times are kept in a file for each compiler and processor, so that an interrupted
 """
 
 import argparse
+import hashlib
 import json
 import statistics
 import sys
@@ -100,7 +101,8 @@ def measured(only: Sequence[str] | None, console: Console) -> list[Kernel]:
     """The kernels with several schedules, and the times of all of these."""
     make_folder(KEPT)
     place = processor_place()
-    path = KEPT / f"{compiler_version()[:16]}-{place.fingerprint[:16]}.json"
+    key = hashlib.sha256(f"{compiler_version()} {place.fingerprint}".encode()).hexdigest()
+    path = KEPT / f"{key[:16]}.json"
     known: dict[str, list[tuple[dict[str, int], int]]] = {}
     if path.is_file():
         known = json.loads(path.read_text(encoding="utf-8"))
@@ -123,28 +125,27 @@ def measured(only: Sequence[str] | None, console: Console) -> list[Kernel]:
 
 
 def _timed(kind: Kind, title: str, console: Console) -> dict[Config, int]:
-    """Nanoseconds of all schedules of a kernel; those that fail take ten times the default's."""
-    runner = kind.runner(None)
-    default = kind.space.default
+    """Nanoseconds of all schedules of a kernel."""
+    runner, default = kind.runner(None), kind.space.default
     configs = [item for item in kind.space.configs(kind.space.all()) if item != default]
-    times = {default: _times(runner, [default])[default]}
+    times: dict[Config, int] = {}
     batches = [configs[at : at + BATCH] for at in range(0, len(configs), BATCH)]
     for batch in track(batches, title, console=console):
-        times.update(_times(runner, batch))
+        times.update(_times(runner, default, batch))
     best = sorted(times, key=lambda item: times[item])[:AGAIN]
-    more = [_times(runner, [*best, default]) for _ in range(2)]
+    more = [_times(runner, default, best) for _ in range(2)]
     for config in best:
         times[config] = statistics.median_low([times[config], *(item[config] for item in more)])
     return times
 
 
-def _times(runner: Runner, configs: Sequence[Config]) -> dict[Config, int]:
-    found = runner(configs)
-    (default,) = runner(configs[:1]) if None in found else (1,)
-    return {
-        config: 10 * (default or 1) if taken is None else taken
-        for config, taken in zip(configs, found, strict=True)
-    }
+def _times(runner: Runner, default: Config, configs: Sequence[Config]) -> dict[Config, int]:
+    """Of these and the default; those that fail take ten times as long as that."""
+    first, *others = runner([default, *configs])
+    assert first is not None, "the default runs"
+    slowest = 10 * first
+    found = (slowest if taken is None else taken for taken in others)
+    return {default: first, **dict(zip(configs, found, strict=True))}
 
 
 def replayed(kernels: Sequence[Kernel]) -> dict[str, dict[int, float]]:
