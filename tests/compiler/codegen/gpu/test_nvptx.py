@@ -41,12 +41,14 @@ def test_kernels_need_no_memory_for_registers(name: str, architecture: str) -> N
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_schedule_is_machine_code(architecture: str) -> None:
-    """Attention on tensor cores keeps queries and sums in registers."""
+    """Attention on tensor cores keeps queries and sums in registers; three blocks of four warps
+    with other products of matrices fit a multiprocessor (`CORE_THREADS`)."""
     for name in KERNELS:
         cubin = assembled(ptx_text(text_of(name), architecture), architecture)
         found = cubin.spilled_bytes, cubin.stack_bytes, cubin.warnings
         assert found == (0, 0, ()), name
-        assert 0 < cubin.registers <= (176 if "attention of 16 bits" in name else 128), name
+        most = 168 if "tensor cores" in name else 128
+        assert 0 < cubin.registers <= (176 if "attention of 16 bits" in name else most), name
 
 
 @pytest.mark.parametrize("name", KERNELS)
