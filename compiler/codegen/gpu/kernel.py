@@ -47,6 +47,7 @@ from daedal.compiler.tir.stmt import (
     WaitForCopies,
     WaitForProducts,
 )
+from daedal.compiler.tir.visit import free_vars
 from daedal.compiler.tir.warp_products import WARP_THREADS, WarpProduct, product_at
 
 __all__ = ["MAX_LOCAL_BYTES", "RESIDENT", "kernel_text"]
@@ -56,9 +57,9 @@ SWIZZLE, PANELS = "swizzle", "panels"
 RESIDENT = "resident"
 """The annotation of a loop of blocks: see `KernelText`."""
 BLOCK_AXES = ("block.x", "block.y", "block.z")
-MOST_REGISTERS, COPY_REGISTERS = 64, 16
+MOST_REGISTERS, COPY_REGISTERS, PRODUCT_REGISTERS = 64, 16, 4
 """Of what iterations of a loop that run together compute; of a copy: two addresses, their parts,
-and an element."""
+and an element; of a thread's sums of a product of matrices."""
 MAX_LOCAL_BYTES = 1 << 12
 """Of one thread: more can be in no registers."""
 
@@ -227,7 +228,8 @@ class _Kernel(Statements):
         if _synchronizes(loop.body):
             return self._note(1)
         each = _registers(loop.body)
-        if self._num_steps and each * loop.extent > MOST_REGISTERS:
+        is_long = each * loop.extent > MOST_REGISTERS
+        if self._num_steps and is_long and not _is_element(loop.var, loop.body):
             return self._note(max(1, MOST_REGISTERS // each))
         return ""
 
@@ -352,6 +354,18 @@ def _synchronizes(stmt: Stmt) -> bool:
     return False
 
 
+def _is_element(var: Var, stmt: Stmt) -> bool:
+    """Whether a loop is along a buffer in registers, whose elements must then have numbers."""
+    match stmt:
+        case Seq(body):
+            return any(_is_element(var, part) for part in body)
+        case For(_, _, body) | Allocate(_, body) | If(_, body):
+            return _is_element(var, body)
+        case BufferStore(buffer, indices):
+            return buffer.scope == "local" and any(var in free_vars(index) for index in indices)
+    return False
+
+
 def _registers(stmt: Stmt) -> int:
     """About how many the iterations of a loop in a step have for themselves: of elements that they
     store in registers, and of copies to shared memory."""
@@ -360,6 +374,8 @@ def _registers(stmt: Stmt) -> int:
             return sum(map(_registers, body))
         case For(_, _, body) if stmt.kind in GPU_AXES:
             return _registers(body)
+        case For() if product_at(stmt) is not None:
+            return PRODUCT_REGISTERS
         case For() if ASYNCHRONOUS in stmt.annotations:
             return COPY_REGISTERS
         case For(_, _, BufferStore(buffer), "vectorize") if buffer.scope == "shared":
