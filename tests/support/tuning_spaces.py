@@ -6,7 +6,7 @@ import numpy.typing as npt
 from daedal.compiler.ops.space import Config, Space, Table
 from daedal.compiler.tune.workload import Workload
 
-__all__ = ["Rugged", "Small", "ToyRunner"]
+__all__ = ["Rugged", "Small", "ToyRunner", "proposals"]
 
 
 class Small(Space):
@@ -132,3 +132,15 @@ class ToyRunner:
         """Cycles of a configuration."""
         self.measured.append(config)
         return self.space.measure([config])[0]
+
+
+def proposals(search, space, batches: int, count: int = 16) -> list[list[Config]]:
+    """Batches up to the end of the search, each measured."""
+    found = []
+    for _ in range(batches):
+        configs = search.propose(count)
+        if not configs:
+            break
+        search.observe(configs, space.measure(configs))
+        found.append(configs)
+    return found

@@ -9,11 +9,10 @@ import pytest
 from bench.tuning.searches.annealing import Annealing, step
 from bench.tuning.searches.exhaustive import Exhaustive
 from bench.tuning.searches.random_search import Random
-from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.cost_model import Analytic, Boosted
 from daedal.compiler.tune.search import NumberedSearch
-from tests.support.tuning_spaces import Rugged, Small
+from tests.support.tuning_spaces import Rugged, Small, proposals
 
 SMALL = Small()
 RUGGED = Rugged()
@@ -22,18 +21,6 @@ RUGGED = Rugged()
 def boosted_annealing(space, *, seed: int) -> Annealing:
     pytest.importorskip("xgboost", reason="xgboost is missing; install daedal[tune]")
     return Annealing(space, seed=seed, model=Boosted(seed=seed))
-
-
-def proposals(search, space, batches: int, count: int = 16) -> list[list[Config]]:
-    """Batches up to the end of the search, each measured."""
-    found = []
-    for _ in range(batches):
-        configs = search.propose(count)
-        if not configs:
-            break
-        search.observe(configs, space.measure(configs))
-        found.append(configs)
-    return found
 
 
 @pytest.mark.parametrize("make", [Exhaustive, Random, Annealing, boosted_annealing])

@@ -14,25 +14,13 @@ from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.search import StopRule
-from tests.support.tuning_spaces import Rugged, Small
+from tests.support.tuning_spaces import Rugged, Small, proposals
 
 SMALL = Small()
 RUGGED = Rugged()
 
 SEARCHES = {"exhaustive": Exhaustive, "random": Random, "annealing": Annealing}
 every_search = pytest.mark.parametrize("make", SEARCHES.values(), ids=SEARCHES)
-
-
-def proposals(search, space, batches: int, count: int = 16) -> list[list[Config]]:
-    """Batches up to the end of the search, each measured."""
-    found = []
-    for _ in range(batches):
-        configs = search.propose(count)
-        if not configs:
-            break
-        search.observe(configs, space.measure(configs))
-        found.append(configs)
-    return found
 
 
 @every_search
