@@ -1,8 +1,8 @@
 """`Copies`: caches the instructions of a copy, to reuse them when the copy is executed again.
 
 The outer loops of a schedule execute a copy thousands of times. Most executions move a box of the
-same shape from another place: they differ in instances and in the offset in memory. Only those that
-reach beyond the border of the tensor have other pads.
+same shape between other places: they differ in instances, in the first row there, and in the offset
+in memory. Only those that reach beyond the border of the tensor have other pads.
 
 Input and output: those of `daedal.compiler.codegen.transfers.TransferBuilder.build`.
 """
@@ -11,9 +11,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from daedal.compiler.codegen.concrete import Env
+from daedal.compiler.codegen.edges import Edge, conditions
 from daedal.compiler.codegen.forms import BlockForm, Form
 from daedal.compiler.codegen.instances import Live
-from daedal.compiler.codegen.segment import Instance, RowAccess, SegmentInstruction
+from daedal.compiler.codegen.segment import (
+    Instance,
+    RowAccess,
+    SegmentInstruction,
+    shared,
+    shifted,
+)
 from daedal.compiler.codegen.transfers import TransferBuilder
 from daedal.compiler.tir.expr import Buffer
 from daedal.isa.instruction import Instruction
@@ -32,28 +39,29 @@ class _Plan:
     Parameters
     ----------
     form : kept alive, so that its `id` stays unique.
-    clips, tensor, chip : parts from outside: of the conditions, and of the first index in each
-        dimension of the tensor and of the buffer on chip.
+    tensor, chip : parts from outside of the first index in each dimension of the tensor and of the
+        buffer on chip.
     strides_beats : of the tensor in memory.
-    reaches : by values of `clips`, what the copy touches.
+    reaches : by where `clips` are, what the copy touches.
     """
 
     form: BlockForm
     buffer: Buffer
-    clips: tuple[Form, ...]
+    clips: tuple[Edge, ...]
     tensor: tuple[Form, ...]
     chip: tuple[Form, ...]
     sizes: tuple[int, ...]
     strides_beats: tuple[int, ...]
-    reaches: dict[tuple[int, ...], _Reach] = field(default_factory=dict)
+    reaches: dict[tuple[int | None, ...], _Reach] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _Known:
-    """The instructions of an execution, its first indices in the tensor, and its instance."""
+    """The instructions of an execution, its first indices in the tensor, and its first row on
+    chip."""
 
     at: tuple[int, ...]
-    instance: Instance
+    row: int
     instructions: list[SegmentInstruction]
 
 
@@ -75,7 +83,7 @@ class Copies:
         if plan is None:
             return self._builder.build(form, env, live)
         held = live[plan.buffer]
-        clips = tuple([part.value(env) for part in plan.clips])
+        clips = tuple([edge.key(env) for edge in plan.clips])
         at = tuple([part.value(env) for part in plan.tensor])
         if clips not in plan.reaches:
             plan.reaches[clips] = self._reach(plan, env, at)
@@ -87,18 +95,17 @@ class Copies:
                 )
             ]
         )
-        chip = tuple(
-            [part.value(env) - origin for part, origin in zip(plan.chip, held.origin, strict=True)]
-        )
-        key = (id(form), clips, exact, chip)
+        places = zip(plan.chip, held.origin, held.strides, strict=False)
+        row = sum([(part.value(env) - origin) * stride for part, origin, stride in places])
+        key = (id(form), clips, exact)
         known = self._known.get(key)
         if known is None:
             built = list(self._builder.build(form, env, live))
-            self._known[key] = _Known(at, held.instance, built)
+            self._known[key] = _Known(at, row, built)
             return built
         moves = zip(at, known.at, plan.strides_beats, strict=False)
         beats = sum([(now - then) * stride for now, then, stride in moves])
-        return [_moved(item, held.instance, beats) for item in known.instructions]
+        return [_moved(item, held.instance, beats, row - known.row) for item in known.instructions]
 
     def _plan(self, form: BlockForm, live: Live) -> _Plan | None:
         """None where the instructions depend on more than a `_Plan` says."""
@@ -108,14 +115,13 @@ class Copies:
         stores = write.region.buffer.scope == "global"
         tensor, chip = (write, read) if stores else (read, write)
         inside = {loop.var for loop in form.loops}
-        forms = [clip.form for clip in form.clips]
-        every = (*forms, *tensor.minima, *chip.minima)
+        every = (*[clip.form for clip in form.clips], *tensor.minima, *chip.minima)
         if any(item.expr is not None for item in every) or live[chip.region.buffer].vectors:
             return None
         return _Plan(
             form,
             chip.region.buffer,
-            tuple(item.without(inside) for item in forms),
+            tuple(conditions(form)),
             tuple(item.without(inside) for item in tensor.minima),
             tuple(item.without(inside) for item in chip.minima),
             tensor.region.buffer.shape,
@@ -135,20 +141,27 @@ class Copies:
         )
 
 
-def _moved(item: SegmentInstruction, instance: Instance, beats: int) -> SegmentInstruction:
-    """The same transfer, `beats` further in memory; one of nothing but pads reads no memory."""
+def _moved(
+    item: SegmentInstruction, instance: Instance, beats: int, rows: int
+) -> SegmentInstruction:
+    """The same transfer, `beats` further in memory and `rows` further on chip; one of nothing but
+    pads reads no memory."""
     template, (access,) = item.template, item.rows
-    if beats and "rows" in template.values:
-        template = Instruction(template.opcode, _shifted(template.values, beats))
     _, name, runs, reads, writes, scale = access
+    moves = {"offset_beats": beats if "rows" in template.values else 0, name: rows}
+    if any(moves.values()):
+        template = Instruction(template.opcode, _shifted(template.values, moves))
+    if rows:
+        runs = shared(shifted(runs, rows))
     access = RowAccess(instance, name, runs, reads, writes, scale)
     return SegmentInstruction(template, (access,), item.tensor, None)
 
 
-def _shifted(values: Mapping[str, int], beats: int) -> dict[str, int]:
-    """The fields with another offset; as in `Instruction.of`, those of value 0 are left out."""
+def _shifted(values: Mapping[str, int], moves: Mapping[str, int]) -> dict[str, int]:
+    """The fields with these added; as in `Instruction.of`, those of value 0 are left out."""
     moved = dict(values)
-    moved["offset_beats"] = values.get("offset_beats", 0) + beats
-    if not moved["offset_beats"]:
-        del moved["offset_beats"]
+    for name, distance in moves.items():
+        moved[name] = values.get(name, 0) + distance
+        if not moved[name]:
+            del moved[name]
     return moved

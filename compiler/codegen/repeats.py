@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from daedal.compiler.codegen.concrete import Env
+from daedal.compiler.codegen.edges import Edge, conditions
 from daedal.compiler.codegen.forms import BlockForm, Form, form_of
 from daedal.compiler.codegen.instances import ROW_DIMS, Live
 from daedal.compiler.codegen.intrinsics import SLIDING
@@ -23,13 +24,9 @@ from daedal.compiler.codegen.segment import (
     shifted,
 )
 from daedal.compiler.tir.expr import Buffer, Var
-from daedal.compiler.tir.stmt import For
 from daedal.isa.instruction import Instruction
 
 __all__ = ["Repeats"]
-
-_FAR = 1 << 62
-"""No index is as large."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class _Needs:
     form: BlockForm
     buffers: tuple[Buffer, ...]
     variables: tuple[Var, ...]
-    edges: tuple["_Edge", ...]
+    edges: tuple[Edge, ...]
     begins: tuple[Form, ...]
     moving: Mapping[str, "_Rows"]
 
@@ -69,38 +66,6 @@ class _Rows:
                 )
             ]
         )
-
-
-@dataclass(frozen=True)
-class _Edge:
-    """An index that must lie in `inside` where a product reads no padding, or a condition holds.
-
-    It is ``sum(factor * variable)`` over loops outside the nest, plus `low` to `high`.
-    """
-
-    terms: tuple[tuple[Var, int], ...]
-    low: int
-    high: int
-    inside: range
-
-    @classmethod
-    def of(cls, at: Form, inside: range, loops: Iterable[For]) -> "_Edge":
-        extents = {loop.var: loop.extent for loop in loops}
-        reach = [factor * (extents[var] - 1) for var, factor in at.terms if var in extents]
-        return cls(
-            tuple((var, factor) for var, factor in at.terms if var not in extents),
-            at.constant + sum(min(0, item) for item in reach),
-            at.constant + sum(max(0, item) for item in reach),
-            inside,
-        )
-
-    def key(self, env: Env) -> int | None:
-        """None where that is so in the whole nest, wherever it is; else the exact position."""
-        position = 0
-        for var, factor in self.terms:
-            position += factor * env[var]
-        low, high = position + self.low, position + self.high
-        return None if self.inside.start <= low and high < self.inside.stop else position
 
 
 class _Known(NamedTuple):
@@ -204,17 +169,10 @@ def _needs(form: BlockForm, live: Live, builder: OperationBuilder) -> _Needs:
         form,
         tuple(buffers),
         tuple(var for var in found if var not in inside),
-        tuple(_Edge.of(at, within, form.loops) for at, within in (*_clips(form), *(edges or ()))),
+        (*conditions(form), *(Edge.of(at, within, form.loops) for at, within in edges or ())),
         tuple(reduce.without(inside) for reduce in form.reduces) if moving is not None else (),
         moving or {},
     )
-
-
-def _clips(form: BlockForm) -> Iterator[tuple[Form, range]]:
-    """The affine conditions of a form, and the indices for which they hold."""
-    for clip in form.clips:
-        if clip.form.expr is None:
-            yield clip.form, range(_FAR) if clip.at_least else range(-_FAR, 0)
 
 
 def _moving(

@@ -4,6 +4,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
+import numpy.typing as npt
+
 from daedal.compiler.codegen.segment import SegmentInstruction
 from daedal.compiler.cost.machine import SHARED_BUS, TRANSFER_CYCLES, machine_cost
 from daedal.compiler.cost.memory import DDR
@@ -12,7 +15,9 @@ from daedal.isa.memory_model import MemoryModel
 from daedal.isa.table import EXTENTS, AluOp, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["InstructionCost", "num_steps"]
+__all__ = ["InstructionCost", "num_steps", "shared", "undisturbed"]
+
+Integers = npt.NDArray[np.int64]
 
 
 class InstructionCost:
@@ -42,17 +47,9 @@ class InstructionCost:
         cycles = self.of(instruction, instruction.steps)
         return cycles + self._machine.dependent * (instruction.unit is Unit.ALU)
 
-    def undisturbed(self, instruction: Instruction) -> int:
-        """Those of one while nothing else uses the bus."""
-        transfer = instruction.unit not in (Unit.GEMM, Unit.ALU)
-        return self.of(instruction, instruction.steps) + TRANSFER_CYCLES * transfer
-
-    def shared(self, instruction: Instruction) -> int:
-        """Those of one while the bus is busy, so that a transfer takes longer than its words."""
-        cycles = self.of(instruction, instruction.steps)
-        if instruction.unit in (Unit.GEMM, Unit.ALU):
-            return cycles
-        return int(cycles * SHARED_BUS) + TRANSFER_CYCLES
+    def of_each(self, instructions: Iterable[Instruction]) -> Integers:
+        """Those of each."""
+        return np.fromiter((self.of(x, x.steps) for x in instructions), dtype=np.int64)
 
     def by_unit(self, items: Iterable[SegmentInstruction]) -> Counter[str]:
         """The sums of GEMM, of the ALU, and of all others on the bus."""
@@ -66,6 +63,22 @@ class InstructionCost:
             else:
                 busy["bus"] += self.of(item.template, 0)
         return busy
+
+
+def undisturbed(cycles: Integers, units: Integers) -> Integers:
+    """Cycles of instructions of these units while nothing else uses the bus."""
+    return cycles + TRANSFER_CYCLES * _is_transfer(units)
+
+
+def shared(cycles: Integers, units: Integers) -> Integers:
+    """Those while the bus is busy, so that a transfer takes longer than its words."""
+    longer = (cycles * SHARED_BUS).astype(np.int64) + TRANSFER_CYCLES
+    return np.where(_is_transfer(units), longer, cycles)
+
+
+def _is_transfer(units: Integers) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = (units != Unit.GEMM) & (units != Unit.ALU)
+    return found
 
 
 def num_steps(item: SegmentInstruction) -> int:

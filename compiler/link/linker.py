@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
+import numpy as np
+
 from daedal.common.errors import ScheduleError
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.cost.memory import DDR
@@ -28,6 +30,7 @@ from daedal.compiler.link.placement.lifetimes import lifetimes
 from daedal.compiler.link.placement.memory_plan import Alias, plan_memory
 from daedal.compiler.link.placement.place import Misfit, Placement, table_name
 from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.compiler.link.placement.resolve import Resolver
 from daedal.compiler.link.placement.tokens import insert_tokens
 from daedal.isa.instruction import Instruction
@@ -130,19 +133,17 @@ def link_code(
     resolve = Resolver(variant, plan)
     items = keep_tables(variant, list(map(resolve, placed.items)))
     items = early_loads(items, variant.units.queue_depth // 2)
-    names = [spec.name for spec in outputs]
-    if repeats:
-        items = prefetch(variant, plan.observed_bytes, items, memory)
-    else:
-
-        def unread_of(found: Sequence[PlacedInstruction]) -> Mapping[int, int]:
-            return unread_stores(found, aliases or {}, names)
-
-        items = feed_units(variant, plan.observed_bytes, items, unread_of, memory)
+    gone = unread_stores(items, aliases or {}, [spec.name for spec in outputs])
+    program = PlacedProgram.of(variant, plan.observed_bytes, items, gone)
+    program = prefetch(program, memory) if repeats else feed_units(program, memory)
     setup = list(map(resolve, placed.setup))
-    waits = insert_tokens(variant, plan.observed_bytes, [*setup, *items])
-    unread = unread_stores([*setup, *items], aliases or {}, names)
-    instructions = tuple(_finished(setup, items, waits, unread))
+    program = PlacedProgram.of(variant, plan.observed_bytes, setup).joined(program)
+    waits = insert_tokens(program)
+    planes = {
+        number: program.items[number].instruction.blocks
+        for number in np.flatnonzero(program.unread).tolist()
+    }
+    instructions = tuple(_finished(program.items, len(setup), waits, planes))
     report = LinkReport(
         num_instructions=len(instructions),
         num_tokens=waits.num_tokens,
@@ -155,7 +156,7 @@ def link_code(
         region_bytes=plan.region_bytes,
         workspace_bound_bytes=plan.workspace_bound_bytes,
     )
-    return LinkedCode(instructions, tables, plan, report, len(setup), unread)
+    return LinkedCode(instructions, tables, plan, report, len(setup), planes)
 
 
 def _unwritten(
@@ -265,24 +266,21 @@ def _with_constants(
 
 
 def _finished(
-    setup: Sequence[PlacedInstruction],
-    items: Sequence[PlacedInstruction],
-    waits: Waits,
-    unread: Collection[int],
+    items: Sequence[PlacedInstruction], num_setup: int, waits: Waits, unread: Collection[int]
 ) -> list[Instruction]:
     """Add tokens, marks and FINISH. The STOREs `unread` store nothing.
 
-    A unit's instruction has a mark if the next one of that unit is of another layer. Instructions
-    of the setup have none.
+    A unit's instruction has a mark if the next one of that unit is of another layer. The first
+    `num_setup` instructions, those of the setup, have none.
     """
     marks: list[bool] = []
     following: dict[Unit, int] = {}
-    for item in reversed(items):
+    for item in reversed(items[num_setup:]):
         marks.append(following.get(item.unit) != item.layer)
         following[item.unit] = item.layer
     result = []
-    marks += [False] * len(setup)
-    masks = zip([*setup, *items], waits.masks(), reversed(marks), strict=True)
+    marks += [False] * num_setup
+    masks = zip(items, waits.masks(), reversed(marks), strict=True)
     for number, ((instruction, layer, _, _, _), (pop, push), marked) in enumerate(masks):
         values = dict(instruction.values)
         if number in unread:

@@ -1,16 +1,24 @@
 """Layers of a few placed instructions, with which passes of the linker are tested."""
 
+from collections.abc import Sequence
+
 from daedal.compiler.link.placement.placed import BeatRange, PlacedInstruction, PlacedRows
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import load_variant
 
-__all__ = ["REGIONS", "TINY", "layers", "load", "multiply", "store"]
+__all__ = ["REGIONS", "TINY", "layers", "load", "multiply", "program_of", "store"]
 
 TINY = load_variant("tiny")
 REGIONS = (4096, 4096, 4096, 4096)
 WORKSPACE = 3
+
+
+def program_of(items: Sequence[PlacedInstruction]) -> PlacedProgram:
+    """A program for `TINY`."""
+    return PlacedProgram.of(TINY, REGIONS, items)
 
 
 def load(memory: LoadMemory, row: int, count: int, word: int | None = None) -> PlacedInstruction:

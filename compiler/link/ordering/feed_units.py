@@ -7,20 +7,17 @@ or be in the way.
 Input and output: placed instructions with their memory, before tokens are inserted.
 """
 
-from collections.abc import Callable, Collection, Sequence
-
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.instructions import shared, undisturbed
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.ordering.fill_gaps import fill_gaps
 from daedal.compiler.link.ordering.past_full_queues import past_full_queues
 from daedal.compiler.link.ordering.program_times import ProgramTimes
 from daedal.compiler.link.ordering.weights_ahead import weights_ahead
-from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.isa.memory_model import MemoryModel
-from daedal.isa.variant import Variant
 
 __all__ = ["feed_units"]
 
@@ -31,44 +28,29 @@ LEAST_GAIN = 1 / 1250
 """Of the finished program's cycles, on average over two estimates. With 0.06 %, SqueezeNet on
 `vta` took 0.1 % more cycles."""
 
-Unread = Callable[[Sequence[PlacedInstruction]], Collection[int]]
 
+def feed_units(program: PlacedProgram, memory: MemoryModel = DDR) -> PlacedProgram:
+    """The same program in another order, some LOADs of constants in parts; the result is
+    unchanged."""
 
-def feed_units(
-    variant: Variant,
-    region_bytes: tuple[int, int, int, int],
-    items: Sequence[PlacedInstruction],
-    unread: Unread,
-    memory: MemoryModel = DDR,
-) -> list[PlacedInstruction]:
-    """The same program in another order, some LOADs of constants in parts; the result is unchanged.
+    def loads_early(order: PlacedProgram) -> PlacedProgram:
+        return weights_ahead(fill_gaps(order), memory)
 
-    `unread` returns the numbers of STOREs that will store nothing.
-    """
-
-    def loads_early(order: Sequence[PlacedInstruction]) -> list[PlacedInstruction]:
-        found = fill_gaps(variant, region_bytes, order, unread(order))
-        return weights_ahead(variant, region_bytes, found, unread(found), memory)
-
-    def estimates(order: Sequence[PlacedInstruction]) -> npt.NDArray[np.float64]:
+    def estimates(order: PlacedProgram) -> npt.NDArray[np.float64]:
         """Cycles of the program, in which transfers do not wait for each other, or all do."""
-        rates, gone, numbers = (
-            InstructionCost(variant, memory),
-            unread(order),
-            np.arange(len(order)),
-        )
+        numbers = np.arange(len(order.items))
         ends = (
-            ProgramTimes(variant, region_bytes, order, gone, cost)
+            ProgramTimes(order, cost(order.cycles(memory), order.units))
             .times(numbers)
             .ends.max(initial=1)
-            for cost in (rates.undisturbed, rates.shared)
+            for cost in (undisturbed, shared)
         )
         return np.fromiter(ends, np.float64)
 
-    moved, gain = past_full_queues(variant, region_bytes, items, unread(items), memory)
+    moved, gain = past_full_queues(program, memory)
     if gain > LARGE_GAIN:
         return loads_early(moved)
-    usual = loads_early(items)
+    usual = loads_early(program)
     if gain <= 0:
         return usual
     other = loads_early(moved)

@@ -8,16 +8,14 @@ loaded: what waits for them would wait longer.
 Input and output: placed instructions with their memory, before tokens are inserted.
 """
 
-from collections.abc import Collection, Sequence
-
 import numpy as np
 
-from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.instructions import shared
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.ordering.program_times import Integers, ProgramTimes, Times
 from daedal.compiler.link.placement.hazards import NUM_QUEUES
-from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.isa.table import Unit
-from daedal.isa.variant import Variant
 from daedal.native.kernel import kernel
 from daedal.native.types import Array, f64, i8, i32, i64
 
@@ -42,25 +40,18 @@ _LEAD_CYCLES = 100
 """LOADs are handed out so much before the gap."""
 
 
-def fill_gaps(
-    variant: Variant,
-    region_bytes: tuple[int, int, int, int],
-    items: Sequence[PlacedInstruction],
-    unread: Collection[int] = (),
-) -> list[PlacedInstruction]:
+def fill_gaps(program: PlacedProgram) -> PlacedProgram:
     """The same program with some LOADs of constants earlier.
 
-    `unread` are the numbers of STOREs that will store nothing. A LOAD stays behind every
-    instruction that touches its rows, so the result is unchanged.
+    A LOAD stays behind every instruction that touches its rows, so the result is unchanged.
     """
-    cost = InstructionCost(variant)
-    schedule = ProgramTimes(variant, region_bytes, items, unread, cost.shared)
-    order = np.arange(len(items))
+    schedule = ProgramTimes(program, shared(program.cycles(DDR), program.units))
+    order = np.arange(len(program.items))
     for _ in range(PASSES):
         before, order = order, _filled(schedule, order)
         if np.array_equal(order, before):
             break
-    return [items[number] for number in order.tolist()]
+    return program.reordered(order)
 
 
 def idle_of_bus(schedule: ProgramTimes, order: Integers, times: Times) -> tuple[Integers, Integers]:

@@ -16,11 +16,9 @@ After::
 Input and output: placed instructions with their memory, before tokens are inserted.
 """
 
-from collections.abc import Collection, Sequence
-
 import numpy as np
 
-from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.instructions import shared
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.ordering.program_times import (
     FETCH_CYCLES,
@@ -30,10 +28,9 @@ from daedal.compiler.link.ordering.program_times import (
     ProgramTimes,
 )
 from daedal.compiler.link.placement.hazards import NUM_QUEUES
-from daedal.compiler.link.placement.placed import PlacedInstruction
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.table import Unit
-from daedal.isa.variant import Variant
 from daedal.native.kernel import kernel
 from daedal.native.types import Array, i32, i64
 
@@ -48,23 +45,18 @@ others would wait for them."""
 
 
 def past_full_queues(
-    variant: Variant,
-    region_bytes: tuple[int, int, int, int],
-    items: Sequence[PlacedInstruction],
-    unread: Collection[int] = (),
-    memory: MemoryModel = DDR,
-) -> tuple[list[PlacedInstruction], float]:
+    program: PlacedProgram, memory: MemoryModel = DDR
+) -> tuple[PlacedProgram, float]:
     """The same program in another order, in which the instructions of each unit keep theirs, and
     the share of its cycles that this gains, by the estimate.
 
     An instruction stays behind all that it has to wait for, so the result is unchanged.
     """
-    cost = InstructionCost(variant, memory)
-    schedule = ProgramTimes(variant, region_bytes, items, unread, cost.shared)
-    before = schedule.times(np.arange(len(items))).ends.max(initial=1)
+    schedule = ProgramTimes(program, shared(program.cycles(memory), program.units))
+    before = schedule.times(np.arange(len(program.items))).ends.max(initial=1)
     order = _handed(schedule)
     after = schedule.times(order).ends.max(initial=1)
-    return [items[number] for number in order.tolist()], float(1 - after / before)
+    return program.reordered(order), float(1 - after / before)
 
 
 def _handed(schedule: ProgramTimes) -> Integers:

@@ -9,18 +9,18 @@ that it conflicts with.
 Input and output: placed instructions with their memory, before tokens are inserted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+
+import numpy as np
 
 from daedal.compiler.cost.instructions import InstructionCost
 from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.placement.earlier_loads import EarlierLoads
-from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazard_table
-from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.compiler.link.placement.touched_rows import TouchedRows
+from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazards
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.table import Unit
-from daedal.isa.variant import Variant
 
 __all__ = ["prefetch"]
 
@@ -31,42 +31,29 @@ WINDOW = 1024
 """Instructions over which a LOAD may move."""
 
 
-def prefetch(
-    variant: Variant,
-    region_bytes: tuple[int, int, int, int],
-    items: Sequence[PlacedInstruction],
-    memory: MemoryModel = DDR,
-) -> list[PlacedInstruction]:
+def prefetch(program: PlacedProgram, memory: MemoryModel = DDR) -> PlacedProgram:
     """The same program with some LOADs earlier.
 
     A LOAD stays behind every instruction that touches its rows or stores to its source, so the
     result is unchanged.
     """
-    return [items[number] for number in _Schedule(variant, region_bytes, items, memory).order()]
+    return program.reordered(np.fromiter(_Schedule(program, memory).order(), dtype=np.int64))
 
 
 class _Schedule:
     """An estimate of when each instruction ends, and the order that follows from it."""
 
-    def __init__(
-        self,
-        variant: Variant,
-        region_bytes: tuple[int, int, int, int],
-        items: Sequence[PlacedInstruction],
-        memory: MemoryModel,
-    ) -> None:
-        self._units = [item.unit for item in items]
-        touched = TouchedRows.of(variant, items)
+    def __init__(self, program: PlacedProgram, memory: MemoryModel) -> None:
+        self._units = [item.unit for item in program.items]
         self._conflicts = [
-            [other for other in found if other >= 0]
-            for found in hazard_table(variant, region_bytes, items, touched).tolist()
+            [other for other in found if other >= 0] for found in hazards(program).tolist()
         ]
-        self._before = EarlierLoads(touched)
-        cost = InstructionCost(variant, memory)
-        self._cycles = [cost.alone(item.instruction) for item in items]
-        self._latency = machine_cost(variant, memory).latency
+        self._before = EarlierLoads(program.touched)
+        cost = InstructionCost(program.variant, memory)
+        self._cycles = [cost.alone(item.instruction) for item in program.items]
+        self._latency = machine_cost(program.variant, memory).latency
         self._loads = [n for n, unit in enumerate(self._units) if unit is Unit.LOAD]
-        self._ends = [0] * len(items)
+        self._ends = [0] * len(program.items)
         self._free = [0] * NUM_QUEUES
         self._moved: set[int] = set()
         self._passed = 0

@@ -6,19 +6,15 @@ execute in order, each instruction after those that it conflicts with.
 Input: placed instructions with their memory, before tokens are inserted. Output: cycles.
 """
 
-from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from daedal.compiler.link.placement.earlier_loads import EarlierLoads
-from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazard_table
-from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.compiler.link.placement.touched_rows import TouchedRows
-from daedal.isa.instruction import Instruction
+from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazards
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.isa.table import Unit
-from daedal.isa.variant import Variant
 from daedal.native.kernel import kernel
 from daedal.native.types import Array, i32, i64
 
@@ -58,8 +54,7 @@ class ProgramTimes:
 
     Parameters
     ----------
-    unread : the numbers of STOREs that will store nothing.
-    cost : cycles of an instruction on its unit.
+    cycles : of each instruction on its unit, unless it is a STORE that will store nothing.
 
     Attributes
     ----------
@@ -72,20 +67,16 @@ class ProgramTimes:
 
     def __init__(
         self,
-        variant: Variant,
-        region_bytes: tuple[int, int, int, int],
-        items: Sequence[PlacedInstruction],
-        unread: Collection[int],
-        cost: Callable[[Instruction], int],
+        program: PlacedProgram,
+        cycles: Integers,
     ) -> None:
-        touched = TouchedRows.of(variant, items)
-        self.units = touched.units
-        self.conflicts = hazard_table(variant, region_bytes, items, touched)
-        self.before = EarlierLoads(touched)
-        self.constant = np.array([item.beats is None for item in items]) & (self.units == _LOAD)
-        self.depth = variant.units.queue_depth
-        self.cycles: Integers = np.array([cost(item.instruction) for item in items], dtype=np.int64)
-        self.cycles[list(unread)] = 0
+        self.units = program.units
+        self.conflicts = hazards(program)
+        self.before = EarlierLoads(program.touched)
+        moved = np.array([item.beats is not None for item in program.items], dtype=np.bool_)
+        self.constant = ~moved & (self.units == _LOAD)
+        self.depth = program.variant.units.queue_depth
+        self.cycles: Integers = np.where(program.unread, 0, cycles)
 
     def times(self, order: Integers) -> Times:
         """Of the program in this order."""

@@ -18,29 +18,28 @@ Input and output: placed instructions with their memory, before tokens are inser
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.instructions import undisturbed
 from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.ordering.fill_gaps import idle_of_bus
 from daedal.compiler.link.ordering.program_times import Integers, ProgramTimes, Times
 from daedal.compiler.link.ordering.weight_parts import (
+    Part,
     by_need,
     joined,
     parts_of,
     piece_of,
     rows_of_part,
 )
-from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.isa.instruction import Instruction
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.isa.memory_model import MemoryModel
-from daedal.isa.table import Unit
-from daedal.isa.variant import Variant
+from daedal.isa.table import Opcode, Unit
 
 __all__ = ["SHORTEST_WAIT", "weights_ahead"]
 
@@ -61,41 +60,22 @@ PASSES = 4
 """Products that begin earlier free rows of others earlier, and each pass leaves LOADs less time."""
 
 
-def weights_ahead(
-    variant: Variant,
-    region_bytes: tuple[int, int, int, int],
-    items: Sequence[PlacedInstruction],
-    unread: Collection[int] = (),
-    memory: MemoryModel = DDR,
-) -> list[PlacedInstruction]:
+def weights_ahead(program: PlacedProgram, memory: MemoryModel = DDR) -> PlacedProgram:
     """The same program with some LOADs of constants cut into parts, and these earlier.
 
-    `unread` are the numbers of STOREs that will store nothing. A LOAD stays behind every
-    instruction that touches its rows, so the result is unchanged.
+    A LOAD stays behind every instruction that touches its rows, so the result is unchanged.
     """
-    rates = InstructionCost(variant, memory)
-    known: dict[int, int] = {}
-
-    def cost_once(instruction: Instruction) -> int:
-        """Of an instruction that `items` keep alive."""
-        found = known.get(id(instruction))
-        if found is None:
-            found = known[id(instruction)] = rates.undisturbed(instruction)
-        return found
-
-    whole = ProgramTimes(variant, region_bytes, items, unread, cost_once)
+    items = program.items
+    whole = _times(program, memory)
     awaited = _awaited(whole, whole.times(np.arange(len(items))))
-    words = machine_cost(variant, memory).transfer_beats
+    words = machine_cost(program.variant, memory).transfer_beats
     cut = {n: size for n in awaited if (size := rows_of_part(items[n], words)) is not None}
     if not cut:
-        return list(items)
+        return program
     parts = [part for n, item in enumerate(items) for part in parts_of(n, item, cut.get(n))]
-    pieces = [piece_of(items[part.number], part, words) for part in parts]
-    without = set(unread)
-    gone = [n for n, part in enumerate(parts) if part.number in without]
-    schedule = ProgramTimes(variant, region_bytes, pieces, gone, cost_once)
+    schedule = _times(_in_parts(program, parts, words), memory)
     movable = [number for number, part in enumerate(parts) if part.number in cut]
-    order = np.arange(len(pieces))
+    order = np.arange(len(parts))
     before = times = schedule.times(order)
     for _ in range(PASSES):
         found = _Loads(schedule, order, times).moved(movable)
@@ -105,10 +85,23 @@ def weights_ahead(
         order, times = found, after
     gain = before.ends.max() - times.ends.max()
     if gain < LEAST_GAIN * whole.cycles[list(cut)].sum():
-        return list(items)
+        return program
     order = by_need(schedule, order, times)
-    whole_again = joined(parts, schedule, order.tolist(), schedule.times(order))
-    return [piece_of(items[part.number], part, words) for part in whole_again]
+    whole_again = list(joined(parts, schedule, order.tolist(), schedule.times(order)))
+    return _in_parts(program, whole_again, words)
+
+
+def _times(program: PlacedProgram, memory: MemoryModel) -> ProgramTimes:
+    """Where transfers do not wait for each other."""
+    return ProgramTimes(program, undisturbed(program.cycles(memory), program.units))
+
+
+def _in_parts(
+    program: PlacedProgram, parts: Sequence[Part], words: Mapping[tuple[Opcode, int], int]
+) -> PlacedProgram:
+    """The program that consists of these parts of its instructions."""
+    pieces = [piece_of(program.items[part.number], part, words) for part in parts]
+    return program.replaced([part.number for part in parts], pieces)
 
 
 def _awaited(schedule: ProgramTimes, times: Times) -> Iterator[int]:

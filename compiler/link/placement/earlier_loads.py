@@ -36,7 +36,7 @@ class EarlierLoads:
             used = _find(
                 touched.units,
                 touched.counts,
-                touched.accesses,
+                touched.accesses.reshape(-1),
                 touched.ranges,
                 np.full(touched.depth, NO_INSTRUCTION, dtype=np.int32),
                 self.ends,

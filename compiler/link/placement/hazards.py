@@ -4,77 +4,42 @@ For every scratchpad row, and every bus word of writable memory, tables hold the
 last writer of each unit. A kernel goes through the program once.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.compiler.link.placement.touched_rows import ROW_FIELDS, TouchedRows
+from daedal.compiler.link.placement.placed_program import BEAT_FIELDS, PlacedProgram
+from daedal.compiler.link.placement.touched_rows import ROW_FIELDS
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.table import Unit
-from daedal.isa.variant import Variant
 from daedal.native.kernel import kernel
 from daedal.native.types import Array, i32, i64
 
-__all__ = ["NUM_QUEUES", "hazard_table", "hazards"]
+__all__ = ["NUM_QUEUES", "hazards"]
 
 NUM_QUEUES = 4
 """LOAD, GEMM, ALU and STORE."""
 
-_BEAT_FIELDS = 6
-_NO_BEATS = (0,) * _BEAT_FIELDS
 _NONE = int(NO_INSTRUCTION)
 _LOAD, _STORE = int(Unit.LOAD), int(Unit.STORE)
 
 
-def hazards(
-    variant: Variant,
-    region_bytes: tuple[int, int, int, int],
-    items: Sequence[PlacedInstruction],
-) -> list[list[int]]:
-    """`hazard_table` as lists."""
-    touched = TouchedRows.of(variant, items)
-    result: list[list[int]] = hazard_table(variant, region_bytes, items, touched).tolist()
-    return result
-
-
-def hazard_table(
-    variant: Variant,
-    region_bytes: tuple[int, int, int, int],
-    items: Sequence[PlacedInstruction],
-    touched: TouchedRows,
-) -> npt.NDArray[np.int32]:
+def hazards(program: PlacedProgram) -> npt.NDArray[np.int32]:
     """Per instruction and unit, the latest one that it has to wait for, or NO_INSTRUCTION.
 
     There is nothing for an instruction's own unit.
-
-    Parameters
-    ----------
-    touched : rows of `items`.
     """
-    words = [size // variant.bus_bytes for size in region_bytes]
-    region_ends = np.cumsum([0, *words]).tolist()
-    beats: list[int] = []
-    for item in items:
-        moved = item.beats
-        if moved is None:
-            beats += _NO_BEATS
-            continue
-        base, offset, *extents = moved
-        assert offset >= 0 and moved.end <= words[base], f"{moved} leaves its region"
-        beats += (region_ends[base] + offset, *extents)
-    found = np.full(len(items) * NUM_QUEUES, NO_INSTRUCTION, dtype=np.int32)
+    touched = program.touched
+    found = np.full(len(program.items) * NUM_QUEUES, NO_INSTRUCTION, dtype=np.int32)
     _find(
         touched.units,
         touched.counts,
-        touched.accesses,
+        touched.accesses.reshape(-1),
         touched.ranges,
-        np.array(beats, dtype=np.int64),
+        program.beats.reshape(-1),
         _table(2 * NUM_QUEUES * touched.depth),
         touched.depth,
-        _table(region_ends[-1]),
-        _table(region_ends[-1]),
+        _table(program.num_words),
+        _table(program.num_words),
         found,
     )
     return found.reshape(-1, NUM_QUEUES)
@@ -152,7 +117,7 @@ def _move(
     other: i64,
 ) -> None:
     """The bus words of a transfer: those that the `other` unit touched last, then its own."""
-    k = number * _BEAT_FIELDS
+    k = number * BEAT_FIELDS
     latest = _NONE
     for block in range(beats[k + 1]):
         for row in range(beats[k + 2]):

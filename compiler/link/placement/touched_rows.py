@@ -26,8 +26,8 @@ class TouchedRows:
     ----------
     units : of each instruction.
     counts : how many accesses each instruction has in `accesses`.
-    accesses : of each, the row that its runs count from, where they begin and end in `ranges`, and
-        whether it reads and writes.
+    accesses : ``(accesses, ROW_FIELDS)``: the row that the runs of each count from, where they
+        begin and end in `ranges`, and whether it reads and writes.
     ranges : first row, and the one past the last, of each run.
     depth : rows of all scratchpads.
     """
@@ -68,4 +68,26 @@ class TouchedRows:
         def array(values: list[int]) -> Integers:
             return np.array(values, dtype=np.int64)
 
-        return cls(array(units), array(counts), array(accesses), array(ranges), ends[-1])
+        rows = array(accesses).reshape(-1, ROW_FIELDS)
+        return cls(array(units), array(counts), rows, array(ranges), ends[-1])
+
+    def reordered(self, order: Integers) -> "TouchedRows":
+        """Those of the instructions with these numbers."""
+        counts = self.counts[order]
+        begins = (np.cumsum(self.counts) - self.counts)[order]
+        places = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        return TouchedRows(
+            self.units[order], counts, self.accesses[places], self.ranges, self.depth
+        )
+
+    def joined(self, others: "TouchedRows") -> "TouchedRows":
+        """Those of these instructions, then of others of the variant."""
+        behind = len(self.ranges) // 2
+        moved = others.accesses + np.array([0, behind, behind, 0, 0])
+        return TouchedRows(
+            np.concatenate([self.units, others.units]),
+            np.concatenate([self.counts, others.counts]),
+            np.concatenate([self.accesses, moved]),
+            np.concatenate([self.ranges, others.ranges]),
+            self.depth,
+        )

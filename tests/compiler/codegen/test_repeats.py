@@ -8,10 +8,10 @@ import pytest
 
 from daedal.compiler.codegen import accelerator
 from daedal.compiler.codegen.accelerator import emit_segment
+from daedal.compiler.codegen.edges import Edge
 from daedal.compiler.codegen.forms import Form
 from daedal.compiler.codegen.operations import OperationBuilder
 from daedal.compiler.codegen.printer import segment_text
-from daedal.compiler.codegen.repeats import _Edge
 from daedal.compiler.tir.expr import Var
 from daedal.compiler.tir.stmt import For, Seq
 from daedal.isa.table import Unit
@@ -89,5 +89,5 @@ def test_a_place_counts_where_its_loops_reach_padding(
     """The index ``4 * outer + inner`` with six iterations of `inner`."""
     variables = Var("outer"), Var("inner")
     form = Form(((variables[0], 4), (variables[1], 1)), 0)
-    edge = _Edge.of(form, inside, [For(variables[1], 6, Seq(()))])
+    edge = Edge.of(form, inside, [For(variables[1], 6, Seq(()))])
     assert edge.key({variables[0]: outer}) == known

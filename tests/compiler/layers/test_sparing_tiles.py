@@ -66,7 +66,7 @@ def test_the_layer_behind_waits_for_fewer_weights(rng, monkeypatch: pytest.Monke
     model = classifier(rng, 1000)
     program, found = compiled(model, monkeypatch)
     assert len(found) == 1
-    monkeypatch.setattr(feed_units, "weights_ahead", lambda _variant, _regions, items, *_: items)
+    monkeypatch.setattr(feed_units, "weights_ahead", lambda program, _: program)
     usual, _ = compiled(model, monkeypatch, spared=False)
     (cycles, result), (others, expected) = (
         run(x, np.random.default_rng(1)) for x in (program, usual)

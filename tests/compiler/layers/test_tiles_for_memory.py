@@ -91,9 +91,7 @@ def test_a_little_gain_leaves_the_usual_tile(
     monkeypatch.setattr(layer_code, "LEAST_WORDS", 1.0)
     # Which constants stay on chip, and the order of instructions, depend on the memory, too.
     monkeypatch.setattr(linker, "keep_constants", lambda part, *_: part)
-    monkeypatch.setattr(
-        feed_units, "past_full_queues", lambda _variant, _observed, items, *_: (items, 0.0)
-    )
+    monkeypatch.setattr(feed_units, "past_full_queues", lambda program, _: (program, 0.0))
     usual = compiled(data)
     made = replace(compiled(data, "ulx3s"), memory=usual.memory)
     assert made.to_bytes() == usual.to_bytes()

@@ -3,23 +3,24 @@
 import numpy as np
 import pytest
 
-from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.instructions import shared
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.ordering import feed_units as module
 from daedal.compiler.link.ordering.feed_units import feed_units
 from daedal.compiler.link.ordering.fill_gaps import fill_gaps
-from daedal.compiler.link.ordering.past_full_queues import past_full_queues
 from daedal.compiler.link.ordering.program_times import ProgramTimes, Times
 from daedal.compiler.link.placement.placed import PlacedInstruction
-from tests.compiler.link.ordering.test_past_full_queues import SPACE, tiles
-from tests.support.placed_layers import REGIONS, TINY
+from tests.compiler.link.ordering.test_past_full_queues import SPACE, moved, tiles
+from tests.support.placed_layers import program_of
 
 ITEMS = tiles(SPACE + 4, acc=8)
-MOVED, GAIN = past_full_queues(TINY, REGIONS, ITEMS)
-USUAL = fill_gaps(TINY, REGIONS, ITEMS)
+PROGRAM = program_of(ITEMS)
+MOVED, GAIN = moved(ITEMS)
+USUAL = fill_gaps(PROGRAM).items
 
 
 def fed(items: list[PlacedInstruction]) -> list[PlacedInstruction]:
-    return feed_units(TINY, REGIONS, items, lambda _: ())
+    return feed_units(program_of(items)).items
 
 
 @pytest.fixture
@@ -44,9 +45,9 @@ def test_estimates_of_the_finished_program_decide(monkeypatch: pytest.MonkeyPatc
 def test_what_later_passes_gain_as_well_does_not_count() -> None:
     """A LOAD alone, which `fill_gaps` moves, too."""
     items = tiles(SPACE + 4)
-    moved, gain = past_full_queues(TINY, REGIONS, items)
-    usual = fill_gaps(TINY, REGIONS, items)
-    assert gain > module.LEAST_GAIN and usual not in (items, moved)
+    other, gain = moved(items)
+    usual = fill_gaps(program_of(items)).items
+    assert gain > module.LEAST_GAIN and usual not in (items, other)
     assert fed(items) == usual
 
 
@@ -56,12 +57,12 @@ def test_an_order_that_is_slower_by_one_estimate_stays_out(
 ) -> None:
     """That in which all transfers wait for each other."""
     times = ProgramTimes.times
-    shared = sum(InstructionCost(TINY).shared(item.instruction) for item in ITEMS)
+    cycles = shared(PROGRAM.cycles(DDR), PROGRAM.units).sum()
     units = [int(item.unit) for item in MOVED]
 
     def slower(self: ProgramTimes, order: np.ndarray) -> Times:
         found = times(self, order)
-        if self.cycles.sum() == shared and self.units.tolist() == units:
+        if self.cycles.sum() == cycles and self.units.tolist() == units:
             found = found._replace(ends=found.ends + found.ends.max() // 2)
         return found
 

@@ -6,7 +6,7 @@ from daedal.compiler.link.ordering.fill_gaps import PASSES, SHORTEST_GAP, fill_g
 from daedal.compiler.link.placement.hazards import hazards
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.isa.table import LoadMemory
-from tests.support.placed_layers import REGIONS, TINY, layers, load
+from tests.support.placed_layers import TINY, layers, load, program_of
 
 STEPS = 2 * SHORTEST_GAP
 """Of a layer's products: the next layer's LOAD waits for so many cycles."""
@@ -14,7 +14,7 @@ STEPS = 2 * SHORTEST_GAP
 
 def filled(items: list[PlacedInstruction]) -> tuple[list[PlacedInstruction], dict[int, int]]:
     """The items in their new order, and the place of each by its number."""
-    found = fill_gaps(TINY, REGIONS, items)
+    found = fill_gaps(program_of(items)).items
     assert sorted(map(id, found)) == sorted(map(id, items))
     places = {id(item): place for place, item in enumerate(found)}
     return found, {number: places[id(item)] for number, item in enumerate(items)}
@@ -107,5 +107,5 @@ def test_a_load_stays_behind_one_that_it_overwrites() -> None:
 def test_conflicts_keep_their_order(row_step: int) -> None:
     items = layers(12, row_step, steps=STEPS)
     _, places = filled(items)
-    for number, needed in enumerate(hazards(TINY, REGIONS, items)):
+    for number, needed in enumerate(hazards(program_of(items)).tolist()):
         assert all(other < 0 or places[other] < places[number] for other in needed)

@@ -5,16 +5,11 @@ import pytest
 
 from daedal.compiler.link.ordering import program_times as module
 from daedal.compiler.link.ordering.program_times import LATENCY_CYCLES, ProgramTimes
-from daedal.isa.instruction import Instruction
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.isa.table import Unit
 from tests.compiler.link.placement.test_hazards import REGIONS, TINY, stream
 
 FETCH, QUEUE = 2, 4
-
-
-def cost(instruction: Instruction) -> int:
-    """Different numbers."""
-    return 7 + 90 * int(instruction.unit)
 
 
 def defined(schedule: ProgramTimes, order: list[int]) -> list[tuple[int, int, int]]:
@@ -49,7 +44,8 @@ def test_times_follow_the_rules(
     for _ in range(3):
         items = stream(rng, 60)
         unread = [n for n, item in enumerate(items) if item.unit is Unit.STORE][::2]
-        schedule = ProgramTimes(TINY, REGIONS, items, unread, cost)
+        program = PlacedProgram.of(TINY, REGIONS, items, unread)
+        schedule = ProgramTimes(program, 7 + 90 * program.units)
         assert {int(schedule.cycles[number]) for number in unread} == {0}
         order = np.arange(len(items))
         times = schedule.times(order)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.ordering.program_times import ProgramTimes
 from daedal.compiler.link.ordering.weight_parts import Part, by_need, joined
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory
-from tests.support.placed_layers import REGIONS, TINY, load, multiply
+from tests.support.placed_layers import load, multiply, program_of
 
 ROWS = 4
 
@@ -21,8 +21,8 @@ def in_front(busy_row: int) -> list[PlacedInstruction]:
 
 
 def schedule_of(items: list[PlacedInstruction]) -> ProgramTimes:
-    cost = InstructionCost(TINY)
-    return ProgramTimes(TINY, REGIONS, items, (), lambda item: cost.of(item, item.steps))
+    program = program_of(items)
+    return ProgramTimes(program, program.cycles(DDR))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import daedal
 from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
 from daedal.checking.layer_check import check_layers
-from daedal.compiler.cost.instructions import InstructionCost
+from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.ordering import feed_units, weight_parts
 from daedal.compiler.link.ordering import weights_ahead as module
 from daedal.compiler.link.ordering.program_times import ProgramTimes
@@ -17,7 +17,7 @@ from daedal.isa.memory_model import memory_model
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.verifier import verify
-from tests.support.placed_layers import REGIONS, TINY, load, multiply
+from tests.support.placed_layers import TINY, load, multiply, program_of
 
 STEPS = 400
 """Products of a tile of the first layer. Its operands take the rows of those two tiles before."""
@@ -58,9 +58,14 @@ def rows_of(items: list[PlacedInstruction]) -> list[tuple[int, int, int]]:
     return found
 
 
+def moved(items: list[PlacedInstruction]) -> list[PlacedInstruction]:
+    """The items in their new order, some in parts."""
+    return weights_ahead(program_of(items)).items
+
+
 def test_parts_move_before_loads_that_have_time() -> None:
     items = program()
-    found = weights_ahead(TINY, REGIONS, items)
+    found = moved(items)
     parts = rows_of(found)
     assert len(parts) > 1 and parts[0][0] < len(found) - 2
     # Each row once, and what else there is in the same order.
@@ -79,17 +84,16 @@ def test_parts_move_before_loads_that_have_time() -> None:
 
 def test_layers_that_wait_for_nothing_stay() -> None:
     items = program()[:-2]
-    assert weights_ahead(TINY, REGIONS, items) == items
+    assert moved(items) == items
 
 
 @pytest.mark.parametrize("steps", [1, STEPS])
 def test_products_in_front_are_not_delayed(steps: int) -> None:
     items = program(steps)
     ends = []
-    for found in (items, weights_ahead(TINY, REGIONS, items)):
-        times = ProgramTimes(
-            TINY, REGIONS, found, (), lambda item: InstructionCost(TINY).of(item, item.steps)
-        )
+    for found in (items, moved(items)):
+        placed = program_of(found)
+        times = ProgramTimes(placed, placed.cycles(DDR))
         products = [n for n, item in enumerate(found) if item.unit is Unit.GEMM]
         ends.append([times.times(np.arange(len(found))).ends[n] for n in products])
     (*before, last), (*after, earlier) = ends
@@ -98,7 +102,7 @@ def test_products_in_front_are_not_delayed(steps: int) -> None:
 
 def test_weights_wait_for_their_rows() -> None:
     """All products in front read one of the second layer's rows."""
-    found = weights_ahead(TINY, REGIONS, program(weights=0))
+    found = moved(program(weights=0))
     last = max(place for place, item in enumerate(found[:-1]) if item.unit is Unit.GEMM)
     assert all(place > last for place, begin, _ in rows_of(found) if begin < FIRST)
     assert any(place < last for place, begin, _ in rows_of(found) if begin >= FIRST)
@@ -125,17 +129,17 @@ def test_the_rtl_gives_the_same(
 ) -> None:
     """The bytes of the functional simulator, which are those of the reference, whatever the stalls
     of the bus, in the model's cycles."""
-    moved = []
+    changes = []
 
-    def spy(variant, regions, items, *options):
-        found = weights_ahead(variant, regions, items, *options)
-        moved.append(found != items)
+    def spy(program, memory):
+        found = weights_ahead(program, memory)
+        changes.append(found.items != program.items)
         return found
 
     monkeypatch.setattr(feed_units, "weights_ahead", spy)
     model = classifier(rng)
     artifact = daedal.compile(model, TINY, host=None, cache=False, cpu_levels=())
-    assert moved == [True]
+    assert changes == [True]
     verify(artifact.program)
     x = {"x": rng.normal(0, 1, (1, 32, 7, 7)).astype(np.float32)}
     device = rtl_device(TINY, timing=memory_model(preset, seed))

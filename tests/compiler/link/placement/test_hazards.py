@@ -8,6 +8,7 @@ import pytest
 from daedal.compiler.link.placement import hazards as module
 from daedal.compiler.link.placement.hazards import NUM_QUEUES, hazards
 from daedal.compiler.link.placement.placed import BeatRange, PlacedInstruction, PlacedRows
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.isa.hazards import NO_INSTRUCTION
 from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import Memory
@@ -83,12 +84,18 @@ def defined(items: list[PlacedInstruction]) -> list[list[int]]:
     return found
 
 
+def found(items: list[PlacedInstruction]) -> list[list[int]]:
+    """By the kernel."""
+    result: list[list[int]] = hazards(PlacedProgram.of(TINY, REGIONS, items)).tolist()
+    return result
+
+
 def test_random_streams(rng: np.random.Generator) -> None:
     for _ in range(4):
         items = stream(rng, 60)
         expected = defined(items)
         assert any(source != NO_INSTRUCTION for latest in expected for source in latest)
-        assert hazards(TINY, REGIONS, items) == expected
+        assert found(items) == expected
 
 
 @pytest.mark.parametrize("how", ["plain", "checked"])
@@ -98,8 +105,8 @@ def test_every_form_of_the_kernel(
     items = stream(rng, 30)
     expected = defined(items)
     monkeypatch.setattr(module, "_find", getattr(module._find, how))
-    assert hazards(TINY, REGIONS, items) == expected
+    assert found(items) == expected
 
 
 def test_nothing() -> None:
-    assert hazards(TINY, REGIONS, []) == []
+    assert found([]) == []

@@ -1,6 +1,7 @@
 """Token insertion on hand-made streams: what waits for what, and what does not need to."""
 
 from daedal.compiler.link.placement.placed import BeatRange, PlacedInstruction, PlacedRows
+from daedal.compiler.link.placement.placed_program import PlacedProgram
 from daedal.compiler.link.placement.tokens import insert_tokens
 from daedal.isa.instruction import Instruction, unit_mask
 from daedal.isa.scratchpad import Memory
@@ -38,7 +39,7 @@ def _store(out: tuple[int, int], offset: int) -> PlacedInstruction:
 
 
 def _waits(*items: PlacedInstruction, variant=TINY) -> list[tuple[int, ...]]:
-    return list(insert_tokens(variant, REGIONS, items).waits)
+    return list(insert_tokens(PlacedProgram.of(variant, REGIONS, items)).waits)
 
 
 def test_read_after_write_and_write_after_read():
@@ -83,7 +84,7 @@ def test_strided_ranges_that_interleave_are_independent():
 
 def test_masks_pair_each_pop_with_one_push():
     items = [_load(0, 4), _gemm((0, 4)), _alu((0, 1), (0, 1)), _gemm((0, 4))]
-    masks = insert_tokens(TINY, REGIONS, items).masks()
+    masks = insert_tokens(PlacedProgram.of(TINY, REGIONS, items)).masks()
     gemm, alu = unit_mask([Unit.GEMM]), unit_mask([Unit.ALU])
     load = unit_mask([Unit.LOAD])
     assert masks == [(0, gemm), (load, alu), (gemm, gemm), (alu, 0)]
