@@ -5,6 +5,7 @@ import itertools
 import math
 import os
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -22,14 +23,15 @@ from daedal.native.row_copies import RowCopies
 from daedal.runtime.host import Arrays
 from daedal.runtime.outside_tensors import outside_places
 from daedal.runtime.program_memory import InterpretedStep, given_inputs
+from daedal.runtime.thread_choice import ThreadChoice
 
 __all__ = ["HostProgram", "code_to_run", "num_threads"]
 
 Array = npt.NDArray[Any]
 
 LEAST_WORK = 700_000
-"""Nanoseconds of work, of calls that can be split, from which on threads run a program together.
-On two cores of an Intel server, programs of 1.2 ms and more (0.8 by their guesses) took 0.5 to 0.75
+"""Nanoseconds of work, of calls that can be split, from which on `ThreadChoice` tries threads. On
+two cores of an Intel server, programs of 1.2 ms and more (0.8 by their guesses) took 0.5 to 0.75
 times as long as on one, and those of 0.4 ms and less 1.0 to 2.1 times."""
 PARALLEL_WORK = 400_000
 """Nanoseconds of such work for each thread: starting threads takes about 50 microseconds (Python's
@@ -303,17 +305,25 @@ class _Calls:
         self._alone = CallTable(kernels)
         threads = num_threads(sum(call.work for call in calls), most)
         self._together = CallTable(kernels, threads) if threads > 1 else None
+        self._choice = ThreadChoice()
 
     def run(self, _values: Arrays) -> None:
-        if self._together is not None and _TOGETHER.acquire(blocking=False):
-            try:
-                failed = self._together.run(_threads())
-            finally:
-                _TOGETHER.release()
-        else:
-            failed = self._alone.run()
+        failed = self._alone.run() if self._together is None else self._run(self._together)
         if failed is not None:
             _check(1, self._calls[failed].symbol)
+
+    def _run(self, together: CallTable) -> int | None:
+        """One run, by one thread or by several, whichever was faster."""
+        several = self._choice.together()
+        if several and not _TOGETHER.acquire(blocking=False):
+            return self._alone.run()
+        began = time.perf_counter()
+        try:
+            return together.run(_threads()) if several else self._alone.run()
+        finally:
+            self._choice.took(several, time.perf_counter() - began)
+            if several:
+                _TOGETHER.release()
 
 
 def _check(status: int, symbol: str) -> None:

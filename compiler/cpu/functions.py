@@ -119,7 +119,9 @@ class Functions:
         moved = tuple((kernel.inputs.index(tensor), how) for tensor, how in scheduled.moved)
         time = kernel_nanoseconds(kernel, self._registers, tiled=scheduled.tiled, in_tiles=in_tiles)
         iterations = parallel_extent(scheduled.func)
-        return Function(symbol, moved, iterations, time, scheduled.held, scheduled.rounds)
+        return Function(
+            symbol, moved, iterations, time, scheduled.held, scheduled.rounds, scheduled.common
+        )
 
 
 def level_registers(level: str) -> Registers:

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from daedal.compiler import te
 from daedal.compiler.cpu.attentions import attention_stages, is_reordered
+from daedal.compiler.cpu.combinations import Combination, combination_groups, is_combination
 from daedal.compiler.cpu.constants import Constants
 from daedal.compiler.cpu.frame import Frame, Framed, framed
 from daedal.compiler.cpu.halves import with_halves
@@ -227,7 +228,7 @@ class _Fusion:
     def _is_inlined(self, tensor: te.Tensor) -> bool:
         formula = self._formulas[tensor]
         readers = self._readers[tensor]
-        if isinstance(formula, Reduce) or tensor in self._needed or tensor in self._padded:
+        if _has_sums(formula) or tensor in self._needed or tensor in self._padded:
             return False
         if tensor in self._stored:  # so that products of matrices read nothing else
             return False
@@ -236,7 +237,7 @@ class _Fusion:
         if is_move(formula):
             return self._copies or not self._narrows_sum(tensor, formula)
         (reader,) = readers if len(readers) == 1 else (None,)
-        if reader is None or isinstance(self._values[reader], Reduce):
+        if reader is None or _has_sums(self._values[reader]):
             return False
         if self._copies and self._is_second_sum(tensor, reader):
             return False
@@ -265,7 +266,7 @@ class _Fusion:
         """The longest reduction that `tensor` reads element by element, over tensors that nothing
         else reads."""
         value = self._values.get(tensor)
-        if value is None or isinstance(value, Reduce):
+        if value is None or _has_sums(value):
             return None if value is None else tensor
         sources = {load.buffer for load in loads(value)} if steps else set[Buffer]()
         found = [
@@ -298,16 +299,23 @@ class _Fusion:
                 if isinstance(buffer, te.Tensor) and buffer in readers:
                     readers[buffer].append(root)
                     sources[root].append(buffer)
+        groups = self._combinations(roots, readers) if self._copies else {}
         epilogues: dict[te.Tensor, te.Tensor] = {}
         for root in roots:
             found = [
                 source
                 for source in sorted(sources[root], key=numbers.__getitem__)
                 if readers[source] == [root] and self._is_epilogue(root, source)
+                if source in groups or isinstance(self._formulas[source], Reduce)
             ]
             if found:
                 epilogues[root] = max(found, key=lambda item: _terms(self._formulas[item]))
         kernels, stages = self._attended(builder, readers, epilogues)
+        for tensor, combination in groups.items():
+            root = next((item for item in epilogues if epilogues[item] is tensor), tensor)
+            own = (combination.stage,) if root is tensor else (combination.stage, tensor)
+            kernels[root] = replace(builder.rows(root, own), tile=combination.tile)
+            stages.update(own)
         left = [root for root in roots if root not in stages | kernels.keys()]
         rows = set[te.Tensor]()
         for root, group in self._groups(left, readers, epilogues).items():
@@ -323,6 +331,13 @@ class _Fusion:
             if root not in kernels and root not in absorbed:
                 kernels[root] = builder.kernel(root, epilogues.get(root))
         return kernels
+
+    def _combinations(
+        self, roots: Sequence[te.Tensor], readers: Mapping[Buffer, Sequence[te.Tensor]]
+    ) -> dict[te.Tensor, Combination]:
+        """Those among tensors that would be in memory."""
+        formulas = {root: self._formulas[root] for root in roots}
+        return combination_groups(formulas, readers, {*self._needed, *self._padded})
 
     def _reordered(
         self, mean: te.Tensor, readers: Mapping[Buffer, Sequence[te.Tensor]]
@@ -370,9 +385,9 @@ class _Fusion:
     def _is_epilogue(self, tensor: te.Tensor, source: te.Tensor) -> bool:
         """Whether `tensor` reads the reduction `source` element by element."""
         formula = self._formulas[tensor]
-        if source in self._needed or not isinstance(self._formulas[source], Reduce):
+        if source in self._needed or not _has_sums(self._formulas[source]):
             return False
-        if isinstance(formula, Reduce) or tensor.shape != source.shape:
+        if _has_sums(formula) or tensor.shape != source.shape:
             return False
         read = [load for load in loads(formula) if load.buffer is source]
         return all(
@@ -425,9 +440,15 @@ def _bytes_each(tensor: te.Tensor) -> int:
     return numpy_dtype(tensor.dtype).itemsize
 
 
+def _has_sums(formula: Expr) -> bool:
+    """Whether a kernel computes the sums of a formula, and then what reads them one by one."""
+    return isinstance(formula, Reduce) or is_combination(formula)
+
+
 def _terms(formula: Expr) -> int:
-    assert isinstance(formula, Reduce)
     count = 1
+    if not isinstance(formula, Reduce):
+        return count
     for axis in formula.axes:
         count *= axis.extent
     return count

@@ -15,6 +15,7 @@ from daedal.artifact.constants import Packing
 from daedal.common.errors import ScheduleError
 from daedal.compiler import te
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
+from daedal.compiler.cpu.combinations import choosing_axis
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.lanes import reading, row_lanes, sums_in_lanes, vectors_of
 from daedal.compiler.cpu.starts import started
@@ -33,6 +34,7 @@ from daedal.compiler.ops.cpu.reuse import (
     tile_candidates,
 )
 from daedal.compiler.ops.cpu.schedule import (
+    schedule_combinations,
     schedule_map,
     schedule_partial_sums,
     schedule_products,
@@ -73,6 +75,8 @@ class Kernel:
     scores : of a kernel of attention, for GPUs, the stage whose softmax weights `reduction`: the
         first stage has products of queries and keys, and the last one the weights.
     is_guarded : whether these weights are 0 where all scores are minus infinity, and not NaN.
+    tile : axes of `result`, and how many elements along each are computed together, after those of
+        the stages that they read; none: the stages are those of rows.
     """
 
     inputs: tuple[te.Tensor, ...]
@@ -84,6 +88,7 @@ class Kernel:
     stages: tuple[te.Tensor, ...] = ()
     scores: te.Tensor | None = None
     is_guarded: bool = False
+    tile: tuple[tuple[int, int], ...] = ()
 
     @property
     def key(self) -> str:
@@ -91,7 +96,8 @@ class Kernel:
         types = ", ".join(str(item) for item in self.inputs)
         stages = "".join(f"; {item}" for item in self.stages)
         scores = "" if self.scores is None else f"; softmax of {self.scores.name}"
-        return f"{types}; {self.reduction}; {self.result}; {self.frame}{stages}{scores}"
+        tile = f"; {self.tile}" if self.tile else ""
+        return f"{types}; {self.reduction}; {self.result}; {self.frame}{stages}{scores}{tile}"
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,8 @@ class ScheduledKernel:
     `moved` has the constants that the schedule reads in another layout; `tiles` is the register
     tile of a reduction; `tiled` says whether a reduction keeps its accumulators in registers.
     `held` are the inputs of which a tile holds vectors, by their numbers, and `rounds` is how many
-    such tiles there are: each of them is one round of all others.
+    such tiles there are: each of them is one round of all others. `common` is how many products are
+    computed one after the other, of operands that have nothing in common.
     """
 
     func: PrimFunc
@@ -144,6 +151,7 @@ class ScheduledKernel:
     tiled: bool = True
     held: tuple[int, ...] = ()
     rounds: int = 1
+    common: int = 1
 
 
 def kernel_function(
@@ -178,6 +186,8 @@ def _scheduled(
     config: Config | None,
 ) -> ScheduledKernel:
     """The function that stores the result by itself."""
+    if kernel.tile:
+        return ScheduledKernel(_tile_function(kernel, registers))
     if kernel.stages:
         return ScheduledKernel(_rows_function(kernel))
     kernel = _merged(kernel)
@@ -219,7 +229,15 @@ def _scheduled(
         )
         formula, inputs = _packed(formula, inputs, moved, block, place)
         done = _tiled(reduction, formula, inputs, result, overlap, moved)
-        return replace(done, held=held, rounds=_rounds(tiles, reduction.axes))
+        rounds = _count(tiles, tiles.outer[: tiles.num_held], reduction.axes)
+        common = tiles.loops.common
+        is_outermost = tiles.outer[: len(common)] == common
+        return replace(
+            done,
+            held=held,
+            rounds=rounds,
+            common=_count(tiles, common, reduction.axes) if is_outermost else 1,
+        )
     func = te.create_prim_func(inputs, [result], "kernel")
     return ScheduledKernel(
         schedule_reduction(func, reduction.name, result.name, None), moved, tiled=False
@@ -361,12 +379,24 @@ def _rows_function(kernel: Kernel) -> PrimFunc:
     return next_row_prefetched(schedule_rows(func, names, result.name, lanes))
 
 
-def _rounds(tiles: Tiles, axes: Sequence[Axis]) -> int:
-    """How many tiles there are along the outermost axes, along which their vectors move."""
+def _tile_function(kernel: Kernel, registers: Registers) -> PrimFunc:
+    """The function of a kernel with stages that are computed for a tile of the result."""
+    result = kernel.result
+    widest = max((*kernel.stages, result), key=lambda item: ELEMENT_BYTES[item.dtype])
+    lanes = registers.vector_bytes // ELEMENT_BYTES[widest.dtype]
+    func = te.create_prim_func(kernel.inputs, [result], "kernel")
+    stages: dict[str, int | None] = {}
+    for item in kernel.stages:
+        assert item.value is not None
+        axis = choosing_axis(item.value)
+        stages[item.name] = None if axis is None else item.axes.index(axis)
+    return schedule_combinations(func, stages, result.name, dict(kernel.tile), lanes)
+
+
+def _count(tiles: Tiles, chosen: Collection[int], axes: Sequence[Axis]) -> int:
+    """How many tiles there are along some axes, by their positions."""
     sizes = dict(((tiles.vector, tiles.lanes), *tiles.rows))
-    return math.prod(
-        -(-axes[axis].extent // sizes.get(axis, 1)) for axis in tiles.outer[: tiles.num_held]
-    )
+    return math.prod(-(-axes[axis].extent // sizes.get(axis, 1)) for axis in chosen)
 
 
 def _dimension(value: Expr, tensor: te.Tensor, axis: Axis) -> int:

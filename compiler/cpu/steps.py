@@ -31,6 +31,9 @@ __all__ = ["Function", "KernelFunctions", "program_code"]
 
 Array = npt.NDArray[Any]
 
+LEAST_ROUND = 8
+"""Iterations: fewer cannot be shared evenly by a few threads."""
+
 
 @dataclass(frozen=True)
 class Function:
@@ -43,6 +46,7 @@ class Function:
     nanoseconds : a guess of one thread's time within a factor of a few: it decides on threads.
     held : inputs, by their numbers, of which other parts are read in each round of the iterations.
     rounds : how many there are.
+    common : equal parts of the iterations whose operands have nothing in common.
     """
 
     symbol: str
@@ -51,6 +55,7 @@ class Function:
     nanoseconds: int = 0
     held: tuple[int, ...] = ()
     rounds: int = 1
+    common: int = 1
 
 
 class KernelFunctions(Protocol):
@@ -97,6 +102,13 @@ def program_code(
     return _Builder(program, functions, stored).code()
 
 
+def _leading(kernel: Kernel) -> int:
+    """How many elements along the first axes an iteration computes, each with all those axes."""
+    sizes = dict(kernel.tile)
+    shape = kernel.result.shape[: len(sizes)]
+    return math.prod(shape) if shape == tuple(map(sizes.get, range(len(sizes)))) else 1
+
+
 class _Builder:
     """Turns the steps of a program into calls on one block of memory.
 
@@ -105,6 +117,7 @@ class _Builder:
     constants : values by placeholder; those that fusion computed are added.
     numbers : the buffer of each tensor that has one yet.
     names : the buffer of each named tensor.
+    together : of buffers, how many elements along their first axes an iteration computes.
     """
 
     def __init__(
@@ -140,6 +153,7 @@ class _Builder:
         self.names: dict[str, int] = {}
         self._asked = {*program.inputs, *program.outputs}
         self._moved_constants: dict[tuple[Buffer, Moved], int] = {}
+        self._together: dict[int, int] = {}
         self._steps: list[Step] = []
 
     def code(self) -> HostCode:
@@ -195,6 +209,7 @@ class _Builder:
             source = self._number(program.tensors[step.source], time)
             kind = program.types[step.name]
             number = self.plan.view(source, kind.shape)
+            self._together[number] = self._together.get(source, 1)
             self.numbers[program.tensors[step.name]] = number
             self._name(step.name, number, first=time)
         elif isinstance(step, Joined):
@@ -283,19 +298,22 @@ class _Builder:
                 inputs.append(self._number(source, time))
         for number in inputs:
             self.plan.read(number, time)
+        known = max((self._together.get(number, 1) for number in inputs), default=1)
+        products = known if known == function.common else 1
+        together = max(_leading(kernel), products)
         if placement is None:
-            result = self.plan.add(tensor.dtype, tensor.shape, time)
+            result = self.plan.add(tensor.dtype, tensor.shape, time, together)
         else:
             result = self._joined(placement.step, time)
         self.numbers[tensor] = result
-        holds_constants = all(kernel.sources[number] in self.constants for number in function.held)
+        self._together[result] = together
         calls = [
             CodeCall(
                 function.symbol,
                 (*inputs, result),
                 function.iterations,
                 function.nanoseconds,
-                function.rounds if holds_constants else 1,
+                self._rounds(kernel, function, products),
             )
         ]
         if kernel.frame is not None and placement is None:
@@ -304,6 +322,15 @@ class _Builder:
                 0, CodeCall(border.symbol, (result,), border.iterations, border.nanoseconds)
             )
         return calls
+
+    def _rounds(self, kernel: Kernel, function: Function, products: int) -> int:
+        """See `CodeCall`, of a kernel that computes `products`, of which each iteration of the
+        kernel before computes an operand of all."""
+        if products > 1:
+            each = function.iterations // function.rounds
+            return max(products, function.rounds if each >= LEAST_ROUND else 1)
+        holds_constants = all(kernel.sources[number] in self.constants for number in function.held)
+        return function.rounds if holds_constants else 1
 
     def _title(self, tensor: te.Tensor, results: str) -> str:
         """The model's name of what a tensor holds: its own, or that of what it is computed for, or

@@ -13,6 +13,7 @@ from typing import Any
 
 from daedal.compiler.codegen.llvm.approximations import normal_exp
 from daedal.compiler.codegen.llvm.formulas import (
+    decided,
     follows,
     has_normal_power,
     is_no_negative_zero,
@@ -117,9 +118,7 @@ class Expressions:
         match expr:
             case Var():
                 return self._variable(expr)
-            case IntImm(number, dtype):
-                return constant(number, dtype)
-            case FloatImm(number, dtype):
+            case IntImm(number, dtype) | FloatImm(number, dtype):
                 return constant(number, dtype)
             case Binary("+", Call("dot_quads", args), start) | Binary(
                 "+", start, Call("dot_quads", args)
@@ -348,6 +347,9 @@ class Expressions:
         return Value(self.text.value(f"select {beyond}, {x}, {start}"), x.dtype, x.lanes)
 
     def _select(self, condition: Expr, true: Expr, false: Expr) -> Value:
+        known = decided(condition, self.values)
+        if known is not None:
+            return self.value(true if known else false)
         chosen = self.value(condition)
         left, right = self._alike(true, false)
         lanes = max(chosen.lanes, left.lanes)

@@ -1,11 +1,40 @@
 """What a formula says of the values that it gives, and of the places that it reads."""
 
+from collections.abc import Mapping
+
 from daedal.compiler.codegen.llvm.approximations import NORMAL_EXPONENTS
 from daedal.compiler.tir.dtype import is_integer
-from daedal.compiler.tir.expr import Binary, Call, Cast, Expr, FloatImm, Load
-from daedal.compiler.tir.linear import accessed_element
+from daedal.compiler.tir.expr import (
+    Binary,
+    Call,
+    Cast,
+    Compare,
+    Expr,
+    FloatImm,
+    IntImm,
+    Load,
+    Var,
+)
+from daedal.compiler.tir.linear import accessed_element, simplify
+from daedal.compiler.tir.visit import free_vars, loads, substitute
 
-__all__ = ["follows", "has_normal_power", "is_no_negative_zero", "is_whole"]
+__all__ = ["decided", "follows", "has_normal_power", "is_no_negative_zero", "is_whole"]
+
+
+def decided(condition: Expr, values: Mapping[Var, str | int]) -> bool | None:
+    """Whether an equality holds, where the numbers among `values` tell; else None."""
+    if not isinstance(condition, Compare) or condition.op != "==" or loads(condition):
+        return None
+    known: dict[Var, Expr] = {}
+    for var in free_vars(condition):
+        number = values.get(var)
+        if not isinstance(number, int):
+            return None
+        known[var] = IntImm(number)
+    match tuple(simplify(substitute(side, known)) for side in (condition.a, condition.b)):
+        case IntImm(left), IntImm(right):
+            return left == right
+    return None
 
 
 def is_whole(expr: Expr) -> bool:

@@ -10,6 +10,7 @@ from daedal.compiler.tir.tile_products import TILE, TILE_OPERATIONS
 
 __all__ = [
     "SCOPES",
+    "schedule_combinations",
     "schedule_map",
     "schedule_partial_sums",
     "schedule_products",
@@ -196,6 +197,46 @@ def schedule_rows(
         else:
             schedule.vectorize(schedule.get_loops(schedule.get_block(name))[-1])
     schedule.vectorize(last)
+    _parallel(schedule, outer)
+    return schedule.func
+
+
+def schedule_combinations(
+    func: PrimFunc,
+    stages: Mapping[str, int | None],
+    result: str,
+    tile: Mapping[int, int],
+    lanes: int,
+) -> PrimFunc:
+    """Tiles of `result`, each after what it reads of all blocks in `stages`, which stays in the
+    cache. Every element of a tile has code of its own.
+
+    `stages`: of each block, the axis whose numbers choose its formulas: elements along it follow
+    each other, as they share parts. `tile`: how many elements along an axis of the result are
+    computed together, by its position; `lanes`: at most so many along the last axis are, too.
+    """
+    schedule = Schedule(func, scopes=SCOPES, trusted=True)
+    outer, inner = list[LoopRef](), list[LoopRef]()
+    *loops, last = schedule.get_loops(schedule.get_block(result))
+    for axis, loop in enumerate(loops):
+        if axis in tile:
+            around, loop = schedule.split(loop, [None, tile[axis]])
+            inner.append(loop)
+            outer.append(around)
+        else:
+            outer.append(loop)
+    vector, lane = schedule.split(last, [None, lanes])
+    schedule.reorder(*outer, vector, *inner, lane)
+    _computed_at(schedule, list(stages), vector)
+    for name in (*stages, result):
+        own = schedule.get_loops(schedule.get_block(name))[len(outer) + 1 :]
+        chosen = stages.get(name)
+        if chosen is not None:
+            own.insert(-1, own.pop(chosen))
+            schedule.reorder(*own)
+        for loop in own[:-1]:
+            schedule.unroll(loop)
+        schedule.vectorize(own[-1])
     _parallel(schedule, outer)
     return schedule.func
 

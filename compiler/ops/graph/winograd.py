@@ -3,8 +3,8 @@
 Tiles of 4 x 4 results are computed from 6 x 6 elements: 36 products for each pair of channels
 instead of 144. Of maps with few such tiles, those of 2 x 2 results take 16 products instead of 36,
 and weights take 16 / 9 of their size instead of 4 times. Elements, weights and results are
-transformed by small matrices, rows first, then columns; between them lie matrix products over the
-tiles.
+transformed by small matrices, rows first, then columns (one kernel each time, see
+`compiler.cpu.combinations`); between them lie matrix products over the tiles.
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, sections 4.1
 and 4.2.
 
@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from daedal.artifact.constants import Change, Packing, Products
 from daedal.compiler import te
+from daedal.compiler.ops.graph.combined import combined
 from daedal.compiler.ops.graph.factors import PAIRS
 from daedal.compiler.ops.graph.maps import BLOCKED, LANES
 from daedal.compiler.ops.graph.operation import GraphOperation
@@ -194,18 +195,17 @@ def winograd_sums(operation: GraphOperation, transform: Transform) -> te.Tensor:
         )
 
     products = operation.compute((window, window, *tiles, BLOCKED.blocks(outs), LANES), product)
-    back = operation.tensors.table(transform.results.astype(transform.sums))
-    row, column = (te.reduce_axis(window, name) for name in ("r", "s"))
+    back = transform.results
     rows = operation.compute(
         (*tiles, tile, window, BLOCKED.blocks(outs), LANES),
-        lambda n, i, j, a, v, b, o: te.sum(back[a, row] * products[row, v, n, i, j, b, o], row),
+        lambda n, i, j, a, v, b, o: combined(back, a, lambda row: products[row, v, n, i, j, b, o]),
     )
-
-    def result(n: Expr, h: Expr, w: Expr, b: Expr, o: Expr) -> Expr:
-        read = rows[n, h // tile, w // tile, h % tile, column, b, o]
-        return te.sum(back[w % tile, column] * read, column)
-
-    total = operation.compute(operation.shape, result)
+    total = operation.compute(
+        operation.shape,
+        lambda n, h, w, b, o: combined(
+            back, w % tile, lambda column: rows[n, h // tile, w // tile, h % tile, column, b, o]
+        ),
+    )
     if not transform.shift:
         return total
     return operation.compute(total.shape, lambda *index: total[index] >> transform.shift)
@@ -225,18 +225,16 @@ def _transformed(
         (images, (rows - 1) * tile + window, (columns - 1) * tile + window, count, LANES),
         lambda n, h, w, b, c: read[n, h - top, w - left, b, c].astype(transform.dtype),
     )
-    matrix = operation.tensors.table(transform.elements.astype(transform.dtype))
-    row, column = (te.reduce_axis(window, name) for name in ("r", "s"))
     by_rows = operation.compute(
         (*tiles, window, window, count, LANES),
-        lambda n, i, j, u, s, b, c: te.sum(
-            matrix[u, row] * padded[n, i * tile + row, j * tile + s, b, c], row
+        lambda n, i, j, u, s, b, c: combined(
+            transform.elements, u, lambda row: padded[n, i * tile + row, j * tile + s, b, c]
         ),
     )
     return operation.compute(
         (window, window, *tiles, count, LANES),
-        lambda u, v, n, i, j, b, c: te.sum(
-            matrix[v, column] * by_rows[n, i, j, u, column, b, c], column
+        lambda u, v, n, i, j, b, c: combined(
+            transform.elements, v, lambda column: by_rows[n, i, j, u, column, b, c]
         ),
     )
 
