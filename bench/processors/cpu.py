@@ -1,6 +1,7 @@
 """Speed of our processor code against onnxruntime and OpenVINO.
 
-    python bench/processors/cpu.py [--only NAME ...] [--threads N ...] [--models FOLDER] [--json F]
+    python bench/processors/cpu.py [--only NAME ...] [--threads N ...] [--models FOLDER]
+        [--level LEVEL] [--json F]
 
 Every network of the zoo as floats and quantized by `daedal.quantize`, matrix products, and with
 `--models` the ``.onnx`` files below a folder: ours, onnxruntime with all its optimizations, and
@@ -11,11 +12,15 @@ largest difference of an output from onnxruntime's is shown relative to the larg
 quantized models it says little, as both round (`bench/processors/cpu_networks.py` compares each of
 their tensors).
 
+`--level x86-64-v3` measures what a processor without AVX-512 would: our code is for this level, and
+OpenVINO keeps to its instructions, too. onnxruntime cannot, so it gives results alone.
+
 Exit status 1 where a float model differs by more than 1e-4.
 """
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,6 +58,14 @@ PRODUCTS = (
 )
 """Rows, depth and columns."""
 
+ISA = {
+    "x86-64-v3": "AVX2",
+    "x86-64-v3-vnni": "AVX2_VNNI",
+    "x86-64-v4": "AVX512_CORE",
+    "x86-64-v4-vnni": "AVX512_CORE_VNNI",
+}
+"""What oneDNN, which OpenVINO is built on, calls our levels."""
+
 Feeds = Mapping[str, np.ndarray]
 Runner = Callable[[], Any]
 
@@ -74,10 +87,8 @@ class Row:
     @property
     def ratio(self) -> float:
         """The faster library's time over ours."""
-        return (
-            min(value for who, value in self.fastest.items() if who != "daedal")
-            / (self.fastest["daedal"])
-        )
+        others = [value for who, value in self.fastest.items() if who != "daedal"]
+        return min(others, default=float("nan")) / self.fastest["daedal"]
 
     @property
     def wrong(self) -> bool:
@@ -91,14 +102,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="*", metavar="NAME")
     parser.add_argument("--threads", nargs="*", type=int, default=[1])
     parser.add_argument("--models", type=Path)
+    parser.add_argument("--level", choices=ISA)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     console = Console()
+    if options.level is not None:  # before OpenVINO is imported
+        os.environ["ONEDNN_MAX_CPU_ISA"] = ISA[options.level]
     rows: list[Row] = []
     for name, model in _models(options.models, options.only):
         for threads in options.threads:
             console.log(f"{name}, {threads} threads")
-            rows.append(measure(name, model, threads))
+            rows.append(measure(name, model, threads, options.level))
     console.print(_table(rows))
     for kind in (False, True):
         ratios = [row.ratio for row in rows if row.quantized == kind]
@@ -129,10 +143,11 @@ def over_floats(rows: Sequence[Row]) -> dict[str, float]:
     return found
 
 
-def measure(name: str, model: bytes, threads: int) -> Row:
-    """Compile one model, and run it and the libraries in turn."""
+def measure(name: str, model: bytes, threads: int, level: str | None = None) -> Row:
+    """Compile one model, and run it and the libraries in turn; with a level of processors, those
+    libraries that keep to it."""
     began = time.perf_counter()
-    artifact = daedal.compile(model, target="cpu")
+    artifact = daedal.compile(model, target="cpu", cpu_levels=level and [level])
     seconds = time.perf_counter() - began
     (part,) = artifact.parts
     assert isinstance(part, HostPart)
@@ -152,6 +167,8 @@ def measure(name: str, model: bytes, threads: int) -> Row:
     names = [item.name for item in proto.graph.output]
     wanted = dict(zip(names, runners["onnxruntime"](), strict=True))
     found = program.run(feeds)
+    if level is not None:
+        del runners["onnxruntime"]
     fastest, median = _timed(runners, PAUSE_SECONDS if threads > 1 else 0.0)
     return Row(
         name,
