@@ -17,6 +17,9 @@ def without_collection(function: Callable[P, R]) -> Callable[P, R]:
     A large network has millions of expressions, statements and instructions. They form no cycles,
     and most live until the program is linked. Scanning them repeatedly took a third of the time to
     compile ResNet-50, and found nothing. Reference counting still frees dead objects at once.
+
+    Afterwards, what is left counts as old. It would be the young generation, all of which the next
+    allocation scans: that took 1.2 s of 11 for an int8 ResNet-50 and all levels of processors.
     """
 
     @wraps(function)
@@ -27,6 +30,9 @@ def without_collection(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         finally:
             if was_on:
+                if not gc.get_freeze_count():  # else somebody wants these objects never scanned
+                    gc.freeze()
+                    gc.unfreeze()
                 gc.enable()
 
     return paused

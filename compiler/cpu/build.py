@@ -8,6 +8,7 @@ from types import MappingProxyType
 import onnx
 
 from daedal.artifact.host_code import HostCode
+from daedal.compiler.collection import without_collection
 from daedal.compiler.cpu.errors import compile_errors
 from daedal.compiler.cpu.functions import Functions, level_registers
 from daedal.compiler.cpu.importer import ImportedModel, import_model
@@ -38,6 +39,7 @@ def level_factors(levels: Sequence[str]) -> Factors:
     return PAIRS_OR_REALS if all(level == "x86-64-v4" for level in levels) else PAIRS
 
 
+@without_collection
 def build_host_code(
     model: onnx.ModelProto,
     *,
@@ -82,6 +84,7 @@ def build_host_code(
     return replace(code, objects={level: functions.objects(level) for level in chosen})
 
 
+@without_collection
 def build_host_codes(
     model: onnx.ModelProto,
     levels: Sequence[str],

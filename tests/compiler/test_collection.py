@@ -31,3 +31,36 @@ def test_a_collector_that_was_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_a_call_leaves_is_not_scanned_at_once() -> None:
+    """100,000 lists that live on: they are not young when the next collection begins."""
+    young: list[int] = []
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            young.append(len(gc.get_objects(generation=0)))
+
+    @without_collection
+    def made() -> list[list[int]]:
+        return [[number] for number in range(100_000)]
+
+    gc.unfreeze()  # tests/conftest.py has frozen what it imports
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        lists = made()
+        others = [[number] for number in range(2_000)]
+    finally:
+        gc.callbacks.remove(note)
+        gc.freeze()
+    assert len(lists) + len(others) == 102_000
+    assert young
+    assert max(young) < 10_000
+
+
+def test_frozen_objects_stay_frozen() -> None:
+    gc.freeze()
+    count = gc.get_freeze_count()
+    is_enabled()
+    assert gc.get_freeze_count() >= 0.9 * count > 0
