@@ -254,7 +254,9 @@ def tile_candidates(
             slower = (2 if strided else 1) * (PARTLY if partly else 1)
             most = (registers.count - spare) // vectors
             limit = most - 1 if free else min(most - 1, STREAMS)
-            blocks = list(_blocks(axes, sharing, free, most)) if lanes == counts[-1] else []
+            blocks = (
+                list(_blocks(axes, sharing, again, most)) if free and lanes == counts[-1] else []
+            )
             for rows in itertools.chain(_rows(axes, again, limit), blocks):
                 tiles = Tiles(number, lanes, rows, packed, loops=loops).orders[-1 if in_rows else 0]
                 found = _candidate(tiles, axes, vectors, used, slower)

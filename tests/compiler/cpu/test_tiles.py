@@ -343,3 +343,20 @@ def test_rows_of_depthwise_convolutions_lie_along_the_width() -> None:
     tiles = choose_tiles(sums.value.value, sums.axes, 4, ())
     assert tiles is not None
     assert [axis for axis, _ in tiles.rows] == [1]
+
+
+def test_rows_of_several_vectors_lie_along_the_width() -> None:
+    """Along the height they would be 4096 bytes apart here, in one set of the first cache."""
+    size, terms, blocks = 14, 64, 8
+    x = te.placeholder((size, size + 2, terms), "float32", "x")
+    weights = te.placeholder((blocks, terms, 16), "float32", "w")
+    k = te.reduce_axis(terms, "k")
+    sums = te.compute(
+        (size, size, blocks, 16),
+        lambda h, w, b, c: te.sum(x[h, w + 1, k] * weights[b, k, c], k),
+        "y",
+    )
+    assert isinstance(sums.value, Reduce)
+    tiles = choose_tiles(sums.value.value, sums.axes, 4, (weights,))
+    assert tiles is not None
+    assert tiles.rows == ((1, 14), (2, 2))
