@@ -196,9 +196,19 @@ class HostProgram:
 
     def _address(self, name: str, value: Array) -> None:
         if name in self._places:
-            address = value.ctypes.data
+            address = _address_of(value)
             for addresses, argument in self._places[name]:
                 addresses[argument] = address
+
+
+def _address_of(array: Array) -> int:
+    """Where a contiguous array lies. numpy's own answer takes three times as long."""
+    if array.flags.writeable:
+        try:
+            return ctypes.addressof(ctypes.c_char.from_buffer(array))
+        except ValueError:  # it is empty, or no buffer of Python's has its type
+            pass
+    return array.ctypes.data
 
 
 class _Ready(Protocol):
