@@ -48,6 +48,8 @@ MIN_LANES = 4
 """Fewer lanes are not worth a vector."""
 VECTORS = (1, 2, 4)
 """Along the lanes of a tile. LLVM keeps values of other counts on the stack."""
+MOST_VECTORS = 8
+"""Where nothing is read again: a row that lies far from the next one is read in long parts."""
 MOST_BLOCKS = 4
 """Vectors that lie apart in memory and are multiplied by the same element."""
 SPARE, PAIRED_SPARE = 1, 4
@@ -245,6 +247,8 @@ def tile_candidates(
         loops = loops_around(axes, list(places.values()), free)
         in_rows = stores_in_rows(axes, loops, moving, element_bytes)
         counts = _lane_counts(axis.extent, one, divide=bool(free or packed))
+        if not again and axis.extent >= MOST_VECTORS * one:
+            counts.append(MOST_VECTORS * one)
         if not again and counts and counts[-1] < LATENCY * one:
             # Nothing is read again, but sums of several rows need not wait for each other.
             again = [n for n in reversed(range(len(axes))) if n != number]

@@ -19,7 +19,7 @@ __all__ = ["tiles_together", "turned_tile"]
 
 MOST_TURNED = 16
 """Elements along each side of a tile."""
-LINES_TOGETHER = 2
+LINES_TOGETHER = 4
 """Of the cache, that tiles which follow each other read along one axis."""
 HALF_TURNED = 0.75
 """What an element of a tile of half the side takes, at most: it uses half a vector."""

@@ -11,6 +11,7 @@ from daedal.compiler.codegen.llvm.function import function_text
 from daedal.compiler.cpu.kernel import Kernel, kernel_function
 from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.cpu.reuse import (
+    MOST_VECTORS,
     NARROW,
     WIDEST,
     Registers,
@@ -360,3 +361,15 @@ def test_rows_of_several_vectors_lie_along_the_width() -> None:
     tiles = choose_tiles(sums.value.value, sums.axes, 4, (weights,))
     assert tiles is not None
     assert tiles.rows == ((1, 14), (2, 2))
+
+
+@pytest.mark.parametrize("registers", [NARROW, WIDEST], ids=["AVX2", "AVX-512"])
+@pytest.mark.parametrize("rows", [1024, 7])
+def test_sums_of_columns_read_long_parts_of_rows(registers: Registers, rows: int) -> None:
+    x = te.placeholder((rows, 1000), "float32", "x")
+    k = te.reduce_axis(rows, "k")
+    sums = te.compute((1000,), lambda c: te.sum(x[k, c], k), "y")
+    assert isinstance(sums.value, Reduce)
+    tiles = choose_tiles(sums.value.value, sums.axes, 4, (), registers)
+    assert tiles is not None
+    assert tiles.lanes * 4 == MOST_VECTORS * registers.vector_bytes
