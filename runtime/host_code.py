@@ -201,14 +201,14 @@ class HostProgram:
                 addresses[argument] = address
 
 
-def _address_of(array: Array) -> int:
+def _address_of(array: Any) -> int:
     """Where a contiguous array lies. numpy's own answer takes three times as long."""
     if array.flags.writeable:
         try:
             return ctypes.addressof(ctypes.c_char.from_buffer(array))
         except ValueError:  # it is empty, or no buffer of Python's has its type
             pass
-    return array.ctypes.data
+    return int(array.ctypes.data)
 
 
 class _Ready(Protocol):
