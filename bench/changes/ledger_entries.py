@@ -15,6 +15,8 @@ from bench.changes.ledger_machines import (
     BUFFERS_ON_BOARD,
     OPTIONS_OF_ATTENTION,
     OTHER_MULTIPLIERS,
+    SEARCHED_FOR_NARROW,
+    SEARCHED_ON_BOARD,
     WIDER_ATTENTION,
     WIDER_VTA,
     machine,
@@ -132,6 +134,12 @@ def _boards() -> Iterator[Entry]:
         for name in ("resnet18", "mobilenet_v1"):
             count = partial(models.on_board, name, sdram)
             yield Entry(name, changed, count, slow=True, label=f"_{sdram.name}")
+    for network in BOARD_NETWORKS:
+        count = partial(network.count, sdram)
+        yield Entry(network.name, SEARCHED_ON_BOARD, count, slow=True, label=f"_{sdram.name}")
+    decode = partial(models.decode_on_board, sdram)
+    label = f"_{sdram.name}"
+    yield Entry("stories260k_decode", SEARCHED_FOR_NARROW, decode, slow=True, label=label)
 
 
 def _all() -> Iterator[Entry]:

@@ -16,6 +16,8 @@ __all__ = [
     "BUFFERS_ON_BOARD",
     "OPTIONS_OF_ATTENTION",
     "OTHER_MULTIPLIERS",
+    "SEARCHED_FOR_NARROW",
+    "SEARCHED_ON_BOARD",
     "TRANSFORMERS_ON_BOARD",
     "WIDER_ATTENTION",
     "WIDER_VTA",
@@ -54,15 +56,31 @@ WIDER_VTA = _named("vta", _BUS)
 TRANSFORMERS_ON_BOARD = "ecp5_transformers"
 """`ecp5` with all options of transformers, which its device has resources for."""
 
+SEARCHED_ON_BOARD, SEARCHED_FOR_NARROW = "ecp5_searched", "ecp5_searched4"
+"""`ecp5` with the parameters by which searches for the board's SDRAM gain most, and the same with
+weights of 4 bits (docs/codesign.md)."""
+
 BUFFERS_ON_BOARD = _named("ecp5", {"inp_bytes": 65_536, "wgt_bytes": 131_072})
 """The buffers that gain most with the board's SDRAM (docs/codesign.md)."""
 
+_ALL_OPTIONS = {key: value for changes in OPTIONS.values() for key, value in changes.items()}
+_SEARCHED: Changes = {
+    **_ALL_OPTIONS,
+    "depthwise_taps": 3,
+    "inp_bytes": 65_536,
+    "wgt_bytes": 131_072,
+    "out_bytes": 32_768,
+    "par_bytes": 32_768,
+    "queue_depth": 16,
+    "alu_lanes": 16,
+    "counters": False,
+}
+
 _CHANGED = {
     **BUFFERS_ON_BOARD,
-    TRANSFORMERS_ON_BOARD: (
-        "ecp5",
-        {key: value for changes in OPTIONS.values() for key, value in changes.items()},
-    ),
+    TRANSFORMERS_ON_BOARD: ("ecp5", _ALL_OPTIONS),
+    SEARCHED_ON_BOARD: ("ecp5", _SEARCHED),
+    SEARCHED_FOR_NARROW: ("ecp5", {**_SEARCHED, "narrow_weights": True}),
     **OTHER_MULTIPLIERS,
     **ALTERNATIVES_OF_VTA,
     **OPTIONS_OF_ATTENTION,

@@ -52,24 +52,42 @@ CANDIDATES = range(100)
 """Numbers whose parts `--best` chooses from."""
 WHOLES = range(100, 1_000)
 """Numbers of whole machines, other than those that parts are chosen from."""
-OPTIONS = ("tables", "lane_reductions", "wide_requantize", "gemm_reads_out")
+OPTIONS = ("tables", "lane_reductions", "wide_requantize", "gemm_reads_out", "narrow_weights")
 """Parameters that machines of the tables leave out: their area is counted, not learned
 (`parts.option_amounts`)."""
+MOST = {"inp_bytes": 65_536, "out_bytes": 32_768, "par_bytes": 8_192}
+"""Of parameters that have larger values in the space since variants were drawn: the draw of a
+number stays."""
 START_LUT = 1_000
 """Synthesis of an empty part takes as long as that of so many LUTs."""
 
 
-def drawn(number: int, family: Family, seed: int = 2026) -> Variant:
-    """Variant `number` of a table: drawn until the device may hold it, by a rough count."""
-    # One image at a time is what most searches end with.
-    batches = DEFAULT_PARAMETERS["batch"] if number % 5 == 4 else (1,)
-    chosen = {name: DEFAULT_PARAMETERS[name] for name in DEFAULT_PARAMETERS if name not in OPTIONS}
-    space = VariantSpace(load_variant("ecp5"), {**chosen, "batch": batches})
+def drawn(number: int, family: Family, seed: int = 2026, *, options: bool = False) -> Variant:
+    """Variant `number` of a table: drawn until the device may hold it, by a rough count.
+
+    `options` draws those, too: each variant has at least one.
+    """
+    chosen = {
+        name: [value for value in values if name not in MOST or value <= MOST[name]]
+        for name, values in DEFAULT_PARAMETERS.items()
+        if options or name not in OPTIONS
+    }
+    if number % 5 != 4:  # one image at a time is what most searches end with
+        chosen["batch"] = [1]
+    space = VariantSpace(load_variant("ecp5"), chosen)
     rng = np.random.default_rng([seed, number])
     while True:
         variant = space.variant(space.draw(rng))
-        if variant is not None and _may_fit(variant, family):
+        if variant is None or not _may_fit(variant, family):
+            continue
+        if not options or has_options(variant):
             return variant.replace(name=f"{family.value}-{number}")
+
+
+def has_options(variant: Variant) -> bool:
+    """Whether a variant has parts that machines of the tables do not have."""
+    sections = (variant.memory, variant.units)
+    return any(getattr(section, name, 0) for section in sections for name in OPTIONS)
 
 
 def _may_fit(variant: Variant, family: Family) -> bool:

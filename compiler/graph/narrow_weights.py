@@ -4,14 +4,16 @@ Input: a node of the blocked graph. A variant with `units.narrow_weights` expand
 bits where it loads them, so whoever computes the layer sees the same values.
 """
 
+import numpy as np
+
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.graph.stream_layout import RowStreamLayout
-from daedal.isa.numerics import integer_range
+from daedal.isa.numerics import IntArray, integer_range
 from daedal.isa.scratchpad import NARROW_WEIGHT_BITS
 from daedal.isa.variant import Variant
 
-__all__ = ["narrow_weights"]
+__all__ = ["may_have_narrow_weights", "narrow_weights"]
 
 
 def narrow_weights(graph: Graph, node: Node, variant: Variant) -> bool:
@@ -25,6 +27,18 @@ def narrow_weights(graph: Graph, node: Node, variant: Variant) -> bool:
     x, weights, *_ = node.inputs
     if isinstance(graph.types[x].layout, RowStreamLayout) or not graph.is_constant(weights):
         return False
-    values = graph.constant(weights)
+    return _is_narrow(graph.constant(weights))
+
+
+def may_have_narrow_weights(graph: Graph) -> bool:
+    """Whether a layer of an imported model may be loaded with 4 bits: weights are integers with two
+    axes or more."""
+    return any(
+        array.ndim > 1 and array.dtype == np.int8 and _is_narrow(array)
+        for array in map(graph.constant, graph.constants)
+    )
+
+
+def _is_narrow(values: IntArray) -> bool:
     low, high = integer_range(NARROW_WEIGHT_BITS)
     return bool(values.min(initial=0) >= low and values.max(initial=0) <= high)

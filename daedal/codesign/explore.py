@@ -41,6 +41,8 @@ from daedal.common.errors import (
     first_line,
 )
 from daedal.common.reporting import log
+from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.graph.narrow_weights import may_have_narrow_weights
 from daedal.compiler.targets.capabilities import Capabilities
 from daedal.compiler.targets.crossings import HostRates
 from daedal.compiler.version import cycles_version, digest_of_sources
@@ -221,7 +223,7 @@ def _search(
     progress: Progress,
 ) -> Exploration:
     """Search the default space around `base` until the budget is spent, or KeyboardInterrupt."""
-    space = _space(base, memory)
+    space = _space(models, base, memory)
     # Refused before anything is written.
     shares = _shares(models, space, memory, rates)
     networks = {name: _network(models[name], shares[name], base) for name in models}
@@ -305,13 +307,16 @@ def _search(
     return found
 
 
-def _space(base: Variant, memory: MemoryModel) -> VariantSpace:
-    """The variants that the memory serves. Raises UserError where it does not serve the base."""
-    sdram = memory.sdram
-    if sdram is None:
-        return VariantSpace.around(base)
-    sdram.check(base)
-    return VariantSpace.around(base, kept=["data_bits"])
+def _space(models: Mapping[str, bytes], base: Variant, memory: MemoryModel) -> VariantSpace:
+    """The variants that the memory serves, with what the models can use. Raises UserError where
+    the memory does not serve the base."""
+    kept = []
+    if not any(may_have_narrow_weights(load_onnx(model)) for model in models.values()):
+        kept.append("narrow_weights")
+    if memory.sdram is not None:
+        memory.sdram.check(base)
+        kept.append("data_bits")
+    return VariantSpace.around(base, kept)
 
 
 def _ended(error: BaseException) -> SystemExit | None:

@@ -7,6 +7,8 @@ import daedal
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.checking.layer_check import check_layers
+from daedal.compiler.frontend.importer import load_onnx
+from daedal.compiler.graph.narrow_weights import may_have_narrow_weights
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Opcode
 from daedal.isa.variant import Variant, load_variant
@@ -77,9 +79,15 @@ def test_layers_compute_the_integer_reference(
     assert found.passed, found.first_difference
 
 
+def test_an_imported_model_tells_whether_it_has_such_weights(rng: np.random.Generator) -> None:
+    for layer in LAYERS:
+        assert may_have_narrow_weights(load_onnx(network(layer, rng, -8, 7)[0]))
+
+
 @pytest.mark.parametrize(("low", "high"), [(-9, 7), (-8, 8)])
 def test_weights_that_do_not_fit_keep_8_bits(low: int, high: int, rng: np.random.Generator) -> None:
     model, _ = network("product", rng, low, high)
+    assert not may_have_narrow_weights(load_onnx(model))
     artifact = daedal.compile(model, narrowed(TINY))
     assert loads(artifact, LoadMemory.WGT) > 0 and loads(artifact, LoadMemory.WGT_NARROW) == 0
 

@@ -26,11 +26,11 @@ DEFAULT_PARAMETERS: Mapping[str, Sequence[Value]] = {
     "block_out": (4, 8, 16, 32),
     "depthwise_taps": (0, 1, 3),
     "multiplier_style": ("packed", "dsp", "lut"),
-    "inp_bytes": (2_048, 4_096, 8_192, 16_384, 32_768, 65_536),
+    "inp_bytes": (2_048, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072),
     "wgt_bytes": (4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144),
     "acc_bytes": (4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144),
-    "out_bytes": (1_024, 2_048, 4_096, 8_192, 16_384, 32_768),
-    "par_bytes": (1_024, 2_048, 4_096, 8_192),
+    "out_bytes": (1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536),
+    "par_bytes": (1_024, 2_048, 4_096, 8_192, 16_384, 32_768),
     "gemm_uop_bytes": (1_024, 2_048, 4_096, 8_192, 16_384),
     "alu_uop_bytes": (1_024, 2_048, 4_096, 8_192, 16_384),
     "acc_banks": (2, 4, 8),
@@ -46,9 +46,9 @@ DEFAULT_PARAMETERS: Mapping[str, Sequence[Value]] = {
     "lane_reductions": (False, True),
     "wide_requantize": (False, True),
     "gemm_reads_out": (False, True),
+    "narrow_weights": (False, True),
 }
-"""What `daedal explore` varies. Widths of numbers stay those of the base, as networks need them, as
-does `narrow_weights`, which only serves networks with such weights."""
+"""What `daedal explore` varies. Widths of numbers stay those of the base, as networks need them."""
 
 
 @dataclass(frozen=True)

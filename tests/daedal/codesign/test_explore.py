@@ -10,10 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 import daedal
 from bench.codesign.pictures import NAMES, pictures
+from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.codesign.cycles.counting import count_network, count_networks
 from daedal.codesign.cycles.work import Counts
@@ -75,6 +78,27 @@ def test_the_folder_has_the_front(done: Path) -> None:
         assert latency == pytest.approx(item["cycles"]["digits_qdq"] / 100e3 + host, rel=1e-3)
     # No point is worse than another in both.
     assert not any(a[0] <= b[0] and a[1] <= b[1] for a in front for b in front if a is not b)
+
+
+@pytest.mark.usefixtures("counting")
+def test_weights_of_4_bits_are_an_option_for_networks_that_have_such(
+    done: Path, run: Run, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    def drawn(folder: Path) -> list[bool]:
+        found: dict[str, list[bool]] = json.loads((folder / "search.json").read_text())
+        return found["parameters"]["narrow_weights"]
+
+    assert drawn(done) == [False]
+    maker = QdqModel()
+    weights = maker.weights(rng.integers(-8, 8, (16, 16, 1, 1)).astype(np.int8), 0.01)
+    x = maker.requantized(maker.input("x", (1, 16, 4, 4)), 0.1, 3)
+    model = maker.model(maker.requantized(maker.op("Conv", x, weights), 0.1, 3))
+    onnx.save(model, tmp_path / "narrow.onnx")
+    folder = tmp_path / "found"
+    options = (*OPTIONS, "--evaluations", 1, "-o", folder)
+    status, _, err = run("explore", tmp_path / "narrow.onnx", *options)
+    assert status == 0, err
+    assert drawn(folder) == [False, True]
 
 
 def test_the_pictures_of_the_documentation_are_drawn_from_it(done: Path) -> None:
