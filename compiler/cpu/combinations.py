@@ -18,7 +18,13 @@ from daedal.compiler import te
 from daedal.compiler.tir.expr import Axis, Binary, Buffer, Compare, Expr, IntImm, Load, Select
 from daedal.compiler.tir.visit import loads
 
-__all__ = ["Combination", "choosing_axis", "combination_groups", "is_combination"]
+__all__ = [
+    "Combination",
+    "alternatives",
+    "choosing_axis",
+    "combination_groups",
+    "is_combination",
+]
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,15 @@ def is_combination(formula: Expr) -> bool:
             return False
         formula, number = formula.false, number + 1
     return number == count - 1
+
+
+def alternatives(formula: Expr) -> list[Expr]:
+    """The formulas of a combination, by the number that chooses them; else the formula alone."""
+    found = []
+    while isinstance(formula, Select) and _choice(formula) is not None:
+        found.append(formula.true)
+        formula = formula.false
+    return [*found, formula]
 
 
 def choosing_axis(formula: Expr) -> Axis | None:

@@ -11,6 +11,7 @@ from daedal.compiler import te
 from daedal.compiler.codegen.llvm.approximations import APPROXIMATIONS
 from daedal.compiler.codegen.llvm.intrinsics import is_per_lane
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
+from daedal.compiler.cpu.combinations import alternatives
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.cpu.reuse import NARROW, Registers, grouped_loads
 from daedal.compiler.ops.cpu.turned import turned_tile
@@ -86,7 +87,8 @@ def _computed(tensor: te.Tensor) -> float:
     assert value is not None
     if isinstance(value, Reduce):
         return _terms(tensor) * (OPERATION + _per_element(value.value))
-    return math.prod(tensor.shape) * _per_element(value)
+    formulas = alternatives(value)
+    return math.prod(tensor.shape) * sum(map(_per_element, formulas)) / len(formulas)
 
 
 def _per_element(value: Expr) -> float:
