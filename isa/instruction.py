@@ -97,13 +97,22 @@ class Instruction:
 
     def replace(self, **values: int) -> "Instruction":
         """Copy with some fields changed."""
-        merged = {**self.values, **values}
+        merged = dict(self.values)
         for name, value in values.items():
             if value:
                 merged[name] = int(value)
             else:
-                del merged[name]
+                merged.pop(name, None)
         return Instruction(self.opcode, merged)
+
+    def shifted(self, distances: Mapping[str, int]) -> "Instruction":
+        """Copy with these added to some fields."""
+        moved = dict(self.values)
+        for name, distance in distances.items():
+            moved[name] = moved.get(name, 0) + distance
+            if not moved[name]:
+                del moved[name]
+        return Instruction(self.opcode, moved)
 
 
 def _bounds(item: BitField) -> tuple[int, int]:

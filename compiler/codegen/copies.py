@@ -7,7 +7,7 @@ in memory. Only those that reach beyond the border of the tensor have other pads
 Input and output: those of `daedal.compiler.codegen.transfers.TransferBuilder.build`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from daedal.compiler.codegen.concrete import Env
@@ -23,7 +23,6 @@ from daedal.compiler.codegen.segment import (
 )
 from daedal.compiler.codegen.transfers import TransferBuilder
 from daedal.compiler.tir.expr import Buffer
-from daedal.isa.instruction import Instruction
 
 __all__ = ["Copies"]
 
@@ -150,18 +149,8 @@ def _moved(
     _, name, runs, reads, writes, scale = access
     moves = {"offset_beats": beats if "rows" in template.values else 0, name: rows}
     if any(moves.values()):
-        template = Instruction(template.opcode, _shifted(template.values, moves))
+        template = template.shifted(moves)
     if rows:
         runs = shared(shifted(runs, rows))
     access = RowAccess(instance, name, runs, reads, writes, scale)
     return SegmentInstruction(template, (access,), item.tensor, None)
-
-
-def _shifted(values: Mapping[str, int], moves: Mapping[str, int]) -> dict[str, int]:
-    """The fields with these added; as in `Instruction.of`, those of value 0 are left out."""
-    moved = dict(values)
-    for name, distance in moves.items():
-        moved[name] = values.get(name, 0) + distance
-        if not moved[name]:
-            del moved[name]
-    return moved

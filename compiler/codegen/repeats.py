@@ -24,7 +24,6 @@ from daedal.compiler.codegen.segment import (
     shifted,
 )
 from daedal.compiler.tir.expr import Buffer, Var
-from daedal.isa.instruction import Instruction
 
 __all__ = ["Repeats"]
 
@@ -133,13 +132,8 @@ def _moved(
         )
         template = item.template
         if moves:
-            values = dict(template.values)
-            # As in `Instruction.of`, fields of value 0 are left out.
-            for field in {access.field for access in rows} & moves.keys():
-                values[field] = values.get(field, 0) + moves[field]
-                if not values[field]:
-                    del values[field]
-            template = Instruction(template.opcode, values)
+            fields = {access.field for access in rows} & moves.keys()
+            template = template.shifted({field: moves[field] for field in fields})
         yield SegmentInstruction(template, rows, item.tensor, item.uops)
 
 

@@ -282,17 +282,9 @@ def _finished(
     marks += [False] * num_setup
     masks = zip(items, waits.masks(), reversed(marks), strict=True)
     for number, ((instruction, layer, _, _, _), (pop, push), marked) in enumerate(masks):
-        values = dict(instruction.values)
         if number in unread:
-            del values["blocks"]
-        # As in `Instruction.of`, fields of value 0 are left out.
-        if pop:
-            values["pop"] = pop
-        if push:
-            values["push"] = push
-        if marked:
-            values["mark"] = 1
-            if layer:
-                values["tag"] = layer
-        result.append(Instruction(instruction.opcode, values))
+            instruction = instruction.replace(blocks=0)
+        result.append(
+            instruction.replace(pop=pop, push=push, mark=marked, tag=layer if marked else 0)
+        )
     return [*result, Instruction.of(Opcode.FINISH)]

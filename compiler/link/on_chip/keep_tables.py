@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.isa.instruction import Instruction
 from daedal.isa.scratchpad import TABLE_ROWS, Memory, scratchpads
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
@@ -97,13 +96,12 @@ def _free_place(
 
 def _moved(item: PlacedInstruction, place: int) -> PlacedInstruction:
     """The instruction with its table in another place."""
-    values = dict(item.instruction.values)
-    field, value = ("row", place * TABLE_ROWS) if item.unit is Unit.LOAD else ("table", place)
-    values.pop(field, None)
-    if value:
-        values[field] = value
+    if item.unit is Unit.LOAD:
+        instruction = item.instruction.replace(row=place * TABLE_ROWS)
+    else:
+        instruction = item.instruction.replace(table=place)
     rows = tuple(
         access._replace(first=place * TABLE_ROWS) if access.memory is Memory.TAB else access
         for access in item.rows
     )
-    return item._replace(instruction=Instruction(item.instruction.opcode, values), rows=rows)
+    return item._replace(instruction=instruction, rows=rows)

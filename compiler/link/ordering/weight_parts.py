@@ -11,7 +11,6 @@ import numpy as np
 
 from daedal.compiler.link.ordering.program_times import Integers, ProgramTimes, Times
 from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.isa.instruction import Instruction
 from daedal.isa.table import Opcode
 
 __all__ = ["PART_WORDS", "Part", "by_need", "joined", "parts_of", "piece_of", "rows_of_part"]
@@ -58,25 +57,21 @@ def piece_of(
 ) -> PlacedInstruction:
     """The instruction that loads a part."""
     begin, end = part.begin, part.end
-    values = dict(item.instruction.values)
-    rows, cols = values.get("rows", 0), values.get("cols", 0)
+    whole = item.instruction
+    rows, cols = whole.values.get("rows", 0), whole.values.get("cols", 0)
     if end - begin in (0, rows * cols):
         return item
     if rows > 1:
-        values["rows"] = (end - begin) // cols
-        offset = begin // cols * values.get("row_stride_beats", 0)
+        part_of = whole.replace(rows=(end - begin) // cols)
+        offset = begin // cols * whole.row_stride_beats
     else:
-        values["cols"] = end - begin
-        offset = begin * words[item.instruction.opcode, values.get("memory", 0)]
-    # As in `Instruction.of`, fields of value 0 are left out.
-    for field, moved in (("row", begin), ("offset_beats", offset)):
-        if moved:
-            values[field] = values.get(field, 0) + moved
+        part_of = whole.replace(cols=end - begin)
+        offset = begin * words[whole.opcode, whole.memory]
     (touched,) = item.rows
     first = touched.runs[0][0]
     touched = touched._replace(runs=((first + begin, first + end),))
-    instruction = Instruction(item.instruction.opcode, values)
-    return item._replace(instruction=instruction, rows=(touched,))
+    moved = part_of.shifted({"row": begin, "offset_beats": offset})
+    return item._replace(instruction=moved, rows=(touched,))
 
 
 def by_need(schedule: ProgramTimes, order: Integers, times: Times) -> Integers:

@@ -3,7 +3,6 @@
 from daedal.compiler.link.placement.memory_plan import CONSTANTS, MemoryPlan
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.compiler.link.placement.transfer_beats import TransferBeats
-from daedal.isa.instruction import Instruction
 from daedal.isa.variant import Variant
 
 __all__ = ["Resolver"]
@@ -22,15 +21,8 @@ class Resolver:
         if item.tensor is None:
             return item
         place = self._places[item.tensor]
-        instruction = item.instruction
-        values = dict(instruction.values)
-        offset = values.pop("offset_beats", 0) + place.offset_bytes // self._bus_bytes
-        # As in `Instruction.of`, fields of value 0 are left out.
-        if place.base:
-            values["base"] = place.base
-        if offset:
-            values["offset_beats"] = offset
-        moved = Instruction(instruction.opcode, values)
+        offset = place.offset_bytes // self._bus_bytes
+        moved = item.instruction.shifted({"base": place.base, "offset_beats": offset})
         # Constants are never stored to.
         beats = None if place.base == CONSTANTS else self._beats.of(moved, place.base)
         return PlacedInstruction(moved, item.layer, item.rows, item.tensor, beats)
