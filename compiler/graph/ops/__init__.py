@@ -26,10 +26,9 @@ from daedal.compiler.graph.ops import (
     shape,
     views,
 )
-from daedal.compiler.graph.ops.registry import OpClass, OpDef, get_op, list_ops
+from daedal.compiler.graph.ops.registry import OpDef, get_op, list_ops
 
 __all__ = [
-    "OpClass",
     "OpDef",
     "append",
     "attention",

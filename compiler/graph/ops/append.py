@@ -11,7 +11,7 @@ import numpy as np
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import check_activation, check_params, requantize
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, whole
+from daedal.compiler.graph.ops.registry import Array, Attrs, define, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -59,6 +59,7 @@ def _infer_q(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """A state with new rows from `begin` of `axis`; `append_to_maps` makes it integer."""
     state, new = arrays[:2]
     result = np.array(state)
     result[append_region(types[0], types[1], attrs)] = new
@@ -66,33 +67,21 @@ def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 
 
 def _evaluate_q(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """New pixels or blocks of channels, stored in a state; it shares the state's memory."""
     state, new, params = arrays
     unchanged = {"zero_point": 0, "low": -128, "high": 127}
     copied = requantize(new.astype(np.int64), params.reshape(-1, 3)[0], unchanged)
     return _evaluate([state, copied], types, attrs)
 
 
-APPEND = register(
-    OpDef(
-        "append",
-        ("state", "new"),
-        {"axis": "int", "begin": "int"},
-        _infer,
-        _evaluate,
-        doc="a state with new rows from `begin` of `axis`; `append_to_maps` makes it an integer "
-        "operator",
-    )
-)
-Q_APPEND = register(
-    OpDef(
-        "q_append",
-        ("state", "new", "params"),
-        {"axis": "int", "begin": "int"},
-        _infer_q,
-        _evaluate_q,
-        targets=(ACCELERATOR,),
-        doc="new pixels or blocks of channels, stored in a state; it shares the state's memory",
-    )
+APPEND = define("append", ("state", "new"), {"axis": "int", "begin": "int"}, _infer, _evaluate)
+Q_APPEND = define(
+    "q_append",
+    ("state", "new", "params"),
+    {"axis": "int", "begin": "int"},
+    _infer_q,
+    _evaluate_q,
+    targets=(ACCELERATOR,),
 )
 
 

@@ -17,9 +17,7 @@ from daedal.compiler.graph.ops.matmul import Q_MATMUL, check_maps, products
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpClass,
-    OpDef,
-    register,
+    define,
     require,
     whole,
 )
@@ -81,6 +79,10 @@ def _step(rows: Array) -> Step:
 
 
 def _evaluate_weights(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """table of the differences of products of a and b, plus the mask, from their maximum over the
+    channels; a mask of int8 counts mask_factor times, one of int32 may be that of the last
+    channel blocks alone; params is the index's row; filler is what certainly leads to a weight
+    of 0 in the mask, or 0."""
     layout = types[0].layout
     scores = products(arrays[0], arrays[1], types[0], attrs)
     if len(arrays) > _MASK:
@@ -105,6 +107,8 @@ def _infer_mean(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_mean(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Integer product of a, whose elements are weights, and b, divided by the sum of the weights of
+    each pixel; factor is 1."""
     layout = types[0].layout
     sums = products(arrays[0], arrays[1], types[0], attrs)
     weights = layout.unpack(arrays[0]) if isinstance(layout, ActivationLayout) else arrays[0]
@@ -123,34 +127,22 @@ def _evaluate_mean(arrays: Sequence[Array], types: Sequence[TensorType], attrs: 
 
 _ZERO_POINTS = {"zero_point_a": "int", "zero_point_b": "int", "columns": "int"}
 
-ATTENTION_WEIGHTS = register(
-    OpDef(
-        "q_attention_weights",
-        (*_MAPS, "table", "params", "mask"),
-        {**_ZERO_POINTS, "mask_factor": "int", "filler": "int", **REQUANTIZE_ATTRS},
-        _infer_weights,
-        _evaluate_weights,
-        num_optional=1,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.COMPLEX,
-        doc="table of the differences of products of a and b, plus the mask, from their maximum "
-        "over the channels; a mask of int8 counts mask_factor times, one of int32 may be that of "
-        "the last channel blocks alone; params is the index's row; filler is what certainly leads "
-        "to a weight of 0 in the mask, or 0",
-    )
+ATTENTION_WEIGHTS = define(
+    "q_attention_weights",
+    (*_MAPS, "table", "params", "mask"),
+    {**_ZERO_POINTS, "mask_factor": "int", "filler": "int", **REQUANTIZE_ATTRS},
+    _infer_weights,
+    _evaluate_weights,
+    num_optional=1,
+    targets=(ACCELERATOR,),
 )
-WEIGHTED_MEAN = register(
-    OpDef(
-        "q_weighted_mean",
-        (*_MAPS, *MEAN_TABLES, "steps", "params"),
-        {**_ZERO_POINTS, "sum_bits": "int", **REQUANTIZE_ATTRS},
-        _infer_mean,
-        _evaluate_mean,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.COMPLEX,
-        doc="integer product of a, whose elements are weights, and b, divided by the sum of the "
-        "weights of each pixel; factor is 1",
-    )
+WEIGHTED_MEAN = define(
+    "q_weighted_mean",
+    (*_MAPS, *MEAN_TABLES, "steps", "params"),
+    {**_ZERO_POINTS, "sum_bits": "int", **REQUANTIZE_ATTRS},
+    _infer_mean,
+    _evaluate_mean,
+    targets=(ACCELERATOR,),
 )
 
 MATMULS = (Q_MATMUL.name, ATTENTION_WEIGHTS.name, WEIGHTED_MEAN.name)

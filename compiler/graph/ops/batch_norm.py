@@ -8,15 +8,14 @@ from daedal.compiler.graph.ops.onnx_form import simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpDef,
+    define,
     number,
-    register,
     require,
     require_float,
 )
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["BATCH_NORM", "gain_and_offset"]
+__all__ = ["gain_and_offset"]
 
 
 def gain_and_offset(parameters: Sequence[Array], epsilon: float) -> tuple[Array, Array]:
@@ -45,6 +44,7 @@ def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Float batch norm at inference, channels on axis 1."""
     x = arrays[0]
     shape = (-1, *(1,) * (x.ndim - 2))
     gain, offset = gain_and_offset(arrays[1:], number(attrs, "epsilon"))
@@ -52,14 +52,11 @@ def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
     return result.astype(np.float32)
 
 
-BATCH_NORM = register(
-    OpDef(
-        "batch_norm",
-        ("x", "scale", "bias", "mean", "variance"),
-        {"epsilon": "float"},
-        _infer,
-        _evaluate,
-        onnx=simple("BatchNormalization", epsilon="epsilon"),
-        doc="float batch norm at inference, channels on axis 1",
-    )
+define(
+    "batch_norm",
+    ("x", "scale", "bias", "mean", "variance"),
+    {"epsilon": "float"},
+    _infer,
+    _evaluate,
+    onnx=simple("BatchNormalization", epsilon="epsilon"),
 )

@@ -12,7 +12,7 @@ from daedal.compiler.graph.ops.integer import (
     requantize,
     result_type,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, require
+from daedal.compiler.graph.ops.registry import Array, Attrs, define, require
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -32,6 +32,7 @@ def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Integer change of scale and offset per channel, zero point and bounds."""
     x, params = arrays
     rows = params.reshape(1, -1, 1, 1, 3)
     return on_padded_maps(
@@ -39,14 +40,11 @@ def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
     )
 
 
-Q_CHANNEL_REQUANTIZE = register(
-    OpDef(
-        "q_channel_requantize",
-        ("x", "params"),
-        dict(REQUANTIZE_ATTRS),
-        _infer,
-        _evaluate,
-        targets=(ACCELERATOR,),
-        doc="integer change of scale and offset per channel, zero point and bounds",
-    )
+Q_CHANNEL_REQUANTIZE = define(
+    "q_channel_requantize",
+    ("x", "params"),
+    dict(REQUANTIZE_ATTRS),
+    _infer,
+    _evaluate,
+    targets=(ACCELERATOR,),
 )

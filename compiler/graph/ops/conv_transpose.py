@@ -16,10 +16,8 @@ from daedal.compiler.graph.ops.onnx_form import simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpClass,
-    OpDef,
+    define,
     ints,
-    register,
     require,
     require_float,
     whole,
@@ -30,7 +28,7 @@ from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.window_extents import window_span
 from daedal.compiler.targets.names import ACCELERATOR
 
-__all__ = ["CONV_TRANSPOSE2D", "Q_CONV_TRANSPOSE2D", "sub_kernels_of"]
+__all__ = ["sub_kernels_of"]
 
 _WINDOW = {"strides": "ints", "pads": "ints", "dilations": "ints", "output_padding": "ints"}
 
@@ -71,7 +69,9 @@ def _infer_conv_transpose(operands: Sequence[TensorType], attrs: Attrs) -> Tenso
 def _evaluate_conv_transpose(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
-    """As ONNX defines it: every input adds the kernel, scaled by it, to the outputs."""
+    """Float transposed convolution, weights (I, O, KH, KW).
+
+    As ONNX defines it: every input adds the kernel, scaled by it, to the outputs."""
     x, w, *bias = arrays
     strides, pads, dilations = (ints(attrs, name) for name in ("strides", "pads", "dilations"))
     *_, height, width = _infer_conv_transpose(types, attrs).shape
@@ -117,7 +117,10 @@ def _infer_q_conv_transpose(operands: Sequence[TensorType], attrs: Attrs) -> Ten
 def _evaluate_q_conv_transpose(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
-    """Part by part, as the machine does; outside the map, inputs have the pad value."""
+    """Integer transposed convolution, weights (O, I, KH, KW); params for each residue of the output
+    by the strides.
+
+    Part by part, as the machine does; outside the map, inputs have the pad value."""
     x, kernel, params = arrays
     weights = types[1].layout.unpack(kernel).astype(np.float64)
     *_, height, width = _infer_q_conv_transpose(types, attrs).shape
@@ -154,29 +157,20 @@ def _convolve_part(x: Array, w: Array, part: SubKernel, pad_value: int) -> Array
     )
 
 
-CONV_TRANSPOSE2D = register(
-    OpDef(
-        "conv_transpose2d",
-        ("x", "w", "bias"),
-        _WINDOW,
-        _infer_conv_transpose,
-        _evaluate_conv_transpose,
-        num_optional=1,
-        op_class=OpClass.COMPLEX,
-        onnx=simple("ConvTranspose", **{name: name for name in _WINDOW}),
-        doc="float transposed convolution, weights (I, O, KH, KW)",
-    )
+define(
+    "conv_transpose2d",
+    ("x", "w", "bias"),
+    _WINDOW,
+    _infer_conv_transpose,
+    _evaluate_conv_transpose,
+    num_optional=1,
+    onnx=simple("ConvTranspose", **{name: name for name in _WINDOW}),
 )
-Q_CONV_TRANSPOSE2D = register(
-    OpDef(
-        "q_conv_transpose2d",
-        ("x", "w", "params"),
-        {**_WINDOW, "pad_value": "int", **REQUANTIZE_ATTRS},
-        _infer_q_conv_transpose,
-        _evaluate_q_conv_transpose,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.COMPLEX,
-        doc="integer transposed convolution, weights (O, I, KH, KW); params for each residue of "
-        "the output by the strides",
-    )
+define(
+    "q_conv_transpose2d",
+    ("x", "w", "params"),
+    {**_WINDOW, "pad_value": "int", **REQUANTIZE_ATTRS},
+    _infer_q_conv_transpose,
+    _evaluate_q_conv_transpose,
+    targets=(ACCELERATOR,),
 )

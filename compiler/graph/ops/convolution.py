@@ -7,10 +7,8 @@ from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpClass,
-    OpDef,
+    define,
     ints,
-    register,
     require,
     require_float,
     whole,
@@ -18,7 +16,7 @@ from daedal.compiler.graph.ops.registry import (
 from daedal.compiler.graph.ops.windows import convolve, output_extents
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["CONV2D", "DENSE", "infer_conv2d_shape", "infer_dense_shape"]
+__all__ = ["infer_conv2d_shape", "infer_dense_shape"]
 
 
 def infer_conv2d_shape(x: TensorType, w: TensorType, attrs: Attrs) -> tuple[int, ...]:
@@ -69,6 +67,7 @@ def _infer_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Float convolution, weights (O, I/groups, KH, KW)."""
     result = convolve(
         arrays[0],
         arrays[1],
@@ -91,6 +90,7 @@ def _infer_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_dense(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Float dense layer, weights (O, K) where transposed is 1, else (K, O)."""
     weights = arrays[1].T if whole(attrs, "transposed") else arrays[1]
     result: Array = arrays[0] @ weights
     return result + arrays[2] if len(arrays) == 3 else result
@@ -112,30 +112,22 @@ def _write_dense(form: OnnxForm, node: Node) -> None:
     form.write(node, "Add", [form.add("MatMul", [x, factor]), *bias])
 
 
-CONV2D = register(
-    OpDef(
-        "conv2d",
-        ("x", "w", "bias"),
-        _WINDOW,
-        _infer_conv2d,
-        _evaluate_conv2d,
-        num_optional=1,
-        op_class=OpClass.COMPLEX,
-        onnx=simple("Conv", strides="strides", pads="pads", dilations="dilations", groups="group"),
-        doc="float convolution, weights (O, I/groups, KH, KW)",
-    )
+define(
+    "conv2d",
+    ("x", "w", "bias"),
+    _WINDOW,
+    _infer_conv2d,
+    _evaluate_conv2d,
+    num_optional=1,
+    onnx=simple("Conv", strides="strides", pads="pads", dilations="dilations", groups="group"),
 )
 
-DENSE = register(
-    OpDef(
-        "dense",
-        ("x", "w", "bias"),
-        {"transposed": "int"},
-        _infer_dense,
-        _evaluate_dense,
-        num_optional=1,
-        op_class=OpClass.COMPLEX,
-        onnx=_write_dense,
-        doc="float dense layer, weights (O, K) where transposed is 1, else (K, O)",
-    )
+define(
+    "dense",
+    ("x", "w", "bias"),
+    {"transposed": "int"},
+    _infer_dense,
+    _evaluate_dense,
+    num_optional=1,
+    onnx=_write_dense,
 )

@@ -1,6 +1,5 @@
 """Float elementwise operators and softmax."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,17 +9,15 @@ from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpClass,
-    OpDef,
+    define,
     ints,
     number,
-    register,
     require,
     require_float,
 )
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["ADD", "CLIP", "LEAKY_RELU", "LOG_SOFTMAX", "MAXIMUM", "MUL", "RELU", "SOFTMAX", "SUB"]
+__all__: list[str] = []
 
 
 def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -54,33 +51,40 @@ def _infer_softmax(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """a + b, broadcast."""
     return np.add(arrays[0], arrays[1])
 
 
 def _evaluate_sub(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """a - b, broadcast."""
     return np.subtract(arrays[0], arrays[1])
 
 
 def _evaluate_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """a * b, broadcast."""
     return np.multiply(arrays[0], arrays[1])
 
 
 def _evaluate_maximum(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """The larger of a and b, broadcast."""
     return np.maximum(arrays[0], arrays[1])
 
 
 def _evaluate_relu(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """max(x, 0)."""
     return np.asarray(np.maximum(arrays[0], np.float32(0)))
 
 
 def _evaluate_leaky_relu(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """x where it is positive, else slope * x."""
     x, slope = arrays[0], np.float32(number(attrs, "slope"))
     return np.where(x < 0, x * slope, x)
 
 
 def _evaluate_clip(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """min(max(x, low), high); a missing bound is -inf or inf."""
     low, high = number(attrs, "low"), number(attrs, "high")
     result: Array = np.minimum(np.maximum(arrays[0], np.float32(low)), np.float32(high))
     return result
@@ -95,12 +99,14 @@ def _log_softmax(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _evaluate_softmax(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Softmax over all of `axes` together."""
     return np.asarray(np.exp(_log_softmax(arrays[0], ints(attrs, "axes"))), dtype=np.float32)
 
 
 def _evaluate_log_softmax(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Logarithm of softmax over all of `axes` together."""
     return _log_softmax(arrays[0], ints(attrs, "axes")).astype(np.float32)
 
 
@@ -124,116 +130,43 @@ def _write_softmax(form: OnnxForm, node: Node) -> None:
     form.write(node, "Reshape", [done, form.constant(kind.shape, "int64")])
 
 
-ADD = register(
-    OpDef(
-        "add",
-        ("a", "b"),
-        {},
-        _infer_broadcast,
-        _evaluate_add,
-        op_class=OpClass.INJECTIVE,
-        elementwise=True,
-        onnx=simple("Add"),
-        doc="a + b, broadcast",
-    )
+define("add", ("a", "b"), {}, _infer_broadcast, _evaluate_add, elementwise=True, onnx=simple("Add"))
+define("sub", ("a", "b"), {}, _infer_broadcast, _evaluate_sub, elementwise=True, onnx=simple("Sub"))
+define("mul", ("a", "b"), {}, _infer_broadcast, _evaluate_mul, elementwise=True, onnx=simple("Mul"))
+define(
+    "maximum",
+    ("a", "b"),
+    {},
+    _infer_broadcast,
+    _evaluate_maximum,
+    elementwise=True,
+    onnx=simple("Max"),
 )
-SUB = register(
-    OpDef(
-        "sub",
-        ("a", "b"),
-        {},
-        _infer_broadcast,
-        _evaluate_sub,
-        op_class=OpClass.INJECTIVE,
-        elementwise=True,
-        onnx=simple("Sub"),
-        doc="a - b, broadcast",
-    )
+define("relu", ("x",), {}, _infer_same, _evaluate_relu, elementwise=True, onnx=simple("Relu"))
+define(
+    "leaky_relu",
+    ("x",),
+    {"slope": "float"},
+    _infer_same,
+    _evaluate_leaky_relu,
+    elementwise=True,
+    onnx=simple("LeakyRelu", slope="alpha"),
 )
-MUL = register(
-    OpDef(
-        "mul",
-        ("a", "b"),
-        {},
-        _infer_broadcast,
-        _evaluate_mul,
-        op_class=OpClass.INJECTIVE,
-        elementwise=True,
-        onnx=simple("Mul"),
-        doc="a * b, broadcast",
-    )
+define(
+    "clip",
+    ("x",),
+    {"low": "float", "high": "float"},
+    _infer_same,
+    _evaluate_clip,
+    elementwise=True,
+    onnx=_write_clip,
 )
-MAXIMUM = register(
-    OpDef(
-        "maximum",
-        ("a", "b"),
-        {},
-        _infer_broadcast,
-        _evaluate_maximum,
-        op_class=OpClass.INJECTIVE,
-        elementwise=True,
-        onnx=simple("Max"),
-        doc="the larger of a and b, broadcast",
-    )
-)
-RELU = register(
-    OpDef(
-        "relu",
-        ("x",),
-        {},
-        _infer_same,
-        _evaluate_relu,
-        op_class=OpClass.INJECTIVE,
-        elementwise=True,
-        onnx=simple("Relu"),
-        doc="max(x, 0)",
-    )
-)
-LEAKY_RELU = register(
-    OpDef(
-        "leaky_relu",
-        ("x",),
-        {"slope": "float"},
-        _infer_same,
-        _evaluate_leaky_relu,
-        op_class=OpClass.INJECTIVE,
-        elementwise=True,
-        onnx=simple("LeakyRelu", slope="alpha"),
-        doc="x where it is positive, else slope * x",
-    )
-)
-CLIP = register(
-    OpDef(
-        "clip",
-        ("x",),
-        {"low": "float", "high": "float"},
-        _infer_same,
-        _evaluate_clip,
-        op_class=OpClass.INJECTIVE,
-        elementwise=True,
-        onnx=_write_clip,
-        doc=f"min(max(x, low), high); a missing bound is {-math.inf} or {math.inf}",
-    )
-)
-SOFTMAX = register(
-    OpDef(
-        "softmax",
-        ("x",),
-        {"axes": "ints"},
-        _infer_softmax,
-        _evaluate_softmax,
-        onnx=_write_softmax,
-        doc="softmax over all of `axes` together",
-    )
-)
-LOG_SOFTMAX = register(
-    OpDef(
-        "log_softmax",
-        ("x",),
-        {"axes": "ints"},
-        _infer_softmax,
-        _evaluate_log_softmax,
-        onnx=_write_softmax,
-        doc="logarithm of softmax over all of `axes` together",
-    )
+define("softmax", ("x",), {"axes": "ints"}, _infer_softmax, _evaluate_softmax, onnx=_write_softmax)
+define(
+    "log_softmax",
+    ("x",),
+    {"axes": "ints"},
+    _infer_softmax,
+    _evaluate_log_softmax,
+    onnx=_write_softmax,
 )

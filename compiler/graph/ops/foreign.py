@@ -11,9 +11,8 @@ from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpDef,
+    define,
     ints,
-    register,
     require,
     text,
     whole,
@@ -65,6 +64,7 @@ def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """An ONNX node as it is: its output number `output`, `shape` of `dtype`."""
     proto = attrs["proto"]
     assert isinstance(proto, bytes)
     node = onnx.NodeProto.FromString(proto)
@@ -108,23 +108,20 @@ def _write_itself(form: OnnxForm, node: Node) -> None:
         form.write(node, "Identity", [result])
 
 
-FOREIGN = register(
-    OpDef(
-        "onnx",
-        ("x",),
-        {
-            "dtype": "str",
-            "op_type": "str",
-            "opset": "int",
-            "output": "int",
-            "proto": "bytes",
-            "shape": "ints",
-        },
-        _infer,
-        _evaluate,
-        num_optional=1,
-        variadic=True,
-        onnx=_write_itself,
-        doc="an ONNX node as it is: its output number `output`, `shape` of `dtype`",
-    )
+FOREIGN = define(
+    "onnx",
+    ("x",),
+    {
+        "dtype": "str",
+        "op_type": "str",
+        "opset": "int",
+        "output": "int",
+        "proto": "bytes",
+        "shape": "ints",
+    },
+    _infer,
+    _evaluate,
+    num_optional=1,
+    variadic=True,
+    onnx=_write_itself,
 )

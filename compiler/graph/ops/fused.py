@@ -15,7 +15,7 @@ from daedal.compiler.graph.ops.looked_up import (
     Q_MUL_LOOKUP,
     TABLE,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, get_op, register
+from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, get_op, register
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -61,6 +61,7 @@ def _fuse(head: OpDef, tail: OpDef) -> OpDef:
         return tail.infer([conv, *operands[count:]], tail_attrs(attrs))
 
     def evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+        """`tail` of `head`, whose result stays on chip."""
         conv_attrs = _conv_attrs(attrs)
         conv = head.evaluate(arrays[:count], types[:count], conv_attrs)
         kind = head.infer(types[:count], conv_attrs)
@@ -79,9 +80,7 @@ def _fuse(head: OpDef, tail: OpDef) -> OpDef:
         },
         infer,
         evaluate,
-        op_class=OpClass.COMPLEX,
         targets=(ACCELERATOR,),
-        doc=f"{tail.name} of a {head.name}, whose result stays on chip",
     )
 
 

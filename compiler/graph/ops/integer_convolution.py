@@ -17,13 +17,15 @@ from daedal.compiler.graph.ops.integer import (
     result_type,
 )
 from daedal.compiler.graph.ops.padding_classes import PaddingClasses
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
+from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints, whole
 from daedal.compiler.graph.ops.windows import convolve
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
-__all__ = ["Q_CONV2D", "Q_DENSE"]
+__all__ = [
+    "Q_CONV2D",
+]
 
 _WEIGHTS = ("int8", "int16")
 """Types of weights; the wide ones become several int8 ones before they are blocked."""
@@ -49,6 +51,8 @@ def _result_layout(x: TensorType, w: TensorType) -> ActivationLayout:
 
 
 def _evaluate_q_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Integer convolution of the map padded with pad_value; blocked params may have a row for each
+    class of outputs by the padding under their windows."""
     x, kernel, params = arrays
     weights = types[1].layout.unpack(kernel).astype(np.float64)
     per_output = _per_output(params, types, attrs)
@@ -106,40 +110,32 @@ def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_q_dense(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Integer dense layer of (..., K), weights (O, K)."""
     x, w, params = arrays
     acc = x.astype(np.float64) @ w.astype(np.float64).T
     return requantize(acc.astype(np.int64), params, attrs)
 
 
-Q_CONV2D = register(
-    OpDef(
-        "q_conv2d",
-        ("x", "w", "params"),
-        {
-            "strides": "ints",
-            "pads": "ints",
-            "dilations": "ints",
-            "groups": "int",
-            "pad_value": "int",
-            **REQUANTIZE_ATTRS,
-        },
-        _infer_q_conv2d,
-        _evaluate_q_conv2d,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.COMPLEX,
-        doc="integer convolution of the map padded with pad_value; blocked params may have a row "
-        "for each class of outputs by the padding under their windows",
-    )
+Q_CONV2D = define(
+    "q_conv2d",
+    ("x", "w", "params"),
+    {
+        "strides": "ints",
+        "pads": "ints",
+        "dilations": "ints",
+        "groups": "int",
+        "pad_value": "int",
+        **REQUANTIZE_ATTRS,
+    },
+    _infer_q_conv2d,
+    _evaluate_q_conv2d,
+    targets=(ACCELERATOR,),
 )
-Q_DENSE = register(
-    OpDef(
-        "q_dense",
-        ("x", "w", "params"),
-        dict(REQUANTIZE_ATTRS),
-        _infer_q_dense,
-        _evaluate_q_dense,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.COMPLEX,
-        doc="integer dense layer of (..., K), weights (O, K)",
-    )
+define(
+    "q_dense",
+    ("x", "w", "params"),
+    dict(REQUANTIZE_ATTRS),
+    _infer_q_dense,
+    _evaluate_q_dense,
+    targets=(ACCELERATOR,),
 )

@@ -17,9 +17,7 @@ from daedal.compiler.graph.ops.integer import (
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpClass,
-    OpDef,
-    register,
+    define,
     require,
     whole,
 )
@@ -87,6 +85,8 @@ def _check_broadcast(a: TensorType, b: TensorType) -> None:
 
 
 def _evaluate_q_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Integer sum of multiplier_a * a and multiplier_b * b; params multiply by 1, unless an operand
+    or the result is wide."""
     a, b, params = arrays
     acc = a.astype(np.int64) * whole(attrs, "multiplier_a")
     acc += b.astype(np.int64) * whole(attrs, "multiplier_b")
@@ -94,11 +94,13 @@ def _evaluate_q_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
 
 
 def _evaluate_q_sum(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Integer sum of two wide tensors that is known to have 16 bits: from low to high."""
     a, b = arrays
     return np.asarray(a + b)
 
 
 def _evaluate_q_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Integer product of a - zero_point_a and b - zero_point_b."""
     a, b, params = arrays
     acc = a.astype(np.int64) - whole(attrs, "zero_point_a")
     acc = acc * (b.astype(np.int64) - whole(attrs, "zero_point_b"))
@@ -108,6 +110,8 @@ def _evaluate_q_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
 def _evaluate_q_maximum(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Integer larger one of multiplier_a * (a - zero_point_a) and multiplier_b * (b -
+    zero_point_b)."""
     *operands, params = arrays
     a, b = (
         (x.astype(np.int64) - whole(attrs, f"zero_point_{role}"))
@@ -120,6 +124,7 @@ def _evaluate_q_maximum(
 def _evaluate_q_leaky_relu(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Integer x - zero_point_x times one of two factors, by its sign; params multiply by 1."""
     x, params = arrays
     centred = x.astype(np.int64) - whole(attrs, "zero_point_x")
     factors = (whole(attrs, f"multiplier_{sign}") for sign in ("positive", "negative"))
@@ -146,6 +151,7 @@ def _infer_by_element(operands: Sequence[TensorType], attrs: Attrs, *, wide: boo
 def _evaluate_q_requantize(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Integer change of scale, zero point and bounds."""
     x, params = arrays
     return on_padded_maps(
         lambda maps: requantize(maps[0].astype(np.int64), scalar_params(params), attrs),
@@ -157,104 +163,75 @@ def _evaluate_q_requantize(
 def _evaluate_q_max_requantized(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Integer larger one of x and its requantization."""
     x, params = arrays
     return np.maximum(x, requantize(x.astype(np.int64), scalar_params(params), attrs))
 
 
-Q_ADD = register(
-    OpDef(
-        "q_add",
-        ("a", "b", "params"),
-        {"multiplier_a": "int", "multiplier_b": "int", **REQUANTIZE_ATTRS},
-        _infer_q_add,
-        _evaluate_q_add,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="integer sum of multiplier_a * a and multiplier_b * b; params multiply by 1, unless an "
-        "operand or the result is wide",
-    )
+Q_ADD = define(
+    "q_add",
+    ("a", "b", "params"),
+    {"multiplier_a": "int", "multiplier_b": "int", **REQUANTIZE_ATTRS},
+    _infer_q_add,
+    _evaluate_q_add,
+    targets=(ACCELERATOR,),
 )
-Q_SUM = register(
-    OpDef(
-        "q_sum",
-        ("a", "b"),
-        {"low": "int", "high": "int"},
-        _infer_q_sum,
-        _evaluate_q_sum,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="integer sum of two wide tensors that is known to have 16 bits: from low to high",
-    )
+Q_SUM = define(
+    "q_sum",
+    ("a", "b"),
+    {"low": "int", "high": "int"},
+    _infer_q_sum,
+    _evaluate_q_sum,
+    targets=(ACCELERATOR,),
 )
-Q_MUL = register(
-    OpDef(
-        "q_mul",
-        ("a", "b", "params"),
-        {"zero_point_a": "int", "zero_point_b": "int", **REQUANTIZE_ATTRS},
-        _infer_narrow_pair,
-        _evaluate_q_mul,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="integer product of a - zero_point_a and b - zero_point_b",
-    )
+Q_MUL = define(
+    "q_mul",
+    ("a", "b", "params"),
+    {"zero_point_a": "int", "zero_point_b": "int", **REQUANTIZE_ATTRS},
+    _infer_narrow_pair,
+    _evaluate_q_mul,
+    targets=(ACCELERATOR,),
 )
-Q_MAXIMUM = register(
-    OpDef(
-        "q_maximum",
-        ("a", "b", "params"),
-        {
-            "zero_point_a": "int",
-            "zero_point_b": "int",
-            "multiplier_a": "int",
-            "multiplier_b": "int",
-            **REQUANTIZE_ATTRS,
-        },
-        _infer_narrow_pair,
-        _evaluate_q_maximum,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="integer larger one of multiplier_a * (a - zero_point_a) and multiplier_b * (b - "
-        "zero_point_b)",
-    )
+Q_MAXIMUM = define(
+    "q_maximum",
+    ("a", "b", "params"),
+    {
+        "zero_point_a": "int",
+        "zero_point_b": "int",
+        "multiplier_a": "int",
+        "multiplier_b": "int",
+        **REQUANTIZE_ATTRS,
+    },
+    _infer_narrow_pair,
+    _evaluate_q_maximum,
+    targets=(ACCELERATOR,),
 )
-Q_LEAKY_RELU = register(
-    OpDef(
-        "q_leaky_relu",
-        ("x", "params"),
-        {
-            "zero_point_x": "int",
-            "multiplier_positive": "int",
-            "multiplier_negative": "int",
-            **REQUANTIZE_ATTRS,
-        },
-        _infer_narrow,
-        _evaluate_q_leaky_relu,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="integer x - zero_point_x times one of two factors, by its sign; params multiply by 1",
-    )
+Q_LEAKY_RELU = define(
+    "q_leaky_relu",
+    ("x", "params"),
+    {
+        "zero_point_x": "int",
+        "multiplier_positive": "int",
+        "multiplier_negative": "int",
+        **REQUANTIZE_ATTRS,
+    },
+    _infer_narrow,
+    _evaluate_q_leaky_relu,
+    targets=(ACCELERATOR,),
 )
-Q_MAX_REQUANTIZED = register(
-    OpDef(
-        "q_max_requantized",
-        ("x", "params"),
-        dict(REQUANTIZE_ATTRS),
-        _infer_narrow,
-        _evaluate_q_max_requantized,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="integer larger one of x and its requantization",
-    )
+Q_MAX_REQUANTIZED = define(
+    "q_max_requantized",
+    ("x", "params"),
+    dict(REQUANTIZE_ATTRS),
+    _infer_narrow,
+    _evaluate_q_max_requantized,
+    targets=(ACCELERATOR,),
 )
-Q_REQUANTIZE = register(
-    OpDef(
-        "q_requantize",
-        ("x", "params"),
-        dict(REQUANTIZE_ATTRS),
-        _infer_q_requantize,
-        _evaluate_q_requantize,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="integer change of scale, zero point and bounds",
-    )
+Q_REQUANTIZE = define(
+    "q_requantize",
+    ("x", "params"),
+    dict(REQUANTIZE_ATTRS),
+    _infer_q_requantize,
+    _evaluate_q_requantize,
+    targets=(ACCELERATOR,),
 )

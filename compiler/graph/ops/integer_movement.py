@@ -23,11 +23,11 @@ from daedal.compiler.graph.ops.movement import (
     pad_margins,
     repeat,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
+from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
-__all__ = ["Q_CONCAT", "Q_PAD", "Q_RESIZE", "Q_SLICE"]
+__all__: list[str] = []
 
 
 def _block(x: TensorType) -> int:
@@ -57,6 +57,7 @@ def _infer_q_slice(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_q_slice(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Part of a map, all images; blocked: from a whole block of channels on."""
     x, params = arrays
     begins, ends, steps = (ints(attrs, name) for name in ("begins", "ends", "steps"))
     block = _block(types[0])
@@ -76,6 +77,7 @@ def _infer_q_pad(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_q_pad(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Map with pad_value around it; blocked: behind whole blocks of channels."""
     x, params = arrays
     margins, block = pad_margins(attrs), _block(types[0])
     margins[1] = (margins[1][0] // block, -(-margins[1][1] // block))
@@ -97,6 +99,8 @@ def _infer_q_concat(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_q_concat(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Maps one after the other, each from a channel that is the sum of `channels` before it; params
+    row i serves map i."""
     *maps, params = arrays
     rows = params.reshape(len(maps), -1, 3)
     block = _block(types[0])
@@ -115,57 +119,41 @@ def _infer_q_resize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_q_resize(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Map with every pixel repeated `factors` times in height and width."""
     x, params = arrays
     return _rescaled(repeat(x, ints(attrs, "factors")), params, attrs)
 
 
-Q_SLICE = register(
-    OpDef(
-        "q_slice",
-        ("x", "params"),
-        {"begins": "ints", "ends": "ints", "steps": "ints", **REQUANTIZE_ATTRS},
-        _infer_q_slice,
-        _evaluate_q_slice,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="part of a map, all images; blocked: from a whole block of channels on",
-    )
+define(
+    "q_slice",
+    ("x", "params"),
+    {"begins": "ints", "ends": "ints", "steps": "ints", **REQUANTIZE_ATTRS},
+    _infer_q_slice,
+    _evaluate_q_slice,
+    targets=(ACCELERATOR,),
 )
-Q_PAD = register(
-    OpDef(
-        "q_pad",
-        ("x", "params"),
-        {"pads": "ints", "pad_value": "int", **REQUANTIZE_ATTRS},
-        _infer_q_pad,
-        _evaluate_q_pad,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="map with pad_value around it; blocked: behind whole blocks of channels",
-    )
+define(
+    "q_pad",
+    ("x", "params"),
+    {"pads": "ints", "pad_value": "int", **REQUANTIZE_ATTRS},
+    _infer_q_pad,
+    _evaluate_q_pad,
+    targets=(ACCELERATOR,),
 )
-Q_CONCAT = register(
-    OpDef(
-        "q_concat",
-        ("x", "params"),
-        {"channels": "ints", **REQUANTIZE_ATTRS},
-        _infer_q_concat,
-        _evaluate_q_concat,
-        variadic=True,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="maps one after the other, each from a channel that is the sum of `channels` before "
-        "it; params row i serves map i",
-    )
+define(
+    "q_concat",
+    ("x", "params"),
+    {"channels": "ints", **REQUANTIZE_ATTRS},
+    _infer_q_concat,
+    _evaluate_q_concat,
+    variadic=True,
+    targets=(ACCELERATOR,),
 )
-Q_RESIZE = register(
-    OpDef(
-        "q_resize",
-        ("x", "params"),
-        {"factors": "ints", **REQUANTIZE_ATTRS},
-        _infer_q_resize,
-        _evaluate_q_resize,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="map with every pixel repeated `factors` times in height and width",
-    )
+define(
+    "q_resize",
+    ("x", "params"),
+    {"factors": "ints", **REQUANTIZE_ATTRS},
+    _infer_q_resize,
+    _evaluate_q_resize,
+    targets=(ACCELERATOR,),
 )

@@ -13,12 +13,12 @@ from daedal.compiler.graph.ops.integer import (
     result_type,
 )
 from daedal.compiler.graph.ops.pooling import infer_pool_shape
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, whole
+from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints, whole
 from daedal.compiler.graph.ops.windows import sliding_windows
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
-__all__ = ["Q_AVG_POOL", "Q_MAX_POOL", "divisor_indices"]
+__all__ = ["Q_MAX_POOL", "divisor_indices"]
 
 
 def divisor_indices(attrs: Attrs) -> Array:
@@ -59,6 +59,7 @@ def _windows(x: Array, attrs: Attrs) -> Array:
 def _evaluate_q_max_pool(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Integer maximum over windows of the map padded with pad_value."""
     x, params = arrays
 
     def evaluate(maps: Sequence[Array]) -> Array:
@@ -71,6 +72,7 @@ def _evaluate_q_max_pool(
 def _evaluate_q_avg_pool(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Integer sum over windows; params row d serves windows of divisors[d] elements."""
     x, params = arrays
     per_divisor = params.reshape(len(ints(attrs, "divisors")), -1, 3)[:, 0]
 
@@ -83,33 +85,25 @@ def _evaluate_q_avg_pool(
 
 _WINDOW = {"kernel": "ints", "strides": "ints", "pads": "ints", "pad_value": "int"}
 
-Q_MAX_POOL = register(
-    OpDef(
-        "q_max_pool",
-        ("x", "params"),
-        {**_WINDOW, **REQUANTIZE_ATTRS},
-        _infer_q_max_pool,
-        _evaluate_q_max_pool,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.REDUCTION,
-        doc="integer maximum over windows of the map padded with pad_value",
-    )
+Q_MAX_POOL = define(
+    "q_max_pool",
+    ("x", "params"),
+    {**_WINDOW, **REQUANTIZE_ATTRS},
+    _infer_q_max_pool,
+    _evaluate_q_max_pool,
+    targets=(ACCELERATOR,),
 )
-Q_AVG_POOL = register(
-    OpDef(
-        "q_avg_pool",
-        ("x", "params"),
-        {
-            **_WINDOW,
-            "counts_h": "ints",
-            "counts_w": "ints",
-            "divisors": "ints",
-            **REQUANTIZE_ATTRS,
-        },
-        _infer_q_avg_pool,
-        _evaluate_q_avg_pool,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.REDUCTION,
-        doc="integer sum over windows; params row d serves windows of divisors[d] elements",
-    )
+define(
+    "q_avg_pool",
+    ("x", "params"),
+    {
+        **_WINDOW,
+        "counts_h": "ints",
+        "counts_w": "ints",
+        "divisors": "ints",
+        **REQUANTIZE_ATTRS,
+    },
+    _infer_q_avg_pool,
+    _evaluate_q_avg_pool,
+    targets=(ACCELERATOR,),
 )

@@ -26,6 +26,7 @@ from daedal.compiler.graph.ops.registry import (
     Evaluate,
     Infer,
     OpDef,
+    define,
     register,
     require,
     whole,
@@ -150,6 +151,7 @@ def _finished(x: TensorType, result: Array, attrs: Attrs) -> Array:
 
 
 def _evaluate_softmax(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Integer softmax over the channels of each pixel; mask is -128 for padding, else 0."""
     x = types[0]
     exp, bits, reciprocal = _tables(arrays, types, _OF_SOFTMAX)
     index, *bit_steps, mantissa = _steps(arrays[_OF_SOFTMAX.steps])
@@ -196,17 +198,14 @@ def _norm_over_channels(centred: bool) -> Evaluate:
     return evaluate
 
 
-Q_SOFTMAX = register(
-    OpDef(
-        "q_softmax",
-        ("x", *SOFTMAX_TABLES, "steps", "params", "mask"),
-        {"sum_bits": "int", **REQUANTIZE_ATTRS},
-        _infer(_OF_SOFTMAX),
-        _evaluate_softmax,
-        num_optional=1,
-        targets=(ACCELERATOR,),
-        doc="integer softmax over the channels of each pixel; mask is -128 for padding, else 0",
-    )
+Q_SOFTMAX = define(
+    "q_softmax",
+    ("x", *SOFTMAX_TABLES, "steps", "params", "mask"),
+    {"sum_bits": "int", **REQUANTIZE_ATTRS},
+    _infer(_OF_SOFTMAX),
+    _evaluate_softmax,
+    num_optional=1,
+    targets=(ACCELERATOR,),
 )
 
 
@@ -219,8 +218,6 @@ def _norm(name: str, centred: bool) -> OpDef:
         _norm_over_channels(centred),
         num_optional=1,
         targets=(ACCELERATOR,),
-        doc=f"integer {name} norm over the channels of each pixel; signs are -1 for a negative "
-        "gain, 0 for padding, else 1",
     )
 
 

@@ -53,6 +53,7 @@ def _with_table(base: OpDef) -> OpDef:
         return base.infer([*operands[:place], *operands[place + 1 :]], attrs)
 
     def evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+        """``table[base + 128]``."""
         others = [*arrays[:place], *arrays[place + 1 :]]
         result = base.evaluate(others, [*types[:place], *types[place + 1 :]], attrs)
         return look_up(result, arrays[place], types[place])
@@ -64,8 +65,6 @@ def _with_table(base: OpDef) -> OpDef:
         infer,
         evaluate,
         targets=(ACCELERATOR,),
-        op_class=base.op_class,
-        doc=f"table[{base.name} + 128]",
     )
 
 

@@ -16,9 +16,7 @@ from daedal.compiler.graph.ops.onnx_form import simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpClass,
-    OpDef,
-    register,
+    define,
     require,
     require_float,
     whole,
@@ -26,7 +24,7 @@ from daedal.compiler.graph.ops.registry import (
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
-__all__ = ["MATMUL", "Q_MATMUL", "check_maps", "correction", "products"]
+__all__ = ["Q_MATMUL", "check_maps", "correction", "products"]
 
 
 def correction(zero_point: int) -> tuple[int, int]:
@@ -61,6 +59,7 @@ def _infer_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Float product of two computed matrices, with batches."""
     return np.asarray(np.matmul(arrays[0], arrays[1]))
 
 
@@ -113,6 +112,9 @@ def _infer_q_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_q_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Integer product of every pixel of a with the first pixels of b, a channel of the result each;
+    an image of b serves as many consecutive images of a as there are for each; factor corrects
+    for b's zero point; params is one row, or one for each pixel of a."""
     a, b, _, params = arrays
     acc = products(a, b, types[0], attrs)
     result = requantize(acc, _by_pixel(params, types[0]), attrs)
@@ -138,29 +140,12 @@ def _pixels(maps: Array) -> Array:
     return maps.reshape(*maps.shape[:2], -1).astype(np.float64)
 
 
-MATMUL = register(
-    OpDef(
-        "matmul",
-        ("a", "b"),
-        {},
-        _infer_matmul,
-        _evaluate_matmul,
-        op_class=OpClass.COMPLEX,
-        onnx=simple("MatMul"),
-        doc="float product of two computed matrices, with batches",
-    )
-)
-Q_MATMUL = register(
-    OpDef(
-        "q_matmul",
-        ("a", "b", "factor", "params"),
-        {"zero_point_a": "int", "zero_point_b": "int", "columns": "int", **REQUANTIZE_ATTRS},
-        _infer_q_matmul,
-        _evaluate_q_matmul,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.COMPLEX,
-        doc="integer product of every pixel of a with the first pixels of b, a channel of the "
-        "result each; an image of b serves as many consecutive images of a as there are for each; "
-        "factor corrects for b's zero point; params is one row, or one for each pixel of a",
-    )
+define("matmul", ("a", "b"), {}, _infer_matmul, _evaluate_matmul, onnx=simple("MatMul"))
+Q_MATMUL = define(
+    "q_matmul",
+    ("a", "b", "factor", "params"),
+    {"zero_point_a": "int", "zero_point_b": "int", "columns": "int", **REQUANTIZE_ATTRS},
+    _infer_q_matmul,
+    _evaluate_q_matmul,
+    targets=(ACCELERATOR,),
 )

@@ -12,20 +12,14 @@ from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpClass,
-    OpDef,
+    define,
     ints,
-    register,
     require,
     whole,
 )
 from daedal.compiler.graph.types import TensorType
 
 __all__ = [
-    "CONCAT",
-    "PAD",
-    "RESIZE",
-    "SLICE",
     "infer_concat_shape",
     "infer_pad_shape",
     "infer_resize_shape",
@@ -138,20 +132,24 @@ def _infer_resize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_slice(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """x[begin:end:step] in every axis."""
     parts = zip(*(ints(attrs, name) for name in ("begins", "ends", "steps")), strict=True)
     return np.ascontiguousarray(arrays[0][tuple(slice(*part) for part in parts)])
 
 
 def _evaluate_pad(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """x with `value` (0) around it; pads are those before every axis, then those after."""
     value = arrays[1].reshape(()) if len(arrays) == 2 else 0
     return np.pad(arrays[0], pad_margins(attrs), constant_values=value)
 
 
 def _evaluate_concat(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Tensors one after the other along `axis`."""
     return np.concatenate(list(arrays), axis=whole(attrs, "axis"))
 
 
 def _evaluate_resize(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Nearest-neighbour enlargement: every element `factors` times along each axis."""
     return repeat(arrays[0], ints(attrs, "factors"))
 
 
@@ -179,53 +177,30 @@ def _write_resize(form: OnnxForm, node: Node) -> None:
     )
 
 
-SLICE = register(
-    OpDef(
-        "slice",
-        ("x",),
-        {"begins": "ints", "ends": "ints", "steps": "ints"},
-        _infer_slice,
-        _evaluate_slice,
-        op_class=OpClass.INJECTIVE,
-        onnx=_write_slice,
-        doc="x[begin:end:step] in every axis",
-    )
+define(
+    "slice",
+    ("x",),
+    {"begins": "ints", "ends": "ints", "steps": "ints"},
+    _infer_slice,
+    _evaluate_slice,
+    onnx=_write_slice,
 )
-PAD = register(
-    OpDef(
-        "pad",
-        ("x", "value"),
-        {"pads": "ints"},
-        _infer_pad,
-        _evaluate_pad,
-        num_optional=1,
-        op_class=OpClass.INJECTIVE,
-        onnx=_write_pad,
-        doc="x with `value` (0) around it; pads are those before every axis, then those after",
-    )
+define(
+    "pad",
+    ("x", "value"),
+    {"pads": "ints"},
+    _infer_pad,
+    _evaluate_pad,
+    num_optional=1,
+    onnx=_write_pad,
 )
-CONCAT = register(
-    OpDef(
-        "concat",
-        ("x",),
-        {"axis": "int"},
-        _infer_concat,
-        _evaluate_concat,
-        variadic=True,
-        op_class=OpClass.INJECTIVE,
-        onnx=simple("Concat", axis="axis"),
-        doc="tensors one after the other along `axis`",
-    )
+define(
+    "concat",
+    ("x",),
+    {"axis": "int"},
+    _infer_concat,
+    _evaluate_concat,
+    variadic=True,
+    onnx=simple("Concat", axis="axis"),
 )
-RESIZE = register(
-    OpDef(
-        "resize",
-        ("x",),
-        {"factors": "ints"},
-        _infer_resize,
-        _evaluate_resize,
-        op_class=OpClass.INJECTIVE,
-        onnx=_write_resize,
-        doc="nearest-neighbour enlargement: every element `factors` times along each axis",
-    )
-)
+define("resize", ("x",), {"factors": "ints"}, _infer_resize, _evaluate_resize, onnx=_write_resize)

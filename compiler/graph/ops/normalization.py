@@ -9,15 +9,14 @@ from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpDef,
+    define,
     number,
-    register,
     require,
     require_float,
 )
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["LAYER_NORM", "RMS_NORM"]
+__all__: list[str] = []
 
 
 def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -42,6 +41,7 @@ def _divided(x: Array, epsilon: float) -> Array:
 def _evaluate_layer_norm(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis."""
     x, scale, *bias = (array.astype(np.float64) for array in arrays)
     centered = x - x.mean(axis=-1, keepdims=True)
     result = _divided(centered, number(attrs, "epsilon")) * scale
@@ -49,6 +49,7 @@ def _evaluate_layer_norm(
 
 
 def _evaluate_rms_norm(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """x / sqrt(mean(x * x) + epsilon) * scale, over the last axis."""
     x, scale = (array.astype(np.float64) for array in arrays)
     return np.asarray(_divided(x, number(attrs, "epsilon")) * scale, dtype=np.float32)
 
@@ -70,26 +71,20 @@ def _write_rms_norm(form: OnnxForm, node: Node) -> None:
     form.write(node, "Mul", [form.add("Div", [x, form.add("Sqrt", [total])]), scale])
 
 
-LAYER_NORM = register(
-    OpDef(
-        "layer_norm",
-        ("x", "scale", "bias"),
-        {"epsilon": "float"},
-        _infer,
-        _evaluate_layer_norm,
-        num_optional=1,
-        onnx=_write_layer_norm,
-        doc="(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis",
-    )
+define(
+    "layer_norm",
+    ("x", "scale", "bias"),
+    {"epsilon": "float"},
+    _infer,
+    _evaluate_layer_norm,
+    num_optional=1,
+    onnx=_write_layer_norm,
 )
-RMS_NORM = register(
-    OpDef(
-        "rms_norm",
-        ("x", "scale"),
-        {"epsilon": "float"},
-        _infer,
-        _evaluate_rms_norm,
-        onnx=_write_rms_norm,
-        doc="x / sqrt(mean(x * x) + epsilon) * scale, over the last axis",
-    )
+define(
+    "rms_norm",
+    ("x", "scale"),
+    {"epsilon": "float"},
+    _infer,
+    _evaluate_rms_norm,
+    onnx=_write_rms_norm,
 )

@@ -10,9 +10,7 @@ from daedal.compiler.graph.ops.integer import dtype_in, is_wide
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpClass,
-    OpDef,
-    register,
+    define,
     require,
     whole,
 )
@@ -20,7 +18,7 @@ from daedal.compiler.graph.stream_layout import RowStreamLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.isa.row_stream import RowStream
 
-__all__ = ["PACK", "PACK_PIXELS", "PACK_STREAM", "UNPACK"]
+__all__: list[str] = []
 
 
 def _infer_pack(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -41,6 +39,7 @@ def _infer_unpack(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_pack(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """(N, C, H, W) into blocks of batch x block; lanes beyond N and C are zero."""
     layout = ActivationLayout(whole(attrs, "batch"), whole(attrs, "block"))
     return layout.pack(arrays[0])
 
@@ -54,6 +53,7 @@ def _infer_pack_pixels(operands: Sequence[TensorType], attrs: Attrs) -> TensorTy
 def _evaluate_pack_pixels(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """(N, C, P, 1) into blocks of batch pixels x block; lanes beyond P and C are zero."""
     return PixelLayout(whole(attrs, "batch"), whole(attrs, "block")).pack(arrays[0])
 
 
@@ -70,57 +70,31 @@ def _infer_pack_stream(operands: Sequence[TensorType], attrs: Attrs) -> TensorTy
 def _evaluate_pack_stream(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """(N, C, H, W) into streams of pixels without gaps; all else is pad_value."""
     return _stream_layout(attrs).pack(arrays[0])
 
 
 def _evaluate_unpack(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Blocks into (N, C, H, W)."""
     n, c, h, _ = types[0].shape
     return np.ascontiguousarray(types[0].layout.unpack(arrays[0])[:n, :c, :h])
 
 
 _STREAM_ATTRS = tuple(field.name for field in fields(RowStream))
 
-PACK = register(
-    OpDef(
-        "pack",
-        ("x",),
-        {"batch": "int", "block": "int"},
-        _infer_pack,
-        _evaluate_pack,
-        op_class=OpClass.INJECTIVE,
-        doc="(N, C, H, W) into blocks of batch x block; lanes beyond N and C are zero",
-    )
+define("pack", ("x",), {"batch": "int", "block": "int"}, _infer_pack, _evaluate_pack)
+define(
+    "pack_pixels",
+    ("x",),
+    {"batch": "int", "block": "int"},
+    _infer_pack_pixels,
+    _evaluate_pack_pixels,
 )
-PACK_PIXELS = register(
-    OpDef(
-        "pack_pixels",
-        ("x",),
-        {"batch": "int", "block": "int"},
-        _infer_pack_pixels,
-        _evaluate_pack_pixels,
-        op_class=OpClass.INJECTIVE,
-        doc="(N, C, P, 1) into blocks of batch pixels x block; lanes beyond P and C are zero",
-    )
+define(
+    "pack_stream",
+    ("x",),
+    dict.fromkeys(_STREAM_ATTRS, "int"),
+    _infer_pack_stream,
+    _evaluate_pack_stream,
 )
-PACK_STREAM = register(
-    OpDef(
-        "pack_stream",
-        ("x",),
-        dict.fromkeys(_STREAM_ATTRS, "int"),
-        _infer_pack_stream,
-        _evaluate_pack_stream,
-        op_class=OpClass.INJECTIVE,
-        doc="(N, C, H, W) into streams of pixels without gaps; all else is pad_value",
-    )
-)
-UNPACK = register(
-    OpDef(
-        "unpack",
-        ("x",),
-        {},
-        _infer_unpack,
-        _evaluate_unpack,
-        op_class=OpClass.INJECTIVE,
-        doc="blocks into (N, C, H, W)",
-    )
-)
+define("unpack", ("x",), {}, _infer_unpack, _evaluate_unpack)

@@ -17,7 +17,7 @@ from daedal.compiler.graph.ops.integer import (
     requantize,
     result_type,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register
+from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -77,6 +77,7 @@ def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """a map of `shape`: x split, its axes in another order; blocked: vectors stay whole."""
     array, params = arrays
     (x, _), layout = types, types[0].layout
     if isinstance(layout, ActivationLayout):
@@ -88,15 +89,11 @@ def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
     return requantize(moved.astype(np.int64), params.reshape(-1, 3)[0], attrs)
 
 
-Q_PERMUTE = register(
-    OpDef(
-        "q_permute",
-        ("x", "params"),
-        {"split": "ints", "order": "ints", "shape": "ints", **REQUANTIZE_ATTRS},
-        _infer,
-        _evaluate,
-        targets=(ACCELERATOR,),
-        op_class=OpClass.INJECTIVE,
-        doc="a map of `shape`: x split, its axes in another order; blocked: vectors stay whole",
-    )
+Q_PERMUTE = define(
+    "q_permute",
+    ("x", "params"),
+    {"split": "ints", "order": "ints", "shape": "ints", **REQUANTIZE_ATTRS},
+    _infer,
+    _evaluate,
+    targets=(ACCELERATOR,),
 )

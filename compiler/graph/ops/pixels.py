@@ -9,11 +9,11 @@ import numpy as np
 
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import check_activation
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, register, whole
+from daedal.compiler.graph.ops.registry import Array, Attrs, define, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
-__all__ = ["IMAGES_TO_PIXELS", "PIXELS_TO_IMAGES"]
+__all__: list[str] = []
 
 
 def _check(x: TensorType) -> None:
@@ -43,6 +43,7 @@ def _infer_to_pixels(operands: Sequence[TensorType], attrs: Attrs) -> TensorType
 def _evaluate_to_images(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Each pixel of a map of one block of channels as an image."""
     (x,) = arrays
     shape = _infer_to_images(types, attrs).physical_shape
     if not types[0].is_plain:
@@ -53,6 +54,7 @@ def _evaluate_to_images(
 def _evaluate_to_pixels(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Images of one pixel and one block of channels as pixels of fewer images."""
     (x,) = arrays
     result = _infer_to_pixels(types, attrs)
     if not types[0].is_plain:
@@ -62,27 +64,21 @@ def _evaluate_to_pixels(
     return np.ascontiguousarray(split.transpose(0, 2, 1, 3))
 
 
-PIXELS_TO_IMAGES = register(
-    OpDef(
-        "pixels_to_images",
-        ("x",),
-        {},
-        _infer_to_images,
-        _evaluate_to_images,
-        targets=(ACCELERATOR,),
-        is_view=True,
-        doc="each pixel of a map of one block of channels as an image",
-    )
+define(
+    "pixels_to_images",
+    ("x",),
+    {},
+    _infer_to_images,
+    _evaluate_to_images,
+    targets=(ACCELERATOR,),
+    is_view=True,
 )
-IMAGES_TO_PIXELS = register(
-    OpDef(
-        "images_to_pixels",
-        ("x",),
-        {"pixels": "int"},
-        _infer_to_pixels,
-        _evaluate_to_pixels,
-        targets=(ACCELERATOR,),
-        is_view=True,
-        doc="images of one pixel and one block of channels as pixels of fewer images",
-    )
+define(
+    "images_to_pixels",
+    ("x",),
+    {"pixels": "int"},
+    _infer_to_pixels,
+    _evaluate_to_pixels,
+    targets=(ACCELERATOR,),
+    is_view=True,
 )

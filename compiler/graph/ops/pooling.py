@@ -10,17 +10,15 @@ from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpClass,
-    OpDef,
+    define,
     ints,
-    register,
     require,
     require_float,
 )
 from daedal.compiler.graph.ops.windows import output_extents, sliding_windows
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["AVG_POOL", "MAX_POOL", "infer_pool_shape", "window_counts"]
+__all__ = ["infer_pool_shape", "window_counts"]
 
 _NO_DILATION = (1, 1)
 
@@ -69,10 +67,13 @@ def _windows(x: Array, attrs: Attrs, pad_value: float) -> Array:
 
 
 def _evaluate_max_pool(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Float maximum pool."""
     return np.asarray(_windows(arrays[0], attrs, -np.inf).max(axis=(4, 5)))
 
 
 def _evaluate_avg_pool(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Float average pool; global pooling has the map as its kernel; of the pads, counted_pads count
+    as elements."""
     sums = _windows(arrays[0].astype(np.float64), attrs, 0.0).sum(axis=(4, 5))
     rows, columns = window_counts(types[0], attrs)
     return np.asarray(sums / np.outer(rows, columns), dtype=np.float32)
@@ -102,28 +103,19 @@ def _write_avg_pool(form: OnnxForm, node: Node) -> None:
     )
 
 
-MAX_POOL = register(
-    OpDef(
-        "max_pool",
-        ("x",),
-        _WINDOW,
-        _infer_pool,
-        _evaluate_max_pool,
-        op_class=OpClass.REDUCTION,
-        onnx=simple("MaxPool", kernel="kernel_shape", strides="strides", pads="pads"),
-        doc="float maximum pool",
-    )
+define(
+    "max_pool",
+    ("x",),
+    _WINDOW,
+    _infer_pool,
+    _evaluate_max_pool,
+    onnx=simple("MaxPool", kernel="kernel_shape", strides="strides", pads="pads"),
 )
-AVG_POOL = register(
-    OpDef(
-        "avg_pool",
-        ("x",),
-        {**_WINDOW, "counted_pads": "ints"},
-        _infer_pool,
-        _evaluate_avg_pool,
-        op_class=OpClass.REDUCTION,
-        onnx=_write_avg_pool,
-        doc="float average pool; global pooling has the map as its kernel; of the pads, "
-        "counted_pads count as elements",
-    )
+define(
+    "avg_pool",
+    ("x",),
+    {**_WINDOW, "counted_pads": "ints"},
+    _infer_pool,
+    _evaluate_avg_pool,
+    onnx=_write_avg_pool,
 )

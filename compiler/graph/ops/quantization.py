@@ -10,16 +10,14 @@ from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
     Attrs,
-    OpClass,
-    OpDef,
-    register,
+    define,
     require,
     whole,
 )
 from daedal.compiler.graph.types import TensorType
 from daedal.isa import numerics
 
-__all__ = ["DEQUANTIZE", "FLIP_SIGN", "QUANTIZE"]
+__all__: list[str] = []
 
 
 def _check_parameters(operands: Sequence[TensorType], attrs: Attrs) -> None:
@@ -82,6 +80,7 @@ def _infer_flip_sign(operands: Sequence[TensorType], attrs: Attrs) -> TensorType
 
 
 def _evaluate_quantize(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """saturate(round(x / scale) + zero_point), in the zero point's type."""
     x, scale, zero_point = arrays
     return numerics.quantize(
         x,
@@ -94,6 +93,7 @@ def _evaluate_quantize(arrays: Sequence[Array], types: Sequence[TensorType], att
 def _evaluate_dequantize(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """(x - zero_point) * scale."""
     x, scale, zero_point = arrays
     return numerics.dequantize(
         x, _along_axis(scale, types[0], attrs), _along_axis(zero_point, types[0], attrs)
@@ -103,6 +103,7 @@ def _evaluate_dequantize(
 def _evaluate_flip_sign(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Uint8 to int8 by -128, int8 to uint8 by +128."""
     other = np.dtype(np.int8 if arrays[0].dtype == np.uint8 else np.uint8)
     return (arrays[0].view(np.uint8) ^ np.uint8(0x80)).view(other)
 
@@ -117,39 +118,20 @@ def _write_flip_sign(form: OnnxForm, node: Node) -> None:
 
 _OPERANDS = ("x", "scale", "zero_point")
 
-QUANTIZE = register(
-    OpDef(
-        "quantize",
-        _OPERANDS,
-        {"axis": "int"},
-        _infer_quantize,
-        _evaluate_quantize,
-        op_class=OpClass.INJECTIVE,
-        onnx=simple("QuantizeLinear", axis="axis"),
-        doc="saturate(round(x / scale) + zero_point), in the zero point's type",
-    )
+define(
+    "quantize",
+    _OPERANDS,
+    {"axis": "int"},
+    _infer_quantize,
+    _evaluate_quantize,
+    onnx=simple("QuantizeLinear", axis="axis"),
 )
-DEQUANTIZE = register(
-    OpDef(
-        "dequantize",
-        _OPERANDS,
-        {"axis": "int"},
-        _infer_dequantize,
-        _evaluate_dequantize,
-        op_class=OpClass.INJECTIVE,
-        onnx=simple("DequantizeLinear", axis="axis"),
-        doc="(x - zero_point) * scale",
-    )
+define(
+    "dequantize",
+    _OPERANDS,
+    {"axis": "int"},
+    _infer_dequantize,
+    _evaluate_dequantize,
+    onnx=simple("DequantizeLinear", axis="axis"),
 )
-FLIP_SIGN = register(
-    OpDef(
-        "flip_sign",
-        ("x",),
-        {},
-        _infer_flip_sign,
-        _evaluate_flip_sign,
-        op_class=OpClass.INJECTIVE,
-        onnx=_write_flip_sign,
-        doc="uint8 to int8 by -128, int8 to uint8 by +128",
-    )
-)
+define("flip_sign", ("x",), {}, _infer_flip_sign, _evaluate_flip_sign, onnx=_write_flip_sign)

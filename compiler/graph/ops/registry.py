@@ -5,8 +5,7 @@ The evaluations define the graph language (`interpreter` runs them).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, cast
 
 import numpy.typing as npt
 
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SAME_ORDER",
-    "OpClass",
     "OpDef",
+    "define",
     "elementwise_ops",
     "get_op",
     "ints",
@@ -37,6 +36,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 Attrs = Mapping[str, Any]
 Infer = Callable[[Sequence[TensorType], Attrs], TensorType]
+P = ParamSpec("P")
 Evaluate = Callable[[Sequence[Array], Sequence[TensorType], Attrs], Array]
 
 SAME_ORDER = ("flip_sign", "pack", "pack_pixels", "pack_stream", "reshape", "unpack")
@@ -52,25 +52,6 @@ _KINDS: dict[str, type] = {
 }
 
 
-class OpClass(Enum):
-    """The structure of an operator's loops, which decides what it can be fused with.
-
-    Source: Chen et al., "TVM" (OSDI 2018), section 3.
-    """
-
-    INJECTIVE = "injective"
-    """Every element of the result reads at most one element of each operand: additions, moves."""
-
-    REDUCTION = "reduction"
-    """Elements of the result combine several elements of an operand: pooling."""
-
-    COMPLEX = "complex-out-fusable"
-    """Products with data reuse; injective operators can be fused after them: convolutions."""
-
-    OPAQUE = "opaque"
-    """All others; they are never fused."""
-
-
 @dataclass(frozen=True)
 class OpDef:
     """Definition of one operator.
@@ -82,13 +63,12 @@ class OpDef:
     variadic : whether the first operand may be repeated.
     attrs : attribute name to kind, "bytes", "float", "int", "ints" or "str"; all are required.
     infer : result type from operand types and attributes; raises ModelError.
-    evaluate : result array from operand arrays (physical), their types and attributes.
-    op_class : what it can be fused with.
+    evaluate : result array from operand arrays (physical), their types and attributes; its
+        docstring says what the operator computes.
     targets : names of the targets of the kit that run it, the preferred one first.
     onnx : writes a node as ONNX; None: nothing in ONNX means the same.
     elementwise : whether reals at the same places of the operands give each real of the result.
     is_view : whether it takes no instruction because the result shares the operands' memory.
-    doc : one line for listings.
     """
 
     name: str
@@ -98,12 +78,10 @@ class OpDef:
     evaluate: Evaluate
     num_optional: int = 0
     variadic: bool = False
-    op_class: OpClass = OpClass.OPAQUE
     targets: tuple[str, ...] = (CPU,)
     elementwise: bool = False
     is_view: bool = False
     onnx: "WriteOnnx | None" = None
-    doc: str = ""
 
     def check(self, operands: Sequence[TensorType], attrs: Attrs) -> None:
         """Assert that a node has the operands and attributes of this operator."""
@@ -131,6 +109,14 @@ def register(definition: OpDef) -> OpDef:
     assert definition.name not in _REGISTRY, f"operator {definition.name} is defined twice"
     _REGISTRY[definition.name] = definition
     return definition
+
+
+def _registering(make: Callable[P, OpDef]) -> Callable[P, OpDef]:
+    return lambda *args, **kwargs: register(make(*args, **kwargs))
+
+
+define = _registering(OpDef)
+"""Makes an `OpDef` and registers it."""
 
 
 def get_op(name: str) -> OpDef:

@@ -7,10 +7,10 @@ import numpy as np
 
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpClass, OpDef, ints, register, require
+from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints, require
 from daedal.compiler.graph.types import TensorType
 
-__all__ = ["RESHAPE", "TRANSPOSE"]
+__all__: list[str] = []
 
 
 def _infer_reshape(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
@@ -24,6 +24,7 @@ def _infer_reshape(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
 
 
 def _evaluate_reshape(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    """Row-major reshape; Flatten, Squeeze and Unsqueeze become this."""
     return arrays[0].reshape(ints(attrs, "shape"))
 
 
@@ -39,6 +40,7 @@ def _infer_transpose(operands: Sequence[TensorType], attrs: Attrs) -> TensorType
 def _evaluate_transpose(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Permute axes."""
     return np.ascontiguousarray(arrays[0].transpose(ints(attrs, "order")))
 
 
@@ -47,27 +49,12 @@ def _write_reshape(form: OnnxForm, node: Node) -> None:
     form.write(node, "Reshape", [*node.inputs, shape])
 
 
-RESHAPE = register(
-    OpDef(
-        "reshape",
-        ("x",),
-        {"shape": "ints"},
-        _infer_reshape,
-        _evaluate_reshape,
-        op_class=OpClass.INJECTIVE,
-        onnx=_write_reshape,
-        doc="row-major reshape; Flatten, Squeeze and Unsqueeze become this",
-    )
-)
-TRANSPOSE = register(
-    OpDef(
-        "transpose",
-        ("x",),
-        {"order": "ints"},
-        _infer_transpose,
-        _evaluate_transpose,
-        op_class=OpClass.INJECTIVE,
-        onnx=simple("Transpose", order="perm"),
-        doc="permute axes",
-    )
+define("reshape", ("x",), {"shape": "ints"}, _infer_reshape, _evaluate_reshape, onnx=_write_reshape)
+define(
+    "transpose",
+    ("x",),
+    {"order": "ints"},
+    _infer_transpose,
+    _evaluate_transpose,
+    onnx=simple("Transpose", order="perm"),
 )

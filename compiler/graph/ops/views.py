@@ -13,16 +13,13 @@ import numpy as np
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import check_activation
 from daedal.compiler.graph.ops.movement import infer_concat_shape
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, ints, register
+from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = [
     "COLUMNS_VIEW",
-    "CONCAT_VIEW",
-    "RESHAPE_VIEW",
     "ROWS_VIEW",
-    "SLICE_VIEW",
     "run_of_blocks",
 ]
 
@@ -77,6 +74,8 @@ def _infer_concat_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorTy
 def _evaluate_concat_view(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Maps one after the other, each from a channel that is the sum of `channels` before it; they
+    were stored there."""
     return np.concatenate(list(arrays), axis=1)
 
 
@@ -91,6 +90,8 @@ def _infer_rows_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType
 def _evaluate_rows_view(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Maps of one image, one below the other; `moves_to_views` copies what cannot lie so, as rows
+    of several blocks of channels."""
     return np.concatenate(list(arrays), axis=2)
 
 
@@ -105,6 +106,8 @@ def _infer_columns_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorT
 def _evaluate_columns_view(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Maps side by side: the rows of each lie as far apart as those of the result; `moves_to_views`
+    copies what cannot lie so."""
     return np.concatenate(list(arrays), axis=3)
 
 
@@ -123,6 +126,7 @@ def _infer_slice_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorTyp
 def _evaluate_slice_view(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """Part of a map that is one run of its vectors of channels."""
     run = run_of_blocks(types[0], ints(attrs, "begins"), ints(attrs, "ends"))
     assert run is not None, "checked with the types"
     begin, count = run
@@ -146,73 +150,56 @@ def _infer_reshape_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorT
 def _evaluate_reshape_view(
     arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
 ) -> Array:
+    """The same vectors of channels, in their order, as a map of another shape: pixels in rows of
+    another length, groups of blocks of channels as images."""
     return arrays[0].reshape(_infer_reshape_view(types, attrs).physical_shape)
 
 
-CONCAT_VIEW = register(
-    OpDef(
-        "concat_view",
-        ("x",),
-        {"channels": "ints"},
-        _infer_concat_view,
-        _evaluate_concat_view,
-        variadic=True,
-        targets=(ACCELERATOR,),
-        is_view=True,
-        doc="maps one after the other, each from a channel that is the sum of `channels` before "
-        "it; they were stored there",
-    )
+define(
+    "concat_view",
+    ("x",),
+    {"channels": "ints"},
+    _infer_concat_view,
+    _evaluate_concat_view,
+    variadic=True,
+    targets=(ACCELERATOR,),
+    is_view=True,
 )
-ROWS_VIEW = register(
-    OpDef(
-        "rows_view",
-        ("x",),
-        {},
-        _infer_rows_view,
-        _evaluate_rows_view,
-        variadic=True,
-        targets=(ACCELERATOR,),
-        is_view=True,
-        doc="maps of one image, one below the other; `moves_to_views` copies what cannot lie so, "
-        "as rows of several blocks of channels",
-    )
+ROWS_VIEW = define(
+    "rows_view",
+    ("x",),
+    {},
+    _infer_rows_view,
+    _evaluate_rows_view,
+    variadic=True,
+    targets=(ACCELERATOR,),
+    is_view=True,
 )
-COLUMNS_VIEW = register(
-    OpDef(
-        "columns_view",
-        ("x",),
-        {},
-        _infer_columns_view,
-        _evaluate_columns_view,
-        variadic=True,
-        targets=(ACCELERATOR,),
-        is_view=True,
-        doc="maps side by side: the rows of each lie as far apart as those of the result; "
-        "`moves_to_views` copies what cannot lie so",
-    )
+COLUMNS_VIEW = define(
+    "columns_view",
+    ("x",),
+    {},
+    _infer_columns_view,
+    _evaluate_columns_view,
+    variadic=True,
+    targets=(ACCELERATOR,),
+    is_view=True,
 )
-SLICE_VIEW = register(
-    OpDef(
-        "slice_view",
-        ("x",),
-        {"begins": "ints", "ends": "ints"},
-        _infer_slice_view,
-        _evaluate_slice_view,
-        targets=(ACCELERATOR,),
-        is_view=True,
-        doc="part of a map that is one run of its vectors of channels",
-    )
+define(
+    "slice_view",
+    ("x",),
+    {"begins": "ints", "ends": "ints"},
+    _infer_slice_view,
+    _evaluate_slice_view,
+    targets=(ACCELERATOR,),
+    is_view=True,
 )
-RESHAPE_VIEW = register(
-    OpDef(
-        "reshape_view",
-        ("x",),
-        {"shape": "ints"},
-        _infer_reshape_view,
-        _evaluate_reshape_view,
-        targets=(ACCELERATOR,),
-        is_view=True,
-        doc="the same vectors of channels, in their order, as a map of another shape: pixels in "
-        "rows of another length, groups of blocks of channels as images",
-    )
+define(
+    "reshape_view",
+    ("x",),
+    {"shape": "ints"},
+    _infer_reshape_view,
+    _evaluate_reshape_view,
+    targets=(ACCELERATOR,),
+    is_view=True,
 )

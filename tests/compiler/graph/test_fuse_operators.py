@@ -5,9 +5,7 @@ import pytest
 
 from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
-from daedal.compiler.graph import get_op, run_all
-from daedal.compiler.graph.ops import OpClass
-from daedal.compiler.graph.ops.fused import FUSED
+from daedal.compiler.graph import run_all
 from daedal.compiler.graph.passes import fuse_operators
 from daedal.compiler.pipeline import compile_graph, graph_passes
 from daedal.isa.variant import load_variant
@@ -93,27 +91,6 @@ def test_every_pair_is_fused_and_means_the_same(name, seed):
     (output,) = graph.outputs
     expected = run_all(graph, inputs)[output]
     np.testing.assert_array_equal(run_all(compiled, inputs)[output], expected)
-
-
-def test_only_injective_operators_join_complex_ones():
-    for producer, consumer in FUSED:
-        assert get_op(producer).op_class is OpClass.COMPLEX
-        assert get_op(consumer).op_class is OpClass.INJECTIVE
-
-
-@pytest.mark.parametrize(
-    ("name", "op_class"),
-    [
-        ("q_add", OpClass.INJECTIVE),
-        ("q_slice", OpClass.INJECTIVE),
-        ("q_max_pool", OpClass.REDUCTION),
-        ("q_conv2d_add", OpClass.COMPLEX),
-        ("q_matmul", OpClass.COMPLEX),
-        ("softmax", OpClass.OPAQUE),
-    ],
-)
-def test_classes(name, op_class):
-    assert get_op(name).op_class is op_class
 
 
 @pytest.mark.parametrize("variant", ["tiny", "vta", "wide", "batch4"])
