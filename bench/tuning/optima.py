@@ -28,13 +28,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.tuning.searches.exhaustive import find_optimum
+from bench.tuning.searches.tuner import Trial
 from bench.tuning.truth import RECORDS, TABLE, Cache, bounds_of, load_truth
 from bench.tuning.workloads import WORKLOADS
 from daedal.common.files import make_folder, write_atomically
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.candidates import Candidates
 from daedal.compiler.tune.database import Database
-from daedal.compiler.tune.tuner import Trial
 from daedal.compiler.version import compiler_version
 
 __all__ = ["main"]

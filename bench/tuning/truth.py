@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 
 from bench.tuning.searches.exhaustive import Optimum, find_optimum
+from bench.tuning.searches.tuner import Trial
 from bench.tuning.workloads import WORKLOADS, TuningWorkload
 from daedal.common.files import make_folder, write_atomically
 from daedal.compiler.ops.accelerator.layer_space import LayerSpace
@@ -37,7 +38,6 @@ from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
-from daedal.compiler.tune.tuner import Trial
 from daedal.compiler.version import compiler_version
 from daedal.isa.memory_model import PRESETS
 from daedal.tuning.accelerator import TARGET

@@ -1,7 +1,7 @@
 """The autotuner without devices: from the space of one layer's schedules to its best configuration.
 
-`tuner` joins a `search` over the numbered `candidates` of a space with a function that measures.
-The search is `guided`, by what all layers and variants taught (`transfer`) and a `surrogate` of its
-own layer. `cost_model` has models of `features`, which `samples` keeps. `database` keeps each
-`record` under its `workload`, in a `sqlite_file`.
+A `search` over the numbered `candidates` of a space proposes what `daedal.tuning` measures. It is
+`guided`, by what all layers and variants taught (`transfer`) and a `surrogate` of its own layer.
+`cost_model` has models of `features`, which `samples` keeps. `database` keeps each `record` under
+its `workload`, in a `sqlite_file`.
 """

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bench.tuning.searches.tuner import Measure, Trial
 from daedal.common.errors import TuningError
 from daedal.compiler.ops.space import Config, Space
 from daedal.compiler.tune.candidates import Candidates, Rows
 from daedal.compiler.tune.cost_model import Reals
 from daedal.compiler.tune.search import NumberedSearch
-from daedal.compiler.tune.tuner import Measure, Trial
 
 __all__ = ["Exhaustive", "Optimum", "find_optimum"]
 
@@ -71,7 +71,7 @@ def find_optimum(
     ----------
     bounds : (configurations,), in the order of ``space.all()``: no configuration takes fewer
         cycles. The result is certified only as far as that is true.
-    known, report : as `daedal.compiler.tune.tuner.tune` has them.
+    known, report : as `bench.tuning.searches.tuner.tune` has them.
 
     Raises
     ------

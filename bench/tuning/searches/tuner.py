@@ -1,4 +1,4 @@
-"""`tune`: search the schedules of one layer by measuring them."""
+"""`tune`: searches the schedules of one layer by measuring them, without devices or a database."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,11 +7,11 @@ import pytest
 from bench.tuning.searches.annealing import Annealing
 from bench.tuning.searches.exhaustive import Exhaustive
 from bench.tuning.searches.random_search import Random
+from bench.tuning.searches.tuner import tune
 from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.ops.space import Config
 from daedal.compiler.tune.database import Database
 from daedal.compiler.tune.record import Record
-from daedal.compiler.tune.tuner import tune
 from daedal.compiler.tune.workload import Workload
 from tests.support.tuning_spaces import Rugged, Small
 
