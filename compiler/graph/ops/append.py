@@ -4,14 +4,12 @@ A state is a tensor that stays in the device's memory between launches. Its new 
 it, from `begin` along `axis`; all other bytes stay as they are.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import check_activation, check_params, requantize
-from daedal.compiler.graph.ops.registry import Array, Attrs, define, whole
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -30,7 +28,7 @@ def append_region(state: TensorType, new: TensorType, attrs: Attrs) -> tuple[sli
     return tuple(region)
 
 
-def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer(operands: Types, attrs: Attrs) -> TensorType:
     state, new = operands[:2]
     axis, begin = whole(attrs, "axis"), whole(attrs, "begin")
     assert state.dtype == new.dtype and state.layout == new.layout, f"{new} is no row of {state}"
@@ -47,7 +45,7 @@ def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return state
 
 
-def _infer_q(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q(operands: Types, attrs: Attrs) -> TensorType:
     state, new, params = operands
     check_activation(state)
     check_params(params, 1, new, channels=False)
@@ -58,7 +56,7 @@ def _infer_q(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return _infer(operands[:2], attrs)
 
 
-def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """A state with new rows from `begin` of `axis`; `append_to_maps` makes it integer."""
     state, new = arrays[:2]
     result = np.array(state)
@@ -66,7 +64,7 @@ def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
     return result
 
 
-def _evaluate_q(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """New pixels or blocks of channels, stored in a state; it shares the state's memory."""
     state, new, params = arrays
     unchanged = {"zero_point": 0, "low": -128, "high": 127}

@@ -14,13 +14,7 @@ from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.layout import PLAIN, ActivationLayout
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE, REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.matmul import Q_MATMUL, check_maps, products
-from daedal.compiler.graph.ops.registry import (
-    Array,
-    Attrs,
-    define,
-    require,
-    whole,
-)
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, require, whole
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.integer.attention import MeanConstants, attention_weights, weighted_mean
@@ -48,7 +42,7 @@ def _check_parameters(items: Sequence[TensorType]) -> None:
         assert item.dtype == PARAMETER_DTYPE and item.shape[-1] == 3, f"parameters are {item}"
 
 
-def _infer_weights(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_weights(operands: Types, attrs: Attrs) -> TensorType:
     a, b = operands[:_FACTOR]
     shape = check_maps(a, b, attrs)
     _check_table(a, operands[_TABLE], "int8")
@@ -78,7 +72,7 @@ def _step(rows: Array) -> Step:
     return int(bias), int(multiplier), int(shift)
 
 
-def _evaluate_weights(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_weights(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """table of the differences of products of a and b, plus the mask, from their maximum over the
     channels; a mask of int8 counts mask_factor times, one of int32 may be that of the last
     channel blocks alone; params is the index's row; filler is what certainly leads to a weight
@@ -96,7 +90,7 @@ def _evaluate_weights(arrays: Sequence[Array], types: Sequence[TensorType], attr
     return np.ascontiguousarray(layout.pack(np.moveaxis(weights, 0, 1)))
 
 
-def _infer_mean(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_mean(operands: Types, attrs: Attrs) -> TensorType:
     a, b = operands[:_FACTOR]
     shape = check_maps(a, b, attrs)
     for table in operands[_BITS:_STEPS]:
@@ -106,7 +100,7 @@ def _infer_mean(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return TensorType(shape, "int8", a.layout)
 
 
-def _evaluate_mean(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_mean(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer product of a, whose elements are weights, and b, divided by the sum of the weights of
     each pixel; factor is 1."""
     layout = types[0].layout

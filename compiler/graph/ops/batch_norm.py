@@ -7,7 +7,9 @@ import numpy as np
 from daedal.compiler.graph.ops.onnx_form import simple
 from daedal.compiler.graph.ops.registry import (
     Array,
+    Arrays,
     Attrs,
+    Types,
     define,
     number,
     require,
@@ -30,7 +32,7 @@ def gain_and_offset(parameters: Sequence[Array], epsilon: float) -> tuple[Array,
     return gain, bias - mean * gain
 
 
-def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer(operands: Types, attrs: Attrs) -> TensorType:
     require_float(operands)
     x = operands[0]
     require(x.rank >= 2, f"a batch norm must have channels on axis 1, not {x}; repair the model")
@@ -43,7 +45,7 @@ def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return x
 
 
-def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Float batch norm at inference, channels on axis 1."""
     x = arrays[0]
     shape = (-1, *(1,) * (x.ndim - 2))

@@ -1,7 +1,5 @@
 """`q_channel_requantize`: a change of scale and offset for each channel of a map."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from daedal.compiler.graph.ops.integer import (
@@ -12,14 +10,14 @@ from daedal.compiler.graph.ops.integer import (
     requantize,
     result_type,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, define, require
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, require
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
 __all__ = ["Q_CHANNEL_REQUANTIZE"]
 
 
-def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer(operands: Types, attrs: Attrs) -> TensorType:
     x, params = operands
     check_activation(x, wide=True)
     require(
@@ -31,7 +29,7 @@ def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return result_type(x.shape, x, attrs)
 
 
-def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer change of scale and offset per channel, zero point and bounds."""
     x, params = arrays
     rows = params.reshape(1, -1, 1, 1, 3)

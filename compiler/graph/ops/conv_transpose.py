@@ -15,7 +15,9 @@ from daedal.compiler.graph.ops.integer import (
 from daedal.compiler.graph.ops.onnx_form import simple
 from daedal.compiler.graph.ops.registry import (
     Array,
+    Arrays,
     Attrs,
+    Types,
     define,
     ints,
     require,
@@ -52,7 +54,7 @@ def _infer_shape(
     return (x.shape[0], outs, *extents)
 
 
-def _infer_conv_transpose(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_conv_transpose(operands: Types, attrs: Attrs) -> TensorType:
     require_float(operands)
     x, w, *bias = operands
     require(w.rank == 4, f"weights must be (I, O, KH, KW), not {w}; repair the model")
@@ -66,9 +68,7 @@ def _infer_conv_transpose(operands: Sequence[TensorType], attrs: Attrs) -> Tenso
     return TensorType(shape, "float32")
 
 
-def _evaluate_conv_transpose(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_conv_transpose(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Float transposed convolution, weights (I, O, KH, KW).
 
     As ONNX defines it: every input adds the kernel, scaled by it, to the outputs."""
@@ -104,7 +104,7 @@ def sub_kernels_of(
     )
 
 
-def _infer_q_conv_transpose(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_conv_transpose(operands: Types, attrs: Attrs) -> TensorType:
     x, w, params = operands
     check_activation(x)
     shape = _infer_shape(x, w.shape[0], w.shape[1], w.shape[2:], attrs)
@@ -114,9 +114,7 @@ def _infer_q_conv_transpose(operands: Sequence[TensorType], attrs: Attrs) -> Ten
     return result_type(shape, x, attrs)
 
 
-def _evaluate_q_conv_transpose(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_q_conv_transpose(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer transposed convolution, weights (O, I, KH, KW); params for each residue of the output
     by the strides.
 

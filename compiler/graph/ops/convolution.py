@@ -6,7 +6,9 @@ from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
+    Arrays,
     Attrs,
+    Types,
     define,
     ints,
     require,
@@ -59,14 +61,14 @@ def _check_bias(operands: Sequence[TensorType], length: int) -> None:
         )
 
 
-def _infer_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_conv2d(operands: Types, attrs: Attrs) -> TensorType:
     require_float(operands)
     shape = infer_conv2d_shape(operands[0], operands[1], attrs)
     _check_bias(operands, shape[1])
     return TensorType(shape, "float32")
 
 
-def _evaluate_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_conv2d(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Float convolution, weights (O, I/groups, KH, KW)."""
     result = convolve(
         arrays[0],
@@ -80,7 +82,7 @@ def _evaluate_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], attrs
     return result + arrays[2].reshape(1, -1, 1, 1) if len(arrays) == 3 else result
 
 
-def _infer_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_dense(operands: Types, attrs: Attrs) -> TensorType:
     require_float(operands)
     weights = operands[1]
     require(weights.rank == 2, f"dense weights must be a matrix, not {weights}; repair the model")
@@ -89,7 +91,7 @@ def _infer_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return TensorType(infer_dense_shape(operands[0], out_features, in_features), "float32")
 
 
-def _evaluate_dense(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_dense(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Float dense layer, weights (O, K) where transposed is 1, else (K, O)."""
     weights = arrays[1].T if whole(attrs, "transposed") else arrays[1]
     result: Array = arrays[0] @ weights

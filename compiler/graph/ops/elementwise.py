@@ -1,14 +1,14 @@
 """Float elementwise operators and softmax."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
+    Arrays,
     Attrs,
+    Types,
     define,
     ints,
     number,
@@ -20,7 +20,7 @@ from daedal.compiler.graph.types import TensorType
 __all__: list[str] = []
 
 
-def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_broadcast(operands: Types, attrs: Attrs) -> TensorType:
     require_float(operands)
     a, b = operands
     try:
@@ -35,12 +35,12 @@ def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs) -> TensorType
     return TensorType(tuple(shape), a.dtype)
 
 
-def _infer_same(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_same(operands: Types, attrs: Attrs) -> TensorType:
     require_float(operands)
     return operands[0]
 
 
-def _infer_softmax(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_softmax(operands: Types, attrs: Attrs) -> TensorType:
     require_float(operands)
     rank = operands[0].rank
     require(
@@ -50,40 +50,38 @@ def _infer_softmax(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return operands[0]
 
 
-def _evaluate_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_add(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """a + b, broadcast."""
     return np.add(arrays[0], arrays[1])
 
 
-def _evaluate_sub(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_sub(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """a - b, broadcast."""
     return np.subtract(arrays[0], arrays[1])
 
 
-def _evaluate_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_mul(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """a * b, broadcast."""
     return np.multiply(arrays[0], arrays[1])
 
 
-def _evaluate_maximum(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_maximum(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """The larger of a and b, broadcast."""
     return np.maximum(arrays[0], arrays[1])
 
 
-def _evaluate_relu(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_relu(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """max(x, 0)."""
     return np.asarray(np.maximum(arrays[0], np.float32(0)))
 
 
-def _evaluate_leaky_relu(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_leaky_relu(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """x where it is positive, else slope * x."""
     x, slope = arrays[0], np.float32(number(attrs, "slope"))
     return np.where(x < 0, x * slope, x)
 
 
-def _evaluate_clip(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_clip(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """min(max(x, low), high); a missing bound is -inf or inf."""
     low, high = number(attrs, "low"), number(attrs, "high")
     result: Array = np.minimum(np.maximum(arrays[0], np.float32(low)), np.float32(high))
@@ -98,14 +96,12 @@ def _log_softmax(x: Array, axes: tuple[int, ...]) -> Array:
     return result
 
 
-def _evaluate_softmax(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_softmax(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Softmax over all of `axes` together."""
     return np.asarray(np.exp(_log_softmax(arrays[0], ints(attrs, "axes"))), dtype=np.float32)
 
 
-def _evaluate_log_softmax(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_log_softmax(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Logarithm of softmax over all of `axes` together."""
     return _log_softmax(arrays[0], ints(attrs, "axes")).astype(np.float32)
 

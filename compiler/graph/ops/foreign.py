@@ -10,7 +10,9 @@ from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import (
     Array,
+    Arrays,
     Attrs,
+    Types,
     define,
     ints,
     require,
@@ -59,11 +61,11 @@ def _value_info(name: str, array: Array) -> onnx.ValueInfoProto:
     return onnx.helper.make_tensor_value_info(name, kind, array.shape)
 
 
-def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer(operands: Types, attrs: Attrs) -> TensorType:
     return TensorType(ints(attrs, "shape"), text(attrs, "dtype"))
 
 
-def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """An ONNX node as it is: its output number `output`, `shape` of `dtype`."""
     proto = attrs["proto"]
     assert isinstance(proto, bytes)

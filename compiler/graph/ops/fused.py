@@ -4,7 +4,7 @@ on its result.
 There is one operator for each pair. It is defined as its two parts applied in sequence.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from daedal.compiler.graph.ops.integer import REQUANTIZE_ATTRS
 from daedal.compiler.graph.ops.integer_convolution import Q_CONV2D
@@ -15,7 +15,7 @@ from daedal.compiler.graph.ops.looked_up import (
     Q_MUL_LOOKUP,
     TABLE,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, get_op, register
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, OpDef, Types, get_op, register
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -56,11 +56,11 @@ def _fuse(head: OpDef, tail: OpDef) -> OpDef:
     def tail_attrs(attrs: Attrs) -> Attrs:
         return {name: attrs[name] for name in tail.attrs}
 
-    def infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    def infer(operands: Types, attrs: Attrs) -> TensorType:
         conv = head.infer(operands[:count], _conv_attrs(attrs))
         return tail.infer([conv, *operands[count:]], tail_attrs(attrs))
 
-    def evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    def evaluate(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
         """`tail` of `head`, whose result stays on chip."""
         conv_attrs = _conv_attrs(attrs)
         conv = head.evaluate(arrays[:count], types[:count], conv_attrs)

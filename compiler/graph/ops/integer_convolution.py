@@ -17,7 +17,7 @@ from daedal.compiler.graph.ops.integer import (
     result_type,
 )
 from daedal.compiler.graph.ops.padding_classes import PaddingClasses
-from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints, whole
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, ints, whole
 from daedal.compiler.graph.ops.windows import convolve
 from daedal.compiler.graph.stream_layout import RowStreamLayout, RowStreamWeightLayout
 from daedal.compiler.graph.types import TensorType
@@ -31,7 +31,7 @@ _WEIGHTS = ("int8", "int16")
 """Types of weights; the wide ones become several int8 ones before they are blocked."""
 
 
-def _infer_q_conv2d(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_conv2d(operands: Types, attrs: Attrs) -> TensorType:
     x, w, params = operands
     check_activation(x)
     shape = infer_conv2d_shape(x, w, attrs)
@@ -50,7 +50,7 @@ def _result_layout(x: TensorType, w: TensorType) -> ActivationLayout:
     return ActivationLayout(x.layout.stream.batch, w.layout.block)
 
 
-def _evaluate_q_conv2d(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q_conv2d(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer convolution of the map padded with pad_value; blocked params may have a row for each
     class of outputs by the padding under their windows."""
     x, kernel, params = arrays
@@ -100,7 +100,7 @@ def _per_output(params: Array, types: Sequence[TensorType], attrs: Attrs) -> Arr
     return np.asarray(per_class[:, classes.table])
 
 
-def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_dense(operands: Types, attrs: Attrs) -> TensorType:
     x, w, params = operands
     check_activation(x)
     shape = infer_dense_shape(x, *w.shape)
@@ -109,7 +109,7 @@ def _infer_q_dense(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return result_type(shape, x, attrs)
 
 
-def _evaluate_q_dense(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q_dense(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer dense layer of (..., K), weights (O, K)."""
     x, w, params = arrays
     acc = x.astype(np.float64) @ w.astype(np.float64).T

@@ -1,8 +1,6 @@
 """Integer sums, product, leaky ReLU and requantization, and the larger of a map and its
 requantization."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from daedal.compiler.graph.ops.integer import (
@@ -14,13 +12,7 @@ from daedal.compiler.graph.ops.integer import (
     requantize,
     result_type,
 )
-from daedal.compiler.graph.ops.registry import (
-    Array,
-    Attrs,
-    define,
-    require,
-    whole,
-)
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, require, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -49,15 +41,15 @@ def scalar_params(params: Array) -> Array:
     return np.asarray(params.reshape(-1, 3)[0])
 
 
-def _infer_q_add(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_add(operands: Types, attrs: Attrs) -> TensorType:
     return _infer_broadcast(operands, attrs, wide=True)
 
 
-def _infer_narrow_pair(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_narrow_pair(operands: Types, attrs: Attrs) -> TensorType:
     return _infer_broadcast(operands, attrs, wide=False)
 
 
-def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs, *, wide: bool) -> TensorType:
+def _infer_broadcast(operands: Types, attrs: Attrs, *, wide: bool) -> TensorType:
     a, b, params = operands
     check_activation(a, wide=wide)
     check_activation(b, wide=wide)
@@ -66,7 +58,7 @@ def _infer_broadcast(operands: Sequence[TensorType], attrs: Attrs, *, wide: bool
     return result_type(a.shape, a, attrs)
 
 
-def _infer_q_sum(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_sum(operands: Types, attrs: Attrs) -> TensorType:
     a, b = operands
     require(is_wide(a) and is_wide(b), f"an exact sum needs operands of 16 bits, not {a} and {b}")
     _check_broadcast(a, b)
@@ -84,7 +76,7 @@ def _check_broadcast(a: TensorType, b: TensorType) -> None:
     )
 
 
-def _evaluate_q_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q_add(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer sum of multiplier_a * a and multiplier_b * b; params multiply by 1, unless an operand
     or the result is wide."""
     a, b, params = arrays
@@ -93,13 +85,13 @@ def _evaluate_q_add(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
     return requantize(acc, scalar_params(params), attrs)
 
 
-def _evaluate_q_sum(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q_sum(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer sum of two wide tensors that is known to have 16 bits: from low to high."""
     a, b = arrays
     return np.asarray(a + b)
 
 
-def _evaluate_q_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q_mul(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer product of a - zero_point_a and b - zero_point_b."""
     a, b, params = arrays
     acc = a.astype(np.int64) - whole(attrs, "zero_point_a")
@@ -107,9 +99,7 @@ def _evaluate_q_mul(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
     return requantize(acc, scalar_params(params), attrs)
 
 
-def _evaluate_q_maximum(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_q_maximum(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer larger one of multiplier_a * (a - zero_point_a) and multiplier_b * (b -
     zero_point_b)."""
     *operands, params = arrays
@@ -121,9 +111,7 @@ def _evaluate_q_maximum(
     return requantize(np.maximum(a, b), scalar_params(params), attrs)
 
 
-def _evaluate_q_leaky_relu(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_q_leaky_relu(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer x - zero_point_x times one of two factors, by its sign; params multiply by 1."""
     x, params = arrays
     centred = x.astype(np.int64) - whole(attrs, "zero_point_x")
@@ -133,24 +121,22 @@ def _evaluate_q_leaky_relu(
     return requantize(acc, scalar_params(params), attrs)
 
 
-def _infer_q_requantize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_requantize(operands: Types, attrs: Attrs) -> TensorType:
     return _infer_by_element(operands, attrs, wide=True)
 
 
-def _infer_narrow(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_narrow(operands: Types, attrs: Attrs) -> TensorType:
     return _infer_by_element(operands, attrs, wide=False)
 
 
-def _infer_by_element(operands: Sequence[TensorType], attrs: Attrs, *, wide: bool) -> TensorType:
+def _infer_by_element(operands: Types, attrs: Attrs, *, wide: bool) -> TensorType:
     x, params = operands
     check_activation(x, wide=wide)
     check_params(params, 1, x, channels=False)
     return result_type(x.shape, x, attrs)
 
 
-def _evaluate_q_requantize(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_q_requantize(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer change of scale, zero point and bounds."""
     x, params = arrays
     return on_padded_maps(
@@ -160,9 +146,7 @@ def _evaluate_q_requantize(
     )
 
 
-def _evaluate_q_max_requantized(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_q_max_requantized(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer larger one of x and its requantization."""
     x, params = arrays
     return np.maximum(x, requantize(x.astype(np.int64), scalar_params(params), attrs))

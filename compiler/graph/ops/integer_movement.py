@@ -23,7 +23,7 @@ from daedal.compiler.graph.ops.movement import (
     pad_margins,
     repeat,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints, whole
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, ints, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -47,7 +47,7 @@ def _rescaled(x: Array, params: Array, attrs: Attrs) -> Array:
     return requantize(x.astype(np.int64), params.reshape(-1, 3)[0], attrs)
 
 
-def _infer_q_slice(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_slice(operands: Types, attrs: Attrs) -> TensorType:
     _check(operands, 1, wide=True)
     x = operands[0]
     begins, ends, steps = (ints(attrs, name) for name in ("begins", "ends", "steps"))
@@ -56,7 +56,7 @@ def _infer_q_slice(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return result_type(infer_slice_shape(x, attrs), x, attrs)
 
 
-def _evaluate_q_slice(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q_slice(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Part of a map, all images; blocked: from a whole block of channels on."""
     x, params = arrays
     begins, ends, steps = (ints(attrs, name) for name in ("begins", "ends", "steps"))
@@ -66,7 +66,7 @@ def _evaluate_q_slice(arrays: Sequence[Array], types: Sequence[TensorType], attr
     return _rescaled(np.ascontiguousarray(x[:, channels, rows, columns]), params, attrs)
 
 
-def _infer_q_pad(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_pad(operands: Types, attrs: Attrs) -> TensorType:
     _check(operands, 1)
     x = operands[0]
     margins, block = pad_margins(attrs), _block(x)
@@ -76,7 +76,7 @@ def _infer_q_pad(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return result_type(infer_pad_shape(x, attrs), x, attrs)
 
 
-def _evaluate_q_pad(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q_pad(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Map with pad_value around it; blocked: behind whole blocks of channels."""
     x, params = arrays
     margins, block = pad_margins(attrs), _block(types[0])
@@ -86,7 +86,7 @@ def _evaluate_q_pad(arrays: Sequence[Array], types: Sequence[TensorType], attrs:
     return _rescaled(padded, params, attrs)
 
 
-def _infer_q_concat(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_concat(operands: Types, attrs: Attrs) -> TensorType:
     _check(operands, len(operands) - 1)
     maps, taken = operands[:-1], ints(attrs, "channels")
     assert len(taken) == len(maps), f"{len(maps)} maps take {taken}"
@@ -98,7 +98,7 @@ def _infer_q_concat(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return result_type((n, sum(taken), h, w), maps[0], attrs)
 
 
-def _evaluate_q_concat(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q_concat(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Maps one after the other, each from a channel that is the sum of `channels` before it; params
     row i serves map i."""
     *maps, params = arrays
@@ -112,13 +112,13 @@ def _evaluate_q_concat(arrays: Sequence[Array], types: Sequence[TensorType], att
     return np.concatenate(parts, axis=1)
 
 
-def _infer_q_resize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_resize(operands: Types, attrs: Attrs) -> TensorType:
     _check(operands, 1)
     assert ints(attrs, "factors")[:2] == (1, 1), "images and channels stay"
     return result_type(infer_resize_shape(operands[0], attrs), operands[0], attrs)
 
 
-def _evaluate_q_resize(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q_resize(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Map with every pixel repeated `factors` times in height and width."""
     x, params = arrays
     return _rescaled(repeat(x, ints(attrs, "factors")), params, attrs)

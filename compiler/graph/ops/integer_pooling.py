@@ -13,7 +13,7 @@ from daedal.compiler.graph.ops.integer import (
     result_type,
 )
 from daedal.compiler.graph.ops.pooling import infer_pool_shape
-from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints, whole
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, ints, whole
 from daedal.compiler.graph.ops.windows import sliding_windows
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
@@ -28,14 +28,14 @@ def divisor_indices(attrs: Attrs) -> Array:
     return np.array([[divisors.index(int(count)) for count in row] for row in counts])
 
 
-def _infer_q_max_pool(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_max_pool(operands: Types, attrs: Attrs) -> TensorType:
     x, params = operands
     check_activation(x)
     check_params(params, 1, x, channels=False)
     return result_type(infer_pool_shape(x, attrs), x, attrs)
 
 
-def _infer_q_avg_pool(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_avg_pool(operands: Types, attrs: Attrs) -> TensorType:
     x, params = operands
     check_activation(x)
     shape = infer_pool_shape(x, attrs)
@@ -56,9 +56,7 @@ def _windows(x: Array, attrs: Attrs) -> Array:
     )
 
 
-def _evaluate_q_max_pool(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_q_max_pool(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer maximum over windows of the map padded with pad_value."""
     x, params = arrays
 
@@ -69,9 +67,7 @@ def _evaluate_q_max_pool(
     return on_padded_maps(evaluate, [x], types[0])
 
 
-def _evaluate_q_avg_pool(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_q_avg_pool(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer sum over windows; params row d serves windows of divisors[d] elements."""
     x, params = arrays
     per_divisor = params.reshape(len(ints(attrs, "divisors")), -1, 3)[:, 0]

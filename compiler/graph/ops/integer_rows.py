@@ -22,10 +22,12 @@ from daedal.compiler.graph.ops.integer import (
 )
 from daedal.compiler.graph.ops.registry import (
     Array,
+    Arrays,
     Attrs,
     Evaluate,
     Infer,
     OpDef,
+    Types,
     define,
     register,
     require,
@@ -107,7 +109,7 @@ def norm_steps_in_lanes(rows: Array, lanes: int) -> Array:
 
 
 def _infer(places: _Places) -> Infer:
-    def infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    def infer(operands: Types, attrs: Attrs) -> TensorType:
         x = operands[0]
         check_activation(x, wide=True)
         require(
@@ -150,7 +152,7 @@ def _finished(x: TensorType, result: Array, attrs: Attrs) -> Array:
     return np.ascontiguousarray(x.layout.pack(np.moveaxis(result, 0, 1).astype(dtype)))
 
 
-def _evaluate_softmax(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_softmax(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer softmax over the channels of each pixel; mask is -128 for padding, else 0."""
     x = types[0]
     exp, bits, reciprocal = _tables(arrays, types, _OF_SOFTMAX)
@@ -168,7 +170,9 @@ def _evaluate_softmax(arrays: Sequence[Array], types: Sequence[TensorType], attr
 
 
 def _norm_over_channels(centred: bool) -> Evaluate:
-    def evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    def evaluate(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
+        """Integer norm over the channels of each pixel; signs are -1 for a negative gain, 0 for
+        padding, else 1."""
         x = types[0]
         low, high = _tables(arrays, types, _OF_NORM)
         before, thresholds, after = np.split(arrays[_OF_NORM.steps], _AROUND_THRESHOLDS)

@@ -12,7 +12,7 @@ import numpy as np
 from daedal.compiler.graph.layout import PLAIN
 from daedal.compiler.graph.ops.integer_convolution import Q_CONV2D
 from daedal.compiler.graph.ops.integer_elementwise import Q_ADD, Q_MUL, Q_REQUANTIZE
-from daedal.compiler.graph.ops.registry import Array, Attrs, OpDef, get_op, register
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, OpDef, Types, get_op, register
 from daedal.compiler.graph.table_layout import TableLayout
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
@@ -45,14 +45,14 @@ def _with_table(base: OpDef) -> OpDef:
     """The operator that looks the result of `base` up."""
     place = len(base.operands) - 1
 
-    def infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+    def infer(operands: Types, attrs: Attrs) -> TensorType:
         table = operands[place]
         layout = PLAIN if table.is_plain else TableLayout()
         wanted = TensorType((TABLE_ENTRIES,), _DTYPE, layout)
         assert table == wanted, f"table is {table}, not {wanted}"
         return base.infer([*operands[:place], *operands[place + 1 :]], attrs)
 
-    def evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+    def evaluate(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
         """``table[base + 128]``."""
         others = [*arrays[:place], *arrays[place + 1 :]]
         result = base.evaluate(others, [*types[:place], *types[place + 1 :]], attrs)

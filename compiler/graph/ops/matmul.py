@@ -1,7 +1,5 @@
 """Products of two matrices that are both computed at run time: float as imported, and integer."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from daedal.compiler.graph.layout import ActivationLayout
@@ -15,7 +13,9 @@ from daedal.compiler.graph.ops.integer import (
 from daedal.compiler.graph.ops.onnx_form import simple
 from daedal.compiler.graph.ops.registry import (
     Array,
+    Arrays,
     Attrs,
+    Types,
     define,
     require,
     require_float,
@@ -38,7 +38,7 @@ def correction(zero_point: int) -> tuple[int, int]:
     return (-zero_point, 1) if zero_point > -128 else (64, 2)
 
 
-def _infer_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_matmul(operands: Types, attrs: Attrs) -> TensorType:
     require_float(operands)
     a, b = operands
     require(
@@ -58,7 +58,7 @@ def _infer_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return TensorType((*(batch or ()), a.shape[-2], b.shape[-1]), "float32")
 
 
-def _evaluate_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_matmul(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Float product of two computed matrices, with batches."""
     return np.asarray(np.matmul(arrays[0], arrays[1]))
 
@@ -102,7 +102,7 @@ def products(a: Array, b: Array, kind: TensorType, attrs: Attrs) -> Array:
     return np.asarray(sums[:, :columns].astype(np.int64).reshape(len(sums), -1, *a.shape[2:]))
 
 
-def _infer_q_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_q_matmul(operands: Types, attrs: Attrs) -> TensorType:
     a, b, _, params = operands
     shape = check_maps(a, b, attrs)
     rows = params.shape[0]
@@ -111,7 +111,7 @@ def _infer_q_matmul(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return result_type(shape, a, attrs)
 
 
-def _evaluate_q_matmul(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_q_matmul(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Integer product of every pixel of a with the first pixels of b, a channel of the result each;
     an image of b serves as many consecutive images of a as there are for each; factor corrects
     for b's zero point; params is one row, or one for each pixel of a."""

@@ -11,7 +11,9 @@ from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
+    Arrays,
     Attrs,
+    Types,
     define,
     ints,
     require,
@@ -104,11 +106,11 @@ def repeat(x: Array, factors: Sequence[int]) -> Array:
     return x
 
 
-def _infer_slice(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_slice(operands: Types, attrs: Attrs) -> TensorType:
     return TensorType(infer_slice_shape(operands[0], attrs), operands[0].dtype)
 
 
-def _infer_pad(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_pad(operands: Types, attrs: Attrs) -> TensorType:
     x = operands[0]
     require(
         len(operands) == 1 or (operands[1].num_elements == 1 and operands[1].dtype == x.dtype),
@@ -117,7 +119,7 @@ def _infer_pad(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return TensorType(infer_pad_shape(x, attrs), x.dtype)
 
 
-def _infer_concat(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_concat(operands: Types, attrs: Attrs) -> TensorType:
     dtypes = {item.dtype for item in operands}
     require(
         len(dtypes) == 1,
@@ -127,28 +129,28 @@ def _infer_concat(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return TensorType(infer_concat_shape(operands, whole(attrs, "axis")), operands[0].dtype)
 
 
-def _infer_resize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_resize(operands: Types, attrs: Attrs) -> TensorType:
     return TensorType(infer_resize_shape(operands[0], attrs), operands[0].dtype)
 
 
-def _evaluate_slice(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_slice(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """x[begin:end:step] in every axis."""
     parts = zip(*(ints(attrs, name) for name in ("begins", "ends", "steps")), strict=True)
     return np.ascontiguousarray(arrays[0][tuple(slice(*part) for part in parts)])
 
 
-def _evaluate_pad(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_pad(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """x with `value` (0) around it; pads are those before every axis, then those after."""
     value = arrays[1].reshape(()) if len(arrays) == 2 else 0
     return np.pad(arrays[0], pad_margins(attrs), constant_values=value)
 
 
-def _evaluate_concat(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_concat(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Tensors one after the other along `axis`."""
     return np.concatenate(list(arrays), axis=whole(attrs, "axis"))
 
 
-def _evaluate_resize(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_resize(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Nearest-neighbour enlargement: every element `factors` times along each axis."""
     return repeat(arrays[0], ints(attrs, "factors"))
 

@@ -1,14 +1,14 @@
 """Float layer norm and RMS norm over the last axis, as imported from ONNX."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.onnx_form import OnnxForm
 from daedal.compiler.graph.ops.registry import (
     Array,
+    Arrays,
     Attrs,
+    Types,
     define,
     number,
     require,
@@ -19,7 +19,7 @@ from daedal.compiler.graph.types import TensorType
 __all__: list[str] = []
 
 
-def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer(operands: Types, attrs: Attrs) -> TensorType:
     require_float(operands)
     x = operands[0]
     require(x.rank >= 1, "a norm must have an axis to go over, not a single number")
@@ -38,9 +38,7 @@ def _divided(x: Array, epsilon: float) -> Array:
     return np.asarray(x / np.sqrt(squares + epsilon))
 
 
-def _evaluate_layer_norm(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_layer_norm(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axis."""
     x, scale, *bias = (array.astype(np.float64) for array in arrays)
     centered = x - x.mean(axis=-1, keepdims=True)
@@ -48,7 +46,7 @@ def _evaluate_layer_norm(
     return np.asarray(result + bias[0] if bias else result, dtype=np.float32)
 
 
-def _evaluate_rms_norm(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_rms_norm(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """x / sqrt(mean(x * x) + epsilon) * scale, over the last axis."""
     x, scale = (array.astype(np.float64) for array in arrays)
     return np.asarray(_divided(x, number(attrs, "epsilon")) * scale, dtype=np.float32)

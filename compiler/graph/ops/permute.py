@@ -4,7 +4,6 @@ On a blocked map a *vector* is the block of channels of one pixel, one row of a 
 holds a map as a sequence of vectors, so any permutation of them is one of their numbers.
 """
 
-from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -17,7 +16,7 @@ from daedal.compiler.graph.ops.integer import (
     requantize,
     result_type,
 )
-from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, ints
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -64,7 +63,7 @@ def vectors_of(x: Array, block: int) -> Array:
     return np.ascontiguousarray(split.transpose(0, 1, 3, 2)).reshape(-1, block)
 
 
-def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer(operands: Types, attrs: Attrs) -> TensorType:
     x, params = operands
     check_activation(x, wide=True)
     check_params(params, 1, x, channels=False)
@@ -76,7 +75,7 @@ def _infer(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return result_type(shape, x, attrs)
 
 
-def _evaluate(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """a map of `shape`: x split, its axes in another order; blocked: vectors stay whole."""
     array, params = arrays
     (x, _), layout = types, types[0].layout

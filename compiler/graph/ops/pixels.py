@@ -3,13 +3,11 @@
 In memory, such a map is one vector for each pixel of each image, so both have the same bytes.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import check_activation
-from daedal.compiler.graph.ops.registry import Array, Attrs, define, whole
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -24,14 +22,14 @@ def _check(x: TensorType) -> None:
         assert one_block, f"pixels of {x} cannot lie as images"
 
 
-def _infer_to_images(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_to_images(operands: Types, attrs: Attrs) -> TensorType:
     (x,) = operands
     _check(x)
     images, channels, pixels, _ = x.shape
     return TensorType((images * pixels, channels, 1, 1), x.dtype, x.layout)
 
 
-def _infer_to_pixels(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_to_pixels(operands: Types, attrs: Attrs) -> TensorType:
     (x,) = operands
     _check(x)
     images, channels, height, _ = x.shape
@@ -40,9 +38,7 @@ def _infer_to_pixels(operands: Sequence[TensorType], attrs: Attrs) -> TensorType
     return TensorType((images // pixels, channels, pixels, 1), x.dtype, x.layout)
 
 
-def _evaluate_to_images(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_to_images(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Each pixel of a map of one block of channels as an image."""
     (x,) = arrays
     shape = _infer_to_images(types, attrs).physical_shape
@@ -51,9 +47,7 @@ def _evaluate_to_images(
     return np.ascontiguousarray(x.transpose(0, 2, 1, 3)).reshape(shape)
 
 
-def _evaluate_to_pixels(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_to_pixels(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Images of one pixel and one block of channels as pixels of fewer images."""
     (x,) = arrays
     result = _infer_to_pixels(types, attrs)

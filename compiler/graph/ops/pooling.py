@@ -1,6 +1,5 @@
 """Float pooling over NCHW maps, as imported from MaxPool, AveragePool and GlobalAveragePool."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,9 @@ from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
 from daedal.compiler.graph.ops.registry import (
     Array,
+    Arrays,
     Attrs,
+    Types,
     define,
     ints,
     require,
@@ -56,7 +57,7 @@ def window_counts(x: TensorType, attrs: Attrs) -> tuple[tuple[int, ...], tuple[i
     return counts[0], counts[1]
 
 
-def _infer_pool(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_pool(operands: Types, attrs: Attrs) -> TensorType:
     require_float(operands)
     return TensorType(infer_pool_shape(operands[0], attrs), operands[0].dtype)
 
@@ -66,12 +67,12 @@ def _windows(x: Array, attrs: Attrs, pad_value: float) -> Array:
     return sliding_windows(x, kernel, strides, pads, _NO_DILATION, pad_value)
 
 
-def _evaluate_max_pool(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_max_pool(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Float maximum pool."""
     return np.asarray(_windows(arrays[0], attrs, -np.inf).max(axis=(4, 5)))
 
 
-def _evaluate_avg_pool(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_avg_pool(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Float average pool; global pooling has the map as its kernel; of the pads, counted_pads count
     as elements."""
     sums = _windows(arrays[0].astype(np.float64), attrs, 0.0).sum(axis=(4, 5))

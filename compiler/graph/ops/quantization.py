@@ -1,26 +1,18 @@
 """Operators between real and integer tensors, as imported from QuantizeLinear and its inverse."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import onnx
 
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
-from daedal.compiler.graph.ops.registry import (
-    Array,
-    Attrs,
-    define,
-    require,
-    whole,
-)
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, require, whole
 from daedal.compiler.graph.types import TensorType
 from daedal.isa import numerics
 
 __all__: list[str] = []
 
 
-def _check_parameters(operands: Sequence[TensorType], attrs: Attrs) -> None:
+def _check_parameters(operands: Types, attrs: Attrs) -> None:
     x, scale, zero_point = operands
     axis = whole(attrs, "axis")
     require(
@@ -49,7 +41,7 @@ def _along_axis(parameter: Array, x: TensorType, attrs: Attrs) -> Array:
     return parameter.reshape(shape)
 
 
-def _infer_quantize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_quantize(operands: Types, attrs: Attrs) -> TensorType:
     _check_parameters(operands, attrs)
     x, _, zero_point = operands
     require(x.dtype == "float32", f"only float32 can be quantized, not {x.dtype}")
@@ -61,7 +53,7 @@ def _infer_quantize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return TensorType(x.shape, zero_point.dtype)
 
 
-def _infer_dequantize(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_dequantize(operands: Types, attrs: Attrs) -> TensorType:
     _check_parameters(operands, attrs)
     x, _, zero_point = operands
     require(
@@ -72,14 +64,14 @@ def _infer_dequantize(operands: Sequence[TensorType], attrs: Attrs) -> TensorTyp
     return TensorType(x.shape, "float32")
 
 
-def _infer_flip_sign(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_flip_sign(operands: Types, attrs: Attrs) -> TensorType:
     other = {"int8": "uint8", "uint8": "int8"}.get(operands[0].dtype)
     require(other is not None, f"only 8-bit tensors change signedness, not {operands[0]}")
     assert other is not None
     return TensorType(operands[0].shape, other)
 
 
-def _evaluate_quantize(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_quantize(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """saturate(round(x / scale) + zero_point), in the zero point's type."""
     x, scale, zero_point = arrays
     return numerics.quantize(
@@ -90,9 +82,7 @@ def _evaluate_quantize(arrays: Sequence[Array], types: Sequence[TensorType], att
     )
 
 
-def _evaluate_dequantize(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_dequantize(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """(x - zero_point) * scale."""
     x, scale, zero_point = arrays
     return numerics.dequantize(
@@ -100,9 +90,7 @@ def _evaluate_dequantize(
     )
 
 
-def _evaluate_flip_sign(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_flip_sign(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Uint8 to int8 by -128, int8 to uint8 by +128."""
     other = np.dtype(np.int8 if arrays[0].dtype == np.uint8 else np.uint8)
     return (arrays[0].view(np.uint8) ^ np.uint8(0x80)).view(other)

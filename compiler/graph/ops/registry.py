@@ -35,9 +35,11 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 Attrs = Mapping[str, Any]
-Infer = Callable[[Sequence[TensorType], Attrs], TensorType]
+Arrays = Sequence[Array]
+Types = Sequence[TensorType]
+Infer = Callable[[Types, Attrs], TensorType]
 P = ParamSpec("P")
-Evaluate = Callable[[Sequence[Array], Sequence[TensorType], Attrs], Array]
+Evaluate = Callable[[Arrays, Types, Attrs], Array]
 
 SAME_ORDER = ("flip_sign", "pack", "pack_pixels", "pack_stream", "reshape", "unpack")
 """Operators that keep the order of the elements. They may change shape, layout and sign. A
@@ -83,7 +85,7 @@ class OpDef:
     is_view: bool = False
     onnx: "WriteOnnx | None" = None
 
-    def check(self, operands: Sequence[TensorType], attrs: Attrs) -> None:
+    def check(self, operands: Types, attrs: Attrs) -> None:
         """Assert that a node has the operands and attributes of this operator."""
         most = len(self.operands)
         assert most - self.num_optional <= len(operands) and (

@@ -1,19 +1,18 @@
 """Operators that rearrange elements without changing their values."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from daedal.compiler.graph.graph import Node
 from daedal.compiler.graph.ops.onnx_form import OnnxForm, simple
-from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints, require
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, ints, require
 from daedal.compiler.graph.types import TensorType
 
 __all__: list[str] = []
 
 
-def _infer_reshape(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_reshape(operands: Types, attrs: Attrs) -> TensorType:
     x, shape = operands[0], ints(attrs, "shape")
     require(
         math.prod(shape) == x.num_elements,
@@ -23,12 +22,12 @@ def _infer_reshape(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
     return TensorType(shape, x.dtype)
 
 
-def _evaluate_reshape(arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs) -> Array:
+def _evaluate_reshape(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Row-major reshape; Flatten, Squeeze and Unsqueeze become this."""
     return arrays[0].reshape(ints(attrs, "shape"))
 
 
-def _infer_transpose(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_transpose(operands: Types, attrs: Attrs) -> TensorType:
     x, order = operands[0], ints(attrs, "order")
     require(
         sorted(order) == list(range(x.rank)),
@@ -37,9 +36,7 @@ def _infer_transpose(operands: Sequence[TensorType], attrs: Attrs) -> TensorType
     return TensorType(tuple(x.shape[axis] for axis in order), x.dtype)
 
 
-def _evaluate_transpose(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_transpose(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Permute axes."""
     return np.ascontiguousarray(arrays[0].transpose(ints(attrs, "order")))
 

@@ -13,7 +13,7 @@ import numpy as np
 from daedal.compiler.graph.layout import ActivationLayout
 from daedal.compiler.graph.ops.integer import check_activation
 from daedal.compiler.graph.ops.movement import infer_concat_shape
-from daedal.compiler.graph.ops.registry import Array, Attrs, define, ints
+from daedal.compiler.graph.ops.registry import Array, Arrays, Attrs, Types, define, ints
 from daedal.compiler.graph.types import TensorType
 from daedal.compiler.targets.names import ACCELERATOR
 
@@ -55,7 +55,7 @@ def _like(x: TensorType, shape: tuple[int, ...]) -> TensorType:
     return replace(x, shape=shape)
 
 
-def _infer_concat_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_concat_view(operands: Types, attrs: Attrs) -> TensorType:
     taken = ints(attrs, "channels")
     assert len(taken) == len(operands), f"{len(operands)} maps take {taken}"
     n, _, h, w = infer_concat_shape(operands, 1)
@@ -71,15 +71,13 @@ def _infer_concat_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorTy
     return result
 
 
-def _evaluate_concat_view(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_concat_view(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Maps one after the other, each from a channel that is the sum of `channels` before it; they
     were stored there."""
     return np.concatenate(list(arrays), axis=1)
 
 
-def _infer_rows_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_rows_view(operands: Types, attrs: Attrs) -> TensorType:
     first = operands[0]
     for x in operands:
         check_activation(x)
@@ -87,15 +85,13 @@ def _infer_rows_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType
     return _like(first, infer_concat_shape(operands, 2))
 
 
-def _evaluate_rows_view(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_rows_view(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Maps of one image, one below the other; `moves_to_views` copies what cannot lie so, as rows
     of several blocks of channels."""
     return np.concatenate(list(arrays), axis=2)
 
 
-def _infer_columns_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_columns_view(operands: Types, attrs: Attrs) -> TensorType:
     first = operands[0]
     for x in operands:
         check_activation(x)
@@ -103,15 +99,13 @@ def _infer_columns_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorT
     return _like(first, infer_concat_shape(operands, 3))
 
 
-def _evaluate_columns_view(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_columns_view(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Maps side by side: the rows of each lie as far apart as those of the result; `moves_to_views`
     copies what cannot lie so."""
     return np.concatenate(list(arrays), axis=3)
 
 
-def _infer_slice_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_slice_view(operands: Types, attrs: Attrs) -> TensorType:
     x = operands[0]
     check_activation(x, wide=True)
     begins, ends = ints(attrs, "begins"), ints(attrs, "ends")
@@ -123,9 +117,7 @@ def _infer_slice_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorTyp
     return _like(x, shape)
 
 
-def _evaluate_slice_view(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_slice_view(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """Part of a map that is one run of its vectors of channels."""
     run = run_of_blocks(types[0], ints(attrs, "begins"), ints(attrs, "ends"))
     assert run is not None, "checked with the types"
@@ -134,7 +126,7 @@ def _evaluate_slice_view(
     return np.ascontiguousarray(arrays[0]).reshape(-1)[begin : begin + count].reshape(shape)
 
 
-def _infer_reshape_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorType:
+def _infer_reshape_view(operands: Types, attrs: Attrs) -> TensorType:
     x, shape = operands[0], ints(attrs, "shape")
     check_activation(x, wide=True)
     assert isinstance(x.layout, ActivationLayout), f"{x} is not blocked"
@@ -147,9 +139,7 @@ def _infer_reshape_view(operands: Sequence[TensorType], attrs: Attrs) -> TensorT
     return _like(x, shape)
 
 
-def _evaluate_reshape_view(
-    arrays: Sequence[Array], types: Sequence[TensorType], attrs: Attrs
-) -> Array:
+def _evaluate_reshape_view(arrays: Arrays, types: Types, attrs: Attrs) -> Array:
     """The same vectors of channels, in their order, as a map of another shape: pixels in rows of
     another length, groups of blocks of channels as images."""
     return arrays[0].reshape(_infer_reshape_view(types, attrs).physical_shape)
