@@ -85,23 +85,20 @@ def chained_tiles(
             return None
         if not _is_pointwise(other.shapes[0]):
             return None
-        usual = [
-            float(one.cycles_with(one.table([one.default_with(memory)]), memory)[0])
-            for one in (space, other)
-        ]
+        usual = space.default_cycles(memory) + other.default_cycles(memory)
     except ScheduleError:
         return None
     first, second = _matching(space, other)
     chain = _Chain(space, other, first, second, variant, memory)
     cycles = chain.cycles
-    if not cycles.size or cycles.min() > (1 - LEAST_GAIN) * sum(usual):
+    if not cycles.size or cycles.min() > (1 - LEAST_GAIN) * usual:
         return None
     nearly = np.where(cycles <= (1 + NEARLY) * cycles.min(), chain.instructions, np.inf)
-    best = np.array([int(np.argmin(nearly))])
+    best = int(np.argmin(nearly))
     return ChainedTiles(
-        space.configs(chosen(first, best))[0],
-        other.configs(chosen(second, best))[0],
-        sum(usual) - float(cycles.min()),
+        space.row(first, best),
+        other.row(second, best),
+        usual - float(cycles.min()),
     )
 
 

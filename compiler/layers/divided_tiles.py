@@ -45,7 +45,7 @@ def divided_tile(
         space, norm = any_space_of(graph, node, variant), any_space_of(graph, norms[0], variant)
         if not isinstance(space, ConvSpace):
             return None
-        usual = float(space.cycles_with(space.table([space.default_with(memory)]), memory)[0])
+        usual = space.default_cycles(memory)
         following = norm.features(norm.table([norm.default_with(memory)]))
     except ScheduleError:
         return None
@@ -53,11 +53,9 @@ def divided_tile(
     bus, alu = following["beats"][0] * word_cycles, following["vector_cycles"][0]
     alone = max(bus, alu)
     _, _, height, width = kind.shape
-    table = space.all()
+    table = space.in_usual_orders()
     maps = -(-height // table["height"]) * -(-width // table["width"])
     several = (maps > 1) & (table["turns"] == 0)
-    for knob, value in space.added.items():
-        several &= table[knob] == value
     if not several.any():
         return None
     table, maps = chosen(table, several), maps[several]
@@ -71,5 +69,4 @@ def divided_tile(
     best = int(np.argmin(together))
     if together[best] > (1 - LEAST_GAIN) * (usual + alone):
         return None
-    (config,) = space.configs(chosen(table, np.array([best])))
-    return config
+    return space.row(table, best)

@@ -62,17 +62,13 @@ def early_tile(
         space = any_space_of(graph, node, variant)
         if not isinstance(space, ConvSpace):
             return None
-        default = space.table([space.default_with(memory)])
-        usual = float(space.cycles_with(default, memory)[0])
+        usual = space.default_cycles(memory)
     except ScheduleError:
         return None
     _, _, height, width = graph.types[node.output].shape
-    table = space.all()
+    table = space.in_usual_orders()
+    table = chosen(table, (table["height"] < height) | (table["width"] < width))
     maps = -(-height // table["height"]) * -(-width // table["width"])
-    several = maps > 1
-    for knob, value in space.added.items():
-        several &= table[knob] == value
-    table, maps = chosen(table, several), maps[several]
     features = space.features(table)
     most = scratchpad(variant, Memory.ACC).depth_rows // SHARE
     useful = features["accumulators"] <= most
@@ -98,8 +94,7 @@ def early_tile(
     best = int(np.argmin(together))
     if together[best] > (1 - LEAST_GAIN) * (alone + usual):
         return None
-    (config,) = space.configs(chosen(table, np.array([best])))
-    return config
+    return space.row(table, best)
 
 
 def leading_tile(
@@ -124,22 +119,19 @@ def leading_tile(
         space, norm = any_space_of(graph, node, variant), any_space_of(graph, norms[0], variant)
         if not isinstance(space, ConvSpace):
             return None
-        default = space.table([space.default_with(memory)])
-        usual = float(space.cycles_with(default, memory)[0])
+        usual = space.default_cycles(memory)
         following = norm.table([norm.default_with(memory)])
         behind = float(norm.features(following)["vector_cycles"][0])
     except ScheduleError:
         return None
     _, _, height, width = kind.shape
-    table = space.all()
+    table = space.in_usual_orders()
     maps = -(-height // table["height"]) * -(-width // table["width"])
     blocks = _blocks(graph, node, variant)
     # All channels of a part of the pixels, block by block or at once: those stay on chip.
     whole = (table["turns"] == 0) | (table["turns"] * table["out_blocks"] >= blocks)
     whole &= (table["out_blocks"] == 1) | (table["out_blocks"] == blocks)
     several = (maps > 1) & whole & (table["height"] * table["width"] == _pixels(before, node))
-    for knob, value in space.added.items():
-        several &= table[knob] == value
     if not several.any():
         return None
     table, maps = chosen(table, several), maps[several]
@@ -154,8 +146,7 @@ def leading_tile(
     best = int(np.argmin(together))
     if together[best] > (1 - LEAST_GAIN) * (usual + behind):
         return None
-    (config,) = space.configs(chosen(table, np.array([best])))
-    return config
+    return space.row(table, best)
 
 
 def _blocks(graph: Graph, node: Node, variant: Variant) -> int:

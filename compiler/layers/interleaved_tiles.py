@@ -16,7 +16,6 @@ from daedal.compiler.cost.memory import DDR
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.link.ordering.interleave import SHORTEST_TILE, is_long, tile_rows
 from daedal.compiler.ops.accelerator.lowering import any_space_of
-from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.ops.space import Config
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -77,5 +76,4 @@ def interleaved_tile(
     best = int(np.lexsort((cycles, together, ~fits))[0])
     if together[best] > (1 - LEAST_GAIN) * (alone + space.cycles_with(default, memory)[0]):
         return None
-    (config,) = space.configs(chosen(table, np.array([best])))
-    return config
+    return space.row(table, best)

@@ -123,8 +123,8 @@ def sharing_tiles(
     nearly = np.where(cycles <= cycles.min() * (1 + NEARLY), instructions, np.inf)
     number, behind = divmod(int(np.argmin(nearly)), nearly.shape[1])
     return SharingTiles(
-        space.configs(chosen(first, np.array([number])))[0],
-        other.configs(chosen(second, np.array([behind])))[0],
+        space.row(first, number),
+        other.row(second, behind),
         apart - float(cycles.min()),
     )
 
@@ -190,8 +190,7 @@ def _loaded_rows(space: ConvSpace, features: Mapping[str, Floats]) -> Floats:
 
 def _useful_first(space: ConvSpace, variant: Variant, memory: MemoryModel) -> Table:
     """Tiles of the first layer that are considered."""
-    table = space.all()
-    table = chosen(table, np.all([table[knob] == x for knob, x in space.added.items()], axis=0))
+    table = space.in_usual_orders()
     features = _features(space, table, memory)
     useful = _leaves_room(_loaded_rows(space, features), features["accumulators"], variant)
     useful &= features["tile_product_cycles"] >= SHORTEST_TILE

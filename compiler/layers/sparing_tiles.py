@@ -16,7 +16,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
-from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, chosen
+from daedal.compiler.ops.accelerator.tiles.tile_space import Floats
 from daedal.compiler.ops.space import Config, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
@@ -51,9 +51,7 @@ def sparing_tile(
     if work["product_cycles"][0] >= work["beats"][0] * word:
         return None
 
-    table = space.all()
-    for knob, value in space.added.items():
-        table = chosen(table, table[knob] == value)
+    table = space.in_usual_orders()
     idle = _idle(space, table, word)
     if not idle.any():
         return None
@@ -64,8 +62,7 @@ def sparing_tile(
     best = int(np.argmin(both))
     if both[best] > alone + waits - LEAST_GAIN * (alone + behind):
         return None
-    (config,) = space.configs(chosen(table, np.array([best])))
-    return config
+    return space.row(table, best)
 
 
 def _idle(space: ConvSpace, table: Table, word_cycles: float) -> Floats:

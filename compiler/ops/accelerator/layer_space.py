@@ -58,6 +58,10 @@ class LayerSpace(Space):
             raise ScheduleError(f"no schedule of {self} fits the variant's scratchpads")
         return self.row(table, int(np.argmin(cycles)))
 
+    def default_cycles(self, memory: MemoryModel) -> float:
+        """Estimated cycles of the default in a network."""
+        return float(self.cycles_with(self.table([self.default_with(memory)]), memory)[0])
+
     def row(self, table: Table, number: int) -> Config:
         """One row of `table`."""
         rows = {knob: column[number : number + 1] for knob, column in table.items()}

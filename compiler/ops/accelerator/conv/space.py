@@ -128,6 +128,11 @@ class ConvSpace(LayerSpace):
     def added(self) -> Mapping[str, int]:
         return _USUAL
 
+    def in_usual_orders(self) -> Table:
+        """What fits, with the usual values of `ORDERS` alone."""
+        table = self.all()
+        return chosen(table, np.all([table[knob] == x for knob, x in _USUAL.items()], axis=0))
+
     def possible(self, table: Table) -> Mask:
         return self._by_shape(table, self._rules.allows)
 
