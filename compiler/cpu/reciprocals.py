@@ -18,7 +18,6 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from daedal.compiler import te
 from daedal.compiler.cpu.immediates import LARGEST_KEPT
@@ -40,7 +39,6 @@ from daedal.compiler.tir.visit import rewrite, walk
 
 __all__ = ["reciprocal_of", "with_reciprocals", "without_tiny_powers"]
 
-Reals = npt.NDArray[np.float32]
 
 NARROW = frozenset(("int8", "uint8"))
 SMALLEST, LARGEST = 2.0**-60, 2.0**60

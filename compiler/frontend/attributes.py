@@ -7,7 +7,7 @@ from typing import Any
 import onnx
 from onnx import helper
 
-__all__ = ["attribute", "default_attributes", "drop_attributes", "is_default"]
+__all__ = ["attribute", "default_attributes", "is_default"]
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
@@ -16,13 +16,6 @@ def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
         if item.name == name:
             return helper.get_attribute_value(item)
     return default
-
-
-def drop_attributes(node: onnx.NodeProto, *names: str) -> None:
-    """Remove attributes, so that they have their defaults."""
-    kept = [item for item in node.attribute if item.name not in names]
-    node.ClearField("attribute")
-    node.attribute.extend(kept)
 
 
 @lru_cache(maxsize=1024)

@@ -30,8 +30,6 @@ class LinkReport:
     num_instructions: int
     num_tokens: int
     num_hazards: int
-    num_uop_sequences: int
-    uop_table_bytes: int
     high_water_rows: Mapping[Memory, int]
     region_bytes: tuple[int, int, int, int]
     workspace_bound_bytes: int

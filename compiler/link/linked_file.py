@@ -25,8 +25,6 @@ _COUNTS = (
     "num_instructions",
     "num_tokens",
     "num_hazards",
-    "num_uop_sequences",
-    "uop_table_bytes",
     "workspace_bound_bytes",
 )
 

@@ -148,8 +148,6 @@ def link_code(
         num_instructions=len(instructions),
         num_tokens=waits.num_tokens,
         num_hazards=waits.num_hazards,
-        num_uop_sequences=sum(uops.num_sequences for uops in placement.micro_ops.values()),
-        uop_table_bytes=sum(len(table) for table in tables.values()),
         high_water_rows={
             memory: item.high_water_rows for memory, item in placement.allocators.items()
         },

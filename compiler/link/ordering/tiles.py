@@ -46,11 +46,14 @@ class Words:
 
 def tiles_of(items: Sequence[SegmentInstruction]) -> list[list[SegmentInstruction]]:
     """Cut after every run of STOREs."""
-    tiles: list[list[SegmentInstruction]] = [[]]
+    tile: list[SegmentInstruction] = []
+    tiles, stores = [tile], False
     for item in items:
-        if tiles[-1] and tiles[-1][-1].unit is Unit.STORE and item.unit is not Unit.STORE:
-            tiles.append([])
-        tiles[-1].append(item)
+        stored, stores = stores, item.unit is Unit.STORE
+        if stored and not stores:
+            tile = []
+            tiles.append(tile)
+        tile.append(item)
     return tiles
 
 

@@ -51,11 +51,6 @@ class MicroOpMemory:
         self._rows_of: dict[int, tuple[UopSequence, int]] = {}
 
     @property
-    def num_sequences(self) -> int:
-        """Distinct sequences seen so far."""
-        return len(self._table)
-
-    @property
     def uops_per_row(self) -> int:
         """Micro-ops of one row of the memory."""
         return self._per_row

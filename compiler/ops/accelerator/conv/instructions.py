@@ -121,7 +121,6 @@ class ConvInstructions:
             rows = Loads(
                 np.where(several, shape.height * (parts - cut), parts * (shape.height // height)),
                 np.where(several, shape.height * cut, parts * (shape.height % height > 0)),
-                np.where(several, shape.height * rest * cut, parts * (shape.height % height)),
                 np.where(several, shape.height * shape.kernel[0], parts * shape.height),
                 rows.outside,
             )

@@ -20,11 +20,10 @@ __all__ = ["Loads", "PaddingRuns", "sizes"]
 
 class Loads(NamedTuple):
     """What tiles load in one dimension: how often as much as a tile holds, how often less; the
-    elements of the latter, and of all; how often only padding."""
+    elements of all; how often only padding."""
 
     whole: Column
     cut: Column
-    cut_elements: Column
     elements: Column
     outside: Column
 
@@ -69,9 +68,9 @@ class PaddingRuns:
         """What all tiles load for all parts of the window."""
         known = cache(self._loads)
         pairs = [known(*pair) for pair in zip(tile.tolist(), taps.tolist(), strict=True)]
-        return Loads(*np.array(pairs, dtype=np.int64).reshape(-1, 5).T)
+        return Loads(*np.array(pairs, dtype=np.int64).reshape(-1, 4).T)
 
-    def _loads(self, tile: int, taps: int) -> tuple[int, int, int, int, int]:
+    def _loads(self, tile: int, taps: int) -> tuple[int, int, int, int]:
         held = window_span(tile, taps, self.axis.stride, self.axis.dilation)
         end = window_span(self.axis.outputs, self.axis.kernel, self.axis.stride, self.axis.dilation)
         places = [
@@ -80,13 +79,13 @@ class PaddingRuns:
             for tap in range(0, self.axis.kernel, taps)
             for place in [begin * self.axis.stride + tap * self.axis.dilation]
         ]
-        cut = [length for _, length in places if length < held]
+        cut = sum(length < held for _, length in places)
         outside = sum(
             place + length <= self.axis.pad or place - self.axis.pad >= self.axis.size
             for place, length in places
         )
         total = sum(length for _, length in places)
-        return len(places) - len(cut), len(cut), sum(cut), total, outside
+        return len(places) - cut, cut, total, outside
 
     def _all(self, tile: int, taps: int) -> int:
         return sum(

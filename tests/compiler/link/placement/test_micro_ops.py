@@ -22,7 +22,6 @@ def test_a_layers_sequences_come_in_one_load():
     assert memory.bring_in([a, b, a], "layer") == [UopLoad(0, 0, 5)]
     assert (memory.row_of(a), memory.row_of(b)) == (0, 3)
     assert memory.bring_in([b], "layer") == []
-    assert memory.num_sequences == 2
 
 
 def test_older_sequences_are_replaced():
