@@ -34,7 +34,7 @@ from daedal.compiler.graph.types import TensorType
 from daedal.compiler.graph.unfit import UnfitLayers
 from daedal.compiler.layers.layer_code import LayerCode
 from daedal.compiler.layers.program_builder import ProgramBuilder
-from daedal.compiler.link import Alias, LinkedCode, LinkedProgram, LinkReport
+from daedal.compiler.link import Alias, LinkedCode, LinkedProgram, LinkReport, link_code
 from daedal.compiler.link.constants import map_bytes, parameter_bytes, table_bytes, weight_bytes
 from daedal.compiler.ops.accelerator.lowering import multiplications
 from daedal.compiler.ops.accelerator.padding_macs import padding_macs
@@ -122,13 +122,16 @@ def _link(
         say("linking")
         constants.update(_constants(graph, variant))
         sizes = {name: len(data) for name, data in constants.items()}
-        return builder.link_code(
+        return link_code(
             segments,
+            variant,
             constants=sizes,
             inputs=inputs,
             outputs=outputs,
             aliases=aliases,
+            renaming=builder.renaming,
             repeats=repeats,
+            memory=builder.memory,
         )
 
     # The type of a constant, which is part of its layer's key, says how many bytes it takes.

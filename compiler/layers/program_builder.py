@@ -1,7 +1,7 @@
-"""`ProgramBuilder`: schedules become segments, and segments become one linked program.
+"""`ProgramBuilder`: what all programs of a compilation have in common.
 
-Every program of the compiler is built here: those of networks (`layer_code` and `launch`) and those
-of single operators (`daedal.operator`).
+Schedules become segments here, for networks (`layer_code`) and single operators
+(`daedal.operator`); `launch` links those of a network.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from daedal.compiler.codegen.accelerator import emit_segment
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
 from daedal.compiler.codegen.segment import Segment, joined
 from daedal.compiler.cost.memory import DDR
-from daedal.compiler.link import Alias, LinkedCode, LinkedProgram, link, link_code
+from daedal.compiler.link import link
 from daedal.compiler.ops.space import Config
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.isa.memory_model import MemoryModel
@@ -25,8 +25,7 @@ __all__ = ["ProgramBuilder"]
 
 @dataclass(frozen=True)
 class ProgramBuilder:
-    """Builds programs for `variant`: `segment` for each layer in order, then `link` or
-    `link_code` for all.
+    """Builds segments of layers, and programs of single operators, for `variant`.
 
     Parameters
     ----------
@@ -51,48 +50,6 @@ class ProgramBuilder:
         ]
         return joined(parts, name)
 
-    def link_code(
-        self,
-        segments: Sequence[Segment],
-        *,
-        constants: Mapping[str, int],
-        inputs: Sequence[TensorSpec],
-        outputs: Sequence[TensorSpec],
-        aliases: Mapping[str, Alias] | None = None,
-        repeats: bool = False,
-    ) -> LinkedCode:
-        """The program of all layers without its constants, as `link_code`."""
-        return link_code(
-            segments,
-            self.variant,
-            constants=constants,
-            inputs=inputs,
-            outputs=outputs,
-            aliases=aliases,
-            renaming=self.renaming,
-            repeats=repeats,
-            memory=self.memory,
-        )
-
-    def link(
-        self,
-        segments: Sequence[Segment],
-        *,
-        constants: Mapping[str, bytes],
-        inputs: Sequence[TensorSpec],
-        outputs: Sequence[TensorSpec],
-    ) -> LinkedProgram:
-        """The program of all layers; parameters and errors as those of `link`."""
-        return link(
-            segments,
-            self.variant,
-            constants=constants,
-            inputs=inputs,
-            outputs=outputs,
-            renaming=self.renaming,
-            memory=self.memory,
-        )
-
     def build(
         self,
         schedule: Schedule,
@@ -106,6 +63,14 @@ class ProgramBuilder:
         Raises ScheduleError as `segment` and `link` do.
         """
         segment = self.segment([ScheduledFunction(schedule)], schedule.func.name)
-        program = self.link([segment], constants=constants, inputs=inputs, outputs=outputs).program
-        verify(program)
-        return program
+        linked = link(
+            [segment],
+            self.variant,
+            constants=constants,
+            inputs=inputs,
+            outputs=outputs,
+            renaming=self.renaming,
+            memory=self.memory,
+        )
+        verify(linked.program)
+        return linked.program
