@@ -3,7 +3,8 @@
 Where a norm reads a tensor that is too large for the accumulators, it can run during the products
 of its operand (`daedal.compiler.link.ordering.begin_behind`), if these go through the pixels in
 several parts, each with all channels. The weights are then loaded for each part, and the norm needs
-the bus at the same time. Input: a node. Output: a `Config`.
+the bus at the same time: larger tiles, whose residual stream is loaded in parts, move fewer words.
+Input: a node. Output: a `Config`.
 """
 
 import math
@@ -53,7 +54,7 @@ def divided_tile(
     bus, alu = following["beats"][0] * word_cycles, following["vector_cycles"][0]
     alone = max(bus, alu)
     _, _, height, width = kind.shape
-    table = space.in_usual_orders()
+    table = space.with_skips_in_parts
     maps = -(-height // table["height"]) * -(-width // table["width"])
     several = (maps > 1) & (table["turns"] == 0)
     if not several.any():

@@ -23,7 +23,7 @@ from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.on_chip.kept_results import keep_results
 from daedal.compiler.link.on_chip.resident_rows import SHARE, resident_rows
 from daedal.compiler.link.on_chip.row_parts import is_wide_load
-from daedal.compiler.link.ordering.begin_behind import begin_behind
+from daedal.compiler.link.ordering.begin_behind import begin_behind, halves_behind
 from daedal.compiler.link.ordering.begin_early import Early, begin_early
 from daedal.compiler.link.ordering.chain_tiles import chain_layers, chain_tiles
 from daedal.compiler.link.ordering.follow_tiles import all_fit, follow_tiles
@@ -84,9 +84,8 @@ class Stretch:
         """The same with the layers behind it that begin before it has ended."""
         first = self.layers[-1] + 1
         layers = (*self.layers, *range(first, first + early.num_layers))
-        return replace(
-            self, layers=layers, items=tuple(early.items), halves=early.halves, is_open=False
-        )
+        halves = {**self.halves, **early.halves}
+        return replace(self, layers=layers, items=tuple(early.items), halves=halves, is_open=False)
 
 
 def stretches(
@@ -244,7 +243,7 @@ def _behind(
         return None
     numbers = range(number, number + (2 if mixed is None else 3))
     order = tuple((number + which, item) for which, item in begun)
-    return Stretch(tuple(numbers), order, kept, is_open=True)
+    return Stretch(tuple(numbers), order, kept, halves_behind(begun), is_open=True)
 
 
 def _fit(

@@ -123,13 +123,25 @@ class Placement:
 
         The search for free rows goes on where the last stretch ended, so that the two overlap. If
         the tiles do not fit like that, it begins at the first row, as it does for a layer alone.
+        If they do not fit then either, parameters get the first rows that are free.
         """
         try:
             return self._assign(part, name, lasting)
         except ScheduleError:
-            for allocator in self.allocators.values():
-                allocator.restart(self._lasting)
+            self._restart()
+        try:
             return self._assign(part, name, lasting)
+        except ScheduleError:
+            self._restart()
+        self.allocators[Memory.PAR].in_turns = True
+        try:
+            return self._assign(part, name, lasting)
+        finally:
+            self.allocators[Memory.PAR].in_turns = False
+
+    def _restart(self) -> None:
+        for allocator in self.allocators.values():
+            allocator.restart(self._lasting)
 
     def _assign(
         self, part: Stretch, name: str, lasting: Collection[Instance]

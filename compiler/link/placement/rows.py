@@ -67,7 +67,8 @@ class RowAllocator:
         twin : an instance of another scratchpad that gets the same rows there.
         interleaved : whether it belongs to a layer without products that is interleaved with
             another. Then it gets the half that the other layer used last, which GEMM leaves next.
-        half : the half that it gets if it fits there; None to take turns.
+        half : the half that it gets if it fits there, even if not at an `odd` row as it should;
+            None to take turns.
         lasting : whether it lives across stretches, and gets the last rows that are free, so that
             the others are in one piece.
 
@@ -86,6 +87,8 @@ class RowAllocator:
         if half is not None:
             self._turns[instance.name] = half % len(self._zones)
         row = _last_gap(taken, depth, instance.rows, odd) if lasting else None
+        if row is None and half is not None and odd is not None:
+            row = self._within(instance, taken, depth, odd)
         if row is None:
             row = self._find(instance, taken, depth, odd)
         if row is None and odd is not None:
@@ -147,17 +150,38 @@ class RowAllocator:
     ) -> int | None:
         turn = self._turns.get(instance.name, self._start)
         for step in range(len(self._zones)):
-            zone = (turn + step) % len(self._zones)
-            begin, end = self._zones[zone]
-            for low in (begin,) if self.in_turns else (self._next[zone], begin):
-                row = _gap(taken, low, min(end, depth), instance.rows, odd)
-                if row is not None:
-                    last = row + instance.rows
-                    self._next[zone] = last if last < end else begin
-                    self._turns[instance.name] = zone + 1
-                    return row
+            row = self._in_zone((turn + step) % len(self._zones), instance, taken, depth, odd)
+            if row is not None:
+                return row
         # Larger than a half, or the halves are fragmented: place it anywhere.
         return _gap(taken, 0, depth, instance.rows, odd)
+
+    def _within(
+        self, instance: Instance, taken: list[tuple[int, int]], depth: int, odd: bool
+    ) -> int | None:
+        """A row in the half whose turn it is, `odd` if possible; None if there is none."""
+        zone = self._turns[instance.name] % len(self._zones)
+        row = self._in_zone(zone, instance, taken, depth, odd)
+        return self._in_zone(zone, instance, taken, depth, None) if row is None else row
+
+    def _in_zone(
+        self,
+        zone: int,
+        instance: Instance,
+        taken: list[tuple[int, int]],
+        depth: int,
+        odd: bool | None,
+    ) -> int | None:
+        """A row in a zone, whose next instance is behind this one; None if there is none."""
+        begin, end = self._zones[zone]
+        for low in (begin,) if self.in_turns else (self._next[zone], begin):
+            row = _gap(taken, low, min(end, depth), instance.rows, odd)
+            if row is not None:
+                last = row + instance.rows
+                self._next[zone] = last if last < end else begin
+                self._turns[instance.name] = zone + 1
+                return row
+        return None
 
 
 def _gap(

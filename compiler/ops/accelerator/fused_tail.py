@@ -45,6 +45,10 @@ CONV_TABLE = CONV_PREFIX + TABLE
 """Operand that the convolution's result is looked up in, where that is not the function's."""
 
 
+_OF_SKIPS = ("scaled_b", "wide_b")
+"""Stages of another map that is added to the convolution's result, consumers first."""
+
+
 @dataclass(frozen=True)
 class FusedTail:
     """The operator's cost for each output vector; zero if there is no operator, but for `stored`.
@@ -101,8 +105,9 @@ NO_TAIL = FusedTail()
 """Nothing is fused behind the convolution."""
 
 
-def place_tail(sch: Schedule, loop: LoopRef) -> BlockRef:
-    """Compute a fused operator in the accumulators of a tile, under `loop`.
+def place_tail(sch: Schedule, loop: LoopRef, parts: int = 1) -> BlockRef:
+    """Compute a fused operator in the accumulators of a tile, under `loop`. Another map that it
+    adds is loaded in `parts` of the tile's output blocks, each of which has rows of its own.
 
     Returns the block that requantizes the products; without a fused operator, that is ``y``.
     """
@@ -113,6 +118,12 @@ def place_tail(sch: Schedule, loop: LoopRef) -> BlockRef:
     for name in stages:
         sch.set_scope(sch.get_block(name), 0, "acc")
         sch.compute_at(sch.get_block(name), loop)
+    if parts > 1:
+        total = sch.get_block("total" if "total" in stages else "y")
+        part, _ = sch.split(sch.get_loops(total)[1 - MAP_RANK], [parts, None])
+        for name in _OF_SKIPS:
+            if name in stages:
+                sch.compute_at(sch.get_block(name), part)
     return sch.get_block(_requantizing(stages))
 
 

@@ -39,6 +39,13 @@ def test_a_sum_of_many_products_goes_through_the_tokens_in_parts() -> None:
     assert tile["height"] == 64 and tile["turns"] == 0
 
 
+def test_larger_tiles_add_the_residual_stream_in_parts() -> None:
+    tile = found(128, 384, 1536)
+    assert tile is not None
+    # 64 tokens of 12 blocks take 768 of 1,024 rows: the stream has the other 256, three times.
+    assert tile["out_blocks"] == 12
+
+
 def test_a_sum_that_needs_all_of_the_bus_does_not() -> None:
     assert found(128, 384, 384) is None
 

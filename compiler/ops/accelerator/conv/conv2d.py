@@ -20,9 +20,10 @@ from daedal.compiler.ops.accelerator.wide_results import result_scope
 from daedal.compiler.schedule.handles import BlockRef, LoopRef
 from daedal.compiler.schedule.schedule import Schedule
 from daedal.compiler.tir.stmt import PrimFunc
+from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["schedule_conv2d"]
+__all__ = ["schedule_conv2d", "skip_parts"]
 
 
 def schedule_conv2d(
@@ -57,7 +58,7 @@ def schedule_conv2d(
         outer = (oc_0, *maps, oc_1)
     sch.reorder(*outer, thread, oc_2, h_1, w_1, u, b, o)
     sch.compute_at(y, thread)
-    requantized = place_tail(sch, thread)
+    requantized = place_tail(sch, thread, skip_parts(shape, tile, variant))
     sch.compute_at(acc, thread)
     if tile.threads > 1:
         sch.virtual_thread(thread)
@@ -77,6 +78,17 @@ def schedule_conv2d(
     _load_steps(sch, weights, 6, tile.in_blocks if tile.group else 0)
     _load_inputs(sch, inputs, tile, window_rows=(tile.taps or shape.kernel)[0])
     return sch
+
+
+def skip_parts(shape: ConvShape, tile: ConvTile, variant: Variant) -> int:
+    """In how many parts a tile loads the rows of another map that are added to its products: the
+    fewest with which both fit a half of the accumulators."""
+    rows = tile.out_blocks * shape.out_parts * tile.height * tile.width
+    half = scratchpad(variant, Memory.ACC).depth_rows // 2
+    if not shape.tail.loads or shape.tail.rows > 1 or tile.threads > 1:
+        return 1
+    parts = (n for n in range(1, tile.out_blocks + 1) if tile.out_blocks % n == 0)
+    return next((n for n in parts if rows + rows // n <= half), 1)
 
 
 def _inputs(sch: Schedule, acc: BlockRef) -> BlockRef:

@@ -6,6 +6,7 @@ output blocks whose weights stay on chip, 0 if they are streamed; `gather` is th
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -107,6 +108,20 @@ class ConvSpace(LayerSpace):
         """What fits if results and weights that stay may take whole scratchpads."""
         table, _ = ConvLayers([self.shapes]).all(self.variant, overlap=self._overlap, whole=True)
         return {knob: table[knob] for knob in self.knobs if knob not in ORDERS}
+
+    @cached_property
+    def with_skips_in_parts(self) -> Table:
+        """As `in_usual_orders`, with tiles that fit if another map that is added is loaded in parts
+        (`daedal.compiler.ops.accelerator.conv.conv2d.skip_parts`)."""
+        tail = self._shape.tail
+        if not tail.loads or tail.rows > 1:
+            return self.in_usual_orders()
+        alone = [replace(shape, tail=replace(tail, rows=0)) for shape in self.shapes]
+        space = ConvSpace(alone, self.variant, overlap=self._overlap, strided=self._strided)
+        table = space.in_usual_orders()
+        part = table["height"] * table["width"] * self._shape.out_parts
+        half = Capacity(self.variant, 2).acc
+        return chosen(table, part * (table["out_blocks"] + 1) <= half)
 
     @property
     def shapes(self) -> list[ConvShape]:

@@ -14,7 +14,7 @@ from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.checking.layer_check import check_layers
 from daedal.compiler.link.ordering import interleave
-from daedal.compiler.link.ordering.begin_behind import begin_behind
+from daedal.compiler.link.ordering.begin_behind import begin_behind, halves_behind
 from daedal.compiler.link.ordering.interleave import SHORTEST_TILE
 from daedal.compiler.link.ordering.tiles import Words
 from daedal.isa.table import Unit
@@ -24,6 +24,9 @@ from tests.support.tile_segments import layer_of_tiles, loading
 
 TINY = load_variant("tiny")
 SMALL = load_variant("attention").replace("small", acc_bytes=65_536)
+BLOCKS = [(256, 128, 512), (128, 192, 3072)]
+"""Tokens, channels, and channels between the projections. The second one adds its residual stream
+in three parts."""
 
 
 def order(needs: list[int], steps: int = SHORTEST_TILE) -> str | None:
@@ -50,6 +53,25 @@ def test_a_layer_that_needs_the_last_tile_comes_behind() -> None:
 
 def test_work_that_hides_nothing_stays_behind() -> None:
     assert order([0, 0, 1, 3], steps=1) is None
+
+
+def test_tiles_take_turns_with_the_halves_and_what_is_behind_avoids_them() -> None:
+    first = layer_of_tiles("first", "x", "t", loading(0, 1, 2, 3), products=True)
+    second = layer_of_tiles("second", "t", "y", loading(0, 0, 1, 3), products=False)
+    behind = [(1, item) for item in second.instructions]
+    mixed = begin_behind(first.instructions, behind, (), Words(TINY, {}), TINY)
+    assert mixed is not None
+    halves = halves_behind(mixed)
+    working = [
+        (number, halves[item.rows[0].instance])
+        for number, item in mixed
+        if item.unit in (Unit.GEMM, Unit.ALU)
+    ]
+    assert [half for number, half in working if number == 0] == [0, 1, 0, 1]
+    now = 0
+    for number, half in working:
+        assert number == 0 or half == 1 - now
+        now = now if number else half
 
 
 def block(tokens: int, depth: int, inner: int) -> onnx.ModelProto:
@@ -92,8 +114,9 @@ def feeds(tokens: int, depth: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.slow
-def test_fewer_cycles() -> None:
-    model = block(256, 128, 512)
+@pytest.mark.parametrize("size", BLOCKS)
+def test_fewer_cycles(size: tuple[int, int, int]) -> None:
+    model = block(*size)
     cycles = []
     for begins in (True, False):
         artifact, count = compiled(model, begins=begins)
@@ -103,20 +126,22 @@ def test_fewer_cycles() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_results() -> None:
-    model = block(256, 128, 512)
+@pytest.mark.parametrize("size", BLOCKS)
+def test_the_same_results(size: tuple[int, int, int]) -> None:
+    model = block(*size)
     artifact, count = compiled(model)
     assert count > 0
-    found = check_layers(artifact, model.SerializeToString(), feeds(256, 128))
+    found = check_layers(artifact, model.SerializeToString(), feeds(*size[:2]))
     assert found.passed, found.first_difference
 
 
 @pytest.mark.slow
 @pytest.mark.rtl
-def test_the_rtl_gives_the_same_in_the_same_cycles() -> None:
-    artifact, count = compiled(block(256, 128, 512))
+@pytest.mark.parametrize("size", BLOCKS)
+def test_the_rtl_gives_the_same_in_the_same_cycles(size: tuple[int, int, int]) -> None:
+    artifact, count = compiled(block(*size))
     assert count > 0
-    x = feeds(256, 128)
+    x = feeds(*size[:2])
     timing, rtl, functional = (
         daedal.simulate(artifact, x, device=device)
         for device in ("timing", rtl_device(SMALL), "functional")
@@ -127,8 +152,9 @@ def test_the_rtl_gives_the_same_in_the_same_cycles() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_under_any_interleaving() -> None:
-    artifact, _ = compiled(block(256, 128, 512))
+@pytest.mark.parametrize("size", BLOCKS)
+def test_the_same_under_any_interleaving(size: tuple[int, int, int]) -> None:
+    artifact, _ = compiled(block(*size))
     (launch,) = artifact.launches
     program = launch.program
     rng = np.random.default_rng(3)

@@ -72,6 +72,13 @@ def test_an_interleaved_layer_gets_the_half_that_the_other_one_used_last():
     assert [half for name, half in halves if name == "pool"] == [0, 0, 0]
 
 
+def test_a_half_counts_more_than_an_odd_row():
+    allocator = RowAllocator(_pad(16), halves=True)
+    assert allocator.place(Instance("a", Memory.INP, 4), "layer", half=1) == 8
+    assert allocator.place(Instance("b", Memory.INP, 4), "layer", half=1, odd=True) == 12
+    assert allocator.place(Instance("c", Memory.INP, 4), "layer", odd=True) == 1
+
+
 def test_more_than_a_half_is_placed_over_both():
     allocator = RowAllocator(_pad(16), halves=True)
     assert allocator.place(_instance(12), "layer") == 0
