@@ -81,8 +81,8 @@ QUESTIONS: Mapping[str, Sequence[Bench]] = {
     "How good is the search for variants?": (
         Bench("Against other searches", "codesign.searches", takes="hours",
               page="docs/codesign.md"),
-        Bench("Are its estimates right?", "codesign.estimates", "--area 0 --clock 0", "seconds",
-              "docs/codesign.md"),
+        Bench("Are its estimates right?", "codesign.estimates",
+              "--area 0 --clock 0 --options 0", "seconds", "docs/codesign.md"),
         Bench("Are its cycles right?", "codesign.cycle_estimates", page="docs/codesign.md"),
         Bench("Pictures of a search", "codesign.pictures", "FOLDER", "seconds",
               "docs/codesign.md"),

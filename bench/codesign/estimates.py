@@ -1,10 +1,13 @@
 """Estimated areas and clocks of variants against synthesis and routing.
 
-    python bench/codesign/estimates.py [--area N] [--clock N] [--seeds K] [--most LUT] [--json F]
+    python bench/codesign/estimates.py [--area N] [--clock N] [--seeds K] [--options N] [--most LUT]
+        [--json F]
 
 Draws variants with a seed of their own, which no table of `daedal.codesign` has, of at most
 `--most` LUTs and at most the device. Synthesizes the first N, routes the N smallest of `--clock`
-with K seeds each, and compares them with the estimates. ``bench/codesign/held_out_*.json`` keep
+with K seeds each, and compares them with the estimates; the same for N of `--options`, variants
+which have tables, lane reductions, wide results, products that read OUT or weights of 4 bits,
+which are not routed. ``bench/codesign/held_out_*.json`` keep
 what was measured, with a hash of its Verilog, so that an interrupted run goes on; N of 0 compares
 only those that are kept. The table has the errors relative to the measured amounts, `objective`
 being the share of the device of the resource of which most is used, and how often the routed clock
@@ -17,8 +20,8 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +44,8 @@ from daedal.isa.variant import Variant
 
 FOLDER = Path(__file__).resolve().parent
 FAMILY = Family.ECP5
-SEED = 2027
-"""Of the draws; those of the tables have 2026."""
+SEED, OPTIONS_SEED = 2027, 2028
+"""Of the draws, and of those with options; those of the tables have 2026."""
 FIRST = 14
 """Draws with lower numbers showed what the model lacked: they are in the tables now."""
 LAST = 1_000
@@ -110,7 +113,14 @@ def held_out(number: int) -> Variant:
     return drawn(number, FAMILY, SEED)
 
 
-def measure_areas(table: Table, count: int, most_lut: float) -> None:
+def held_out_options(number: int) -> Variant:
+    """Variant `number` of those that no table has, with options."""
+    return drawn(number, FAMILY, OPTIONS_SEED, options=True)
+
+
+def measure_areas(
+    table: Table, numbered: Callable[[int], Variant], count: int, most_lut: float
+) -> None:
     """Synthesize the first `count` variants that are small enough and not measured yet.
 
     Raises ExploreError where too few of the numbers up to `LAST` are.
@@ -118,7 +128,7 @@ def measure_areas(table: Table, count: int, most_lut: float) -> None:
     for number in range(FIRST, LAST + 1):
         if count == 0:
             return
-        variant = held_out(number)
+        variant = numbered(number)
         (used,) = area_model(FAMILY)([variant])
         fits = all(used[name] <= getattr(DEVICES[FAMILY], name) for name in RESOURCES)
         if fits and used["lut"] <= most_lut:
@@ -129,6 +139,16 @@ def measure_areas(table: Table, count: int, most_lut: float) -> None:
             f"--most must admit {count} more of the machines {FIRST} to {LAST}, and {most_lut:.0f} "
             "LUT do not; choose more"
         )
+
+
+def compared(table: Table, suffix: str) -> list[Errors]:
+    """Errors of each quantity over a table's machines; `suffix` ends their names."""
+    if not table.rows:
+        return []
+    measured = [row["parts"][TOP_MODULE] for row in table.rows.values()]
+    estimated = area_model(FAMILY)([table.variant(number) for number in table.rows])
+    errors = area_errors(estimated, measured)
+    return [replace(item, name=item.name + suffix) for item in errors]
 
 
 def measure_clocks(table: Table, routes: Routes, count: int, seeds: int) -> None:
@@ -161,23 +181,23 @@ def main() -> int:
     parser.add_argument("--area", type=int, default=20, metavar="N")
     parser.add_argument("--clock", type=int, default=6, metavar="N")
     parser.add_argument("--seeds", type=int, default=3, metavar="K")
+    parser.add_argument("--options", type=int, default=20, metavar="N")
     parser.add_argument("--most", type=float, default=math.inf, metavar="LUT")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore", UnusedElaboratable)
     console = Console()
     table = Table("held_out", FAMILY, FOLDER)
+    with_options = Table("held_out_options", FAMILY, FOLDER)
     routes = Routes(FOLDER / f"held_out_routes_{FAMILY.value}.json")
     try:
-        measure_areas(table, options.area, options.most)
+        measure_areas(table, held_out, options.area, options.most)
+        measure_areas(with_options, held_out_options, options.options, options.most)
     except ExploreError as error:
         parser.error(str(error))
     measure_clocks(table, routes, options.clock, options.seeds)
 
-    variants = [table.variant(number) for number in table.rows]
-    measured = [row["parts"][TOP_MODULE] for row in table.rows.values()]
-    estimated = area_model(FAMILY)(variants)
-    found = area_errors(estimated, measured) if variants else []
+    found = [*compared(table, ""), *compared(with_options, " with options")]
     if routes.rows:
         routed = [routes.variant(row) for row in routes.rows]
         clocks = clock_model(FAMILY)(routed, area_model(FAMILY)(routed))

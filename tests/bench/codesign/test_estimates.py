@@ -9,7 +9,16 @@ import pytest
 import bench.codesign.area_data as area_data
 import bench.codesign.clock_data as clock_data
 import bench.codesign.estimates
-from bench.codesign.area_data import CANDIDATES, WHOLES, Table, digest_of, drawn, least_known
+from bench.codesign.area_data import (
+    CANDIDATES,
+    OPTIONS,
+    WHOLES,
+    Table,
+    digest_of,
+    drawn,
+    has_options,
+    least_known,
+)
 from bench.codesign.clock_data import Routes
 from bench.codesign.estimates import (
     AREA_BARS,
@@ -17,6 +26,7 @@ from bench.codesign.estimates import (
     Errors,
     area_errors,
     held_out,
+    held_out_options,
     relative,
 )
 from daedal.codesign.hardware.area import area_model, read_rows
@@ -25,6 +35,9 @@ from daedal.codesign.hardware.parts import built_parts
 from daedal.hw.emit import TOP_MODULE
 from daedal.hw.synth.families import RESOURCES, Family
 from daedal.isa.variant import load_variant
+
+NOTHING = ("--area", "0", "--clock", "0", "--options", "0")
+"""What is kept is compared, and nothing is synthesized."""
 
 
 class Synthesizer:
@@ -59,6 +72,23 @@ def test_a_draw_never_changes() -> None:
         number = variant.name.partition("-")[2]
         if number.isdigit():  # others were not drawn
             assert drawn(int(number), Family.ECP5).fingerprint == variant.fingerprint, number
+
+
+def test_variants_with_options_are_drawn_apart() -> None:
+    found = [held_out_options(number) for number in range(FIRST, FIRST + 20)]
+    assert all(map(has_options, found)) and not has_options(held_out(FIRST))
+    for name in OPTIONS:
+        values = {getattr(v.memory, name, None) or getattr(v.units, name, 0) for v in found}
+        assert len(values) > 1, name
+
+
+def test_rows_of_the_tables_can_be_built() -> None:
+    """Rows that a later rule of variants forbids are taken out."""
+    for kind in ("held_out", "held_out_options"):
+        kept = Table(kind, Family.ECP5, bench.codesign.estimates.FOLDER)
+        assert [kept.variant(number) for number in kept.rows]
+    routes = Routes(bench.codesign.estimates.FOLDER / "held_out_routes_ecp5.json")
+    assert [routes.variant(row) for row in routes.rows]
 
 
 def test_what_is_known_is_not_synthesized_again(table, tmp_path) -> None:
@@ -146,7 +176,7 @@ def test_measured_variants_are_judged(tmp_path, monkeypatch, area, clock, status
     (tmp_path / "held_out_ecp5.json").write_text(json.dumps(rows))
     (tmp_path / "held_out_routes_ecp5.json").write_text(json.dumps(routes))
     found = tmp_path / "found.json"
-    arguments = ["estimates.py", "--area", "0", "--clock", "0", "--json", str(found)]
+    arguments = ["estimates.py", *NOTHING, "--json", str(found)]
     monkeypatch.setattr("sys.argv", arguments)
     assert bench.codesign.estimates.main() == status
     errors = json.loads(found.read_text())
@@ -156,7 +186,7 @@ def test_measured_variants_are_judged(tmp_path, monkeypatch, area, clock, status
 
 def test_nothing_measured_is_no_success(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(bench.codesign.estimates, "FOLDER", tmp_path)
-    monkeypatch.setattr("sys.argv", ["estimates.py", "--area", "0", "--clock", "0"])
+    monkeypatch.setattr("sys.argv", ["estimates.py", *NOTHING])
     assert bench.codesign.estimates.main() == 1
 
 
