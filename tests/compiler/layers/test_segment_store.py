@@ -15,7 +15,7 @@ import daedal
 from daedal.compiler import pipeline, version
 from daedal.compiler.codegen.segment import Segment
 from daedal.compiler.frontend.importer import load_onnx
-from daedal.compiler.layers import layer_code, program_builder, segment_store
+from daedal.compiler.layers import launch, layer_code, segment_store
 from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.layers.segment_store import SegmentStore, default_store
 from daedal.compiler.pipeline import compile_graph
@@ -38,7 +38,7 @@ def lowered() -> Iterator[mock.Mock]:
 @pytest.fixture
 def linked() -> Iterator[mock.Mock]:
     """`link_code`, whose calls are counted."""
-    with mock.patch.object(program_builder, "link_code", wraps=program_builder.link_code) as found:
+    with mock.patch.object(launch, "link_code", wraps=launch.link_code) as found:
         yield found
 
 
