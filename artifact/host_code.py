@@ -67,7 +67,8 @@ class CodeCall:
     iterations : of the parallel loop; any split of them may run at once.
     work : a guess of the nanoseconds that one thread needs for all iterations.
     rounds : equal parts of the iterations, one after the other, that read and write the same places
-        of tensors in the same order, of other channels; what differs most are the constants.
+        of tensors in the same order, of other channels, or of other elements of transformed tiles;
+        what differs most are the constants.
     """
 
     symbol: str

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from daedal.compiler.collection import without_collection
+from daedal.compiler.collection import MANY, without_collection
 
 
 @without_collection
@@ -33,8 +33,8 @@ def test_a_collector_that_was_off_stays_off() -> None:
         gc.enable()
 
 
-def test_what_a_call_leaves_is_not_scanned_at_once() -> None:
-    """100,000 lists that live on: they are not young when the next collection begins."""
+def test_what_a_call_leaves_is_not_scanned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many lists that live on: they are not young when the next collection begins."""
     young: list[int] = []
 
     def note(phase: str, _: dict[str, int]) -> None:
@@ -43,10 +43,9 @@ def test_what_a_call_leaves_is_not_scanned_at_once() -> None:
 
     @without_collection
     def made() -> list[list[int]]:
-        return [[number] for number in range(100_000)]
+        return [[number] for number in range(2 * MANY)]
 
-    gc.unfreeze()  # tests/conftest.py has frozen what it imports
-    gc.collect()
+    monkeypatch.setattr(gc, "get_freeze_count", int)  # tests/conftest.py has frozen what it imports
     gc.callbacks.append(note)
     try:
         lists = made()
@@ -54,13 +53,14 @@ def test_what_a_call_leaves_is_not_scanned_at_once() -> None:
     finally:
         gc.callbacks.remove(note)
         gc.freeze()
-    assert len(lists) + len(others) == 102_000
+    assert len(lists) + len(others) == 2 * MANY + 2_000
     assert young
-    assert max(young) < 10_000
+    assert max(young) < MANY
 
 
 def test_frozen_objects_stay_frozen() -> None:
     gc.freeze()
     count = gc.get_freeze_count()
-    is_enabled()
+    lists = without_collection(lambda: [[number] for number in range(2 * MANY)])()
     assert gc.get_freeze_count() >= 0.9 * count > 0
+    assert len(lists) == 2 * MANY
