@@ -12,9 +12,10 @@ __all__ = ["ThreadChoice"]
 
 TRIALS = 3
 """Runs of a kind that are remembered; the fastest one counts."""
-EVERY, AGAIN = 128, 2
-"""After so many runs of the faster kind, there are so many of the other one. The first of them
-finds its data in the caches of others."""
+AGAIN = 2
+"""Runs of the slower kind, now and then. The first of them finds its data in other caches."""
+FIRST, MOST = 16, 256
+"""Runs of the faster kind before that: more each time that it stays the faster one."""
 
 
 class ThreadChoice:
@@ -22,17 +23,24 @@ class ThreadChoice:
 
     def __init__(self) -> None:
         self._seconds = {True: deque[float](maxlen=TRIALS), False: deque[float](maxlen=TRIALS)}
-        self._runs = 0
+        self._faster = True
+        self._every, self._runs = FIRST, 0
 
     def together(self) -> bool:
         """Whether several threads make the next run."""
         for kind, seconds in self._seconds.items():
             if len(seconds) < TRIALS:
                 return kind
-        faster = min(self._seconds[True]) <= min(self._seconds[False])
-        return faster if self._runs < EVERY else not faster
+        return self._faster if self._runs < self._every else not self._faster
 
     def took(self, together: bool, seconds: float) -> None:
         """A run took so long."""
         self._seconds[together].append(seconds)
-        self._runs = (self._runs + 1) % (EVERY + AGAIN)
+        if not all(self._seconds.values()):
+            return
+        faster = min(self._seconds[True]) <= min(self._seconds[False])
+        self._runs += 1
+        if faster != self._faster:
+            self._faster, self._every, self._runs = faster, FIRST, 0
+        elif self._runs >= self._every + AGAIN:
+            self._every, self._runs = min(2 * self._every, MOST), 0
