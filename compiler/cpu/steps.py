@@ -117,7 +117,6 @@ class _Builder:
     constants : values by placeholder; those that fusion computed are added.
     numbers : the buffer of each tensor that has one yet.
     names : the buffer of each named tensor.
-    together : of buffers, how many elements along their first axes an iteration computes.
     """
 
     def __init__(
@@ -153,6 +152,7 @@ class _Builder:
         self.names: dict[str, int] = {}
         self._asked = {*program.inputs, *program.outputs}
         self._moved_constants: dict[tuple[Buffer, Moved], int] = {}
+        # Of buffers: how many elements along their first axes an iteration computes.
         self._together: dict[int, int] = {}
         self._steps: list[Step] = []
 

@@ -58,7 +58,6 @@ from daedal.native.function_text import FunctionText
 
 __all__ = ["LINE_BYTES", "Expressions"]
 
-
 LINE_BYTES, CHUNK_BYTES = 128, 16
 """Of a row of the banks of a GPU's shared memory, and of the widest access of one thread."""
 
@@ -347,8 +346,7 @@ class Expressions:
         return Value(self.text.value(f"select {beyond}, {x}, {start}"), x.dtype, x.lanes)
 
     def _select(self, condition: Expr, true: Expr, false: Expr) -> Value:
-        known = decided(condition, self.values)
-        if known is not None:
+        if (known := decided(condition, self.values)) is not None:
             return self.value(true if known else false)
         chosen = self.value(condition)
         left, right = self._alike(true, false)
