@@ -81,12 +81,16 @@ class ObjectCompiler:
     ----------
     cache : of object code.
     children : at most so many; None: as many as this process may use processors, if several.
+    expected : about how many texts will come: if there are many, children start with the first.
     """
 
-    def __init__(self, cache: ObjectCache, children: int | None = None) -> None:
+    def __init__(
+        self, cache: ObjectCache, children: int | None = None, *, expected: int = 0
+    ) -> None:
         self._cache = cache
         processors = _processors()
         self._count = (processors if processors > 1 else 0) if children is None else children
+        self._least = 1 if expected >= LEAST_TEXTS else LEAST_TEXTS
         self._waiting: list[PendingObject] = []
         self._items: dict[tuple[str, str, bool], PendingObject] = {}
         self._pool: ThreadPoolExecutor | None = None
@@ -120,7 +124,7 @@ class ObjectCompiler:
         self._items[key] = item = PendingObject(text, level, self._cache, tiled=tiled)
         if self._count and not item.is_known:
             self._waiting.append(item)
-        if self._pool is None and len(self._waiting) >= LEAST_TEXTS:
+        if self._pool is None and len(self._waiting) >= self._least:
             self._pool = ThreadPoolExecutor(min(self._count, MOST_CHILDREN))
         if self._pool is not None:
             for waiting in self._waiting:

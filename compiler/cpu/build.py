@@ -112,7 +112,10 @@ def build_host_codes(
             factors = level_factors([level]) if source.multiplies_integers else PAIRS
             groups.setdefault((factors, level_registers(level)), []).append(level)
         programs = {factors: source.program(factors) for factors in {item for item, _ in groups}}
-        with ObjectCompiler(cache) as compiler:
+        texts = sum(
+            len(programs[factors].steps) * len(group) for (factors, _), group in groups.items()
+        )
+        with ObjectCompiler(cache, expected=texts) as compiler:
             made = list[tuple[HostCode, Functions, Sequence[str]]]()
             for (factors, _), group in groups.items():
                 own = configs if levels[-1] in group else {}

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from daedal.compiler import te
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Select, Var, as_expr
 from daedal.compiler.tir.linear import Linear, linear, simplify
-from daedal.compiler.tir.lower import lower
-from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
+from daedal.compiler.tir.lower.outputs import with_output
+from daedal.compiler.tir.lower.rebuild import flat_seq
 from daedal.compiler.tir.stmt import BufferStore, For, PrimFunc, Stmt
 from daedal.compiler.tir.visit import free_vars, loads, rewrite
 
@@ -48,20 +48,13 @@ class Frame:
     def placed(self, func: PrimFunc) -> PrimFunc:
         """`func`, which stores a tensor with as many elements as `inner`, as plain loops that store
         them in the larger one."""
-        lowered = lower(func)
-        (output,) = lowered.outputs
-        buffer = Buffer(output.name, self.outer, output.dtype, output.scope)
+        (output,) = func.outputs
 
-        def store(stmt: Stmt, extents: Mapping[Var, int]) -> Stmt:
-            if isinstance(stmt, For):
-                extents = {**extents, stmt.var: stmt.extent}
-            if isinstance(stmt, BufferStore) and stmt.buffer is output:
-                indices = _regrouped(stmt.indices, output.shape, self.inner)
-                places = tuple(simplify(index, extents) for index in self.inside(indices))
-                return BufferStore(buffer, places, stmt.value)
-            return rebuilt(stmt, lambda expr: expr, lambda part: store(part, extents))
+        def placed(store: BufferStore, extents: Mapping[Var, int]) -> BufferStore:
+            indices = self.inside(_regrouped(store.indices, output.shape, self.inner))
+            return replace(store, indices=tuple(simplify(index, extents) for index in indices))
 
-        return replace(lowered, params=(*lowered.inputs, buffer), body=store(lowered.body, {}))
+        return with_output(func, self.outer, placed)
 
     def border(self, dtype: str) -> PrimFunc:
         """The function that stores all other elements.

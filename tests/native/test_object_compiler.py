@@ -33,6 +33,12 @@ def test_few_texts_start_no_child(monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(item.future is None and item.result() for item in items)
 
 
+def test_a_child_starts_with_the_first_of_many_expected_texts() -> None:
+    with ObjectCompiler(NoCache(), children=1, expected=LEAST_TEXTS) as compiler:
+        item = compiler.submit(adding(1), "x86-64", tiled=True)
+        assert item.future is not None and item.result() == compile_here(item)
+
+
 def test_what_is_kept_is_not_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,15 +5,15 @@ An axis `i` of extent E becomes a number of tiles and T places in a tile: ``i = 
 `i`. Elements in two tiles are stored twice, with the same value, so threads may share them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from daedal.compiler import te
 from daedal.compiler.ops.cpu.reuse import Tiles
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var, minimum
-from daedal.compiler.tir.lower import lower
-from daedal.compiler.tir.lower.rebuild import rebuilt
-from daedal.compiler.tir.stmt import BufferStore, PrimFunc, Stmt
+from daedal.compiler.tir.linear import simplify
+from daedal.compiler.tir.lower.outputs import with_output
+from daedal.compiler.tir.stmt import BufferStore, PrimFunc
 from daedal.compiler.tir.visit import rewrite, substitute
 
 __all__ = ["Overlap"]
@@ -102,24 +102,18 @@ class Overlap:
 
     def placed(self, func: PrimFunc, shape: Sequence[int]) -> PrimFunc:
         """`func` as plain loops, which store the elements of its output in a buffer of `shape`."""
-        lowered = lower(func)
-        (output,) = lowered.outputs
-        buffer = Buffer(output.name, tuple(shape), output.dtype, output.scope)
 
-        def store(stmt: Stmt) -> Stmt:
-            if isinstance(stmt, BufferStore) and stmt.buffer is output:
-                return BufferStore(buffer, self._indices(stmt.indices, len(shape)), stmt.value)
-            return rebuilt(stmt, lambda expr: expr, store)
+        def placed(store: BufferStore, extents: Mapping[Var, int]) -> BufferStore:
+            indices = self._indices(store.indices, len(shape))
+            return replace(store, indices=tuple(simplify(index, extents) for index in indices))
 
-        return replace(lowered, params=(*lowered.inputs, buffer), body=store(lowered.body))
+        return with_output(func, shape, placed)
 
-    def _indices(self, indices: Sequence[Expr], rank: int) -> tuple[Expr, ...]:
-        found: list[Expr] = []
+    def _indices(self, indices: Sequence[Expr], rank: int) -> Iterator[Expr]:
         given = iter(indices)
         for position in range(rank):
             split = self._splits.get(position)
-            found.append(next(given) if split is None else split.place(next(given), next(given)))
-        return tuple(found)
+            yield next(given) if split is None else split.place(next(given), next(given))
 
     def _both(self, position: int) -> tuple[int, ...]:
         """The positions of the axes that an old one has become."""

@@ -12,14 +12,14 @@ weights that follow: of one of the vectors at the same place, another one for ea
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.ops.cpu.reuse import LINE_BYTES
 from daedal.compiler.tir.expr import Binary, Expr, IntImm, Load, Var, minimum
-from daedal.compiler.tir.linear import accessed_element
-from daedal.compiler.tir.lower import lower
+from daedal.compiler.tir.linear import accessed_element, simplify
+from daedal.compiler.tir.lower import lower, mark_lowered
 from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
 from daedal.compiler.tir.stmt import BufferStore, For, Prefetch, PrimFunc, Stmt
 from daedal.compiler.tir.tile_products import tile_operation
@@ -44,12 +44,19 @@ def prefetched(func: PrimFunc) -> PrimFunc:
     if found is None or not lines:
         return func
 
-    def visit(stmt: Stmt) -> Stmt:
+    def visit(stmt: Stmt, extents: Mapping[Var, int]) -> Stmt:
+        if isinstance(stmt, For):
+            extents = {**extents, stmt.var: stmt.extent}
         if stmt is found.loop:
-            return replace(found.loop, body=flat_seq([*lines, found.loop.body]))
-        return rebuilt(stmt, lambda expr: expr, visit)
+            simple = [_simplified(line, extents) for line in lines]
+            return replace(found.loop, body=flat_seq([*simple, found.loop.body]))
+        return rebuilt(stmt, lambda expr: expr, lambda part: visit(part, extents))
 
-    return replace(lowered, body=visit(outer))
+    return mark_lowered(replace(lowered, body=visit(outer, {})))
+
+
+def _simplified(line: Prefetch, extents: Mapping[Var, int]) -> Prefetch:
+    return replace(line, indices=tuple(simplify(index, extents) for index in line.indices))
 
 
 def comes_from_memory(load: Load) -> bool:

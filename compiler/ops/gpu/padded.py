@@ -5,15 +5,13 @@ elements that are not there is 0.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from daedal.compiler import te
 from daedal.compiler.ops.gpu.tiles import GpuTiles
-from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce, Var, all_of
+from daedal.compiler.tir.expr import Axis, Expr, Load, Reduce, Var, all_of
 from daedal.compiler.tir.linear import bounds
-from daedal.compiler.tir.lower import lower
-from daedal.compiler.tir.lower.rebuild import rebuilt
-from daedal.compiler.tir.stmt import BufferStore, For, If, PrimFunc, Stmt
+from daedal.compiler.tir.lower.outputs import with_output
+from daedal.compiler.tir.stmt import BufferStore, If, PrimFunc, Stmt
 from daedal.compiler.tir.visit import rewrite, substitute
 
 __all__ = ["padded", "stored"]
@@ -43,25 +41,18 @@ def stored(func: PrimFunc, shape: Sequence[int]) -> PrimFunc:
     (output,) = func.outputs
     if output.shape == tuple(shape):
         return func
-    lowered = lower(func)
-    buffer = Buffer(output.name, tuple(shape), output.dtype, output.scope)
 
-    def store(stmt: Stmt, extents: Mapping[Var, int]) -> Stmt:
-        if isinstance(stmt, For):
-            extents = {**extents, stmt.var: stmt.extent}
-        if not isinstance(stmt, BufferStore) or stmt.buffer is not output:
-            return rebuilt(stmt, lambda expr: expr, lambda part: store(part, extents))
+    def placed(store: BufferStore, extents: Mapping[Var, int]) -> Stmt:
         inside = all_of(
             [
                 index < size
-                for index, size in zip(stmt.indices, shape, strict=True)
+                for index, size in zip(store.indices, shape, strict=True)
                 if (limits := bounds(index, extents)) is None or limits[1] >= size
             ]
         )
-        kept = BufferStore(buffer, stmt.indices, stmt.value)
-        return kept if inside is None else If(inside, kept)
+        return store if inside is None else If(inside, store)
 
-    return replace(lowered, params=(*lowered.inputs, buffer), body=store(lowered.body, {}))
+    return with_output(func, shape, placed)
 
 
 def _longer(axes: Sequence[Axis], sizes: Sequence[int]) -> tuple[Axis, ...]:

@@ -4,9 +4,9 @@ Every step takes and gives a `PrimFunc` that the interpreter can run, and change
 `blocks` replaces blocks by their bodies and predicates by conditions, `windows` makes buffers as
 large as their windows, and `padding` writes out reads that may reach outside. `lower` runs them
 all. The lowered function is what code generators read; the rules for blocks no longer hold.
-`lower_kernel` does the same for a kernel of a GPU: rows lie apart as `alignment` asks for,
-`fragments` become registers of the threads,
-copies of buffers with `stages` are begun ahead, and `barriers` are placed where threads would race.
+`outputs` makes it store elsewhere. `lower_kernel` is `lower` for a kernel of a GPU: rows lie apart
+as `alignment` asks for, `fragments` become registers of the threads, copies of buffers with
+`stages` are begun ahead, and `barriers` are placed where threads would race.
 """
 
 from daedal.compiler.tir.lower.alignment import lower_alignment
@@ -19,15 +19,19 @@ from daedal.compiler.tir.lower.windows import lower_windows
 from daedal.compiler.tir.memo import Memo
 from daedal.compiler.tir.stmt import PrimFunc
 
-__all__ = ["lower", "lower_kernel"]
+__all__ = ["lower", "lower_kernel", "mark_lowered"]
 
 
 @Memo
 def lower(func: PrimFunc) -> PrimFunc:
     """`func` as plain loops around stores; itself where it is the result of this function."""
-    lowered = lower_windows(lower_padding(lower_blocks(func)))
-    lower.remember(lowered, lowered)
-    return lowered
+    return mark_lowered(lower_windows(lower_padding(lower_blocks(func))))
+
+
+def mark_lowered(func: PrimFunc) -> PrimFunc:
+    """`func`, of plain loops with simplified indices, which `lower` need not make again."""
+    lower.remember(func, func)
+    return func
 
 
 def lower_kernel(func: PrimFunc) -> PrimFunc:
