@@ -1,5 +1,6 @@
-"""docs/boards.md: its tables are those of the protocol, and its Python runs."""
+"""docs/boards.md: its tables are those of the protocol, and its commands and its Python run."""
 
+import os
 import re
 from pathlib import Path
 
@@ -21,8 +22,12 @@ from daedal.common.errors import ToolError
 from daedal.hw.boards.board import PINS, SDRAM_PINS
 from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.board_names import board_names
+from daedal.isa.variant import load_variant
 from daedal.sim.rtl.toolchain import require_tools
-from tests.support.pages import blocks, make_checkout, run_line
+from tests.support.fake_fpga_tools import use_fake_fpga_tools
+from tests.support.pages import blocks, make_checkout, run_line, run_page
+from tests.support.register_machine import RegisterMachine
+from tests.support.serial_board import serial_board
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "boards.md").read_text()
@@ -81,6 +86,34 @@ def test_the_identity_is_as_described() -> None:
     assert f"longer than {MAX_PAYLOAD_BYTES:,} bytes" in PAGE
 
 
+WALK = PAGE[PAGE.index("## From an empty machine") : PAGE.index("## The boards")]
+SDRAM_BYTES = 32 << 20
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the commands of the page run, with tools that build nothing."""
+    use_fake_fpga_tools(monkeypatch)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "openFPGALoader").write_text('#!/bin/sh\ntest "$1 $2" = "-b ulx3s" && test -s "$3"\n')
+    (tools / "openFPGALoader").chmod(0o755)
+    # The tests' own Python is put before it on the path, where no such tool is.
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    return make_checkout(folder)
+
+
+@pytest.mark.heavy(2)
+def test_from_an_empty_machine_to_a_classified_image(checkout: Path) -> None:
+    """Each command, with a board in Python at the serial port."""
+    machine = RegisterMachine(load_variant("tiny"), base=0, size=SDRAM_BYTES)
+    with serial_board(machine, memory_bytes=SDRAM_BYTES) as board:
+        run_page(WALK.replace("/dev/ttyUSB0", str(board.path)), checkout, tolerance=1.0)
+    assert (checkout / "build" / "ulx3s-85f-tiny.bit").is_file()
+
+
 @pytest.mark.rtl
 @pytest.mark.slow
 @pytest.mark.xdist_group("board")
@@ -90,7 +123,7 @@ def test_python_runs(tmp_path: Path) -> None:
     except ToolError as error:
         pytest.skip(str(error))
     checkout = make_checkout(tmp_path)
-    (snippet,) = blocks(PAGE, "python")
+    (snippet,) = blocks(PAGE.replace(WALK, ""), "python")
     assert snippet.count("report=print)") == 1
     snippet = snippet.replace("report=print)", "report=print, assertions=True)")
     (checkout / "snippet.py").write_text(snippet)

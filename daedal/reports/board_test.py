@@ -70,7 +70,9 @@ def _print_network(console: Console, network: NetworkReport) -> None:
             f"{len(network.wrong)} differ from the functional simulator: {escape(names)}"
         )
     else:
+        one = network.num_tensors == 1
+        tensors = "1 tensor equals that" if one else f"{network.num_tensors} tensors equal those"
         console.print(
-            f"network: {escape(network.model)} is right: {network.num_tensors} tensors equal those "
-            f"of the functional simulator; cycles of each run: {cycles}"
+            f"network: {escape(network.model)} is right: {tensors} of the functional simulator; "
+            f"cycles of each run: {cycles}"
         )

@@ -1,74 +1,25 @@
 """``daedal build``: what is written, what is asked of the tools, and what is refused."""
 
 import json
-from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from daedal.hw.boards import bitstream
 from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.board_names import board_names
 from daedal.hw.boards.settings import BoardSettings
-from daedal.hw.boards.top import TOP_MODULE as BOARD_MODULE
-from daedal.hw.emit import TOP_MODULE
-from daedal.hw.synth.cache import AreaCache
-from daedal.hw.synth.families import CellReport, Family
-from daedal.hw.synth.paths import TimingPath
-from daedal.hw.synth.place import PlaceRequest, Routed
-from daedal.hw.synth.routes import RouteCache
+from daedal.hw.family import Family
+from daedal.hw.synth.place import PlaceRequest
 from daedal.sim.rtl import verilog
 from tests.support.command_line import Run, refuses
-
-MACHINE = {"LUT4": 30_000, "TRELLIS_FF": 20_000, "MULT18X18D": 72, "DP16KD": 70}
-BOARD = {**MACHINE, "DP16KD": 191, "EHXPLLL": 1}
+from tests.support.fake_fpga_tools import MACHINE, use_fake_fpga_tools
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[PlaceRequest]:
-    """Tools that answer at once, 90 MHz and one more for each seed; what they were asked."""
-    requests: list[PlaceRequest] = []
-
-    def synthesize(
-        _self: AreaCache,
-        text: str,
-        family: Family,
-        *,
-        top: str,
-        progress: Callable[[str], None],
-    ) -> CellReport:
-        assert family is Family.ECP5
-        assert (top, text) in ((TOP_MODULE, "machine"), (BOARD_MODULE, "board"))
-        progress("mapping")
-        return CellReport.of(family, MACHINE if top == TOP_MODULE else BOARD)
-
-    def route(
-        _self: RouteCache, netlist: str, wanted: Sequence[PlaceRequest], **_options: object
-    ) -> list[Routed]:
-        assert netlist == f"netlist of {BOARD_MODULE}"
-        requests.extend(wanted)
-        return [routed(request) for request in wanted]
-
-    monkeypatch.setattr(AreaCache, "synthesize", synthesize)
-    monkeypatch.setattr(
-        AreaCache, "netlist", lambda *_arguments, top, **_options: f"netlist of {top}"
-    )
-    monkeypatch.setattr(RouteCache, "route", route)
-    monkeypatch.setattr(bitstream, "pack_bitstream", lambda config: f"bits of {config}".encode())
-    monkeypatch.setattr(verilog, "kept_verilog", lambda *_arguments, family: "machine")
-    monkeypatch.setattr(verilog, "kept_board_verilog", lambda *_arguments, family: "board")
-    return requests
-
-
-def routed(request: PlaceRequest) -> Routed:
-    path = TimingPath(
-        start="shell.machine.gemm.x", end="shell.machine.alu.y", start_clock="clk",
-        end_clock="clk", modules=("shell.machine.gemm", "shell.machine.alu"), signals=("x", "y"),
-        levels=4, logic_ns=3.0, routing_ns=1000 / (90 + request.seed) - 3,
-    )  # fmt: skip
-    fmax = {"clk": 90.0 + request.seed}
-    return Routed(request, fmax, (path,), {"DP16KD": (191, 208)}, f"seed {request.seed}")
+    """What the tools were asked, which answer at once."""
+    return use_fake_fpga_tools(monkeypatch)
 
 
 def build(run: Run, out: Path, *options: object, variant: str = "tiny"):
