@@ -114,7 +114,7 @@ def _tool_table(records: list[ToolRecord]) -> Table:
         column.no_wrap = False
     for record in records:
         found = escape(record.version) if record.version else "[red]missing[/red]"
-        how = "" if record.version else record.how_to_get
+        how = "" if record.version else escape(record.how_to_get)
         table.add_row(record.name, found, record.needed_for, *([how] if some_missing else []))
     return table
 

@@ -28,6 +28,12 @@ def test_doctor_without_tools(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert "missing" in run("doctor")[1]
 
 
+def test_doctor_names_the_extra_that_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brackets are no markup."""
+    monkeypatch.setattr(doctor, "ptxas_version", lambda: None)
+    assert "'daedal[gpu]'" in run("doctor")[1]
+
+
 def test_doctor_shows_what_the_caches_hold(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
