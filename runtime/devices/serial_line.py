@@ -4,6 +4,7 @@ Input: requests. Output: the payloads of their answers.
 """
 
 import contextlib
+import os
 import termios
 import time
 from collections import deque
@@ -135,7 +136,7 @@ class SerialLine:
         except (OSError, termios.error, ValueError) as error:
             raise UserError(
                 f"a serial port must be one that can be opened at {self._rates[0]} baud; {path!r} "
-                f"is not: {first_line(error)}; choose another port or rate"
+                f"is not: {_reason(error)}; choose another port or rate"
             ) from error
         # Else an FTDI chip keeps short answers back for 16 ms. Not every port has such a mode.
         with contextlib.suppress(AttributeError, OSError, ValueError):
@@ -305,3 +306,9 @@ def _refusal(request: Request, answer: Answer) -> str:
         f"{request.num_bytes} bytes at {request.address:#x}: what runs on it was made for another "
         "board"
     )
+
+
+def _reason(error: Exception) -> str:
+    """What the system says; pyserial repeats the path and the number of the error around it."""
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if number else first_line(error)
