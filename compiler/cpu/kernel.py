@@ -18,6 +18,7 @@ from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.cpu.combinations import choosing_axis
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.lanes import reading, row_lanes, sums_in_lanes, vectors_of
+from daedal.compiler.cpu.rows import rows_together
 from daedal.compiler.cpu.starts import started
 from daedal.compiler.ops.cpu.merge import merged
 from daedal.compiler.ops.cpu.next_row import next_row_prefetched
@@ -376,7 +377,8 @@ def _rows_function(kernel: Kernel) -> PrimFunc:
     assert kernel.result.value is not None
     result = replace(kernel.result, value=reading(kernel.result.value, made))
     func = te.create_prim_func(kernel.inputs, [result], "kernel")
-    return next_row_prefetched(schedule_rows(func, names, result.name, lanes))
+    together = rows_together(result, kernel.stages)
+    return next_row_prefetched(schedule_rows(func, names, result.name, lanes, together))
 
 
 def _tile_function(kernel: Kernel, registers: Registers) -> PrimFunc:

@@ -1,4 +1,5 @@
-"""`row_groups`: tensors of rows that one kernel computes, row by row.
+"""`row_groups`: tensors of rows that one kernel computes, row by row; `rows_together`: how many
+side by side.
 
 A softmax is a maximum, exponents, their sum and a product. Each row of these is short enough for
 the cache, so it is computed from begin to end before the next one, and the exponents are never
@@ -18,12 +19,15 @@ from daedal.compiler.cpu.lanes import row_lanes
 from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Reduce
 from daedal.compiler.tir.visit import free_vars, loads
 
-__all__ = ["row_groups"]
+__all__ = ["row_groups", "rows_together"]
 
 MOST_BYTES = 1 << 16
 """Of the rows that are kept: what the first two levels of any cache hold."""
 MOST_STAGES = 8
 """Of a kernel: a norm has five, and the time to compile a kernel grows faster than its stages."""
+
+SHORTEST, SHORT = 1 << 6, 1 << 10
+"""Bytes of a row: one vector, or few. Longer rows are fetched ahead instead (`next_row`)."""
 
 
 def row_groups(
@@ -142,3 +146,14 @@ def _reads_own_row(formula: Expr, reader: te.Tensor, source: te.Tensor) -> bool:
         )
         for load in read
     )
+
+
+def rows_together(result: te.Tensor, stages: Sequence[te.Tensor]) -> int:
+    """How many rows are computed side by side.
+
+    A row is a chain: its lanes are reduced in steps that wait for each other. A processor reaches
+    the next short row before the end of this one only if its instructions are mixed.
+    """
+    row = max(tensor.shape[-1] * ELEMENT_BYTES[tensor.dtype] for tensor in (*stages, result))
+    wanted = (4, 2, 3) if row <= SHORTEST else (2, 3) if row < SHORT else ()
+    return next((count for count in wanted if result.shape[-2] % count == 0), 1)

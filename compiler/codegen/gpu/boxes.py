@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from daedal.artifact.gpu_code import TensorMap
 from daedal.common.errors import UnsupportedError
-from daedal.compiler.codegen.llvm.expressions import LINE_BYTES, Expressions
+from daedal.compiler.codegen.llvm.expressions import Expressions
+from daedal.compiler.codegen.llvm.places import LINE_BYTES
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.tir.expr import Buffer, Expr, IntImm, Load
 from daedal.compiler.tir.lower.boxes import Box

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daedal.common.errors import UnsupportedError
-from daedal.compiler.codegen.llvm.expressions import LINE_BYTES, Expressions
+from daedal.compiler.codegen.llvm.expressions import Expressions
+from daedal.compiler.codegen.llvm.places import LINE_BYTES
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES, suffix
 from daedal.compiler.tir.evaluate import evaluate
 from daedal.compiler.tir.expr import Buffer, Load, Var

@@ -19,8 +19,8 @@ from daedal.compiler.codegen.gpu.kernel_text import (
 )
 from daedal.compiler.codegen.gpu.operations import Operations, function
 from daedal.compiler.codegen.gpu.warp_products import write_product
-from daedal.compiler.codegen.llvm.expressions import LINE_BYTES
 from daedal.compiler.codegen.llvm.function import declarations
+from daedal.compiler.codegen.llvm.places import LINE_BYTES
 from daedal.compiler.codegen.llvm.scalars import ELEMENT_BYTES
 from daedal.compiler.codegen.llvm.statements import Statements
 from daedal.compiler.tir.expr import Buffer, Var

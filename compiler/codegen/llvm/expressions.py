@@ -18,23 +18,32 @@ from daedal.compiler.codegen.llvm.formulas import (
     has_normal_power,
     is_no_negative_zero,
     is_whole,
+    quotient,
 )
-from daedal.compiler.codegen.llvm.intrinsics import Library, c_library, called, rounded_product
-from daedal.compiler.codegen.llvm.places import REPEATED, Lane, Place
+from daedal.compiler.codegen.llvm.intrinsics import (
+    Library,
+    c_library,
+    called,
+    nearest_quotient,
+    rounded_product,
+)
+from daedal.compiler.codegen.llvm.places import REPEATED, Lane, Place, in_panels, swizzled
 from daedal.compiler.codegen.llvm.scalars import (
     ELEMENT_BYTES,
     Value,
     arithmetic,
+    bounded,
     broadcast,
     compared,
     constant,
     converted,
+    extreme,
     llvm_type,
     memory_type,
+    narrowed,
     saturated,
-    widened,
 )
-from daedal.compiler.tir.dtype import INDEX_DTYPE
+from daedal.compiler.tir.dtype import INDEX_DTYPE, limits
 from daedal.compiler.tir.expr import (
     And,
     Binary,
@@ -56,10 +65,7 @@ from daedal.compiler.tir.linear import Access, accessed_element, bounds
 from daedal.compiler.tir.visit import free_vars, loads
 from daedal.native.function_text import FunctionText
 
-__all__ = ["LINE_BYTES", "Expressions"]
-
-LINE_BYTES, CHUNK_BYTES = 128, 16
-"""Of a row of the banks of a GPU's shared memory, and of the widest access of one thread."""
+__all__ = ["Expressions"]
 
 Announce = Callable[[Buffer, str, int, bool], None]
 
@@ -126,7 +132,7 @@ class Expressions:
             case Binary("max" | "min" as op, start, Call("number_or", (x, FloatImm(other)))) if (
                 other == {"max": -math.inf, "min": math.inf}[op]
             ):
-                return self._extreme(op, *self._alike(start, x))
+                return extreme(self.text, op, *self._alike(start, x))
             case Binary("+", Call("rounded_product" | "rounded_scaled", args), FloatImm(added)) if (
                 added.is_integer()
             ):
@@ -153,7 +159,9 @@ class Expressions:
             case Cast("int16", Cast("int8" as narrow, inner)) if (
                 inner.dtype == "float32" and self.varies(inner)
             ):
-                return widened(self.text, self.value(inner), narrow, "int16")
+                return narrowed(self.text, self._whole(inner, narrow), "int16")
+            case Cast("int8" | "uint8" as narrow, inner) if self.varies(inner) and quotient(inner):
+                return converted(self.text, self._whole(inner, narrow), narrow)
             case Cast(dtype, inner):
                 return converted(self.text, self.value(inner), dtype)
             case Load():
@@ -281,29 +289,14 @@ class Expressions:
     def _swizzled(self, buffer: Buffer, offset: str, number: int) -> str:
         """The address of an element whose chunk of 16 bytes is exchanged with others of its line of
         128 bytes: their numbers are xored with that of the line."""
-        text, size, every = self.text, ELEMENT_BYTES[buffer.dtype], self.swizzles[buffer]
+        text, size = self.text, ELEMENT_BYTES[buffer.dtype]
         scaled = text.value(f"mul i64 {offset}, {size}")
         place = text.value(f"add i64 {scaled}, {number * size}")
         if buffer in self.panels:
-            place = self._in_panels(place, *self.panels[buffer])
-        line = text.value(f"lshr i64 {place}, {(every // CHUNK_BYTES).bit_length() - 1}")
-        mask = LINE_BYTES - CHUNK_BYTES
-        chosen = text.value(f"xor i64 {place}, {text.value(f'and i64 {line}, {mask}')}")
-        return self._behind(self.pointers[buffer], "i8", chosen)
-
-    def _in_panels(self, place: str, row_bytes: int, rows: int) -> str:
-        """Where a byte lies: the first lines of all rows, then the second ones, and so on."""
-        text = self.text
-        line = text.value(f"lshr i64 {place}, {LINE_BYTES.bit_length() - 1}")
-        panel = text.value(f"and i64 {line}, {row_bytes // LINE_BYTES - 1}")
-        down = text.value(f"lshr i64 {place}, {row_bytes.bit_length() - 1}")
-        row = text.value(f"and i64 {down}, {rows - 1}")
-        parts = (
-            text.value(f"and i64 {place}, {LINE_BYTES - 1 | -row_bytes * rows}"),
-            text.value(f"mul i64 {panel}, {rows * LINE_BYTES}"),
-            text.value(f"mul i64 {row}, {LINE_BYTES}"),
+            place = in_panels(text, place, *self.panels[buffer])
+        return self._behind(
+            self.pointers[buffer], "i8", swizzled(text, place, self.swizzles[buffer])
         )
-        return reduce(lambda a, b: text.value(f"or i64 {a}, {b}"), parts)
 
     def _behind(self, pointer: str, kind: str, number: str) -> str:
         """The address of the element of type `kind` that lies `number` elements further."""
@@ -339,11 +332,13 @@ class Expressions:
             return values
         return tuple(broadcast(self.text, value, lanes) for value in values)
 
-    def _extreme(self, op: str, start: Value, x: Value) -> Value:
-        """The larger or smaller one; `start` where `x` is NaN: one instruction of x86-64."""
-        sign = "ogt" if op == "max" else "olt"
-        beyond = Value(self.text.value(f"fcmp {sign} {x}, {start.text}"), "bool", x.lanes)
-        return Value(self.text.value(f"select {beyond}, {x}, {start}"), x.dtype, x.lanes)
+    def _whole(self, real: Expr, narrow: str) -> Value:
+        """Vectors of float32 as int32 that an integer of 8 bits holds."""
+        known = quotient(real) if self.library is c_library else None
+        if known is None:
+            return bounded(self.text, self.value(real), narrow)
+        given, added = known
+        return nearest_quotient(self.text, self._alike(*given), added, limits(narrow))
 
     def _select(self, condition: Expr, true: Expr, false: Expr) -> Value:
         if (known := decided(condition, self.values)) is not None:

@@ -1,6 +1,6 @@
 """What a formula says of the values that it gives, and of the places that it reads."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from daedal.compiler.codegen.llvm.approximations import NORMAL_EXPONENTS
 from daedal.compiler.tir.dtype import is_integer
@@ -18,7 +18,7 @@ from daedal.compiler.tir.expr import (
 from daedal.compiler.tir.linear import accessed_element, simplify
 from daedal.compiler.tir.visit import free_vars, loads, substitute
 
-__all__ = ["decided", "follows", "has_normal_power", "is_no_negative_zero", "is_whole"]
+__all__ = ["decided", "follows", "has_normal_power", "is_no_negative_zero", "is_whole", "quotient"]
 
 
 def decided(condition: Expr, values: Mapping[Var, str | int]) -> bool | None:
@@ -52,6 +52,19 @@ def is_whole(expr: Expr) -> bool:
 def is_no_negative_zero(expr: Expr) -> bool:
     """Whether vectors of float32 have no -0 in a place, as its formula says."""
     return isinstance(expr, Call) and expr.name == "rounded_quotient" and expr.dtype == "float32"
+
+
+def quotient(expr: Expr) -> tuple[Sequence[Expr], int] | None:
+    """The arguments of a rounded quotient of float32, and the whole number that is added to it;
+    None for other formulas."""
+    added = 0.0
+    match expr:
+        case Binary("+", inner, FloatImm(number) | Cast("float32", IntImm(number))):
+            expr, added = inner, float(number)
+    match expr:
+        case Call("rounded_quotient", args, "float32") if added.is_integer():
+            return args, int(added)
+    return None
 
 
 def has_normal_power(x: Expr) -> bool:

@@ -19,6 +19,7 @@ from daedal.compiler.codegen.llvm.scalars import (
     llvm_type,
     splat,
     suffix,
+    within,
 )
 from daedal.compiler.tir.dtype import is_float
 from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
@@ -31,6 +32,7 @@ __all__ = [
     "called",
     "is_lowered",
     "is_per_lane",
+    "nearest_quotient",
     "rounded_product",
 ]
 
@@ -225,6 +227,22 @@ def _rounded_quotient(text: FunctionText, arguments: list[Value], library: Libra
         name = f"rounded_quotient.v{value.lanes}"
         return Value(text.value(f"call {value.type} @{name}({given})"), value.dtype, value.lanes)
     return _round(text, [arithmetic(text, "/", value, divisor)], library)
+
+
+def nearest_quotient(
+    text: FunctionText, arguments: list[Value], added: int, bounds: tuple[int, int]
+) -> Value:
+    """A rounded quotient of vectors of float32 plus `added`, within `bounds`, as int32; 0 for what
+    is no number. The instruction that converts rounds."""
+    lanes = arguments[0].lanes
+    given = ", ".join(map(str, arguments))
+    real = text.value(f"call {arguments[0].type} @quotient.v{lanes}({given})")
+    low, high = (float(bound - added) for bound in bounds)
+    inside = within(text, Value(real, "float32", lanes), low, high, -float(added))
+    kind = llvm_type("int32", lanes)
+    whole = text.value(f"call {kind} @llvm.lrint.v{lanes}i32.v{lanes}f32({inside})")
+    found = Value(whole, "int32", lanes)
+    return arithmetic(text, "+", found, splat(constant(added, "int32"), lanes)) if added else found
 
 
 def _multiply_add(text: FunctionText, arguments: list[Value], _library: Library) -> Value:

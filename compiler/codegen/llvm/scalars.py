@@ -17,17 +17,20 @@ __all__ = [
     "ELEMENT_BYTES",
     "Value",
     "arithmetic",
+    "bounded",
     "broadcast",
     "compared",
     "constant",
     "converted",
+    "extreme",
     "llvm_type",
     "memory_type",
+    "narrowed",
     "saturated",
     "splat",
     "suffix",
     "turned",
-    "widened",
+    "within",
 ]
 
 _TYPES = {
@@ -345,7 +348,7 @@ def _truncated(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
     # The largest float below 2^31 that all int32 hold; what is beyond it becomes the limit.
     last = float(high) if value.dtype == "float64" or high < 1 << 24 else 2147483520.0
     ends = splat(constant(high, value.dtype), value.lanes)
-    inside = _within(text, value, float(low), last)
+    inside = within(text, value, float(low), last)
     whole = text.value(f"fptosi {inside} to {llvm_type('int32', value.lanes)}")
     result = converted(text, Value(whole, "int32", value.lanes), dtype)
     if last != float(high):
@@ -361,33 +364,46 @@ def saturated(
     """A whole float as a float again, after a conversion to an integer `dtype` of up to 16 bits: it
     stays in its lanes, as bounds do the same."""
     low, high = limits(dtype)
-    inside = _within(text, value, float(low), float(high))
+    inside = within(text, value, float(low), float(high))
     if not may_be_negative_zero:
         return inside
     # Integers have no -0.
     return arithmetic(text, "+", inside, splat(constant(0, value.dtype), value.lanes))
 
 
-def widened(text: FunctionText, value: Value, narrow: str, dtype: str) -> Value:
-    """Floats as integers of type `narrow`, of 8 bits, and then as the wider `dtype`, of 16 bits."""
+def bounded(text: FunctionText, value: Value, narrow: str) -> Value:
+    """Floats as int32 that an integer type of 8 bits holds."""
     low, high = limits(narrow)
-    inside = _within(text, value, float(low), float(high))
+    inside = within(text, value, float(low), float(high))
     whole = text.value(f"fptosi {inside} to {llvm_type('int32', value.lanes)}")
-    found = Value(whole, "int32", value.lanes)
-    for op, bound in zip(("max", "min"), limits(dtype), strict=True):  # so that LLVM packs them
-        found = arithmetic(text, op, found, splat(constant(bound, "int32"), value.lanes))
-    return converted(text, found, dtype)
+    return Value(whole, "int32", value.lanes)
 
 
-def _within(text: FunctionText, value: Value, low: float, high: float) -> Value:
-    """Floats between two bounds, 0 for what is no number."""
+def narrowed(text: FunctionText, value: Value, dtype: str) -> Value:
+    """Int32 that an integer `dtype` of 16 bits holds as such: bounded so that LLVM packs them."""
+    for op, bound in zip(("max", "min"), limits(dtype), strict=True):
+        value = arithmetic(text, op, value, splat(constant(bound, "int32"), value.lanes))
+    return converted(text, value, dtype)
+
+
+def within(
+    text: FunctionText, value: Value, low: float, high: float, otherwise: float = 0.0
+) -> Value:
+    """Floats between two bounds, `otherwise` for what is no number."""
     inside = value
     for op, bound in (("max", low), ("min", high)):
         inside = arithmetic(text, op, inside, splat(constant(bound, value.dtype), value.lanes))
     # The last operation of a vector can put zeros into lanes.
-    zero = splat(constant(0, value.dtype), value.lanes)
+    none = splat(constant(otherwise, value.dtype), value.lanes)
     number = Value(text.value(f"fcmp ord {value}, {value.text}"), "bool", value.lanes)
-    return Value(text.value(f"select {number}, {inside}, {zero}"), value.dtype, value.lanes)
+    return Value(text.value(f"select {number}, {inside}, {none}"), value.dtype, value.lanes)
+
+
+def extreme(text: FunctionText, op: str, start: Value, x: Value) -> Value:
+    """The larger or smaller one; `start` where `x` is NaN: one instruction of x86-64."""
+    sign = "ogt" if op == "max" else "olt"
+    beyond = Value(text.value(f"fcmp {sign} {x}, {start.text}"), "bool", x.lanes)
+    return Value(text.value(f"select {beyond}, {x}, {start}"), x.dtype, x.lanes)
 
 
 def _called(text: FunctionText, name: str, *arguments: Value, result: str = "") -> str:

@@ -180,22 +180,27 @@ def schedule_partial_sums(
 
 
 def schedule_rows(
-    func: PrimFunc, stages: Sequence[str], result: str, lanes: Mapping[str, int]
+    func: PrimFunc, stages: Sequence[str], result: str, lanes: Mapping[str, int], together: int = 1
 ) -> PrimFunc:
     """Rows of `result`, each after the same row of all blocks in `stages`, which stays in the
     cache.
 
     `lanes`: those that are parts of a reduction, with one more axis than `result`, and of how many
-    vectors this axis is.
+    vectors this axis is. `together`: so many rows, a divisor of the last axis but one, are computed
+    side by side, block by block.
     """
     schedule = Schedule(func, scopes=SCOPES, trusted=True)
     *outer, last = schedule.get_loops(schedule.get_block(result))
+    outer[-1], row = schedule.split(outer[-1], [None, together])
     _computed_at(schedule, stages, outer[-1])
     for name in stages:
+        own = schedule.get_loops(schedule.get_block(name))
+        schedule.unroll(own[2 * len(outer) - 1])
         if name in lanes:
             _in_lanes(schedule, name, len(outer), len(outer) + 2, lanes[name])
         else:
-            schedule.vectorize(schedule.get_loops(schedule.get_block(name))[-1])
+            schedule.vectorize(own[-1])
+    schedule.unroll(row)
     schedule.vectorize(last)
     _parallel(schedule, outer)
     return schedule.func

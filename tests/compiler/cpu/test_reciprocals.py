@@ -54,6 +54,41 @@ def test_all_levels_round_as_division_does(scale: float) -> None:
         assert not np.signbit(found[found == 0]).any()
 
 
+@pytest.mark.parametrize("scale", [1e-8, 0.0123, 1 / 3, 312.7])
+@pytest.mark.parametrize(
+    ("zero", "narrow", "dtype"),
+    [(0, "int8", "int8"), (3, "int8", "int16"), (-128, "int8", "int8"), (131, "uint8", "uint8")],
+)
+def test_bytes_are_rounded_by_their_conversion(
+    scale: float, zero: int, narrow: str, dtype: str
+) -> None:
+    """As division and rounding give them, within the type; 0 for what is no number."""
+    own = np.float32(scale)
+    rng = np.random.default_rng(1)
+    ties = ((rng.integers(-300, 300, 4096) + 0.5) * own).astype(np.float32)
+    values = (ties.view(np.int32) + rng.integers(-6, 7, ties.shape).astype(np.int32)).view("f4")
+    values[:9] = np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-45, 3e38, -3e38, np.nan
+    x = te.placeholder(values.shape, "float32", "x")
+    parts = reciprocal_of(float(own))
+    assert parts is not None
+    given = [FloatImm(float(item), "float32") for item in (own, *parts)]
+
+    def quantized(i: Expr) -> Expr:
+        whole = te.rounded_quotient(x[i], *given)
+        byte = (whole + float(zero) if zero else whole).astype(narrow)
+        return byte if dtype == narrow else byte.astype(dtype)
+
+    func = te.create_prim_func([x], [te.compute(x.shape, quantized, "y")], "bytes")
+    limits = np.iinfo(narrow)
+    with np.errstate(over="ignore"):
+        whole = np.rint(values / own) + np.float32(zero)
+    wanted = np.nan_to_num(whole, nan=0).clip(limits.min, limits.max)
+    for level in levels_to_run():
+        cpu = level_cpu(level)
+        found = run_machine_code(schedule_map(func, "y"), {"x": values}, cpu=cpu)["y"]
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_parts_of_a_reciprocal() -> None:
     """Both are positive, so that their products with infinite values are no differences."""
     for scale in SCALES:

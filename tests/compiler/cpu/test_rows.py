@@ -84,6 +84,24 @@ def test_rows(op_type: str, extent: int, *, checked: bool) -> None:
         assert num_kernels == 1
 
 
+@pytest.mark.parametrize("checked", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "together"),
+    [((3, 8, 10), 4), ((6, 16), 2), ((9, 7), 3), ((5, 16), 1), ((2, 6, 200), 2), ((4, 256), 1)],
+)
+def test_short_rows_are_computed_side_by_side(
+    shape: tuple[int, ...], together: int, *, checked: bool
+) -> None:
+    """So many as divide their number, of a softmax, which has two reductions, and the next one."""
+    x = rows(*shape)
+    program, _ = compiled(["Softmax", "Exp", "Softmax"], shape, checked=checked)
+    (found,) = program.run({"x": x}).values()
+    wanted = softmax(np.exp(softmax(x.astype(np.float64))))
+    np.testing.assert_allclose(found, wanted, 1e-5)
+    (call,) = program.code.calls
+    assert call.iterations == math.prod(shape[:-1]) // together
+
+
 def test_the_last_operator_is_a_row_of_the_one_before() -> None:
     """What reads a row element by element is computed with it, and what reads rows of that too."""
     x = rows(7, 40)
