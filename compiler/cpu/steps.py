@@ -20,6 +20,7 @@ from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.fusion import fuse
 from daedal.compiler.cpu.kernel import Kernel, Moved
 from daedal.compiler.cpu.memory import MemoryPlan, StoredValues
+from daedal.compiler.cpu.parts import in_parts
 from daedal.compiler.cpu.placement import placements, read_by_steps
 from daedal.compiler.cpu.program import Computed, Interpreted, Joined, TensorProgram, View
 from daedal.compiler.graph.ops.foreign import names_read
@@ -280,26 +281,12 @@ class _Builder:
         placement = self._placements.get(tensor)
         if placement is not None:
             kernel = replace(kernel, frame=placement.frame)
-        free = [
-            source
-            for source in kernel.sources
-            if (source in self.constants or source in self.program.changed)
-            and source not in self.program.laid_out
-            and math.prod(source.shape) > 1
-        ]
-        function = self.functions.of(kernel, free)
-        moved = dict(function.moved)
-        inputs = []
-        for position, source in enumerate(kernel.sources):
-            assert isinstance(source, te.Tensor)
-            if position in moved:
-                inputs.append(self._moved_constant(source, moved[position]))
-            else:
-                inputs.append(self._number(source, time))
-        for number in inputs:
-            self.plan.read(number, time)
-        known = max((self._together.get(number, 1) for number in inputs), default=1)
-        products = known if known == function.common else 1
+        is_whole = placement is not None or not self.functions.takes_copies
+        parts = (kernel,) if is_whole else in_parts(kernel)
+        called = [self._called(part, time) for part in parts]
+        read = [number for _, inputs in called for number in inputs]
+        known = max((self._together.get(number, 1) for number in read), default=1)
+        products = known if all(known == function.common for function, _ in called) else 1
         together = max(_leading(kernel), products)
         if placement is None:
             result = self.plan.add(tensor.dtype, tensor.shape, time, together)
@@ -313,8 +300,9 @@ class _Builder:
                 (*inputs, result),
                 function.iterations,
                 function.nanoseconds,
-                self._rounds(kernel, function, products),
+                self._rounds(part, function, products),
             )
+            for part, (function, inputs) in zip(parts, called, strict=True)
         ]
         if kernel.frame is not None and placement is None:
             border = self.functions.border(kernel.frame, tensor.dtype)
@@ -322,6 +310,28 @@ class _Builder:
                 0, CodeCall(border.symbol, (result,), border.iterations, border.nanoseconds)
             )
         return calls
+
+    def _called(self, kernel: Kernel, time: int) -> tuple[Function, Sequence[int]]:
+        """The function of a kernel, and the buffers that it reads at `time`."""
+        free = [
+            source
+            for source in kernel.sources
+            if (source in self.constants or source in self.program.changed)
+            and source not in self.program.laid_out
+            and math.prod(source.shape) > 1
+        ]
+        function = self.functions.of(kernel, free)
+        moved = dict(function.moved)
+        inputs = list[int]()
+        for position, source in enumerate(kernel.sources):
+            assert isinstance(source, te.Tensor)
+            if position in moved:
+                inputs.append(self._moved_constant(source, moved[position]))
+            else:
+                inputs.append(self._number(source, time))
+        for number in inputs:
+            self.plan.read(number, time)
+        return function, inputs
 
     def _rounds(self, kernel: Kernel, function: Function, products: int) -> int:
         """See `CodeCall`, of a kernel that computes `products`, of which each iteration of the
