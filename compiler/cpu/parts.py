@@ -60,7 +60,7 @@ def _part(kernel: Kernel, place: int, first: int, end: int) -> Kernel:
     assert result.value is not None
     axes = list(result.axes)
     axes[place] = Axis(axes[place].name, extent=end - first)
-    extents = {axis: axis.extent for axis in axes}
+    extents: dict[Var, int] = {axis: axis.extent for axis in axes}
     moved = substitute(result.value, {result.axes[place]: axes[place] + first})
     value = simplify(rewrite(moved, lambda node: _chosen(node, extents)), extents)
     shape = tuple(axis.extent for axis in axes)
