@@ -91,6 +91,7 @@ def build_command(
     """
     from daedal.hw.boards.board_file import load_board
     from daedal.hw.boards.settings import BoardSettings, bank_bytes
+    from daedal.hw.synth.tools import NEXTPNR
 
     chosen, place = load_variant(variant), load_board(board)
     chip, block_bytes, file_mhz = _memory(place, ram, sdram)
@@ -100,6 +101,7 @@ def build_command(
         return BoardSettings.for_baud(place, chosen, clock, chip or memory_bytes, baud)
 
     settings(block_bytes or bank_bytes(chosen))  # what is wrong is said before the long steps
+    NEXTPNR.require("place and route")
     stem = out / f"{place.name}-{chosen.name}"
     check_output_folder(out, [f"{stem.name}.json", f"{stem.name}.bit"])
     what = f"building variant {chosen.name} for {place.name}"

@@ -16,6 +16,7 @@ from daedal.hw.synth.families import DEVICES, HARD_LIMIT, RESOURCES, CellReport,
 from daedal.hw.synth.place import PlaceRequest, Routed
 from daedal.hw.synth.routes import RouteCache
 from daedal.hw.synth.shortfall import Shortfall, shortfalls
+from daedal.hw.synth.tools import NEXTPNR
 from daedal.isa.variant import Variant
 
 __all__ = ["PLACED", "Implementation", "implement"]
@@ -111,6 +112,8 @@ def implement(
     UserError
         The folder of kept answers cannot be written.
     """
+    if requests:
+        NEXTPNR.require("place and route")  # said before the minutes that mapping takes
     areas = AreaCache(folder)
     report = areas.synthesize(verilog, family, top=top, progress=progress)
     limit = 1.0 if requests else HARD_LIMIT

