@@ -1,13 +1,9 @@
-"""Chooses tiles of convolutions whose products overlap with the work of a norm.
+"""`early_tile`: the tile of a convolution whose products begin while a norm in front still runs.
 
-`early_tile` is for a convolution that reads a norm. The linker overlaps the last tiles of the norm
-with the products of the convolution (`daedal.compiler.link.ordering.begin_early`). For that, it has
-to go through the map in several tiles, although its weights may then be loaded several times.
-
-`leading_tile` is for a convolution that a norm reads, which follows it tile by tile
-(`daedal.compiler.link.ordering.follow_tiles`).
-
-Input: a node and the code of the layers before. Output: a `Config`.
+The linker overlaps the last tiles of the norm with the products of the convolution that reads it
+(`daedal.compiler.link.ordering.begin_early`). For that, it has to go through the map in several
+tiles, although its weights may then be loaded several times. Input: a node and the code of the
+layers before. Output: a `Config`.
 """
 
 import math
@@ -23,8 +19,6 @@ from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.ops.fused import CONVOLUTIONS
-from daedal.compiler.graph.ops.integer import is_wide
-from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM
 from daedal.compiler.link.ordering.interleave import SHORTEST_TILE, stretches
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
@@ -35,7 +29,7 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode, LoadMemory, OutMemory, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["early_tile", "leading_tile", "work_in_front"]
+__all__ = ["early_tile", "work_in_front"]
 
 LEAST_GAIN = 0.02
 """Of the cycles of all layers one after the other."""
@@ -43,8 +37,6 @@ LEAST_GAIN = 0.02
 SHARE = 4
 """A tile may take this part of the accumulators: two of them fit the half that the convolution has
 while the layers in front run."""
-
-_NORMS = (Q_LAYER_NORM.name, Q_RMS_NORM.name)
 
 _KEPT = (Memory.OUT, Memory.ACC)
 """Scratchpads in which small tensors stay."""
@@ -73,8 +65,6 @@ def early_tile(
     most = scratchpad(variant, Memory.ACC).depth_rows // SHARE
     useful = features["accumulators"] <= most
     useful &= features["tile_product_cycles"] >= SHORTEST_TILE
-    if not useful.any():
-        return None
     table, maps = chosen(table, useful), maps[useful]
     cycles = space.cycles_with(table, memory)
     beats = features["beats"][useful] * machine_cost(variant, memory).word_cycles
@@ -91,74 +81,12 @@ def early_tile(
         [cycles * early, products, beats * early + words * late, alone * late]
     )
     together = alone / maps + first + cycles * (1 - early)
-    best = int(np.argmin(together))
-    if together[best] > (1 - LEAST_GAIN) * (alone + usual):
-        return None
-    return space.row(table, best)
-
-
-def leading_tile(
-    graph: Graph, node: Node, before: Segment, variant: Variant, memory: MemoryModel = DDR
-) -> Config | None:
-    """The tile of a convolution with which it and the norm that reads its result take the fewest
-    cycles together, tile behind tile; None where nothing is gained. It has the pixels of the tiles
-    in which `before` computes its operand, so that this stays on chip, too.
-
-    That is so if the result stays in the accumulators
-    (`daedal.compiler.link.ordering.follow_tiles`): the norm begins when a part of the pixels has
-    all of its channels.
-    """
-    kind = graph.types[node.output]
-    norms = [user for user in graph.users[node.output] if user.op in _NORMS]
-    rows = scratchpad(variant, Memory.ACC).depth_rows // SHARE
-    if not (norms and node.op in CONVOLUTIONS and is_wide(kind)):
-        return None
-    if math.prod(kind.physical_shape[:-2]) > rows:
-        return None
-    try:
-        space, norm = any_space_of(graph, node, variant), any_space_of(graph, norms[0], variant)
-        if not isinstance(space, ConvSpace):
-            return None
-        usual = space.default_cycles(memory)
-        following = norm.table([norm.default_with(memory)])
-        behind = float(norm.features(following)["vector_cycles"][0])
-    except ScheduleError:
-        return None
-    _, _, height, width = kind.shape
-    table = space.in_usual_orders()
-    maps = -(-height // table["height"]) * -(-width // table["width"])
-    blocks = _blocks(graph, node, variant)
-    # All channels of a part of the pixels, block by block or at once: those stay on chip.
-    whole = (table["turns"] == 0) | (table["turns"] * table["out_blocks"] >= blocks)
-    whole &= (table["out_blocks"] == 1) | (table["out_blocks"] == blocks)
-    several = (maps > 1) & whole & (table["height"] * table["width"] == _pixels(before, node))
-    if not several.any():
-        return None
-    table, maps = chosen(table, several), maps[several]
-    features = space.features(table)
-    long = features["product_cycles"] >= SHORTEST_TILE * maps
-    if not long.any():
-        return None
-    table, maps = chosen(table, long), maps[long]
-    cycles = space.cycles_with(table, memory)
-    late = (maps - 1) / maps
-    together = cycles / maps + np.maximum(cycles, behind) * late + behind / maps
-    best = int(np.argmin(together))
-    if together[best] > (1 - LEAST_GAIN) * (usual + behind):
-        return None
-    return space.row(table, best)
+    return space.fastest(table, together, (1 - LEAST_GAIN) * (alone + usual))
 
 
 def _blocks(graph: Graph, node: Node, variant: Variant) -> int:
     """Blocks of GEMM that the result's channels fill."""
     return -(-graph.types[node.output].shape[1] // variant.array.block_out)
-
-
-def _pixels(before: Segment, node: Node) -> int:
-    """Of a tile of the operand of `node`; 0 if `before` does not compute it."""
-    stores = (x for x in before.instructions if x.unit is Unit.STORE and x.tensor == node.inputs[0])
-    first = next(stores, None)
-    return 0 if first is None else first.template.values.get("cols", 0)
 
 
 def work_in_front(

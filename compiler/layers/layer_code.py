@@ -19,8 +19,8 @@ from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.narrow_weights import narrow_weights
 from daedal.compiler.layers.chained_tiles import ChainedTiles, chain_of, chained_tiles
-from daedal.compiler.layers.divided_tiles import divided_tile
-from daedal.compiler.layers.early_tiles import early_tile, leading_tile, work_in_front
+from daedal.compiler.layers.divided_tiles import divided_tile, leading_tile
+from daedal.compiler.layers.early_tiles import early_tile, work_in_front
 from daedal.compiler.layers.immediates import Patches, patched, with_placeholders
 from daedal.compiler.layers.interleaved_tiles import interleaved_tile
 from daedal.compiler.layers.matching_tiles import matching_tile

@@ -59,10 +59,7 @@ def sparing_tile(
     alone = space.cycles_with(usual, memory)[0]
     waits = np.maximum(words - _idle(space, usual, word)[0], 0)
     behind = other.cycles_with(following, memory)[0]
-    best = int(np.argmin(both))
-    if both[best] > alone + waits - LEAST_GAIN * (alone + behind):
-        return None
-    return space.row(table, best)
+    return space.fastest(table, both, alone + waits - LEAST_GAIN * (alone + behind))
 
 
 def _idle(space: ConvSpace, table: Table, word_cycles: float) -> Floats:

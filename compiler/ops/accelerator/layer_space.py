@@ -1,5 +1,7 @@
 """`LayerSpace`: the schedules of a layer on a variant, with bounds of cycles and instructions."""
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -53,14 +55,24 @@ class LayerSpace(Space):
             None fits.
         """
         table = self.all()
-        cycles = self.cycles_with(table, memory)
-        if not len(cycles):
+        found = self.fastest(table, self.cycles_with(table, memory))
+        if found is None:
             raise ScheduleError(f"no schedule of {self} fits the variant's scratchpads")
-        return self.row(table, int(np.argmin(cycles)))
+        return found
 
     def default_cycles(self, memory: MemoryModel) -> float:
         """Estimated cycles of the default in a network."""
         return float(self.cycles_with(self.table([self.default_with(memory)]), memory)[0])
+
+    def fastest(
+        self, table: Table, cycles: npt.NDArray[np.float64], most: float = math.inf
+    ) -> Config | None:
+        """The row of `table` with the fewest `cycles`, one for each row; None where there is none
+        with `most` or fewer."""
+        if not len(cycles):
+            return None
+        best = int(np.argmin(cycles))
+        return None if cycles[best] > most else self.row(table, best)
 
     def row(self, table: Table, number: int) -> Config:
         """One row of `table`."""
