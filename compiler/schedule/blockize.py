@@ -7,8 +7,8 @@ from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.edit import loop_chain, renamed_stmt
 from daedal.compiler.schedule.loops import replace_loop
 from daedal.compiler.tir.binding import clip_conditions
-from daedal.compiler.tir.condition import conjuncts, normal_condition
-from daedal.compiler.tir.expr import Axis, Compare, Expr, Var, all_of
+from daedal.compiler.tir.condition import all_of, conjuncts, normal_condition
+from daedal.compiler.tir.expr import Axis, Compare, Expr, Var
 from daedal.compiler.tir.linear import Linear, bounds, linear, simplify
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import nested_realizes

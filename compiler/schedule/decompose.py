@@ -5,8 +5,8 @@ from dataclasses import replace
 from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.edit import find_loop, find_site, renamed_stmt, replace_site, seq
 from daedal.compiler.schedule.loops import replace_loop
-from daedal.compiler.tir.condition import conjuncts
-from daedal.compiler.tir.expr import Axis, Expr, Var, all_of
+from daedal.compiler.tir.condition import all_of, conjuncts
+from daedal.compiler.tir.expr import Axis, Expr, Var
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site
 from daedal.compiler.tir.stmt import BlockRealize, For, PrimFunc, Stmt

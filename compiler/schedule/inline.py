@@ -7,7 +7,8 @@ from daedal.common.errors import ScheduleError
 from daedal.compiler.schedule.compute_at import readers, writers
 from daedal.compiler.schedule.edit import edit_block, find_site, guarded, remove_block, replace_site
 from daedal.compiler.tir.binding import clip_conditions
-from daedal.compiler.tir.expr import Axis, Expr, Load, Var, all_of, as_expr
+from daedal.compiler.tir.condition import all_of
+from daedal.compiler.tir.expr import Axis, Expr, Load, Var, as_expr
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site, collect
 from daedal.compiler.tir.stmt import Block, BlockRealize, BufferStore, PrimFunc, Stmt

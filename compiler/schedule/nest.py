@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.tir.binding import clip_conditions
-from daedal.compiler.tir.condition import entry_condition, normal_condition
-from daedal.compiler.tir.expr import Axis, Expr, IntImm, Var, all_of
+from daedal.compiler.tir.condition import all_of, entry_condition, normal_condition
+from daedal.compiler.tir.expr import Axis, Expr, IntImm, Var
 from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.region import clipped
 from daedal.compiler.tir.stmt import Block, BlockRealize, For, Range, Region, Stmt

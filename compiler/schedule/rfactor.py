@@ -8,8 +8,8 @@ from daedal.compiler.schedule.decompose import reduction_loops
 from daedal.compiler.schedule.edit import find_loop, find_site, guarded, replace_site, seq
 from daedal.compiler.schedule.loops import replace_loop
 from daedal.compiler.te.reduction import identity
-from daedal.compiler.tir.condition import conjuncts
-from daedal.compiler.tir.expr import Axis, Binary, Buffer, Expr, Load, Or, Var, all_of
+from daedal.compiler.tir.condition import all_of, conjuncts
+from daedal.compiler.tir.expr import Axis, Binary, Buffer, Expr, Load, Or, Var
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.sites import Site
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, PrimFunc, Stmt

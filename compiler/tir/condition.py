@@ -2,11 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from daedal.compiler.tir.expr import And, Binary, Compare, Expr, IntImm, Var
 from daedal.compiler.tir.linear import Linear, linear, simplify
 
-__all__ = ["Condition", "bounds_where", "conjuncts", "entry_condition", "normal_condition"]
+__all__ = [
+    "Condition",
+    "all_of",
+    "bounds_where",
+    "conjuncts",
+    "entry_condition",
+    "normal_condition",
+]
 
 
 @dataclass(frozen=True)
@@ -16,6 +24,11 @@ class Condition:
     at_least: bool
     terms: frozenset[tuple[Expr, int]]
     constant: int
+
+
+def all_of(conditions: Sequence[Expr]) -> Expr | None:
+    """The predicate that combines `conditions` with ``&``; None where there are none."""
+    return reduce(And, conditions) if conditions else None
 
 
 def conjuncts(predicate: Expr | None) -> list[Expr]:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from daedal.compiler.tir.condition import bounds_where, conjuncts, normal_condition
+from daedal.compiler.tir.condition import all_of, bounds_where, conjuncts, normal_condition
 from daedal.compiler.tir.digits import counts_box
 from daedal.compiler.tir.errors import InvalidIRError
 from daedal.compiler.tir.evaluate import evaluate
-from daedal.compiler.tir.expr import Axis, Expr, Var, all_of
+from daedal.compiler.tir.expr import Axis, Expr, Var
 from daedal.compiler.tir.linear import linear, simplify
 from daedal.compiler.tir.printer import expr_text
 from daedal.compiler.tir.region import conditions_of, relax

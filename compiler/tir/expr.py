@@ -18,7 +18,7 @@ from daedal.compiler.tir.dtype import INDEX_DTYPE, check_dtype, is_float, is_int
 from daedal.compiler.tir.errors import ExpressionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
 __all__ = [
     "And",
@@ -39,7 +39,6 @@ __all__ = [
     "Reduce",
     "Select",
     "Var",
-    "all_of",
     "as_expr",
     "binary",
     "check_operands",
@@ -321,8 +320,7 @@ class Call(Expr):
 
 @dataclass(frozen=True)
 class Reduce(Expr):
-    """`value` combined over `axes` (te only); `op` in "sum", "prod", "max", "min",
-    "any"."""
+    """`value` combined over `axes` (te only); `op` in "sum", "prod", "max", "min", "any"."""
 
     op: str
     value: Expr
@@ -383,21 +381,9 @@ def ne(a: ExprLike, b: ExprLike) -> Expr:
     return _compare("!=", a, b)
 
 
-def all_of(conditions: Sequence[Expr]) -> Expr | None:
-    """The conjunction of `conditions`, or None where there are none."""
-    result: Expr | None = None
-    for condition in conditions:
-        result = condition if result is None else And(result, condition)
-    return result
-
-
 def _one_dtype(op: str, a: ExprLike, b: ExprLike) -> tuple[Expr, Expr]:
-    if isinstance(a, Expr):
-        left, right = a, as_expr(b, a.dtype)
-    elif isinstance(b, Expr):
-        left, right = as_expr(a, b.dtype), b
-    else:
-        left, right = as_expr(a), as_expr(b)
+    dtype = a.dtype if isinstance(a, Expr) else b.dtype if isinstance(b, Expr) else INDEX_DTYPE
+    left, right = as_expr(a, dtype), as_expr(b, dtype)
     if left.dtype != right.dtype:
         raise ExpressionError(
             f"both operands of {op} must have one dtype, not {left.dtype} and {right.dtype}; "

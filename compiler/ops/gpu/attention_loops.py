@@ -11,6 +11,7 @@ from daedal.compiler.ops.gpu import loops
 from daedal.compiler.ops.gpu.attention_form import AttentionForm
 from daedal.compiler.ops.gpu.attention_tiles import AttentionTiles
 from daedal.compiler.ops.onnx.over_axes import power
+from daedal.compiler.tir.condition import all_of
 from daedal.compiler.tir.expr import (
     Buffer,
     Expr,
@@ -19,7 +20,6 @@ from daedal.compiler.tir.expr import (
     Load,
     Select,
     Var,
-    all_of,
     eq,
     maximum,
     minimum,

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from daedal.compiler import te
 from daedal.compiler.ops.gpu.tiles import GpuTiles
-from daedal.compiler.tir.expr import Axis, Expr, Load, Reduce, Var, all_of
+from daedal.compiler.tir.condition import all_of
+from daedal.compiler.tir.expr import Axis, Expr, Load, Reduce, Var
 from daedal.compiler.tir.linear import bounds
 from daedal.compiler.tir.lower.outputs import with_output
 from daedal.compiler.tir.stmt import BufferStore, If, PrimFunc, Stmt

@@ -16,18 +16,8 @@ from daedal.compiler import te
 from daedal.compiler.cpu.kernel import Kernel
 from daedal.compiler.ops.gpu import loops
 from daedal.compiler.te.reduction import combine, identity
-from daedal.compiler.tir.expr import (
-    Axis,
-    Buffer,
-    Expr,
-    IntImm,
-    Load,
-    Reduce,
-    Select,
-    Var,
-    all_of,
-    minimum,
-)
+from daedal.compiler.tir.condition import all_of
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Reduce, Select, Var, minimum
 from daedal.compiler.tir.lower.rebuild import flat_seq
 from daedal.compiler.tir.stmt import For, If, PrimFunc, Stmt
 from daedal.compiler.tir.visit import free_vars, loads, rewrite, substitute

@@ -13,7 +13,8 @@ from daedal.compiler.ops.attended import Attended
 from daedal.compiler.ops.onnx.accumulate import wide
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
 from daedal.compiler.ops.onnx.over_axes import number, over_axes, power
-from daedal.compiler.tir.expr import Expr, ExprLike, IntImm, all_of
+from daedal.compiler.tir.condition import all_of
+from daedal.compiler.tir.expr import Expr, ExprLike, IntImm
 
 __all__ = ["LOWERINGS"]
 

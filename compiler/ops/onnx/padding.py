@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.movement import moved, normalized_axis
 from daedal.compiler.ops.onnx.operation import Array, Lowering, Operand, Operation
-from daedal.compiler.tir.expr import Expr, IntImm, all_of
+from daedal.compiler.tir.condition import all_of
+from daedal.compiler.tir.expr import Expr, IntImm
 
 __all__ = ["LOWERINGS"]
 

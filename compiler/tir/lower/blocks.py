@@ -10,8 +10,8 @@ for i in 3:                              for i in 3:
 from collections.abc import Mapping
 from dataclasses import replace
 
-from daedal.compiler.tir.condition import conjuncts
-from daedal.compiler.tir.expr import Compare, Expr, IntImm, Var, all_of, eq
+from daedal.compiler.tir.condition import all_of, conjuncts
+from daedal.compiler.tir.expr import Compare, Expr, IntImm, Var, eq
 from daedal.compiler.tir.linear import bounds, simplify
 from daedal.compiler.tir.lower.rebuild import flat_seq, rebuilt
 from daedal.compiler.tir.stmt import Block, BlockRealize, For, If, PrimFunc, Stmt

@@ -9,16 +9,8 @@ already keep is not compared.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from daedal.compiler.tir.expr import (
-    Expr,
-    Load,
-    Select,
-    Var,
-    all_of,
-    as_expr,
-    maximum,
-    minimum,
-)
+from daedal.compiler.tir.condition import all_of
+from daedal.compiler.tir.expr import Expr, Load, Select, Var, as_expr, maximum, minimum
 from daedal.compiler.tir.linear import bounds
 from daedal.compiler.tir.lower.rebuild import rebuilt
 from daedal.compiler.tir.stmt import For, PrimFunc, Stmt

@@ -2,9 +2,10 @@
 
 import pytest
 
+from daedal.compiler.tir.condition import all_of
 from daedal.compiler.tir.enumeration import MAX_ENUMERATED, check_points
 from daedal.compiler.tir.errors import InvalidIRError
-from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var, all_of
+from daedal.compiler.tir.expr import Axis, Buffer, Expr, IntImm, Load, Var
 from daedal.compiler.tir.stmt import Block, BlockRealize, BufferStore
 
 FIXED, RUNNING = Var("f"), Var("i")

@@ -10,19 +10,9 @@ import numpy as np
 import pytest
 
 import daedal.compiler.tir.interpreter as interpreter
+from daedal.compiler.tir.condition import all_of
 from daedal.compiler.tir.errors import ExecutionError
-from daedal.compiler.tir.expr import (
-    Axis,
-    Binary,
-    Buffer,
-    Expr,
-    FloatImm,
-    IntImm,
-    Load,
-    Or,
-    Var,
-    all_of,
-)
+from daedal.compiler.tir.expr import Axis, Binary, Buffer, Expr, FloatImm, IntImm, Load, Or, Var
 from daedal.compiler.tir.interpreter import run
 from daedal.compiler.tir.region import make_block
 from daedal.compiler.tir.stmt import BlockRealize, BufferStore, For, PrimFunc, Seq, Stmt
