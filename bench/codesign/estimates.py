@@ -16,7 +16,6 @@ within 5 % on average and 10 % at worst, clocks within 10 % and 20 %.
 """
 
 import argparse
-import json
 import math
 import sys
 import warnings
@@ -35,6 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.codesign.area_data import Table, drawn
 from bench.codesign.clock_data import Routes
+from bench.json_file import write_json
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.hardware.clock import clock_model
 from daedal.common.errors import ExploreError
@@ -208,9 +208,8 @@ def main() -> int:
         inside = sum(clock.low <= mhz <= clock.high for clock, mhz in pairs)
         console.print(f"{inside} of {len(pairs)} clocks are in their interval")
     show(console, found)
-    if options.json:
-        rows: dict[str, Any] = {item.name: list(item.errors) for item in found}
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    rows: dict[str, Any] = {item.name: list(item.errors) for item in found}
+    write_json(options.json, rows)
     return int(not found or not all(item.met for item in found))
 
 

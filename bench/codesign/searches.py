@@ -47,6 +47,7 @@ from bench.codesign.baselines import (
     random_draws,
 )
 from bench.codesign.problem import FAMILY, FOLDER, Problem
+from bench.json_file import write_json
 from daedal.codesign.cycles.counting import count_network
 from daedal.codesign.hardware.area import area_model
 from daedal.codesign.search.evaluation import Step
@@ -136,8 +137,7 @@ def main() -> int:
         found = joint(problem, options.evaluations, options.seeds, console)
     else:
         found = compared(problem, options, console)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    write_json(options.json, found)
     return 0
 
 

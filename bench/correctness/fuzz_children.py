@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.json_file import write_json
+
 __all__ = ["collected", "report", "results_of_children", "written"]
 
 CHUNK = 50
@@ -63,8 +65,7 @@ def collected(results: Iterator[Result], count: int) -> list[Result]:
 
 def written(results: Sequence[Result], path: Path | None) -> int:
     """The exit status of a command, after `results` are in the file, if there is one."""
-    if path is not None:
-        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(path, results)
     return int(any(result["failure"] for result in results))
 
 

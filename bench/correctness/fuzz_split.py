@@ -18,7 +18,6 @@ a hang.
 """
 
 import argparse
-import json
 import signal
 import sys
 from collections import Counter
@@ -33,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
 from bench.correctness.random_models.graphs import NETWORKS, RandomGraph, quantized_graph
+from bench.json_file import write_json
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.common.errors import ModelError, UserError
 
@@ -143,8 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{sum(item.get('interpreted', 0) for item in results)} interpreted nodes; "
         f"{len(failed)} fail: {failed}"
     )
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    write_json(options.json, results)
     return 1 if failed else 0
 
 

@@ -9,7 +9,6 @@ not run. What the RTL counted is kept in ``.daedal/truth``.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -33,6 +32,7 @@ from bench.correctness.timing_cases import (
     zoo_cases,
 )
 from bench.correctness.timing_truth import RtlTruth
+from bench.json_file import write_json
 from bench.kit_speed.timing_speed import measure_timing
 from bench.left_out import LeftOut
 from bench.speed import on_one_core
@@ -206,15 +206,14 @@ def main() -> int:
         f"the largest error is {largest:.3%}"
     )
     left_out.show(print)
-    if options.json is not None:
-        document = {
-            "left_out": left_out.to_json(),
-            "largest_error": largest,
-            "rows": [asdict(row) for row in rows],
-            "speeds": [speed.to_json() for speed in speeds],
-            "core": core,
-        }
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    document = {
+        "left_out": left_out.to_json(),
+        "largest_error": largest,
+        "rows": [asdict(row) for row in rows],
+        "speeds": [speed.to_json() for speed in speeds],
+        "core": core,
+    }
+    write_json(options.json, document)
     return int(bool(failed or left_out) or not all(speed.passed for speed in speeds))
 
 

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.correctness.random_runs import RandomRun, every_variant, run_random_programs
 from bench.correctness.rtl_launches import rtl_device
+from bench.json_file import write_json
 from bench.synthesis.synth_record import synthesis_record
 from daedal.common.errors import UserError
 from daedal.hw.synth_pages.page import PAGE_TARGETS
@@ -48,9 +49,7 @@ def main() -> int:
         show(f"bench/correctness/variants.py: {error}")
         return 2
     missed = any(row["missed"] for row in rows)
-    if options.json is not None:
-        text = json.dumps({"variants": rows, "missed": missed}, indent=2)
-        options.json.write_text(text + "\n", encoding="utf-8")
+    write_json(options.json, {"variants": rows, "missed": missed})
     return int(missed)
 
 

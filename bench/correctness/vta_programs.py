@@ -7,13 +7,13 @@ than its dump says. The share is products / cycles; products are what the stream
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.left_out import LeftOut
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
@@ -89,8 +89,7 @@ def main() -> int:
             f"{'no: ' + ', '.join(row['mismatches']) if row['mismatches'] else 'yes'}",
             flush=True,
         )
-    if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    write_json(options.json, rows)
     left_out.show(print)
     return int(bool(left_out) or any(row["mismatches"] for row in rows))
 

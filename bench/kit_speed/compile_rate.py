@@ -9,7 +9,6 @@ seconds are the processor's; the ratios are to the calibration kernel.
 """
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.calibration import calibrate
+from bench.json_file import write_json
 from bench.networks.resnet18 import resnet18
 from bench.speed import Speed, on_one_core
 from bench.zoo.networks import NETWORKS
@@ -169,9 +169,8 @@ def main() -> int:
         model = quantized(NETWORKS[name], report=report)
         speeds += network_seconds(model, name, variant, arguments.repetitions, report)
     Console(width=120).print(table(speeds, f"Compiling for {variant.name}, on core {core}"))
-    if arguments.json is not None:
-        records = [speed.to_json() for speed in speeds]
-        arguments.json.write_text(json.dumps({"speeds": records}, indent=1) + "\n")
+    records = [speed.to_json() for speed in speeds]
+    write_json(arguments.json, {"speeds": records})
     return 0
 
 

@@ -8,7 +8,6 @@ do not, or when something was not run.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.kit_speed.functional_speed import measure_functional
 from bench.kit_speed.rtl_speed import measure_build, measure_rtl
 from bench.kit_speed.timing_speed import measure_timing
@@ -82,13 +82,12 @@ def main() -> int:
     for sentence in differences:
         out.print(sentence)
     left_out.show(print)
-    if arguments.json is not None:
-        document = {
-            "speeds": [speed.to_json() for speed in speeds],
-            "differences": differences,
-            "left_out": left_out.to_json(),
-        }
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+    document = {
+        "speeds": [speed.to_json() for speed in speeds],
+        "differences": differences,
+        "left_out": left_out.to_json(),
+    }
+    write_json(arguments.json, document)
     return int(bool(differences or left_out) or not all(speed.passed for speed in speeds))
 
 

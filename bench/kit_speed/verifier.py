@@ -8,7 +8,6 @@ core, a calibration kernel beside each. Exit status 1 when a bar is missed.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.kit_speed.sim_speed import speed_table
 from bench.networks.resnet18 import resnet18
 from bench.speed import Speed, measure, on_one_core
@@ -95,9 +95,8 @@ def main() -> int:
     core = on_one_core()
     speeds = measure_verifier(load_variant(arguments.variant), Console(stderr=True).print)
     Console(width=180).print(speed_table(speeds, f"The verifier, on core {core}"))
-    if arguments.json is not None:
-        records = {"speeds": [speed.to_json() for speed in speeds]}
-        arguments.json.write_text(json.dumps(records, indent=1) + "\n")
+    records = {"speeds": [speed.to_json() for speed in speeds]}
+    write_json(arguments.json, records)
     return 0 if all(speed.passed for speed in speeds) else 1
 
 

@@ -8,7 +8,6 @@ is missed.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +20,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
+from bench.json_file import write_json
 from bench.networks.cliff_cases import CASES, Case
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.targets.crossings import DEFAULT_HOST
@@ -128,9 +128,8 @@ def main() -> int:
                 row = replace(row, bytes_wrong=row.bytes_wrong + other.bytes_wrong)
             rows.append(row)
     show(Console(width=120), rows)
-    if options.json is not None:
-        content = [{**asdict(row), "passed": row.passed} for row in rows]
-        options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    content = [{**asdict(row), "passed": row.passed} for row in rows]
+    write_json(options.json, content)
     return int(not all(row.passed for row in rows))
 
 

@@ -12,7 +12,6 @@ mode, padding included) and the cycles that its bytes take on the bus, each move
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +25,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.figures import bytes_moved
+from bench.json_file import write_json
 from bench.networks.reference import convolution
 from bench.qdq_model import QdqModel
 from daedal.common.errors import UserError
@@ -206,9 +206,8 @@ def main() -> int:
     except UserError as error:
         print(f"bench/networks/depthwise_layers.py: {error}", file=sys.stderr)
         return 2
-    if options.json is not None:
-        content = {"variant": variant.name, "rows": [asdict(row) for row in rows]}
-        options.json.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    content = {"variant": variant.name, "rows": [asdict(row) for row in rows]}
+    write_json(options.json, content)
     return int(not all(row.passed for row in rows))
 
 

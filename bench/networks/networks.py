@@ -12,7 +12,6 @@ Exit status 1 when a bar is missed or a network fails; 2 for a mistake on the co
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from rich.table import Table
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.networks.network_row import COMPILE_BARS, NetworkRow
 from bench.networks.network_run import NetworkBench
 from bench.speed import REPETITIONS
@@ -153,9 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console = Console(stderr=True)
 
     def keep(rows: list[NetworkRow]) -> None:
-        if options.json is not None:
-            document = {"networks": [row.to_json() for row in rows]}
-            options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        document = {"networks": [row.to_json() for row in rows]}
+        write_json(options.json, document)
 
     try:
         variant = load_variant(options.variant)

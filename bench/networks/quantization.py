@@ -6,7 +6,6 @@ that of the logits: what the last Softmax reads, where there is one.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
+from bench.json_file import write_json
 from bench.left_out import LeftOut
 from daedal.checking.integer_reference import run_onnxruntime
 from examples.digits.data import load_split
@@ -230,9 +230,8 @@ def main() -> int:
         )
     missing = left_out(arguments.models)
     missing.show(print)
-    if arguments.json:
-        records = [{**asdict(item), "holds": item.holds} for item in found]
-        arguments.json.write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+    records = [{**asdict(item), "holds": item.holds} for item in found]
+    write_json(arguments.json, records)
     return int(bool(missing) or not all(item.holds for item in found))
 
 

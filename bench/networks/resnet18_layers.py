@@ -16,7 +16,6 @@ Exit status 1 when a bar is missed or a byte is wrong.
 """
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.networks.conv_layers import LAYERS, ConvLayer, LayerProgram
 from bench.networks.depthwise_layers import depthwise_rows
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
@@ -241,14 +241,13 @@ def main() -> int:
     found = measure(console.log, native)
     figures = judge(found)
     show(Console(width=150), found, figures)
-    if options.json is not None:
-        content = {
-            **figures,
-            "layers": [{**asdict(row), "passed": row.passed} for row in found["layers"]],
-            "overlap": found["overlap"],
-            "depthwise": [asdict(row) for row in found["depthwise"]],
-        }
-        options.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    content = {
+        **figures,
+        "layers": [{**asdict(row), "passed": row.passed} for row in found["layers"]],
+        "overlap": found["overlap"],
+        "depthwise": [asdict(row) for row in found["depthwise"]],
+    }
+    write_json(options.json, content)
     return int(not figures["passed"])
 
 

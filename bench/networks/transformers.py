@@ -20,7 +20,6 @@ Step `decode`: a language model token by token, with its caches on the device
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -35,6 +34,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
+from bench.json_file import write_json
 from bench.left_out import LeftOut
 from bench.networks.activation_network import activation_network, samples_for
 from bench.networks.transformer_accuracy import accuracy_rows, show_accuracy
@@ -243,9 +243,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missing = left_out(options.models, options.step, options.only)
     missing.show(partial(out.print, highlight=False))
     passed = passed and not missing
-    if options.json is not None:
-        found["left_out"] = [*missing.to_json()]
-        options.json.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    found["left_out"] = [*missing.to_json()]
+    write_json(options.json, found)
     return 0 if passed else 1
 
 

@@ -8,7 +8,6 @@ status 1 when a bar is missed, or something was not run.
 """
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.left_out import LeftOut
 from bench.networks.starvation import measure_starvation
 from bench.networks.unit_streams import FIRST, LAST, UnitStream, unit_streams
@@ -105,9 +105,8 @@ def main() -> int:
         )
     Console(width=110).print(table)
     left_out.show(print)
-    if arguments.json is not None:
-        document = {"units": records, "left_out": left_out.to_json()}
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n")
+    document = {"units": records, "left_out": left_out.to_json()}
+    write_json(arguments.json, document)
     return int(bool(left_out) or not all(record["passed"] for record in records))
 
 

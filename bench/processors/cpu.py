@@ -19,7 +19,6 @@ Exit status 1 where a float model differs by more than 1e-4.
 """
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -37,6 +36,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
+from bench.json_file import write_json
 from bench.processors.cpu_networks import MOST_DIFFERENT, is_quantized, model_feeds
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
@@ -121,9 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.print(f"{'quantized' if kind else 'float'}: geometric mean {mean:.2f}")
     for name, ratio in over_floats(rows).items():
         console.print(f"{name}: int8 is {ratio:.2f} times as fast as float")
-    if options.json is not None:
-        text = json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=1)
-        options.json.write_text(text + "\n", encoding="utf-8")
+    write_json(options.json, [{**asdict(row), "ratio": row.ratio} for row in rows])
     wrong = [row.name for row in rows if row.wrong]
     for name in wrong:
         console.print(f"wrong: {name}")

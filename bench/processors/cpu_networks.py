@@ -20,7 +20,6 @@ differently.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
 from bench.correctness.quantized_tensors import QuantizedDifference, compare_quantized
+from bench.json_file import write_json
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
 from daedal.artifact.artifact import Artifact, HostPart
@@ -122,9 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         artifact = daedal.compile(quantized(network), options.variant)
         hosts.append(host_row(network.name, artifact))
     console.print(_float_table(floats), _host_table(hosts))
-    if options.json is not None:
-        rows = {"cpu": [asdict(row) for row in floats], "host": [asdict(row) for row in hosts]}
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    rows = {"cpu": [asdict(row) for row in floats], "host": [asdict(row) for row in hosts]}
+    write_json(options.json, rows)
     wrong = [row.name for row in floats if row.missed]
     wrong += [row.name for row in hosts if row.interpreted]
     for name in wrong:

@@ -12,7 +12,6 @@ the faster library's fastest run over ours (`bench/processors/cpu.py`).
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +27,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.networks import conv_layers, depthwise_layers
 from bench.processors.cpu import Row, measure
 from bench.processors.peaks import PeakLoop, byte_loop, real_loop
@@ -93,12 +93,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.log(item.name)
             rows.append((item, measure(item.name, item.model, 1)))
     console.print(_table(rows, limits))
-    if options.json is not None:
-        found = [
-            {**asdict(row), "ratio": row.ratio, "share": _share(item, row, limits)}
-            for item, row in rows
-        ]
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = [
+        {**asdict(row), "ratio": row.ratio, "share": _share(item, row, limits)}
+        for item, row in rows
+    ]
+    write_json(options.json, found)
     wrong = [row.name for _, row in rows if row.wrong]
     for name in wrong:
         console.print(f"wrong: {name}")

@@ -11,7 +11,6 @@ counts. Without a GPU it says so, and does nothing.
 
 import argparse
 import importlib
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.processors.cpu_networks import MOST_DIFFERENT, model_feeds
 from bench.processors.cpu_operators import Operator, operators
 from bench.processors.torch_models import library_timer
@@ -100,13 +100,13 @@ def main(arguments: Sequence[str] | None = None, opened: Callable[[], CudaGpu] =
         gpu = opened()
     except DaedalError as error:
         console.print(f"skipped: {error}", markup=False)
-        _write(options.json, {"skipped": str(error)})
+        write_json(options.json, {"skipped": str(error)})
         return 0
     architecture = best_architecture(gpu.architectures)
     if architecture is None:
         reason = f"kernels cannot be compiled for {gpu.name} ({gpu.architectures[0]})"
         console.print(f"skipped: {reason}", markup=False)
-        _write(options.json, {"skipped": reason})
+        write_json(options.json, {"skipped": reason})
         return 0
     rows = []
     for item in operators():
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None, opened: Callable[[], CudaGpu] =
                 code = build_gpu_code(model, architectures=[name])
                 rows.append(replace(measure_half(item, code, gpu), library_seconds=library))
     console.print(_table(rows, gpu.name))
-    _write(options.json, {"gpu": gpu.name, "rows": [asdict(row) for row in rows]})
+    write_json(options.json, {"gpu": gpu.name, "rows": [asdict(row) for row in rows]})
     for row in rows:
         if row.wrong:
             console.print(f"wrong: {row.name}")
@@ -261,11 +261,6 @@ def _table(rows: Sequence[Row], name: str) -> Table:
         )
         table.add_row(row.name, row.architecture, str(row.launches), *figures)
     return table
-
-
-def _write(path: Path | None, found: dict[str, Any]) -> None:
-    if path is not None:
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

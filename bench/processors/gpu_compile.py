@@ -9,7 +9,6 @@ than half a second a kernel on average, the first time with ptxas.
 """
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from rich.table import Table
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.zoo.networks import NETWORKS
 from daedal.compiler.codegen.gpu.ptxas import find_ptxas
 from daedal.compiler.frontend.host_model import modern_model
@@ -138,9 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notes = (f"{row.name}, by the processor: {item}" for row in rows for item in row.on_processor)
     for line in (*left_out, *notes):
         console.print(line, markup=False)
-    if options.json is not None:
-        found = {"rows": [asdict(row) for row in rows], "left_out": left_out}
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = {"rows": [asdict(row) for row in rows], "left_out": left_out}
+    write_json(options.json, found)
     return 0 if all(row.passed for row in rows) else 1
 
 

@@ -15,7 +15,6 @@ the least that it is to be. Exit status 1 where a result differs; speeds are onl
 
 import argparse
 import importlib
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.networks import conv_layers, depthwise_layers
 from bench.processors.cpu_networks import model_feeds
 from bench.processors.gpu import REPLAYS, ROUNDS, replayed
@@ -249,12 +249,12 @@ def main(
         gpu, torch = opened(), torch_found()
     except (DaedalError, ImportError) as error:
         console.print(f"skipped: {error}", markup=False)
-        _write(options.json, {"skipped": str(error)})
+        write_json(options.json, {"skipped": str(error)})
         return 0
     if not torch.cuda.is_available():
         reason = "PyTorch is installed without support for this GPU"
         console.print(f"skipped: {reason}", markup=False)
-        _write(options.json, {"skipped": reason})
+        write_json(options.json, {"skipped": reason})
         return 0
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     rows = []
@@ -275,7 +275,7 @@ def main(
         met = "met" if share >= LEAST[group] else "missed"
         console.print(f"{group}: {share:.2f}, at least {LEAST[group]:.2f} is {met}")
     found = {"gpu": gpu.name, "rows": [asdict(row) for row in rows], "groups": groups}
-    _write(options.json, found)
+    write_json(options.json, found)
     wrong = [row.name for row in rows if not row.difference <= row.most_different]
     for name in wrong:
         console.print(f"wrong: {name}")
@@ -291,11 +291,6 @@ def _table(rows: Sequence[Measured], name: str) -> Table:
         figures = f"{row.share:.2f}", f"{row.difference:.1e}"
         table.add_row(row.name, str(row.launches), *times, *figures)
     return table
-
-
-def _write(path: Path | None, found: dict[str, Any]) -> None:
-    if path is not None:
-        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

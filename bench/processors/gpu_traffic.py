@@ -10,7 +10,6 @@ result of each launch, once. Vectors count as their elements, one after the othe
 """
 
 import argparse
-import json
 import math
 import re
 import sys
@@ -27,6 +26,7 @@ from rich.table import Table
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.processors.gpu_compile import MODELS
 from daedal.artifact.gpu_code import PRECISIONS, GpuKernel
 from daedal.artifact.host_code import HostCode
@@ -196,9 +196,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for kernel in rows[-1].kernels:
                 console.print(kernel, markup=False)
     console.print(_table(rows, options.precision))
-    if options.json is not None:
-        found = [asdict(row) for row in rows]
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = [asdict(row) for row in rows]
+    write_json(options.json, found)
     return 0
 
 

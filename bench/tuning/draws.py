@@ -10,7 +10,6 @@ integer interpreter's; its cycles may not be below its proved bound. Exit status
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from bench.json_file import write_json
 from bench.tuning.workloads import Layer, TuningWorkload
 from daedal.compiler.ops.space import Config
 from daedal.isa.memory_model import PRESETS
@@ -171,9 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for rows in drawn(
         options.only or tuple(TEMPLATES), options.draws, options.seconds, options.seed
     ):
-        if options.json is not None:
-            text = json.dumps([asdict(row) for row in rows], indent=1) + "\n"
-            options.json.write_text(text, encoding="utf-8")
+        write_json(options.json, [asdict(row) for row in rows])
     console = Console()
     console.print(table_of(rows))
     failures = [(row, failure) for row in rows for failure in row.failures]

@@ -29,6 +29,7 @@ from rich.table import Table
 # Run as a script, Python looks for modules in the script's folder, not in the repository's.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.processors.cpu_operators import operators
 from bench.tuning.searches.random_search import Random
 from bench.tuning.searches.sequences import Mixed, Sequenced, Timed, mined
@@ -91,9 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.print(_table(shares))
     mean = statistics.geometric_mean(kernel.default / kernel.best for kernel in kernels)
     console.print(f"{len(kernels)} kernels: the best schedules are {mean:.3f} times as fast")
-    if options.json is not None:
-        found = {"shares": shares, "gains": gains, "sequences": [*map(dict, mined(kernels))]}
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    found = {"shares": shares, "gains": gains, "sequences": [*map(dict, mined(kernels))]}
+    write_json(options.json, found)
     return 0
 
 

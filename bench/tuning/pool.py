@@ -18,7 +18,6 @@ judged by nobody: they depend on the machine.
 
 import argparse
 import functools
-import json
 import os
 import signal
 import subprocess
@@ -38,6 +37,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from bench.json_file import write_json
 from bench.qdq_model import QdqModel
 from daedal.compiler.frontend import load_onnx
 from daedal.compiler.ops.accelerator.lowering import space_of
@@ -360,9 +360,8 @@ def main() -> int:
         console.print(table)
     for name, rate in speeds.items():
         console.print(f"{name}: {rate:.2f} candidates/s")
-    if arguments.json:
-        data = {"pool": asdict(pool), "database": asdict(database), "rates": speeds}
-        arguments.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    data = {"pool": asdict(pool), "database": asdict(database), "rates": speeds}
+    write_json(arguments.json, data)
     return 0 if pool.passed and database.passed else 1
 
 

@@ -16,7 +16,6 @@ command line.
 """
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -31,6 +30,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
+from bench.json_file import write_json
 from bench.zoo.networks import NETWORKS, Network
 from bench.zoo.quantized import quantized
 from daedal.artifact.artifact import Artifact
@@ -217,9 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         networks = [NETWORKS[name] for name in options.networks or CHOSEN]
         for row in _rows(networks, variants, options, console.log):
             rows.append(row)
-            if options.json is not None:
-                document = {"networks": [asdict(item) for item in rows]}
-                options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            document = {"networks": [asdict(item) for item in rows]}
+            write_json(options.json, document)
     except UserError as error:
         console.print(f"bench/tuning/tuned_networks.py: {error}")
         return 2
