@@ -12,7 +12,7 @@ import pytest
 
 import daedal
 from daedal.isa.variant import Variant
-from daedal.reports.variant_prices import CHANGES, with_prices
+from daedal.reports.variant_prices import CHANGES, WITHOUT_PRICE, with_prices
 from tests.support.browser import Browser
 from tests.support.pages import blocks, make_checkout, run_line
 
@@ -64,11 +64,7 @@ def test_every_parameter_of_a_variant_is_on_its_page() -> None:
 def test_prices_of_parameters_are_those_of_the_estimate() -> None:
     page = (DOCS / "reference" / "variants.md").read_text("utf-8")
     assert with_prices(page) == page
-    priced = {name for _, name, _ in CHANGES}
-    # Sizes like others of the table, and numbers of bits that models need.
-    left = {"batch", "block_in", "block_out", "address_bits", "write_bursts", "token_bits"}
-    bits = {name for name in parameters() if name.endswith("_bits")} - {"data_bits"}
-    assert priced | left | bits | {"alu_uop_bytes"} == parameters()
+    assert {name for _, name, _ in CHANGES} | WITHOUT_PRICE == parameters()
 
 
 def parameters() -> set[str]:

@@ -13,7 +13,7 @@ from daedal.common.files import write_atomically
 from daedal.hw.synth.families import Family
 from daedal.isa.variant import load_variant
 
-__all__ = ["BASE", "CHANGES", "price_table", "with_prices"]
+__all__ = ["BASE", "CHANGES", "WITHOUT_PRICE", "price_table", "with_prices"]
 
 BASE = "ecp5"
 CHANGES: Sequence[tuple[str, str, int | bool | str]] = (
@@ -43,6 +43,15 @@ CHANGES: Sequence[tuple[str, str, int | bool | str]] = (
     ("units", "narrow_weights", True),
 )
 """Section, parameter and value."""
+
+WITHOUT_PRICE = frozenset(
+    {
+        *("batch", "block_in", "block_out", "alu_uop_bytes", "write_bursts"),
+        *("input_bits", "weight_bits", "accumulator_bits", "output_bits", "multiplier_bits"),
+        *("address_bits", "token_bits"),
+    }
+)
+"""Other parameters: sizes like those of the table, and numbers of bits that models need."""
 
 _COLUMNS = (("lut", 10), ("ff", 10), ("dsp", 1), ("block_ram", 1))
 """Resources, and to what they are rounded."""
