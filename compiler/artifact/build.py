@@ -224,12 +224,13 @@ class _Build:
         """Multiply-accumulates of the model's layer behind its tensor `output`, back to other
         tensors that are `stored`, if its weights do not fit into int8; else 0."""
         graph = self._compiled.imported
-        stack = [output]
+        stack, seen = [output], set[str]()
         while stack:
             name = stack.pop()
             node = graph.producers.get(name)
-            if node is None or (name in stored and name != output):
+            if node is None or name in seen or (name in stored and name != output):
                 continue
+            seen.add(name)
             if node.op in ("conv2d", "dense"):
                 try:
                     values = find_weights(graph, node, weight_axis(node), wide=True).values

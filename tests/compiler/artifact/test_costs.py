@@ -121,3 +121,13 @@ def test_weights_beyond_int8_are_told_with_their_factor() -> None:
         "weights less their zero point exceed int8: 1.03 times the products"
     )
     assert "weights" not in of_meant(compiled((32, 32), zero_point=128))
+
+
+def test_operands_that_are_read_twice_are_followed_once() -> None:
+    """Of 64 functions ``x * sigmoid(x)`` in one layer, 2**64 paths lead back to its input."""
+    maker = QdqModel()
+    x = maker.requantized(maker.input("x", (1, 16, 4, 4)), 0.05, -3)
+    for _ in range(64):
+        x = maker.requantized(maker.op("Mul", x, maker.op("Sigmoid", x)), 0.05, -3)
+    (layer,) = daedal.compile(maker.model(x), "attention", host=None).layers
+    assert layer.macs == 0 and not layer.costs
