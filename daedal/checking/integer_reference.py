@@ -173,7 +173,7 @@ def _as_model_has_it(value: Array, item: onnx.ValueInfoProto) -> Array:
 
 
 def run_onnxruntime(model: onnx.ModelProto | bytes, inputs: Mapping[str, Array]) -> list[Array]:
-    """Outputs of the unmodified model, see `compiler.onnxruntime_session`.
+    """Outputs of the unmodified model, see `daedal.checking.onnxruntime_session`.
 
     Raises ToolError where onnxruntime is missing, and ModelError for an operator whose results
     would depend on the processor.

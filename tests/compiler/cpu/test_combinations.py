@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 import numpy as np
-import onnxruntime
 import pytest
 
 from bench.qdq_model import QdqModel
 from daedal.artifact.host_code import CodeCall
+from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler import te
 from daedal.compiler.cpu.build import build_host_code
 from daedal.compiler.cpu.combinations import combination_groups, is_combination
@@ -72,8 +72,7 @@ def test_kernels_of_a_convolution(size: int, follow: Followers | None, *, checke
     assert len(transformed) == (4 if follow is again else 2), "elements and products"
     data = np.random.default_rng(size).normal(size=(1, CHANNELS, size, size)).astype(np.float32)
     (found,) = HostProgram(code, 1).run({"x": data}).values()
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    (wanted,) = session.run(None, {"x": data})
+    (wanted,) = run_onnxruntime(model, {"x": data})
     np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
 
 

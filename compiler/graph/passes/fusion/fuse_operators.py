@@ -1,4 +1,4 @@
-"""Fuses injective operators with the convolutions before them, by the classes of both."""
+"""Fuses elementwise operators with the convolutions before them."""
 
 from collections.abc import Iterator
 
@@ -14,8 +14,9 @@ _OTHER_SIDE = {"a": "b", "b": "a"}
 
 
 def fuse_operators(graph: Graph) -> Graph:
-    """Fuse an injective operator with a complex one whose result nothing else reads.
-    Exact: the intermediate result is rounded as before, but never leaves the chip.
+    """Fuse an elementwise operator with a convolution whose result nothing else reads
+    (`daedal.compiler.graph.ops.fused`). Exact: the intermediate result is rounded as before, but
+    never leaves the chip.
 
     The ALU works while the multipliers continue. If both operands of a sum are such results, the
     one with more products is fused, because it hides more of the ALU's time.
