@@ -110,6 +110,7 @@ def lowered_for_processors(graph: Graph) -> Graph:
                 factor_bits=FACTOR_BITS,
                 product_bits=PRODUCT_BITS,
                 bias_error=BIAS_ERROR,
+                as_floats=True,
                 rules=PROCESSOR_RULES,
                 on_host=fallback.reasons,
             )

@@ -41,6 +41,7 @@ def lower_qdq(
     factor_bits: int = FACTOR_BITS,
     product_bits: int | None = None,
     bias_error: float = BIAS_ERROR,
+    as_floats: bool = False,
     rules: Mapping[str, Rule] = RULES,
 ) -> Graph:
     """Replace float operators between `dequantize` and `quantize` by integer operators.
@@ -66,6 +67,8 @@ def lower_qdq(
     product_bits : which a sum times its multiplier may have; None: any.
     bias_error : units of an 8-bit result by which rounding a bias may move it; layers with others
         stay floats.
+    as_floats : whether 8-bit integers that only change their scale must be rounded as float32 are;
+        those with scales that round a tie otherwise stay floats.
     rules : of the float operators that become integer ones.
 
     Before::
@@ -104,6 +107,7 @@ def lower_qdq(
             factor_bits=factor_bits,
             product_bits=product_bits,
             bias_error=bias_error,
+            as_floats=as_floats,
             function_rule=lower_function if tables else None,
             rows=rows,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from daedal.common.errors import UnsupportedError
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import IDENTITY
@@ -17,6 +18,7 @@ from daedal.compiler.graph.passes.lowering.requantization import (
     Quantization,
     QuantizedTensor,
     make_params,
+    rounds_as_floats,
 )
 
 __all__ = ["BIAS_ERROR", "ON_GRID", "FunctionRule", "LoweringContext", "Rule"]
@@ -53,6 +55,8 @@ class LoweringContext:
     factor_bits : magnitude bits of the factors of a sum.
     product_bits : which a sum times its multiplier may have; None: any.
     bias_error : units of an 8-bit result by which rounding a bias may move it.
+    as_floats : whether 8-bit integers that only change their scale are rounded as the quotients of
+        float32 that QuantizeLinear rounds.
     view : the integer tensor that a float tensor is directly dequantized from, else None.
     rules : the rule of each float operator.
     function_rule : computes functions of one quantized tensor, before any other rule; None if the
@@ -70,6 +74,7 @@ class LoweringContext:
     factor_bits: int = FACTOR_BITS
     product_bits: int | None = None
     bias_error: float = BIAS_ERROR
+    as_floats: bool = False
     function_rule: "FunctionRule | None" = None
     rows: bool = False
     resolved: dict[str, QuantizedTensor | None] = field(default_factory=dict)
@@ -99,10 +104,16 @@ class LoweringContext:
     ) -> tuple[str, Quantization]:
         """Parameters that bring `x` to the scale of `q`, and the quantization to finish with.
 
-        If scale and zero point stay, only the bounds of `q` are applied.
+        If scale and zero point stay, only the bounds of `q` are applied. Raises UnsupportedError
+        where floats are rounded otherwise (`as_floats`).
         """
         if (x.scale, x.zero_point) == (q.scale, q.zero_point):
             return self.define_params(output, IDENTITY), replace(q, zero_point=0)
+        if self.as_floats and not x.wide and not rounds_as_floats(x, q):
+            raise UnsupportedError(
+                "scales must round the quotients of all 8-bit integers as they round their ratio, "
+                f"and {x.scale:.9g} and {q.scale:.9g} do not ({node}); choose another scale"
+            )
         biases, ratios = np.array([-x.zero_point]), np.array([x.scale / q.scale])
         return self.params(node, output, biases, ratios, x.largest), q
 

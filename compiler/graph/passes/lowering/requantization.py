@@ -16,6 +16,7 @@ __all__ = [
     "QuantizedTensor",
     "check_sums",
     "make_params",
+    "rounds_as_floats",
     "shared_factors",
     "wide_factors",
 ]
@@ -91,6 +92,18 @@ class QuantizedTensor:
     def largest(self) -> int:
         """The largest magnitude of its integers."""
         return 1 << (15 if self.wide else 7)
+
+
+def rounds_as_floats(x: QuantizedTensor, q: Quantization) -> bool:
+    """Whether every 8-bit integer of `x` times the ratio of the scales becomes the integer of `q`
+    that QuantizeLinear makes of its float32: a quotient of floats may be a tie where the ratio's
+    product is none."""
+    integers = np.arange(-128, 128) - x.zero_point
+    reals = integers.astype(np.float32) * np.float32(x.scale)
+    quotients = np.rint(reals / np.float32(q.scale))
+    products = np.rint(integers * (x.scale / q.scale))
+    ends = q.low - q.zero_point, q.high - q.zero_point
+    return bool(np.array_equal(quotients.clip(*ends), products.clip(*ends)))
 
 
 def check_sums(node: Node, largest: int, accumulator_bits: int) -> None:
