@@ -7,10 +7,10 @@ Every network of the zoo as floats and quantized by `daedal.quantize`, matrix pr
 `--models` the ``.onnx`` files below a folder: ours, onnxruntime with all its optimizations, and
 OpenVINO where it is installed, in one process, in turn, each with as many threads. A row has the
 fastest run of each and the median; `ratio` is the faster library's fastest run over ours. Where a
-network is there as floats and as int8, our runs of both are compared, too. The
-largest difference of an output from onnxruntime's is shown relative to the largest output: of
-quantized models it says little, as both round (`bench/processors/cpu_networks.py` compares each of
-their tensors).
+network is there as floats and as int8, our runs of both are compared, too; so are our runs by
+several threads and by one, in turn. The largest difference of an output from onnxruntime's is shown
+relative to the largest output: of quantized models it says little, as both round
+(`bench/processors/cpu_networks.py` compares each of their tensors).
 
 `--level x86-64-v3` measures what a processor without AVX-512 would: our code is for this level, and
 OpenVINO keeps to its instructions, too. onnxruntime cannot, so it gives results alone.
@@ -67,6 +67,9 @@ ISA = {
 """What oneDNN, which OpenVINO is built on, calls our levels."""
 
 Feeds = Mapping[str, np.ndarray]
+ALONE = "daedal, 1 thread"
+"""Our code by one thread, beside that by several."""
+
 Runner = Callable[[], Any]
 
 
@@ -87,8 +90,13 @@ class Row:
     @property
     def ratio(self) -> float:
         """The faster library's time over ours."""
-        others = [value for who, value in self.fastest.items() if who != "daedal"]
+        others = [value for who, value in self.fastest.items() if who not in ("daedal", ALONE)]
         return min(others, default=float("nan")) / self.fastest["daedal"]
+
+    @property
+    def over_one(self) -> float | None:
+        """Our time by one thread over that by several; None for a run by one."""
+        return self.fastest[ALONE] / self.fastest["daedal"] if ALONE in self.fastest else None
 
     @property
     def wrong(self) -> bool:
@@ -121,7 +129,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console.print(f"{'quantized' if kind else 'float'}: geometric mean {mean:.2f}")
     for name, ratio in over_floats(rows).items():
         console.print(f"{name}: int8 is {ratio:.2f} times as fast as float")
-    write_json(options.json, [{**asdict(row), "ratio": row.ratio} for row in rows])
+    for row in rows:
+        if row.over_one is not None:
+            times = f"{row.over_one:.2f} times as fast as one"
+            console.print(f"{row.name}: {row.threads} threads are {times}")
+    found = [{**asdict(row), "ratio": row.ratio, "over_one": row.over_one} for row in rows]
+    write_json(options.json, found)
     wrong = [row.name for row in rows if row.wrong]
     for name in wrong:
         console.print(f"wrong: {name}")
@@ -154,6 +167,9 @@ def measure(name: str, model: bytes, threads: int, level: str | None = None) -> 
     feeds = model_feeds(proto)
     program = HostProgram(code, threads)
     runners: dict[str, Runner] = {"daedal": lambda: program.run(feeds)}
+    if threads > 1:
+        alone = HostProgram(code, 1)
+        runners[ALONE] = lambda: alone.run(feeds)
     runners |= {
         who: made
         for who, made in (
