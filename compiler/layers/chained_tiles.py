@@ -8,7 +8,6 @@ a `Config` for each layer.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +15,7 @@ from daedal.common.errors import ScheduleError
 from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.fused import CONVOLUTIONS
-from daedal.compiler.layers.sharing_tiles import Pair, is_depthwise
+from daedal.compiler.layers.pairs import Pair, PairTiles, pair_of
 from daedal.compiler.link.ordering.chain_tiles import PART_CYCLES
 from daedal.compiler.link.ordering.share_units import UNITS
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
@@ -25,13 +23,13 @@ from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.depthwise.space import DepthwiseSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, ceil_div, chosen
-from daedal.compiler.ops.space import Column, Config, Table
+from daedal.compiler.ops.space import Column, Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import GemmMode
 from daedal.isa.variant import Variant
 
-__all__ = ["ChainedTiles", "chain_of", "chained_tiles"]
+__all__ = ["chain_of", "chained_tiles"]
 
 LEAST_GAIN = 0.05
 """Of the cycles of both layers with their usual tiles, one after the other. Estimates of 200 pairs
@@ -50,33 +48,18 @@ ALU and twice the words of a STORE, whose bus LOADs share; else two. With two, u
 cycles were measured."""
 
 
-class ChainedTiles(NamedTuple):
-    """The tiles of a pair, and by how many cycles both layers are faster with them, estimated."""
-
-    first: Config
-    second: Config
-    gain: float
-
-
 def chain_of(graph: Graph, node: Node, variant: Variant) -> Pair | None:
-    """The pair of which `node` is the first or the second layer; None if there is none."""
+    """The pair of which `node` is the first or the second layer, and whose result in between can
+    stay in OUT; None if there is none."""
     if GemmMode.DENSE_OUT not in GemmMode.of(variant):
         return None
-    for first in (node, graph.producers.get(node.inputs[0])):
-        if first is None or not is_depthwise(graph, first) or first.output in graph.outputs:
-            continue
-        users = graph.users[first.output]
-        if len(users) != 1 or users[0].op not in CONVOLUTIONS or is_depthwise(graph, users[0]):
-            continue
-        adjacent = graph.positions[users[0].output] == graph.positions[first.output] + 1
-        if adjacent and users[0].inputs[0] == first.output:
-            return Pair(first, users[0])
-    return None
+    pair = pair_of(graph, node, depthwise_first=True)
+    return None if pair is None or pair.first.output in graph.outputs else pair
 
 
 def chained_tiles(
     graph: Graph, pair: Pair, variant: Variant, memory: MemoryModel = DDR
-) -> ChainedTiles | None:
+) -> PairTiles | None:
     """The tiles with which both layers take the fewest cycles; None where nothing is gained."""
     try:
         space = any_space_of(graph, pair.first, variant)
@@ -95,7 +78,7 @@ def chained_tiles(
         return None
     nearly = np.where(cycles <= (1 + NEARLY) * cycles.min(), chain.instructions, np.inf)
     best = int(np.argmin(nearly))
-    return ChainedTiles(
+    return PairTiles(
         space.row(first, best),
         other.row(second, best),
         usual - float(cycles.min()),

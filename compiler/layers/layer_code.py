@@ -10,6 +10,7 @@ other networks and for the next compilation.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from daedal.common.errors import ScheduleError, TuningError
 from daedal.compiler.codegen.scheduled_function import ScheduledFunction
@@ -18,21 +19,23 @@ from daedal.compiler.cost.memory import MemoryCost
 from daedal.compiler.graph.aliases import row_pitch
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.narrow_weights import narrow_weights
-from daedal.compiler.layers.chained_tiles import ChainedTiles, chain_of, chained_tiles
+from daedal.compiler.layers.chained_tiles import chain_of, chained_tiles
 from daedal.compiler.layers.divided_tiles import divided_tile, leading_tile
 from daedal.compiler.layers.early_tiles import early_tile, work_in_front
 from daedal.compiler.layers.immediates import Patches, patched, with_placeholders
 from daedal.compiler.layers.interleaved_tiles import interleaved_tile
 from daedal.compiler.layers.matching_tiles import matching_tile
+from daedal.compiler.layers.pairs import Pair, PairTiles, pair_of
 from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.layers.segment_store import SegmentStore
-from daedal.compiler.layers.sharing_tiles import Pair, SharingTiles, pair_of, sharing_tiles
+from daedal.compiler.layers.sharing_tiles import sharing_tiles
 from daedal.compiler.layers.sparing_tiles import sparing_tile
 from daedal.compiler.layers.workload import workload_of
 from daedal.compiler.link import LinkedCode
 from daedal.compiler.link.ordering.order import by_need
 from daedal.compiler.ops.accelerator.lowering import buildable_space_of, keeps_values, lower_node
 from daedal.compiler.ops.space import Config
+from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant
 
 __all__ = ["LayerCode"]
@@ -44,6 +47,10 @@ than an estimate that is nearer."""
 LEAST_WORDS = 0.1
 """Of a layer's bus words with its usual tile, in as many cycles: another layer that runs at the
 same time needs them."""
+
+_T = TypeVar("_T")
+
+_ChoosePair = Callable[[Graph, Pair, Variant, MemoryModel], PairTiles | None]
 
 
 @dataclass(frozen=True)
@@ -76,11 +83,8 @@ class LayerCode:
         self._store = store
         self._for_reuse = for_reuse
         self._known: dict[object, _Code] = {}
-        self._early: dict[object, Config | None] = {}
-        self._divided: dict[object, Config | None] = {}
-        self._with_memory: dict[object, Config | None] = {}
-        self._sharing: dict[object, SharingTiles | None] = {}
-        self._chained: dict[object, ChainedTiles | None] = {}
+        self._tiles: dict[object, Config | None] = {}
+        self._pairs: dict[object, PairTiles | None] = {}
 
     def of(
         self, graph: Graph, node: Node, before: Sequence[Segment] = ()
@@ -166,7 +170,8 @@ class LayerCode:
         memory = self._builder.memory
         if not MemoryCost.of(memory).slows_words:
             return None
-        if kind not in self._with_memory:
+
+        def choose() -> Config | None:
             try:
                 space = buildable_space_of(graph, node, self._builder.variant, memory)
                 table = space.table([space.template.default, space.default])
@@ -174,10 +179,11 @@ class LayerCode:
                 words = space.features(table)["beats"]
                 gains = least < (1 - LEAST_GAIN) * usual
                 gains |= least <= usual and words[1] < (1 - LEAST_WORDS) * words[0]
-                self._with_memory[kind] = space.default if gains else None
+                return space.default if gains else None
             except ScheduleError:  # building the usual one tells why
-                self._with_memory[kind] = None
-        return self._with_memory[kind]
+                return None
+
+        return _once(self._tiles, ("memory", kind), choose)
 
     def _early_tile(
         self, graph: Graph, node: Node, kind: object, before: Sequence[Segment]
@@ -187,38 +193,20 @@ class LayerCode:
         work = work_in_front(node, before, variant, memory)
         if work is None:
             return None
-        key = kind, tuple(sorted(work.items()))
-        if key not in self._early:
-            self._early[key] = early_tile(graph, node, work, variant, memory)
-        return self._early[key]
+        key = "early", kind, tuple(sorted(work.items()))
+        return _once(self._tiles, key, lambda: early_tile(graph, node, work, variant, memory))
 
     def _divided_tile(self, graph: Graph, node: Node, kind: object) -> Config | None:
         """`divided_tile`, once for layers of a kind that norms read."""
-        key = kind, tuple(sorted({user.op for user in graph.users[node.output]}))
-        if key not in self._divided:
-            variant, memory = self._builder.variant, self._builder.memory
-            self._divided[key] = divided_tile(graph, node, variant, memory)
-        return self._divided[key]
+        variant, memory = self._builder.variant, self._builder.memory
+        key = "divided", kind, tuple(sorted({user.op for user in graph.users[node.output]}))
+        return _once(self._tiles, key, lambda: divided_tile(graph, node, variant, memory))
 
     def _sharing_tile(self, graph: Graph, node: Node) -> Config | None:
         """The tile of `node` from `sharing_tiles`."""
         pair = pair_of(graph, node)
         tiles = None if pair is None else self._sharing_tiles(graph, pair)
-        if pair is None or tiles is None:
-            return None
-        return tiles.first if node.output == pair.first.output else tiles.second
-
-    def _sharing_tiles(self, graph: Graph, pair: Pair) -> SharingTiles | None:
-        """`sharing_tiles`, which are found once for pairs of a kind. None if a layer of the pair
-        has a configuration of its own."""
-        if any(self._config(graph, layer) for layer in pair):
-            return None
-        key = self._pair_kind(graph, pair)
-        if key not in self._sharing:
-            self._sharing[key] = sharing_tiles(
-                graph, pair, self._builder.variant, self._builder.memory
-            )
-        return self._sharing[key]
+        return None if pair is None or tiles is None else tiles.of(pair, node)
 
     def _chained_tile(self, graph: Graph, node: Node) -> Config | None:
         """The tile of `node` from `chained_tiles`, where both layers gain more by that than they
@@ -227,18 +215,24 @@ class LayerCode:
         tiles = None if pair is None else self._chained_tiles(graph, pair)
         if pair is None or tiles is None or tiles.gain <= self._gain_of_sharing(graph, pair):
             return None
-        return tiles.first if node.output == pair.first.output else tiles.second
+        return tiles.of(pair, node)
 
-    def _chained_tiles(self, graph: Graph, pair: Pair) -> ChainedTiles | None:
-        """`chained_tiles`, as `_sharing_tiles`."""
+    def _sharing_tiles(self, graph: Graph, pair: Pair) -> PairTiles | None:
+        return self._pair_tiles("sharing", sharing_tiles, graph, pair)
+
+    def _chained_tiles(self, graph: Graph, pair: Pair) -> PairTiles | None:
+        return self._pair_tiles("chained", chained_tiles, graph, pair)
+
+    def _pair_tiles(
+        self, what: str, choose: _ChoosePair, graph: Graph, pair: Pair
+    ) -> PairTiles | None:
+        """The tiles that `choose` finds, once for pairs with the same code. None if a layer of the
+        pair has a configuration of its own."""
+        variant, memory = self._builder.variant, self._builder.memory
         if any(self._config(graph, layer) for layer in pair):
             return None
-        key = self._pair_kind(graph, pair)
-        if key not in self._chained:
-            self._chained[key] = chained_tiles(
-                graph, pair, self._builder.variant, self._builder.memory
-            )
-        return self._chained[key]
+        kinds = tuple(_kind(graph, self._general(layer)[0], variant) for layer in pair)
+        return _once(self._pairs, (what, kinds), lambda: choose(graph, pair, variant, memory))
 
     def _gain_of_sharing(self, graph: Graph, chain: Pair) -> float:
         """Cycles that the layers of a chain would gain with the layers before and behind it, where
@@ -254,11 +248,6 @@ class LayerCode:
                 tiles = self._sharing_tiles(graph, pair)
                 gain += 0.0 if tiles is None else tiles.gain
         return gain
-
-    def _pair_kind(self, graph: Graph, pair: Pair) -> object:
-        """A key that is equal for pairs with the same code."""
-        variant = self._builder.variant
-        return tuple(_kind(graph, self._general(layer)[0], variant) for layer in pair)
 
     def _code(self, graph: Graph, node: Node, kind: object, config: Config | None) -> _Code:
         builder = self._builder
@@ -287,6 +276,13 @@ class LayerCode:
         kept = self._store.get(key, lambda: relabeled(build(), "layer", places))
         back = {place: name for name, place in places.items()}
         return _Code(node, functions, relabeled(kept, node.output, back))
+
+
+def _once(known: dict[object, _T], key: object, make: Callable[[], _T]) -> _T:
+    """What `known` has for `key`; `make` makes it where it is missing."""
+    if key not in known:
+        known[key] = make()
+    return known[key]
 
 
 def _kind(graph: Graph, node: Node, variant: Variant) -> object:

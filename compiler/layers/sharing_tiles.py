@@ -4,31 +4,29 @@ result, with which both take the fewest cycles when they run at the same time.
 The linker runs both together if two tiles of each fit INP, and if the second layer can begin long
 before the first one has ended (`daedal.compiler.link.ordering.share_units`). The tiles that are the
 fastest ones alone fill INP, and those of the second layer need nearly all of the first one.
-Input: a graph, and a node of the pair. Output: a `Config` for each layer.
+Input: a graph and a pair. Output: a `Config` for each layer.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
 from daedal.common.errors import ScheduleError
 from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR
-from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.layout import DepthwiseLayout
-from daedal.compiler.graph.ops.fused import CONVOLUTIONS
+from daedal.compiler.graph.graph import Graph
+from daedal.compiler.layers.pairs import Pair, PairTiles
 from daedal.compiler.link.ordering.share_units import TILE_CYCLES, UNITS, cycles_together
 from daedal.compiler.ops.accelerator.conv.space import ConvSpace
 from daedal.compiler.ops.accelerator.depthwise.space import DepthwiseSpace
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import Floats, Mask, ceil_div, chosen
-from daedal.compiler.ops.space import Config, Table
+from daedal.compiler.ops.space import Table
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["Pair", "SharingTiles", "is_depthwise", "pair_of", "sharing_tiles"]
+__all__ = ["sharing_tiles"]
 
 LEAST_GAIN = 0.02
 """Of the cycles of both layers with their usual tiles, together if that is possible."""
@@ -53,45 +51,9 @@ tiles are not considered."""
 _FEATURES = dict(zip(UNITS, ("beats", "product_cycles", "vector_cycles"), strict=True))
 
 
-class Pair(NamedTuple):
-    """Two layers, of which the second one reads the result of the first."""
-
-    first: Node
-    second: Node
-
-
-class SharingTiles(NamedTuple):
-    """The tiles of a pair, and by how many cycles both layers are faster with them than alone,
-    estimated."""
-
-    first: Config
-    second: Config
-    gain: float
-
-
-def pair_of(graph: Graph, node: Node) -> Pair | None:
-    """The pair of which `node` is the first or the second layer. A layer that could be both is the
-    first one. None if there is no such pair."""
-    for first in (node, graph.producers.get(node.inputs[0])):
-        if first is None or first.op not in CONVOLUTIONS or is_depthwise(graph, first):
-            continue
-        users = graph.users[first.output]
-        if len(users) != 1 or not is_depthwise(graph, users[0]):
-            continue
-        adjacent = graph.positions[users[0].output] == graph.positions[first.output] + 1
-        if adjacent and users[0].inputs[0] == first.output:
-            return Pair(first, users[0])
-    return None
-
-
-def is_depthwise(graph: Graph, node: Node) -> bool:
-    layout = graph.types[node.inputs[1]].layout if len(node.inputs) > 1 else None
-    return node.op in CONVOLUTIONS and isinstance(layout, DepthwiseLayout)
-
-
 def sharing_tiles(
     graph: Graph, pair: Pair, variant: Variant, memory: MemoryModel = DDR
-) -> SharingTiles | None:
+) -> PairTiles | None:
     """The tiles with which both layers take the fewest cycles; None where nothing is gained."""
     try:
         space = any_space_of(graph, pair.first, variant)
@@ -122,7 +84,7 @@ def sharing_tiles(
     )
     nearly = np.where(cycles <= cycles.min() * (1 + NEARLY), instructions, np.inf)
     number, behind = divmod(int(np.argmin(nearly)), nearly.shape[1])
-    return SharingTiles(
+    return PairTiles(
         space.row(first, number),
         other.row(second, behind),
         apart - float(cycles.min()),

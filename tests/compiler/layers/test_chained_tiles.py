@@ -11,7 +11,7 @@ from daedal.artifact.artifact import Artifact
 from daedal.checking.layer_check import check_layers
 from daedal.compiler.graph.graph import Graph
 from daedal.compiler.layers import layer_code
-from daedal.compiler.layers.sharing_tiles import Pair, SharingTiles
+from daedal.compiler.layers.pairs import Pair, PairTiles
 from daedal.compiler.link.ordering import interleave
 from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.isa.instruction import Instruction
@@ -130,9 +130,9 @@ def test_sharing_units_may_gain_more(rng, monkeypatch: pytest.MonkeyPatch, gain:
 
     def sharing(
         graph: Graph, pair: Pair, variant: Variant, memory: MemoryModel
-    ) -> SharingTiles | None:
+    ) -> PairTiles | None:
         first, second = (any_space_of(graph, node, variant).default for node in pair)
-        return SharingTiles(first, second, gain)
+        return PairTiles(first, second, gain)
 
     monkeypatch.setattr(layer_code, "sharing_tiles", sharing)
     modes = {x.mode for x in products(compiled(model(rng, before=True)))}

@@ -8,7 +8,7 @@ from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers import layer_code
-from daedal.compiler.layers.sharing_tiles import Pair, SharingTiles
+from daedal.compiler.layers.pairs import Pair, PairTiles
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.variant import Variant, load_variant
 from daedal.runtime.driver import LoadedProgram
@@ -57,7 +57,7 @@ class Spy:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pairs: list[Pair] = []
-        self.tiles: list[SharingTiles | None] = []
+        self.tiles: list[PairTiles | None] = []
         find, choose = layer_code.pair_of, layer_code.sharing_tiles
 
         def pair_of(graph: Graph, node: Node) -> Pair | None:
@@ -67,7 +67,7 @@ class Spy:
 
         def tiles(
             graph: Graph, pair: Pair, variant: Variant, memory: MemoryModel
-        ) -> SharingTiles | None:
+        ) -> PairTiles | None:
             self.tiles.append(choose(graph, pair, variant, memory))
             return self.tiles[-1]
 
