@@ -43,6 +43,8 @@ BIAS_ERROR = 2.0**-10
 
 IN_FLOAT = frozenset(("conv_transpose2d", "layer_norm", "matmul", "onnx", "rms_norm", "softmax"))
 """Operators that processors compute as floats."""
+WIDE_RESULTS = frozenset(("dense", "reshape", "transpose"))
+"""Operators whose results are integers if they have 16 bits; what reads these computes in float."""
 PROCESSOR_RULES: Mapping[str, Rule] = {
     **{op: rule for op, rule in RULES.items() if op not in IN_FLOAT},
     "dense": lower_dense,
@@ -111,6 +113,7 @@ def lowered_for_processors(graph: Graph) -> Graph:
                 product_bits=PRODUCT_BITS,
                 bias_error=BIAS_ERROR,
                 as_floats=True,
+                wide_results=WIDE_RESULTS,
                 rules=PROCESSOR_RULES,
                 on_host=fallback.reasons,
             )

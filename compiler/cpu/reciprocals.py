@@ -1,4 +1,4 @@
-"""`with_reciprocals`: quotients by a scale that are rounded to 8-bit integers.
+"""`with_reciprocals`: quotients by a scale that are rounded to integers of 8 or 16 bits.
 
 QuantizeLinear divides, which takes vectors ten times as long as a product::
 
@@ -41,6 +41,8 @@ __all__ = ["reciprocal_of", "with_reciprocals", "without_tiny_powers"]
 
 
 NARROW = frozenset(("int8", "uint8"))
+TIES = {"int8": 400, "uint8": 400, "int16": 1 << 16, "uint16": 1 << 17}
+"""Quotients beyond so many are no integers of a type with any zero point."""
 SMALLEST, LARGEST = 2.0**-60, 2.0**60
 """Of scales: no part of a reciprocal is too small or too large for a float32."""
 LEAST_SCALE, TINY = 2.0**-20, 2.0**-60
@@ -49,12 +51,12 @@ and products of all that is not have no subnormal part."""
 LEAST_POWER, MOST_TERMS = -41.0, 1 << 20
 """A power of e that is rounded to 0 when it is divided by more than `LEAST_SCALE`, and so many of
 which add up to less than the last place of 1."""
-MOST_TIES, NEAR = 400, 4
-"""Quotients beyond are no 8-bit integers with any zero point; floats on each side of a tie."""
+NEAR = 4
+"""Floats on each side of a tie."""
 
 
 def with_reciprocals(formula: Expr, *, may_be_tiny: bool = False) -> Expr:
-    """The formula, where what becomes an 8-bit integer is divided by products.
+    """The formula, where what becomes an integer of 8 or 16 bits is divided by products.
 
     `may_be_tiny`: what is divided may be such a small number that products with it are subnormal,
     on which processors stall. Where it is never negative, such as a softmax, it is 0 then.
@@ -62,13 +64,13 @@ def with_reciprocals(formula: Expr, *, may_be_tiny: bool = False) -> Expr:
 
     def visit(node: Expr) -> Expr | None:
         match node:
-            case Cast(dtype, Binary("+", rounded, Cast(_, zero) as added)) if dtype in NARROW:
-                found = _quotient(rounded, may_be_tiny=may_be_tiny)
+            case Cast(dtype, Binary("+", rounded, Cast(_, zero) as added)) if dtype in TIES:
+                found = _quotient(rounded, TIES[dtype], may_be_tiny=may_be_tiny)
                 if is_integer(zero.dtype) and found is not None:
                     is_zero = isinstance(zero, IntImm) and not zero.value
                     return Cast(dtype, found if is_zero else found + added)
-            case Cast(dtype, rounded) if dtype in NARROW:
-                found = _quotient(rounded, may_be_tiny=may_be_tiny)
+            case Cast(dtype, rounded) if dtype in TIES:
+                found = _quotient(rounded, TIES[dtype], may_be_tiny=may_be_tiny)
                 if found is not None:
                     return Cast(dtype, found)
         return None
@@ -76,10 +78,10 @@ def with_reciprocals(formula: Expr, *, may_be_tiny: bool = False) -> Expr:
     return rewrite(formula, visit)
 
 
-def _quotient(rounded: Expr, *, may_be_tiny: bool) -> Expr | None:
+def _quotient(rounded: Expr, ties: int, *, may_be_tiny: bool) -> Expr | None:
     match rounded:
         case Call("round", (Binary("/", value, FloatImm(divisor, "float32")),)):
-            parts = reciprocal_of(divisor)
+            parts = reciprocal_of(divisor, ties)
             if may_be_tiny and not (divisor > LEAST_SCALE and _is_never_negative(value)):
                 return None
             if may_be_tiny:
@@ -200,9 +202,9 @@ def _is_never_negative(value: Expr) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def reciprocal_of(divisor: float) -> tuple[float, float] | None:
+def reciprocal_of(divisor: float, ties: int = TIES["int8"]) -> tuple[float, float] | None:
     """Two float32, whose products with any float32 and their sum, rounded once, are rounded as its
-    quotient by `divisor`; None where they are not."""
+    quotient by `divisor`, below so many `ties`; None where they are not."""
     scale = np.float32(divisor)
     if not SMALLEST <= scale <= LARGEST:
         return None
@@ -212,8 +214,8 @@ def reciprocal_of(divisor: float) -> tuple[float, float] | None:
     while Fraction(float(high)) >= exact or (high <= LARGEST_KEPT and float(high).is_integer()):
         high = np.nextafter(high, np.float32(0))
     low = np.float32(float(exact - Fraction(float(high))))
-    ties = (np.arange(MOST_TIES) + 0.5) * float(scale)
-    bits = ties.astype(np.float32).view(np.int32)[:, None] + np.arange(
+    middles = (np.arange(ties) + 0.5) * float(scale)
+    bits = middles.astype(np.float32).view(np.int32)[:, None] + np.arange(
         -NEAR, NEAR + 1, dtype=np.int32
     )
     values = bits.view(np.float32)

@@ -55,11 +55,13 @@ class Requantization:
     ) -> None:
         self._biases = rows[:, 0].astype(np.float64)
         self._ratios = np.ldexp(rows[:, 1].astype(np.float64), -rows[:, 2])
+        self._dtype = operation.kind.dtype
         self._zero = operation.whole("zero_point")
         self._low, self._high = operation.whole("low"), operation.whole("high")
         self._reach = LARGEST_SUM if largest is None else int(np.max(largest))
         self._split: SplitRatios | None = None
-        if largest is not None and operation.tensors.factors.group > 1:
+        is_wide = self._dtype == "int16"  # whose ties are too many to compare
+        if largest is not None and operation.tensors.factors.group > 1 and not is_wide:
             limits = np.broadcast_to(np.asarray(largest), len(rows))
             low, high = self._low - self._zero, self._high - self._zero
             self._split = split_ratios(rows, limits, low, high)
@@ -79,20 +81,22 @@ class Requantization:
         return bias + self._zero if fits else None
 
     def __call__(self, acc: Expr, read: Read) -> Expr:
-        """The int8 of `acc`, an int32, or a whole float64 or float32."""
+        """The int8 or int16 of `acc`, an int32, or a whole float64 or float32."""
         if acc.dtype == "int32" and (added := self._added) is not None:
             whole = acc + added if added else acc
-            return te.clip(whole, self._low, self._high).astype("int8")
+            return te.clip(whole, self._low, self._high).astype(self._dtype)
         low, high = self._low - self._zero, self._high - self._zero
         if self._split is not None and (acc.dtype == "int32" or self._split.has_real_biases):
-            return (te.clip(self._split_product(acc, read), low, high) + self._zero).astype("int8")
+            return (te.clip(self._split_product(acc, read), low, high) + self._zero).astype(
+                self._dtype
+            )
         total = acc if acc.dtype == "float64" else acc.astype("float64")
         if self._biases.any():
             total = total + read(self._biases)
         scaled = total * read(self._ratios)
         if self._ratios.max() > LARGEST_RATIO:
             scaled = te.clip(scaled, float(low), float(high))
-        return (te.clip(te.nearest(scaled), low, high) + self._zero).astype("int8")
+        return (te.clip(te.nearest(scaled), low, high) + self._zero).astype(self._dtype)
 
     def _split_product(self, acc: Expr, read: Read) -> Expr:
         """The nearest integer to the product, of float32."""

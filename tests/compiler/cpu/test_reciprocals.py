@@ -14,7 +14,7 @@ from daedal.compiler.cpu.kernel import Kernel, kernel_function
 from daedal.compiler.cpu.reciprocals import reciprocal_of, with_reciprocals
 from daedal.compiler.ops.cpu.schedule import schedule_map
 from daedal.compiler.ops.onnx.over_axes import power
-from daedal.compiler.tir.expr import Binary, Call, Expr, FloatImm, IntImm, Reduce, Select
+from daedal.compiler.tir.expr import Axis, Binary, Call, Expr, FloatImm, IntImm, Reduce, Select
 from daedal.compiler.tir.visit import walk
 from daedal.native.levels import level_cpu, levels_to_run
 from tests.support.machine_code import run_machine_code
@@ -83,6 +83,30 @@ def test_bytes_are_rounded_by_their_conversion(
     with np.errstate(over="ignore"):
         whole = np.rint(values / own) + np.float32(zero)
     wanted = np.nan_to_num(whole, nan=0).clip(limits.min, limits.max)
+    for level in levels_to_run():
+        cpu = level_cpu(level)
+        found = run_machine_code(schedule_map(func, "y"), {"x": values}, cpu=cpu)["y"]
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("zero", "dtype"), [(0, "int16"), (-300, "int16"), (32768, "uint16")])
+@pytest.mark.parametrize("scale", [0.00031, 1 / 3])
+def test_integers_of_16_bits_are_those_of_division(scale: float, zero: int, dtype: str) -> None:
+    """Around every tie that such an integer has."""
+    own, limits = np.float32(scale), np.iinfo(dtype)
+    ties = (np.arange(limits.min - zero, limits.max - zero) + 0.5) * own
+    bits = ties.astype(np.float32).view(np.int32)
+    values = np.stack([bits - 1, bits, bits + 1]).view(np.float32).reshape(-1)
+    x = te.placeholder(values.shape, "float32", "x")
+    real = te.round(x[Axis("i", extent=len(values))] / FloatImm(float(own), "float32"))
+    assert "rounded_quotient" in names_in(with_reciprocals(real.astype(dtype)))
+
+    def quantized(i: Expr) -> Expr:
+        whole = te.round(x[i] / FloatImm(float(own), "float32"))
+        return with_reciprocals((whole + IntImm(zero, "int32").astype("float32")).astype(dtype))
+
+    func = te.create_prim_func([x], [te.compute(x.shape, quantized, "y")], "wide")
+    wanted = (np.rint(values / own) + zero).clip(limits.min, limits.max)
     for level in levels_to_run():
         cpu = level_cpu(level)
         found = run_machine_code(schedule_map(func, "y"), {"x": values}, cpu=cpu)["y"]

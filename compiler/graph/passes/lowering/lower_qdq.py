@@ -15,6 +15,7 @@ from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.graph.passes.lowering.function_rule import lower_function
 from daedal.compiler.graph.passes.lowering.lowering_context import (
     BIAS_ERROR,
+    WIDE_RESULTS,
     LoweringContext,
     Rule,
 )
@@ -42,6 +43,7 @@ def lower_qdq(
     product_bits: int | None = None,
     bias_error: float = BIAS_ERROR,
     as_floats: bool = False,
+    wide_results: Collection[str] | None = None,
     rules: Mapping[str, Rule] = RULES,
 ) -> Graph:
     """Replace float operators between `dequantize` and `quantize` by integer operators.
@@ -60,8 +62,8 @@ def lower_qdq(
     accumulator_bits : bits of its accumulators.
     on_host : quantized tensors that are still computed by float operators and a quantize.
     tables : whether the variant has tables; then they compute functions of one quantized tensor.
-    wide : whether the variant has results of 16 bits; without them, the host computes such tensors
-        and what reads them.
+    wide : whether the variant has results of 16 bits, and operands; without them, the host computes
+        such tensors and what reads them.
     rows : whether the variant computes softmax and norms.
     factor_bits : magnitude bits of the factors of a sum.
     product_bits : which a sum times its multiplier may have; None: any.
@@ -69,6 +71,8 @@ def lower_qdq(
         stay floats.
     as_floats : whether 8-bit integers that only change their scale must be rounded as float32 are;
         those with scales that round a tie otherwise stay floats.
+    wide_results : float operators whose results may have 16 bits; None: all that can with `wide`,
+        and none without.
     rules : of the float operators that become integer ones.
 
     Before::
@@ -108,6 +112,7 @@ def lower_qdq(
             product_bits=product_bits,
             bias_error=bias_error,
             as_floats=as_floats,
+            wide_results=(WIDE_RESULTS if wide else ()) if wide_results is None else wide_results,
             function_rule=lower_function if tables else None,
             rows=rows,
         )
@@ -191,7 +196,8 @@ class _Lowering:
         kind = zero_point.dtype.name
         if scale.size != 1:
             return None
-        if self._wide and kind == "int16" and not zero_point.any():
+        takes_wide = self._wide or (node.op == "quantize" and bool(self._context.wide_results))
+        if takes_wide and kind == "int16" and not zero_point.any():
             return Quantization(float(scale.reshape(())), 0, wide=True).unbounded
         if kind not in ("int8", "uint8"):
             return None

@@ -4,7 +4,7 @@ A rule computes a float tensor, quantized as requested, with integer operators, 
 of the result. None means that the tensor cannot be computed from integers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,9 +21,9 @@ from daedal.compiler.graph.passes.lowering.requantization import (
     rounds_as_floats,
 )
 
-__all__ = ["BIAS_ERROR", "ON_GRID", "FunctionRule", "LoweringContext", "Rule"]
+__all__ = ["BIAS_ERROR", "ON_GRID", "WIDE_RESULTS", "FunctionRule", "LoweringContext", "Rule"]
 
-_WIDE_RESULTS = frozenset(
+WIDE_RESULTS = frozenset(
     {
         *("add", "conv2d", "dense", "dequantize", "layer_norm", "matmul", "mul", "reshape"),
         *("rms_norm", "sub", "transpose"),
@@ -57,6 +57,7 @@ class LoweringContext:
     bias_error : units of an 8-bit result by which rounding a bias may move it.
     as_floats : whether 8-bit integers that only change their scale are rounded as the quotients of
         float32 that QuantizeLinear rounds.
+    wide_results : float operators whose results may have 16 bits.
     view : the integer tensor that a float tensor is directly dequantized from, else None.
     rules : the rule of each float operator.
     function_rule : computes functions of one quantized tensor, before any other rule; None if the
@@ -75,6 +76,7 @@ class LoweringContext:
     product_bits: int | None = None
     bias_error: float = BIAS_ERROR
     as_floats: bool = False
+    wide_results: Collection[str] = WIDE_RESULTS
     function_rule: "FunctionRule | None" = None
     rows: bool = False
     resolved: dict[str, QuantizedTensor | None] = field(default_factory=dict)
@@ -133,7 +135,11 @@ class LoweringContext:
             q = q.bounded(low, high)
             tensor = node.inputs[0]
             node = self.graph.producers.get(tensor)
-        if node is None or node.op not in self.rules or (q.wide and node.op not in _WIDE_RESULTS):
+        if (
+            node is None
+            or node.op not in self.rules
+            or (q.wide and node.op not in self.wide_results)
+        ):
             return None
         return self.rules[node.op](self, node, q, output)
 
