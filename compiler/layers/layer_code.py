@@ -25,6 +25,7 @@ from daedal.compiler.layers.early_tiles import early_tile, work_in_front
 from daedal.compiler.layers.immediates import Patches, patched, with_placeholders
 from daedal.compiler.layers.interleaved_tiles import interleaved_tile
 from daedal.compiler.layers.matching_tiles import matching_tile
+from daedal.compiler.layers.paired_tiles import paired_tile
 from daedal.compiler.layers.pairs import Pair, PairTiles, pair_of
 from daedal.compiler.layers.program_builder import ProgramBuilder
 from daedal.compiler.layers.segment_store import SegmentStore
@@ -156,6 +157,7 @@ class LayerCode:
         return (
             matching_tile(graph, node, before[-1], variant)
             or leading_tile(graph, node, before[-1], variant, memory)
+            or self._paired_tile(graph, node, kind)
             or self._divided_tile(graph, node, kind)
             or interleaved_tile(graph, node, before[-1], variant, memory)
             or self._early_tile(graph, node, kind, before)
@@ -195,6 +197,12 @@ class LayerCode:
             return None
         key = "early", kind, tuple(sorted(work.items()))
         return _once(self._tiles, key, lambda: early_tile(graph, node, work, variant, memory))
+
+    def _paired_tile(self, graph: Graph, node: Node, kind: object) -> Config | None:
+        """`paired_tile`, once for layers of a kind that norms read."""
+        variant, memory = self._builder.variant, self._builder.memory
+        key = "paired", kind, tuple(sorted(user.op for user in graph.users[node.output]))
+        return _once(self._tiles, key, lambda: paired_tile(graph, node, variant, memory))
 
     def _divided_tile(self, graph: Graph, node: Node, kind: object) -> Config | None:
         """`divided_tile`, once for layers of a kind that norms read."""

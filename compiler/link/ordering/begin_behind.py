@@ -33,7 +33,7 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["begin_behind", "halves_behind"]
+__all__ = ["begin_behind", "halves_behind", "tiles_behind"]
 
 LAG = 0.3
 """Of the products of a tile, those between the last tile that others read and these. By then it is
@@ -67,7 +67,7 @@ def begin_behind(
     these need its last tile from the beginning, if nothing is gained, or if a scratchpad is too
     small."""
     first = _late_parts(first, words, kept)
-    tiles, later = tiles_of(first), _tiles(behind)
+    tiles, later = tiles_of(first), tiles_behind(behind)
     touched = Touched(tiles, words, kept)
     found = (touched.by([item for _, item in tile])[1] for tile in later)
     needs = list(accumulate(found, max))
@@ -174,7 +174,7 @@ def _late_parts(
     return [*result, *late]
 
 
-def _tiles(items: Sequence[Item]) -> list[list[Item]]:
+def tiles_behind(items: Sequence[Item]) -> list[list[Item]]:
     """Cut after the STOREs of the last layer. LOADs of the next tile that come before these move
     behind them: they may need another tile of the layer with products."""
     last = items[-1][0]

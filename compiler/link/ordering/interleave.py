@@ -11,6 +11,7 @@ Input: the segments of a program. Output: `Stretch`es, the instructions in progr
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice, takewhile
 
 from daedal.compiler.codegen.segment import (
@@ -26,6 +27,7 @@ from daedal.compiler.link.on_chip.row_parts import is_wide_load
 from daedal.compiler.link.ordering.begin_behind import begin_behind, halves_behind
 from daedal.compiler.link.ordering.begin_early import Early, begin_early
 from daedal.compiler.link.ordering.chain_tiles import chain_layers, chain_tiles
+from daedal.compiler.link.ordering.follow_pairs import follow_pairs, layer_of_pairs
 from daedal.compiler.link.ordering.follow_tiles import all_fit, follow_tiles
 from daedal.compiler.link.ordering.order import ordered
 from daedal.compiler.link.ordering.share_units import share_units, tiles_in_turns
@@ -122,6 +124,9 @@ def stretches(
         kept |= more
     # The allocator places a layer's tiles in the two halves of the accumulators in turn.
     half_rows = scratchpad(variant, Memory.ACC).depth_rows // 2
+    in_pairs = partial(
+        _in_pairs, layers=layers, kept=kept, words=words, variant=variant, memory=memory
+    )
     found: list[Stretch] = []
     last: list[SegmentInstruction] = []
     for number, items in enumerate(layers):
@@ -137,12 +142,15 @@ def stretches(
         halves: Mapping[Instance, int] = {}
         alone = interleave and found and len(found[-1].layers) == 1
         if alone and not _multiplies(items):
-            mixed = follow_tiles(last, items, kept, words, variant, memory)
-            if mixed is None and is_long(last) and _fit(last, items, half_rows):
+            if early:
+                opened = in_pairs(number - 1)
+            if opened is None:
+                mixed = follow_tiles(last, items, kept, words, variant, memory)
+            if opened is None and mixed is None and is_long(last) and _fit(last, items, half_rows):
                 mixed = _interleaved(last, items, words, kept)
-            if mixed is None and early and is_long(last):
+            if opened is None and mixed is None and early and is_long(last):
                 opened = _behind(number - 1, layers, kept, words, variant, memory)
-        elif alone and _multiplies(last):
+        elif alone and _multiplies(last) and not (early and in_pairs(number)):
             mixed, halves = _beside(last, items, words, kept, variant, memory)
         elif interleave and early and found and (found[-1].is_open or not found[-1].multiplies):
             long = takewhile(is_long, islice(layers, number, None))
@@ -226,24 +234,62 @@ def _behind(
     variant: Variant,
     memory: MemoryModel,
 ) -> Stretch | None:
-    """Layer `number`, which has products, with the one behind it, which has none and loads more
-    rows of accumulators than may stay there; and with the next one, if that has no products either,
-    and finds the results of the former in the accumulators. None if nothing is gained."""
-    first, second, *others = layers[number : number + 3]
+    """Layer `number`, which has products, with those of `_large_behind`. None if nothing is
+    gained."""
+    items = _large_behind(number, layers, kept, words, variant, memory)
+    begun = begin_behind(layers[number], items, kept, words, variant, memory) if items else None
+    return None if begun is None else _opened(number, begun, halves_behind(begun), kept)
+
+
+def _in_pairs(
+    number: int,
+    layers: Layers,
+    kept: frozenset[Instance],
+    words: Words,
+    variant: Variant,
+    memory: MemoryModel,
+) -> Stretch | None:
+    """As `_behind`, where these find what they read in the accumulators."""
+    first = layers[number]
+    if number + 1 == len(layers) or not is_long(first) or layer_of_pairs(first, variant) is None:
+        return None
+    items = _large_behind(number, layers, kept, words, variant, memory)
+    found = follow_pairs(first, items, kept, words, variant) if items else None
+    return None if found is None else _opened(number, found.items, found.halves, kept)
+
+
+def _large_behind(
+    number: int,
+    layers: Layers,
+    kept: frozenset[Instance],
+    words: Words,
+    variant: Variant,
+    memory: MemoryModel,
+) -> list[tuple[int, SegmentInstruction]]:
+    """The layer behind layer `number`, if that has no products and loads more rows of accumulators
+    than may stay there; and the next one, if that has no products either, and finds the results of
+    the former in the accumulators. Instructions have the number of their layer, from 1 on."""
+    second, *others = layers[number + 1 : number + 3]
     wide = [item.template.values for item in second if is_wide_load(item)]
     rows = sum(math.prod(x.get(name, 1) for name in ("blocks", "rows", "cols")) for x in wide)
-    if rows <= scratchpad(variant, Memory.ACC).depth_rows // SHARE:
-        return None
+    if _multiplies(second) or rows <= scratchpad(variant, Memory.ACC).depth_rows // SHARE:
+        return []
     mixed = None
     if others and not _multiplies(others[0]):
         mixed = follow_tiles(second, others[0], kept, words, variant, memory)
-    items = [(1 + which, item) for which, item in mixed or [(0, item) for item in second]]
-    begun = begin_behind(first, items, kept, words, variant, memory)
-    if begun is None:
-        return None
-    numbers = range(number, number + (2 if mixed is None else 3))
-    order = tuple((number + which, item) for which, item in begun)
-    return Stretch(tuple(numbers), order, kept, halves_behind(begun), is_open=True)
+    return [(1 + which, item) for which, item in mixed or [(0, item) for item in second]]
+
+
+def _opened(
+    number: int,
+    items: Sequence[tuple[int, SegmentInstruction]],
+    halves: Mapping[Instance, int],
+    kept: frozenset[Instance],
+) -> Stretch:
+    """The stretch of layer `number` and those behind it, behind which others may begin early."""
+    layers = range(number, number + 1 + max(which for which, _ in items))
+    order = tuple((number + which, item) for which, item in items)
+    return Stretch(tuple(layers), order, kept, halves, is_open=True)
 
 
 def _fit(

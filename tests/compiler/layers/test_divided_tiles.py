@@ -28,7 +28,11 @@ def found(tokens: int, depth: int, inner: int) -> Config | None:
         return config
 
     model = block(tokens, depth, inner).SerializeToString()
-    with mock.patch.object(LayerCode, "_divided_tile", spy), pytest.raises(_FoundError):
+    with (
+        mock.patch.object(LayerCode, "_paired_tile", lambda *_: None),
+        mock.patch.object(LayerCode, "_divided_tile", spy),
+        pytest.raises(_FoundError),
+    ):
         daedal.compile(model, "attention", host=None, cache=False)
     return tiles[0]
 

@@ -7,6 +7,7 @@ or a tile of the map stays while the weights are streamed, whichever moves fewer
 """
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
+from daedal.compiler.cost.paired_tiles import in_pairs
 from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.conv.space import best_tile
@@ -82,12 +83,16 @@ def schedule_conv2d(
 
 def skip_parts(shape: ConvShape, tile: ConvTile, variant: Variant) -> int:
     """In how many parts a tile loads the rows of another map that are added to its products: the
-    fewest with which both fit a half of the accumulators."""
+    fewest with which both fit a half of the accumulators. Of tiles in pairs, two fit there with a
+    part of each."""
     rows = tile.out_blocks * shape.out_parts * tile.height * tile.width
     half = scratchpad(variant, Memory.ACC).depth_rows // 2
     if not shape.tail.loads or shape.tail.rows > 1 or tile.threads > 1:
         return 1
     parts = (n for n in range(1, tile.out_blocks + 1) if tile.out_blocks % n == 0)
+    if shape.tail.stored > 1 and tile.out_blocks == shape.out_blocks and in_pairs(rows, 2 * half):
+        # Each part may begin a row later, in another bank.
+        return next((n for n in parts if 2 * (rows + rows // n + 1) <= half), 1)
     return next((n for n in parts if rows + rows // n <= half), 1)
 
 

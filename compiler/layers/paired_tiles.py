@@ -1,0 +1,86 @@
+"""`paired_tile`: the tile of a convolution whose results a norm finds in the accumulators.
+
+Where a norm reads a tensor that is too large for the accumulators, it can still find it there tile
+by tile (`daedal.compiler.link.ordering.follow_pairs`), if a tile has all channels of some pixels.
+Input: a node. Output: a `Config`.
+"""
+
+import math
+
+import numpy as np
+
+from daedal.common.errors import ScheduleError
+from daedal.compiler.cost.machine import machine_cost
+from daedal.compiler.cost.memory import DDR
+from daedal.compiler.cost.paired_tiles import in_pairs
+from daedal.compiler.graph.graph import Graph, Node
+from daedal.compiler.graph.ops.fused import CONVOLUTIONS
+from daedal.compiler.graph.ops.integer import is_wide
+from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM
+from daedal.compiler.layers.early_tiles import LEAST_GAIN, SHARE
+from daedal.compiler.link.ordering.follow_pairs import LEAST_TILES
+from daedal.compiler.ops.accelerator.conv.space import ConvSpace
+from daedal.compiler.ops.accelerator.lowering import any_space_of
+from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
+from daedal.compiler.ops.space import Config
+from daedal.isa.memory_model import MemoryModel
+from daedal.isa.scratchpad import Memory, scratchpad
+from daedal.isa.variant import Variant
+
+__all__ = ["paired_tile"]
+
+
+def paired_tile(
+    graph: Graph, node: Node, variant: Variant, memory: MemoryModel = DDR
+) -> Config | None:
+    """The tile of `node` with which it and the norm that reads its result take the fewest cycles
+    together; None where nothing is gained, or the result could stay in the accumulators."""
+    kind = graph.types[node.output]
+    norms = [x for x in graph.users[node.output] if x.op in (Q_LAYER_NORM.name, Q_RMS_NORM.name)]
+    if len(graph.users[node.output]) != 1 or not norms or node.op not in CONVOLUTIONS:
+        return None
+    size = math.prod(kind.physical_shape[:-2])
+    if not is_wide(kind) or size <= scratchpad(variant, Memory.ACC).depth_rows // SHARE:
+        return None
+    try:
+        space, norm = any_space_of(graph, node, variant), any_space_of(graph, norms[0], variant)
+        if not isinstance(space, ConvSpace):
+            return None
+        usual = space.default_cycles(memory)
+        following = norm.features(norm.table([norm.default_with(memory)]))
+    except ScheduleError:
+        return None
+    shape = space.shapes[0]
+    table = space.in_usual_orders()
+    pixels = table["height"] * table["width"]
+    maps = -(-shape.height // table["height"]) * -(-shape.width // table["width"])
+    fits = (table["turns"] == 0) & (table["keep_inputs"] == 0) & (table["threads"] == 1)
+    fits &= (table["out_blocks"] == shape.out_blocks) & (
+        pixels * maps == shape.height * shape.width
+    )
+    fits &= (maps >= LEAST_TILES) & (maps % 2 == 0) & (table["in_blocks"] == 1)
+    rows = pixels * shape.out_blocks * shape.out_parts
+    fits &= in_pairs(rows, scratchpad(variant, Memory.ACC).depth_rows)
+    if not (fits.any() and shape.tail.loads and shape.kernel == (1, 1) and shape.in_parts == 1):
+        return None
+    table, maps = chosen(table, fits), maps[fits]
+    features = space.features(table)
+    word_cycles = machine_cost(variant, memory).word_cycles
+    bus, alu = following["beats"][0] * word_cycles, following["vector_cycles"][0]
+    # The sum is neither stored nor loaded, and pairs load the weights that do not stay.
+    weights = shape.in_blocks * shape.out_blocks * variant.array.block_in * variant.array.block_out
+    beats = weights * variant.array.weight_bits / 8 / variant.bus_bytes
+    depth = scratchpad(variant, Memory.WGT).depth_rows // shape.out_blocks - 1
+    stay = min(depth / shape.in_blocks, 1)
+    saved = 2 * size * variant.array.block_out * 4 / variant.bus_bytes
+    moved = features["beats"] - beats * (maps - stay - (1 - stay) * maps / 2) - saved
+    busiest = (
+        features["product_cycles"],
+        moved * word_cycles + bus,
+        features["vector_cycles"] + alu,
+    )
+    together = np.max(busiest, axis=0) + alu / maps
+    best = int(np.argmin(together))
+    if together[best] > (1 - LEAST_GAIN) * (usual + max(bus, alu) / 2):
+        return None
+    return space.row(table, best)
