@@ -68,4 +68,10 @@ def test_the_tests_that_a_page_names_pass_after_its_changes(name: str, tmp_path:
 
 def test_pages_of_the_kit_itself_name_tests() -> None:
     with_tests = {name for name in PAGES if commands_of_tests(PAGES[name])}
-    assert with_tests == {"alu-operation", "graph-pass", "operator", "variant-parameter"}
+    assert with_tests == {
+        "alu-operation",
+        "graph-pass",
+        "operator",
+        "processor-operator",
+        "variant-parameter",
+    }

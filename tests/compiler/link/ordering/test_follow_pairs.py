@@ -139,5 +139,5 @@ def test_the_same_under_any_interleaving(size: tuple[int, int, int]) -> None:
 
 
 def test_what_does_not_fit_runs_as_before() -> None:
-    _, found = compiled(block(64, 256, 256))
+    _, found = compiled(block(64, 256, 64))
     assert not found
