@@ -10,8 +10,9 @@ from collections import deque
 
 __all__ = ["ThreadChoice"]
 
-TRIALS = 3
-"""Runs of a kind that are remembered; the fastest one counts."""
+TRIALS, REMEMBERED = 3, 8
+"""Runs of a kind before one is chosen, and those that are remembered; the fastest one counts. A few
+in a row may be slow as something else runs."""
 AGAIN = 2
 """Runs of the slower kind, now and then. The first of them finds its data in other caches."""
 FIRST, MOST = 16, 256
@@ -22,7 +23,10 @@ class ThreadChoice:
     """Remembers times, and says what the next run is; several threads together come first."""
 
     def __init__(self) -> None:
-        self._seconds = {True: deque[float](maxlen=TRIALS), False: deque[float](maxlen=TRIALS)}
+        self._seconds = {
+            True: deque[float](maxlen=REMEMBERED),
+            False: deque[float](maxlen=REMEMBERED),
+        }
         self._faster = True
         self._every, self._runs = FIRST, 0
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from daedal.runtime.thread_choice import AGAIN, FIRST, MOST, TRIALS, ThreadChoice
+from daedal.runtime.thread_choice import AGAIN, FIRST, MOST, REMEMBERED, TRIALS, ThreadChoice
 
 
 def runs(choice: ThreadChoice, count: int, seconds: Callable[[bool], float]) -> list[bool]:
@@ -47,7 +47,14 @@ def test_other_times_change_the_choice() -> None:
 def test_a_choice_that_was_wrong_for_a_moment_is_soon_mended() -> None:
     choice = ThreadChoice()
     runs(choice, 5 * MOST, lambda kind: 0.5 if kind else 1.0)
-    disturbed = runs(choice, TRIALS + AGAIN + 1, lambda kind: 3.0 if kind else 1.0)
+    disturbed = runs(choice, REMEMBERED + AGAIN + 1, lambda kind: 3.0 if kind else 1.0)
     assert not disturbed[-1]
     found = runs(choice, FIRST + AGAIN + 1, lambda kind: 0.5 if kind else 1.0)
     assert found[-1]
+
+
+def test_a_few_slow_runs_in_a_row_change_nothing() -> None:
+    choice = ThreadChoice()
+    runs(choice, 2 * TRIALS + 1, lambda kind: 0.5 if kind else 1.0)
+    found = runs(choice, REMEMBERED - 1, lambda kind: 3.0 if kind else 1.0)
+    assert all(found)
