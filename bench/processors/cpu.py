@@ -68,7 +68,7 @@ ISA = {
 
 Feeds = Mapping[str, np.ndarray]
 ALONE = "daedal, 1 thread"
-"""Our code by one thread, beside that by several."""
+"""Our code on one thread, measured in the same turns as on several."""
 
 Runner = Callable[[], Any]
 
