@@ -7,13 +7,13 @@ that a later call has failed already, and goes on to it.
 
 import ctypes
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 
 from daedal.native.cache import ObjectCache
 from daedal.native.codegen import LoadedCode, compile_text, load_object
+from daedal.native.thread_team import ThreadTeam
 
 __all__ = ["CallTable", "KernelCall"]
 
@@ -158,34 +158,30 @@ class CallTable:
             )
             for thread in range(threads)
         ]
-        self._shared = (ctypes.c_int64 * 2)()
         self._code = _code()
         self._function: Callable[..., int] = ctypes.CFUNCTYPE(
             ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64
         )(self._code.address)
 
-    def run(self, others: Executor | None = None) -> int | None:
+    def run(self, team: ThreadTeam | None = None) -> int | None:
         """Run all calls; the number of one that failed, after which none runs, or None.
 
-        `others` runs all threads but this one at once, and nothing else meanwhile: they wait for
-        each other.
+        `team` has all threads but this one, and runs nothing else meanwhile: they wait for each
+        other.
         """
-        self._shared[0] = self._shared[1] = 0
-        waiting: list[Future[int]] = []
+        # Of each run its own: a thread may still leave the run before.
+        shared = (ctypes.c_int64 * 2)()
         if self._threads > 1:
-            assert others is not None, "several threads need an executor"
+            assert team is not None, "several threads need a team"
             try:
-                for thread in range(1, self._threads):
-                    waiting.append(others.submit(self._part, thread))
+                team.start(partial(self._part, shared), self._threads)
             except BaseException:
                 # Those that have started wait for the others: let them go, as after a failed call.
-                self._shared[1], self._shared[0] = 1, 1 << 62
+                shared[1], shared[0] = 1, 1 << 62
                 raise
-        failed = self._part(0)
-        for item in waiting:
-            item.result()
+        failed = self._part(shared, 0)
         return failed - 1 if failed else None
 
-    def _part(self, thread: int) -> int:
-        table, shared = ctypes.addressof(self._tables[thread]), ctypes.addressof(self._shared)
-        return int(self._function(table, self._count, shared, self._threads))
+    def _part(self, shared: "ctypes.Array[ctypes.c_int64]", thread: int) -> int:
+        table = ctypes.addressof(self._tables[thread])
+        return int(self._function(table, self._count, ctypes.addressof(shared), self._threads))

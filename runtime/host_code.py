@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -20,6 +19,7 @@ from daedal.native.call_table import CallTable, KernelCall
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import level_to_run
 from daedal.native.row_copies import RowCopies
+from daedal.native.thread_team import ThreadTeam
 from daedal.runtime.host import Arrays
 from daedal.runtime.outside_tensors import outside_places
 from daedal.runtime.program_memory import InterpretedStep, given_inputs
@@ -29,13 +29,13 @@ __all__ = ["HostProgram", "code_to_run", "num_threads"]
 
 Array = npt.NDArray[Any]
 
-LEAST_WORK = 700_000
+LEAST_WORK = 400_000
 """Nanoseconds of work, of calls that can be split, from which on `ThreadChoice` tries threads. On
-two cores of an Intel server, programs of 1.2 ms and more (0.8 by their guesses) took 0.5 to 0.75
-times as long as on one, and those of 0.4 ms and less 1.0 to 2.1 times."""
-PARALLEL_WORK = 400_000
-"""Nanoseconds of such work for each thread: starting threads takes about 50 microseconds (Python's
-ThreadPoolExecutor on a server core)."""
+two cores of an AMD Zen 4, programs of 0.5 ms took 0.7 times as long as on one when run again and
+again, and 0.85 to 1.0 times after 20 ms without work; those of 0.2 ms took 0.7 to 0.8 and 1.05 to
+1.15 times: processors that slept wake late."""
+PARALLEL_WORK = 200_000
+"""Nanoseconds of such work for each thread: the others begin 10 to 50 microseconds late."""
 MOST_THREADS = 16
 """Of one program: with more, waiting for each other takes longer than small calls."""
 SPLIT_WORK = 5_000
@@ -50,16 +50,13 @@ _TOGETHER = threading.Lock()
 Other programs run alone meanwhile."""
 
 
-@lru_cache(maxsize=1)
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_count(), "daedal")
+_TEAM = ThreadTeam()
 
 
 def _after_fork() -> None:
     """A fork copies no threads."""
-    global _TOGETHER
-    _TOGETHER = threading.Lock()
-    _threads.cache_clear()
+    global _TOGETHER, _TEAM
+    _TOGETHER, _TEAM = threading.Lock(), ThreadTeam()
 
 
 if hasattr(os, "register_at_fork"):
@@ -329,7 +326,7 @@ class _Calls:
             return self._alone.run()
         began = time.perf_counter()
         try:
-            return together.run(_threads()) if several else self._alone.run()
+            return together.run(_TEAM) if several else self._alone.run()
         finally:
             self._choice.took(several, time.perf_counter() - began)
             if several:

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ from daedal.artifact.artifact import HostPart
 from daedal.checking.onnxruntime_session import open_for_speed
 from daedal.runtime.host_code import HostProgram
 
-RUNS, MIN_SECONDS = 10, 0.3
+RUNS, MIN_SECONDS = 50, 0.3
 """Of each side, and until when all together are repeated if they are short."""
 PAUSE_SECONDS = 0.02
 """Between runs of different sides with several threads: those of a library wait in a loop for
@@ -273,11 +274,13 @@ def _timed(
     runners: Mapping[str, Runner], pause: float
 ) -> tuple[dict[str, float], dict[str, float]]:
     """The fastest run and the median of each, in turn, `pause` seconds apart; each runs once before
-    it is timed."""
+    it is timed. The order changes, so nobody always follows the threads of the same library."""
     seconds: dict[str, list[float]] = {who: [] for who in runners}
+    order, random = list(runners.items()), Random(0)
     began = time.perf_counter()
     while len(seconds["daedal"]) < RUNS or time.perf_counter() - began < MIN_SECONDS:
-        for who, run in runners.items():
+        random.shuffle(order)
+        for who, run in order:
             time.sleep(pause)
             run()
             start = time.perf_counter()

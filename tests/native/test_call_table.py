@@ -3,11 +3,12 @@
 import ctypes
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 
 import pytest
 
 from daedal.native.call_table import CallTable, KernelCall
+from daedal.native.thread_team import ThreadTeam
 
 FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -58,12 +59,12 @@ def test_threads_share_iterations_and_wait_for_each_other(
     assert address is not None
     calls = [KernelCall(address, number + 1, 11, splits=number % 2 == 0) for number in range(6)]
     table = CallTable(calls, threads)
-    with ThreadPoolExecutor(threads - 1) as others:
-        for _ in range(20):
-            done.clear()
-            assert table.run(others) == failing
-            last = len(calls) if failing is None else failing + 1
-            assert done == {number + 1: set(range(11)) for number in range(last)}
+    team = ThreadTeam()
+    for _ in range(20):
+        done.clear()
+        assert table.run(team) == failing
+        last = len(calls) if failing is None else failing + 1
+        assert done == {number + 1: set(range(11)) for number in range(last)}
     assert not late
 
 
@@ -94,8 +95,7 @@ def test_threads_share_each_round(rounds: int, each: int, threads: int, *, share
     assert address is not None
     call = KernelCall(address, 0, rounds * each, splits=True, rounds=rounds)
     table = CallTable([call], threads)
-    with ThreadPoolExecutor(max(1, threads - 1)) as others:
-        table.run(others)
+    table.run(ThreadTeam())
     done = sorted(number for begin, end in seen for number in range(begin, end))
     assert done == list(range(rounds * each)), "each iteration once"
     sizes = [end - begin for begin, end in seen]
@@ -122,21 +122,25 @@ def test_a_round_that_fails_is_the_last() -> None:
     assert seen == [0, 10, 20]
 
 
-def test_threads_that_started_end_where_others_cannot_start() -> None:
-    class One(ThreadPoolExecutor):
-        """Starts one thread, and refuses the next."""
+def test_threads_that_started_end_where_others_do_not() -> None:
+    ended = threading.Event()
 
-        started = 0
+    class One(ThreadTeam):
+        """Starts one part; then somebody interrupts."""
 
-        def submit(self, *given: object, **named: object) -> object:  # type: ignore[override]
-            self.started += 1
-            if self.started > 1:
-                raise RuntimeError("can't start new thread")
-            return super().submit(*given, **named)  # type: ignore[arg-type]
+        def start(self, part: Callable[[int], object], count: int) -> None:
+            def one(number: int) -> None:
+                part(number)
+                ended.set()
+
+            super().start(one, count - 1)
+            raise KeyboardInterrupt
 
     code = FUNCTION(lambda *_: 0)
     address = ctypes.cast(code, ctypes.c_void_p).value
     assert address is not None
     table = CallTable([KernelCall(address, 1, 8, splits=True)] * 3, 3)
-    with One(2) as others, pytest.raises(RuntimeError, match="new thread"):
-        table.run(others)
+    with pytest.raises(KeyboardInterrupt):
+        table.run(One())
+    assert ended.wait(10), "it does not wait for the others for ever"
+    assert table.run(ThreadTeam()) is None

@@ -315,24 +315,29 @@ def test_tensors_begin_at_lines_of_the_cache(more_bytes: int) -> None:
 
 
 FORKED = """
-import os, sys
+import os, queue, sys
 from daedal.runtime import host_code
 
-assert host_code._threads().submit(sum, (1, 2)).result(10) == 3
+def answer():
+    done = queue.SimpleQueue()
+    host_code._TEAM.start(lambda number: done.put(2 + number), 2)
+    return done.get(timeout=10)
+
+assert answer() == 3
 child = os.fork()
 if not child:
-    os._exit(host_code._threads().submit(sum, (1, 2)).result(10))
+    os._exit(answer())
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_process_that_was_forked_has_threads_of_its_own() -> None:
-    """A fork copies the pool, but not its threads: what it is given then never runs."""
+    """A fork copies the team, but not its threads: what it is given then never runs."""
     assert subprocess.run([sys.executable, "-c", FORKED], timeout=60, check=False).returncode == 3
 
 
-@pytest.mark.parametrize(("microseconds", "threads"), [(0, 1), (600, 1), (800, 3), (20_000, 16)])
+@pytest.mark.parametrize(("microseconds", "threads"), [(0, 1), (300, 1), (500, 3), (20_000, 16)])
 def test_short_programs_have_one_thread(microseconds: int, threads: int) -> None:
     """What a thread has computed is in the caches of its own processor: others wait for it."""
     assert host_code.num_threads(microseconds * 1000, 16) == threads
