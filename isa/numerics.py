@@ -164,13 +164,14 @@ def quantize(
     dtype: type[np.integer] | np.dtype[np.integer],
 ) -> npt.NDArray[np.integer]:
     """ONNX QuantizeLinear: ``saturate(rhe(x / scale) + zero_point)``; the division is in float32
-    and overflows to infinity."""
+    and overflows to infinity; not-a-number becomes the lowest integer, as onnxruntime makes it."""
     info = np.iinfo(dtype)
     with np.errstate(over="ignore"):
         ratio = np.asarray(x, dtype=np.float32) / np.asarray(scale, dtype=np.float32)
     steps: npt.NDArray[np.float64] = np.asarray(np.rint(ratio), dtype=np.float64)
     rounded = steps + np.asarray(zero_point, dtype=np.float64)
-    result: npt.NDArray[np.integer] = np.clip(rounded, info.min, info.max).astype(dtype)
+    bounded = np.fmin(np.fmax(rounded, info.min), info.max)
+    result: npt.NDArray[np.integer] = bounded.astype(dtype)
     return result
 
 

@@ -3,7 +3,7 @@
 Every node has the value of its own dtype. Integers wrap; ``//`` and ``%`` round to minus infinity
 and give 0 where they divide by 0; shifts by the width or more give 0 (``>>``: the sign). Floats
 round to nearest even after each operation. Float to integer truncates towards zero, then saturates;
-not-a-number becomes 0.
+not-a-number becomes the lowest integer, as onnxruntime quantizes it.
 """
 
 from collections.abc import Callable, Mapping
@@ -139,7 +139,7 @@ def _converted(array: Array, dtype: str) -> Array:
     whole = np.trunc(array.astype(np.float64))
     # 2**63 - 1 is no float64: values from 2**63 on are sorted out before they are converted.
     inside = (whole >= float(low)) & (whole < float(high + 1))
-    result = np.where(inside, whole, 0).astype(numpy_dtype(dtype))
+    result = np.where(inside, whole, float(low)).astype(numpy_dtype(dtype))
     result[...] = np.where(whole >= float(high + 1), high, result)
     result[...] = np.where(whole < float(low), low, result)
     return result

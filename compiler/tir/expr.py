@@ -118,7 +118,8 @@ class Expr:
         return Not(self)
 
     def astype(self, dtype: str) -> Expr:
-        """This value as `dtype`: integers wrap, floats truncate towards zero and saturate."""
+        """This value as `dtype`: integers wrap, floats truncate towards zero and saturate, and
+        not-a-number becomes the lowest integer."""
         return self if self.dtype == dtype else Cast(check_dtype(dtype), self)
 
     def __bool__(self) -> bool:

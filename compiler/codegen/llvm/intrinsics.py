@@ -232,13 +232,13 @@ def _rounded_quotient(text: FunctionText, arguments: list[Value], library: Libra
 def nearest_quotient(
     text: FunctionText, arguments: list[Value], added: int, bounds: tuple[int, int]
 ) -> Value:
-    """A rounded quotient of vectors of float32 plus `added`, within `bounds`, as int32; 0 for what
-    is no number. The instruction that converts rounds."""
+    """A rounded quotient of vectors of float32 plus `added`, within `bounds`, as int32; the lower
+    one for what is no number. The instruction that converts rounds."""
     lanes = arguments[0].lanes
     given = ", ".join(map(str, arguments))
     real = text.value(f"call {arguments[0].type} @quotient.v{lanes}({given})")
     low, high = (float(bound - added) for bound in bounds)
-    inside = within(text, Value(real, "float32", lanes), low, high, -float(added))
+    inside = within(text, Value(real, "float32", lanes), low, high)
     kind = llvm_type("int32", lanes)
     whole = text.value(f"call {kind} @llvm.lrint.v{lanes}i32.v{lanes}f32({inside})")
     found = Value(whole, "int32", lanes)

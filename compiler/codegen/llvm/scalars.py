@@ -260,7 +260,8 @@ def compared(text: FunctionText, op: str, a: Value, b: Value) -> Value:
 
 
 def converted(text: FunctionText, value: Value, dtype: str) -> Value:
-    """`value` as `dtype`: integers wrap, floats truncate and saturate, not-a-number becomes 0."""
+    """`value` as `dtype`: integers wrap, floats truncate and saturate, not-a-number becomes the
+    lowest integer."""
     if value.dtype == dtype:
         return value
     if value.dtype == BFLOAT16:
@@ -322,12 +323,19 @@ def _converted(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
         if value.lanes and _fits_int32(dtype):
             return _truncated(text, value, dtype, kind)
         name = "fptoui" if dtype.startswith("u") else "fptosi"
-        return _called(
+        found = _called(
             text,
             f"llvm.{name}.sat{suffix(dtype, value.lanes)}{suffix(source, value.lanes)}",
             value,
             result=kind,
         )
+        low, _ = limits(dtype)
+        if not low:
+            return found
+        # The intrinsic gives 0 for not-a-number.
+        lowest = splat(constant(low, dtype), value.lanes)
+        none = Value(text.value(f"fcmp uno {value}, {value.text}"), "bool", value.lanes)
+        return text.value(f"select {none}, {lowest}, {kind} {found}")
     if source == "bool" or ELEMENT_BYTES[dtype] > ELEMENT_BYTES[source]:
         return text.value(f"{'zext' if unsigned else 'sext'} {value} to {kind}")
     if ELEMENT_BYTES[dtype] < ELEMENT_BYTES[source]:
@@ -342,8 +350,8 @@ def _fits_int32(dtype: str) -> bool:
 
 
 def _truncated(text: FunctionText, value: Value, dtype: str, kind: str) -> str:
-    """Floats as integers of up to 32 bits, lane by lane as the saturating intrinsics do it, for
-    which LLVM has no vectors on x86-64."""
+    """Vectors of floats as integers of up to 32 bits; LLVM has no vectors of its saturating
+    intrinsics on x86-64."""
     low, high = limits(dtype)
     # The largest float below 2^31 that all int32 hold; what is beyond it becomes the limit.
     last = float(high) if value.dtype == "float64" or high < 1 << 24 else 2147483520.0
@@ -386,17 +394,11 @@ def narrowed(text: FunctionText, value: Value, dtype: str) -> Value:
     return converted(text, value, dtype)
 
 
-def within(
-    text: FunctionText, value: Value, low: float, high: float, otherwise: float = 0.0
-) -> Value:
-    """Floats between two bounds, `otherwise` for what is no number."""
-    inside = value
+def within(text: FunctionText, value: Value, low: float, high: float) -> Value:
+    """Floats between two bounds, the lower one for what is no number."""
     for op, bound in (("max", low), ("min", high)):
-        inside = arithmetic(text, op, inside, splat(constant(bound, value.dtype), value.lanes))
-    # The last operation of a vector can put zeros into lanes.
-    none = splat(constant(otherwise, value.dtype), value.lanes)
-    number = Value(text.value(f"fcmp ord {value}, {value.text}"), "bool", value.lanes)
-    return Value(text.value(f"select {number}, {inside}, {none}"), value.dtype, value.lanes)
+        value = extreme(text, op, splat(constant(bound, value.dtype), value.lanes), value)
+    return value
 
 
 def extreme(text: FunctionText, op: str, start: Value, x: Value) -> Value:

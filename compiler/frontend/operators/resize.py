@@ -1,6 +1,6 @@
 """Resize and Upsample, by the nearest neighbour."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,26 +9,13 @@ import numpy.typing as npt
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators.record import ACCELERATOR, FLOAT, HOST, ImportedOperator
+from daedal.compiler.ops.onnx.resampling import COORDINATES, NEAREST, Axis, nearest
 
 __all__ = ["OPERATORS"]
 
 Array = npt.NDArray[Any]
 
-_ROUNDINGS: dict[str, Callable[[Array], Array]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: np.floor(x + 0.5),
-    "floor": np.floor,
-    "ceil": np.ceil,
-}
-
-_TRANSFORMS: dict[str, Callable[[Array, float, int, int], Array]] = {
-    "half_pixel": lambda x, scale, extent, size: (x + 0.5) / scale - 0.5,
-    "pytorch_half_pixel": lambda x, scale, extent, size: (x + 0.5) / scale - 0.5 if size > 1 else x,
-    "asymmetric": lambda x, scale, extent, size: x / scale,
-    "align_corners": lambda x, scale, extent, size: x * (extent - 1) / max(size - 1, 1),
-}
-"""Where an output element lies in the input, by its index, the scale and both extents."""
-
+_TRANSFORMS = sorted(COORDINATES.keys() - {"tf_crop_and_resize"})
 
 _MAX_SCALE = _MAX_EXTENT = 1 << 16
 """Bounds on what an untrusted model may ask for."""
@@ -57,10 +44,10 @@ def import_resize(context: ImportContext, node: OnnxNode) -> None:
         return
     transform = node.text("coordinate_transformation_mode", "half_pixel")
     rounding = node.text("nearest_mode", "round_prefer_floor")
-    if rounding not in _ROUNDINGS or transform not in _TRANSFORMS:
+    if rounding not in NEAREST or transform not in _TRANSFORMS:
         raise node.refuse(
             f"a resize must go by one of {', '.join(_TRANSFORMS)} and of "
-            f"{', '.join(_ROUNDINGS)}, not {transform} and {rounding}",
+            f"{', '.join(NEAREST)}, not {transform} and {rounding}",
             "export the model with one of these",
         )
     if node.input(2) is not None and context.required_constant(node, 2).size:
@@ -113,8 +100,7 @@ def _import(
         )
     indices = []
     for extent, (size, scale) in zip(x.shape, targets, strict=True):
-        places = _TRANSFORMS[transform](np.arange(size, dtype=np.float64), scale, extent, size)
-        indices.append(np.clip(_ROUNDINGS[rounding](places), 0, extent - 1).astype(np.int64))
+        indices.append(nearest(Axis(extent, size, scale), transform, rounding).indices[:, 0])
     operand = context.operand(node, 0)
     factors = tuple(
         max(1, len(index) // extent) for index, extent in zip(indices, x.shape, strict=True)

@@ -1,7 +1,7 @@
 """Operators that convert the type of each element.
 
 Floats become integers by truncation; what an integer type does not hold is undefined in ONNX, and
-saturates here. Everything but 0 becomes true.
+saturates here, and not-a-number becomes 0. Everything but 0 becomes true.
 
 Source: ONNX, Cast and CastLike.
 """
@@ -14,7 +14,7 @@ from daedal.compiler import te
 from daedal.compiler.frontend.node import element_type_name
 from daedal.compiler.ops.onnx.operation import Lowering, Operation
 from daedal.compiler.ops.onnx.pointwise import apply
-from daedal.compiler.tir.dtype import DTYPES
+from daedal.compiler.tir.dtype import DTYPES, is_float, is_integer
 from daedal.compiler.tir.expr import Expr
 
 __all__ = ["LOWERINGS", "attribute_dtype", "converted"]
@@ -22,7 +22,11 @@ __all__ = ["LOWERINGS", "attribute_dtype", "converted"]
 
 def converted(x: Expr, dtype: str) -> Expr:
     """`x` as `dtype`, which may be bool."""
-    return te.ne(x, 0) if dtype == "bool" and x.dtype != "bool" else x.astype(dtype)
+    if dtype == "bool" and x.dtype != "bool":
+        return te.ne(x, 0)
+    if is_float(x.dtype) and is_integer(dtype):
+        x = te.number_or(x, 0)
+    return x.astype(dtype)
 
 
 def attribute_dtype(operation: Operation, name: str, default: str) -> str:

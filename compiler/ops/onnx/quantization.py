@@ -19,7 +19,8 @@ Read = Callable[[Operand, tuple[Expr, ...]], Expr]
 
 
 def _lower_quantize(operation: Operation) -> list[te.Tensor]:
-    """``saturate(round(x / scale) + zero_point)``; halves to even, not-a-number to 0.
+    """``saturate(round(x / scale) + zero_point)``; halves to even; not-a-number becomes
+    the lowest integer, as onnxruntime makes it.
 
     The division has the dtype of the scale, or that of the attribute `precision`.
     """

@@ -82,20 +82,21 @@ def test_whole_floats_are_bounded_as_integers_are(dtype: str, zero: float) -> No
     vectors = run_machine_code(schedule_map(func, "y"), {"x": given})["y"]
     one_by_one = run_machine_code(func, {"x": given})["y"]
     limits = np.iinfo(dtype)
-    wanted = np.nan_to_num(np.rint(given) + np.float32(zero), nan=0).clip(limits.min, limits.max)
+    wanted = np.nan_to_num(np.rint(given) + np.float32(zero), nan=limits.min)
+    wanted = wanted.clip(limits.min, limits.max)
     for found in (vectors, one_by_one):
         np.testing.assert_array_equal(found, wanted)
         assert not np.signbit(found[found == 0]).any()
 
 
 def test_int8_that_become_int16_are_converted_once() -> None:
-    """Not narrowed to bytes and widened again; numbers that are none are 0."""
+    """Not narrowed to bytes and widened again; what is no number is the lowest."""
     given = np.array([0.3, -2.5, 127.6, 3e9, -3e9, np.nan, np.inf, -np.inf] * 2, np.float32)
     x = te.placeholder(given.shape, "float32", "x")
     y = te.compute(given.shape, lambda i: te.round(x[i]).astype("int8").astype("int16"), "y")
     func = te.create_prim_func([x], [y], "wider")
     vectors = schedule_map(func, "y")
-    wanted = np.nan_to_num(np.rint(given), nan=0).clip(-128, 127)
+    wanted = np.nan_to_num(np.rint(given), nan=-128).clip(-128, 127)
     for level in levels_to_run():
         for item in (func, vectors):
             found = run_machine_code(item, {"x": given}, cpu=level_cpu(level))["y"]

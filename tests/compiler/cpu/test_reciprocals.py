@@ -82,7 +82,7 @@ def test_bytes_are_rounded_by_their_conversion(
     limits = np.iinfo(narrow)
     with np.errstate(over="ignore"):
         whole = np.rint(values / own) + np.float32(zero)
-    wanted = np.nan_to_num(whole, nan=0).clip(limits.min, limits.max)
+    wanted = np.nan_to_num(whole, nan=limits.min).clip(limits.min, limits.max)
     for level in levels_to_run():
         cpu = level_cpu(level)
         found = run_machine_code(schedule_map(func, "y"), {"x": values}, cpu=cpu)["y"]

@@ -275,8 +275,9 @@ REFUSALS: dict[str, tuple[Callable[[], QdqModel], str]] = {
             mode="nearest",
             coordinate_transformation_mode="tf_crop_and_resize",
         ),
-        "a resize must go by one of half_pixel, pytorch_half_pixel, asymmetric, align_corners and "
-        "of round_prefer_floor, round_prefer_ceil, floor, ceil, not tf_crop_and_resize and "
+        "a resize must go by one of align_corners, asymmetric, half_pixel, half_pixel_symmetric, "
+        "pytorch_half_pixel, tf_half_pixel_for_nn and "
+        "of ceil, floor, round_prefer_ceil, round_prefer_floor, not tf_crop_and_resize and "
         "round_prefer_floor (node 'y/Resize', operator Resize); export the model with one of these",
     ),
     "real axes": (

@@ -96,7 +96,7 @@ def test_floats_truncate_and_saturate(target: str) -> None:
 
     def expected(value: float) -> int:
         if math.isnan(value):
-            return 0
+            return low
         return (
             max(low, min(high, int(value))) if math.isfinite(value) else low if value < 0 else high
         )

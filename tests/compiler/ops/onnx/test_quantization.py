@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+from daedal.checking.onnxruntime_session import open_for_speed
 from daedal.common.errors import ModelError, UnsupportedError
+from daedal.isa import numerics
 from tests.support.onnx_operators import check_node, lowered_results
 
 RNG = np.random.default_rng(4)
@@ -92,6 +94,30 @@ def test_what_is_far_outside_saturates(dtype: str) -> None:
     (found,) = lowered_results(node, 21, feeds, (), [np.zeros(4, dtype)])
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     assert found.tolist() == [high, low, high, low]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", [3, 64])
+def test_what_is_no_number_becomes_what_onnxruntime_makes_of_it(dtype: str, count: int) -> None:
+    """The lowest integer, whatever the zero point is; ONNX says nothing."""
+    x = np.where(np.arange(count) % 3, np.float32(np.nan), np.float32(-0.5))
+    feeds = {"x": x, "scale": np.full((), 0.25, np.float32), "zero": np.array(7, dtype)}
+    node = helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["y"])
+    (found,) = lowered_results(node, 21, feeds, (), [np.zeros(count, dtype)])
+    inputs = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+        )
+        for name, array in feeds.items()
+    ]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    result = helper.make_tensor_value_info("y", kind, [count])
+    graph = helper.make_graph([node], "quantize", inputs, [result])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (wanted,) = open_for_speed(model.SerializeToString(), 1)(feeds)
+    np.testing.assert_array_equal(found, wanted)
+    evaluated = numerics.quantize(x, feeds["scale"], feeds["zero"], np.dtype(dtype))
+    np.testing.assert_array_equal(evaluated, wanted)
 
 
 def test_output_dtype() -> None:
