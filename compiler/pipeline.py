@@ -43,6 +43,7 @@ from daedal.compiler.graph.passes import (
     fuse_operators,
     hoist_lookups,
     join_columns,
+    join_images,
     lower_qdq,
     move_transposes,
     pads_first,
@@ -221,6 +222,7 @@ def layout_passes(
         ("align_heads", lambda graph: align_heads(graph, block=variant.block)),
         ("views_to_permutes", lambda graph: views_to_permutes(graph, block=variant.block)),
         ("align_matmul", lambda graph: align_matmul(graph, block=variant.block)),
+        ("join_images", lambda graph: join_images(graph, block=variant.block)),
     ]
     return [
         ("extract", lambda graph: extract(graph, from_tensors, to_tensors)),

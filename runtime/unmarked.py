@@ -1,13 +1,16 @@
-"""`without_marks`: an artifact whose programs record no profile of their layers.
+"""`without_marks`: an artifact whose programs have nothing for those who look at their layers.
 
-A mark is a write to memory at the end of a layer, for each unit. Where a launch has many small
-layers, as that of a decoder, these writes take a part of the bus's time.
+A mark is a write to memory at the end of a layer, for each unit. A STORE of a result that nothing
+reads (`Program.unread`) moves nothing, but it is fetched and waits for the result. Where a launch
+has many small layers, as that of a decoder, both take a part of the bus's time.
 """
 
 from dataclasses import replace
 
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.isa.instruction import Instruction
+from daedal.isa.program import Program
+from daedal.isa.tokens import with_tokens
 
 __all__ = ["without_marks"]
 
@@ -15,7 +18,8 @@ _FIELDS = ("mark", "tag")
 
 
 def without_marks(artifact: Artifact) -> Artifact:
-    """The same artifact to run, without marks and without the layers that they are for.
+    """The same artifact to run, without marks, without the layers that they are for, and without
+    STOREs of results that nothing reads.
 
     It is not for a file: there, marks and layers belong together.
     """
@@ -24,7 +28,7 @@ def without_marks(artifact: Artifact) -> Artifact:
 
 
 def _unmarked(launch: Launch) -> Launch:
-    program = launch.program
+    program = _without_unread(launch.program)
     instructions = tuple(
         Instruction(
             item.opcode,
@@ -33,3 +37,12 @@ def _unmarked(launch: Launch) -> Launch:
         for item in program.instructions
     )
     return replace(launch, program=replace(program, instructions=instructions, marks={}), layers=())
+
+
+def _without_unread(program: Program) -> Program:
+    """The program without STOREs that store nothing, and with the tokens that are needed then."""
+    if not program.unread:
+        return program
+    items = enumerate(program.instructions)
+    kept = tuple(item for number, item in items if number not in program.unread)
+    return with_tokens(replace(program, instructions=kept, unread={}))

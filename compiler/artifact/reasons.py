@@ -126,10 +126,7 @@ class HostReasons:
             has_parts(variant, needs) for needs in (TABLES, WIDE, ROWS)
         )
         self._by_tensor = self._before({**integers, **reasons})
-        quantized = [node.output for node in imported.nodes if node.op == "quantize"]
-        self._functions = frozenset[str]().union(
-            *(function_nodes(imported, name) for name in quantized if not self._tables)
-        )
+        self._functions = frozenset[str]() if self._tables else function_nodes(imported)
 
     def of(self, node: onnx.NodeProto) -> str:
         """Why the host runs `node`."""

@@ -37,12 +37,12 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["divided_tile", "leading_tile"]
+__all__ = ["WithNorm", "divided_tile", "is_kept", "leading_tile", "norm_behind", "with_norm"]
 
 _NORMS = (Q_LAYER_NORM.name, Q_RMS_NORM.name)
 
 
-class _Layers(NamedTuple):
+class WithNorm(NamedTuple):
     """A convolution, its cycles with the usual tile, and features of the norm behind it."""
 
     space: ConvSpace
@@ -59,10 +59,10 @@ def leading_tile(
     It has the pixels of the tiles in which `before` computes its operand, so that this stays on
     chip, too. The norm begins when a part of the pixels has all of its channels.
     """
-    norm = _norm_behind(graph, node)
-    if norm is None or not _is_kept(graph, node, variant):
+    norm = norm_behind(graph, node)
+    if norm is None or not is_kept(graph, node, variant):
         return None
-    layers = _layers(graph, node, norm, variant, memory)
+    layers = with_norm(graph, node, norm, variant, memory)
     if layers is None:
         return None
     space, behind = layers.space, float(layers.norm["vector_cycles"][0])
@@ -87,10 +87,10 @@ def divided_tile(
 ) -> Config | None:
     """The tile of `node` with which it and the norm that reads its result take the fewest cycles
     together; None where nothing is gained, or the result could stay in the accumulators."""
-    norm = _norm_behind(graph, node)
-    if norm is None or _is_kept(graph, node, variant):
+    norm = norm_behind(graph, node)
+    if norm is None or is_kept(graph, node, variant):
         return None
-    layers = _layers(graph, node, norm, variant, memory)
+    layers = with_norm(graph, node, norm, variant, memory)
     if layers is None:
         return None
     space, word_cycles = layers.space, machine_cost(variant, memory).word_cycles
@@ -110,29 +110,29 @@ def divided_tile(
     return space.fastest(table, together, (1 - LEAST_GAIN) * (layers.usual + alone))
 
 
-def _norm_behind(graph: Graph, node: Node) -> Node | None:
+def norm_behind(graph: Graph, node: Node) -> Node | None:
     """The norm that reads the wide result of a convolution; None if `node` is none, or has none."""
     if node.op not in CONVOLUTIONS or not is_wide(graph.types[node.output]):
         return None
     return next((user for user in graph.users[node.output] if user.op in _NORMS), None)
 
 
-def _is_kept(graph: Graph, node: Node, variant: Variant) -> bool:
+def is_kept(graph: Graph, node: Node, variant: Variant) -> bool:
     """Whether the result of `node` is small enough to stay in the accumulators."""
     rows = math.prod(graph.types[node.output].physical_shape[:-2])
     return rows <= scratchpad(variant, Memory.ACC).depth_rows // SHARE
 
 
-def _layers(
+def with_norm(
     graph: Graph, node: Node, norm: Node, variant: Variant, memory: MemoryModel
-) -> _Layers | None:
+) -> WithNorm | None:
     """Both layers with their usual tiles; None where one has none."""
     try:
         space, behind = any_space_of(graph, node, variant), any_space_of(graph, norm, variant)
         if not isinstance(space, ConvSpace):
             return None
         usual = space.default_cycles(memory)
-        return _Layers(space, usual, behind.features(behind.table([behind.default_with(memory)])))
+        return WithNorm(space, usual, behind.features(behind.table([behind.default_with(memory)])))
     except ScheduleError:
         return None
 

@@ -9,18 +9,13 @@ import math
 
 import numpy as np
 
-from daedal.common.errors import ScheduleError
 from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR
 from daedal.compiler.cost.paired_tiles import in_pairs
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.ops.fused import CONVOLUTIONS
-from daedal.compiler.graph.ops.integer import is_wide
-from daedal.compiler.graph.ops.integer_rows import Q_LAYER_NORM, Q_RMS_NORM
-from daedal.compiler.layers.early_tiles import LEAST_GAIN, SHARE
+from daedal.compiler.layers.divided_tiles import is_kept, norm_behind, with_norm
+from daedal.compiler.layers.early_tiles import LEAST_GAIN
 from daedal.compiler.link.ordering.follow_pairs import LEAST_TILES
-from daedal.compiler.ops.accelerator.conv.space import ConvSpace
-from daedal.compiler.ops.accelerator.lowering import any_space_of
 from daedal.compiler.ops.accelerator.tiles.tile_space import chosen
 from daedal.compiler.ops.space import Config
 from daedal.isa.memory_model import MemoryModel
@@ -35,21 +30,13 @@ def paired_tile(
 ) -> Config | None:
     """The tile of `node` with which it and the norm that reads its result take the fewest cycles
     together; None where nothing is gained, or the result could stay in the accumulators."""
-    kind = graph.types[node.output]
-    norms = [x for x in graph.users[node.output] if x.op in (Q_LAYER_NORM.name, Q_RMS_NORM.name)]
-    if len(graph.users[node.output]) != 1 or not norms or node.op not in CONVOLUTIONS:
+    norm = norm_behind(graph, node)
+    if norm is None or len(graph.users[node.output]) != 1 or is_kept(graph, node, variant):
         return None
-    size = math.prod(kind.physical_shape[:-2])
-    if not is_wide(kind) or size <= scratchpad(variant, Memory.ACC).depth_rows // SHARE:
+    layers = with_norm(graph, node, norm, variant, memory)
+    if layers is None:
         return None
-    try:
-        space, norm = any_space_of(graph, node, variant), any_space_of(graph, norms[0], variant)
-        if not isinstance(space, ConvSpace):
-            return None
-        usual = space.default_cycles(memory)
-        following = norm.features(norm.table([norm.default_with(memory)]))
-    except ScheduleError:
-        return None
+    space, following = layers.space, layers.norm
     shape = space.shapes[0]
     table = space.in_usual_orders()
     pixels = table["height"] * table["width"]
@@ -72,6 +59,7 @@ def paired_tile(
     beats = weights * variant.array.weight_bits / 8 / variant.bus_bytes
     depth = scratchpad(variant, Memory.WGT).depth_rows // shape.out_blocks - 1
     stay = min(depth / shape.in_blocks, 1)
+    size = math.prod(graph.types[node.output].physical_shape[:-2])
     saved = 2 * size * variant.array.block_out * 4 / variant.bus_bytes
     moved = features["beats"] - beats * (maps - stay - (1 - stay) * maps / 2) - saved
     busiest = (
@@ -80,7 +68,4 @@ def paired_tile(
         features["vector_cycles"] + alu,
     )
     together = np.max(busiest, axis=0) + alu / maps
-    best = int(np.argmin(together))
-    if together[best] > (1 - LEAST_GAIN) * (usual + max(bus, alu) / 2):
-        return None
-    return space.row(table, best)
+    return space.fastest(table, together, (1 - LEAST_GAIN) * (layers.usual + max(bus, alu) / 2))

@@ -6,6 +6,7 @@ order.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from daedal.compiler.cost.memory import DDR
 from daedal.compiler.link.linked_code import LinkedCode, LinkedProgram, LinkReport
 from daedal.compiler.link.on_chip.keep_tables import keep_tables
 from daedal.compiler.link.on_chip.kept_between_launches import (
+    PARAMETER_SHARES,
     keep_between_launches,
     rows_to_keep,
 )
@@ -27,7 +29,7 @@ from daedal.compiler.link.ordering.feed_units import feed_units
 from daedal.compiler.link.ordering.interleave import Stretch, stretches
 from daedal.compiler.link.ordering.prefetch import prefetch
 from daedal.compiler.link.placement.lifetimes import lifetimes
-from daedal.compiler.link.placement.memory_plan import Alias, plan_memory
+from daedal.compiler.link.placement.memory_plan import Alias, MemoryPlan, plan_memory
 from daedal.compiler.link.placement.place import Misfit, Placement, table_name
 from daedal.compiler.link.placement.placed import PlacedInstruction
 from daedal.compiler.link.placement.placed_program import PlacedProgram
@@ -36,6 +38,7 @@ from daedal.compiler.link.placement.tokens import insert_tokens
 from daedal.isa.instruction import Instruction
 from daedal.isa.memory_model import MemoryModel
 from daedal.isa.program import MAX_INSTRUCTIONS
+from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Opcode, Unit
 from daedal.isa.tensor import TensorSpec
 from daedal.isa.tokens import Waits
@@ -108,9 +111,9 @@ def link_code(
     """All of the program but its constants, which are given by their sizes in bytes.
 
     With `repeats`, it is launched again and again: constants stay on chip
-    (`keep_between_launches`), and all LOADs may move before others that wait (`prefetch`), not only
-    those of constants (`fill_gaps`). The other parameters, and the ScheduleErrors, are those of
-    `link`.
+    (`keep_between_launches`), with that of `PARAMETER_SHARES` which gives the fewest estimated
+    cycles, and all LOADs may move before others that wait (`prefetch`), not only those of constants
+    (`fill_gaps`). The other parameters, and the ScheduleErrors, are those of `link`.
     """
     count = sum(len(segment.instructions) for segment in segments) + 1
     if count > MAX_INSTRUCTIONS:
@@ -119,23 +122,21 @@ def link_code(
             "parts of the model with --from and --to, or use a larger variant"
         )
     kept = _unwritten([spec.name for spec in inputs], segments, aliases or {}) if repeats else None
-    placed = _placed(segments, constants, variant, aliases or {}, renaming, kept, memory)
-    placement = placed.placement
-    tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
-    plan = plan_memory(
-        lifetimes([*placed.setup, *placed.items]),
-        _sizes(segments),
-        {**{name: len(table) for name, table in tables.items()}, **constants},
-        {spec.name: spec.size_bytes for spec in inputs},
-        {spec.name: spec.size_bytes for spec in outputs},
-        aliases,
+    find = partial(
+        _arranged,
+        segments,
+        variant,
+        constants=constants,
+        inputs=inputs,
+        outputs=outputs,
+        aliases=aliases or {},
+        renaming=renaming,
+        kept=kept,
+        memory=memory,
     )
-    resolve = Resolver(variant, plan)
-    items = keep_tables(variant, list(map(resolve, placed.items)))
-    items = early_loads(items, variant.units.queue_depth // 2)
-    gone = unread_stores(items, aliases or {}, [spec.name for spec in outputs])
-    program = PlacedProgram.of(variant, plan.observed_bytes, items, gone)
-    program = prefetch(program, memory) if repeats else feed_units(program, memory)
+    found = min(map(find, PARAMETER_SHARES), key=_estimate) if repeats else find(0)
+    placed, plan, tables, resolve, program, _ = found
+    placement = placed.placement
     setup = list(map(resolve, placed.setup))
     program = PlacedProgram.of(variant, plan.observed_bytes, setup).joined(program)
     waits = insert_tokens(program)
@@ -155,6 +156,57 @@ def link_code(
         workspace_bound_bytes=plan.workspace_bound_bytes,
     )
     return LinkedCode(instructions, tables, plan, report, len(setup), planes)
+
+
+class _Arranged(NamedTuple):
+    """A program before tokens, with its memory; `cycles` are estimated where it repeats."""
+
+    placed: "_Placed"
+    plan: MemoryPlan
+    tables: Mapping[str, bytes]
+    resolve: Resolver
+    program: PlacedProgram
+    cycles: int
+
+
+def _estimate(found: _Arranged) -> int:
+    return found.cycles
+
+
+def _arranged(
+    segments: Sequence[Segment],
+    variant: Variant,
+    parameters: float,
+    *,
+    constants: Mapping[str, int],
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    aliases: Mapping[str, Alias],
+    renaming: bool,
+    kept: Collection[str] | None,
+    memory: MemoryModel,
+) -> _Arranged:
+    """Rows, memory, and the order of instructions. Constants that stay on chip between launches
+    take at most the part `parameters` of PAR; `kept` is that of `_placed`."""
+    placed = _placed(segments, constants, variant, aliases, renaming, kept, memory, parameters)
+    placement = placed.placement
+    tables = {table_name(unit): uops.table_bytes() for unit, uops in placement.micro_ops.items()}
+    plan = plan_memory(
+        lifetimes([*placed.setup, *placed.items]),
+        _sizes(segments),
+        {**{name: len(table) for name, table in tables.items()}, **constants},
+        {spec.name: spec.size_bytes for spec in inputs},
+        {spec.name: spec.size_bytes for spec in outputs},
+        aliases,
+    )
+    resolve = Resolver(variant, plan)
+    items = keep_tables(variant, list(map(resolve, placed.items)))
+    items = early_loads(items, variant.units.queue_depth // 2)
+    gone = unread_stores(items, aliases, [spec.name for spec in outputs])
+    program = PlacedProgram.of(variant, plan.observed_bytes, items, gone)
+    if kept is None:
+        return _Arranged(placed, plan, tables, resolve, feed_units(program, memory), 0)
+    return _Arranged(placed, plan, tables, resolve, *prefetch(program, memory))
 
 
 def _unwritten(
@@ -193,6 +245,7 @@ def _placed(
     renaming: bool,
     kept: Collection[str] | None,
     memory: MemoryModel,
+    parameters: float,
 ) -> _Placed:
     """All instructions with their rows. If the program is launched again and again, `kept` are the
     inputs that may stay on chip during a launch; otherwise it is None.
@@ -220,8 +273,9 @@ def _placed(
             )
             for share in shares:
                 try:
+                    rows = rows_to_keep(variant, share, parameters)
                     return _with_constants(
-                        parts, segments, constants, variant, share, memory, kept or ()
+                        parts, segments, constants, variant, rows, memory, kept or ()
                     )
                 except Misfit as error:
                     misfit = error
@@ -235,14 +289,14 @@ def _with_constants(
     segments: Sequence[Segment],
     constants: Collection[str],
     variant: Variant,
-    share: float,
+    rows: Mapping[Memory, int],
     memory: MemoryModel,
     inputs: Collection[str],
 ) -> _Placed:
-    """All instructions with their rows, where a share of the rows of constants and `inputs` is
-    kept. Others stay during a stretch (`keep_constants`), unless its tiles do not fit then. What
-    lives across stretches gets the last free rows if it divides the others too much otherwise."""
-    kept = keep_between_launches(parts, constants, rows_to_keep(variant, share), inputs)
+    """All instructions with their rows, where constants and `inputs` keep up to `rows`. Others stay
+    during a stretch (`keep_constants`), unless its tiles do not fit then. What lives across
+    stretches gets the last free rows if it divides the others too much otherwise."""
+    kept = keep_between_launches(parts, constants, rows, inputs)
     loaded: set[tuple[int, ...]] = set()
     compact = False
     while True:

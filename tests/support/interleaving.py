@@ -26,6 +26,7 @@ __all__ = [
     "Interleaving",
     "Policy",
     "Replay",
+    "check_interleavings",
     "delaying",
     "in_program_order",
     "preferring",
@@ -215,3 +216,25 @@ def _arrays(state: State) -> list[tuple[np.ndarray, int]]:
 def _random_like(array: np.ndarray, bits: int, rng: np.random.Generator) -> np.ndarray:
     low, high = integer_range(bits) if bits > 0 else (0, (1 << -bits) - 1)
     return rng.integers(low, high, array.shape, endpoint=True).astype(array.dtype)
+
+
+def check_interleavings(
+    program: Program,
+    rng: np.random.Generator,
+    runs: int,
+    contents: Mapping[int, bytes] | None = None,
+) -> bytes:
+    """Fail unless `runs` random orders that the tokens allow leave what the program's order leaves.
+
+    Returns that. `contents` are what the inputs hold, by region; without them, random bytes.
+    """
+    given = contents or {
+        spec.base: rng.bytes(spec.offset_bytes + spec.size_bytes) for spec in program.inputs
+    }
+    units, replay = Interleaver(program), Replay(program, given, rng)
+    serial = replay(units.run(in_program_order()).order)
+    for _ in range(runs):
+        run = units.run(wandering(rng))
+        assert not run.stuck and not run.left
+        assert replay(run.order) == serial
+    return serial

@@ -7,6 +7,7 @@ from daedal.compiler.graph.passes.attention.align_matmul import align_matmul
 from daedal.compiler.graph.passes.attention.append_to_maps import append_to_maps
 from daedal.compiler.graph.passes.attention.appends_first import appends_first
 from daedal.compiler.graph.passes.attention.feed_matmul_maps import feed_matmul_maps
+from daedal.compiler.graph.passes.attention.join_images import join_images
 from daedal.compiler.graph.passes.attention.split_projections import split_projections
 from daedal.compiler.graph.passes.attention.turn_projections import turn_projections
 from daedal.compiler.graph.passes.attention.ungroup_queries import ungroup_queries
@@ -75,6 +76,7 @@ __all__ = [
     "fuse_operators",
     "hoist_lookups",
     "join_columns",
+    "join_images",
     "lower_qdq",
     "move_transposes",
     "moves_to_views",

@@ -40,11 +40,20 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Unit
 from daedal.isa.variant import Variant
 
-__all__ = ["KeptBetweenLaunches", "keep_between_launches", "rows_to_keep"]
+__all__ = [
+    "PARAMETER_SHARES",
+    "KeptBetweenLaunches",
+    "keep_between_launches",
+    "rows_to_keep",
+]
 
-SHARES = {Memory.WGT: 1.0, Memory.INP: 1 / 4, Memory.PAR: 1 / 2}
+SHARES = {Memory.WGT: 1.0, Memory.INP: 1 / 4}
 """The most rows of each scratchpad that constants may keep, as a part of all: activations need
-those of INP, and every layer loads parameters, which waits with fewer rows in PAR."""
+those of INP."""
+
+PARAMETER_SHARES = (1 / 2, 7 / 8)
+"""The same of PAR. Every layer loads parameters, which waits with fewer rows; the linker takes what
+its estimate of the program likes best."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +72,12 @@ class KeptBetweenLaunches:
     instances: tuple[Instance, ...]
 
 
-def rows_to_keep(variant: Variant, share: float) -> dict[Memory, int]:
-    """Rows of each scratchpad that constants may keep: this share of the most that they may."""
+def rows_to_keep(variant: Variant, share: float, parameters: float) -> dict[Memory, int]:
+    """Rows of each scratchpad that constants may keep: this share of the most that they may, which
+    is the part `parameters` of PAR."""
     return {
         memory: int(share * most * scratchpad(variant, memory).depth_rows)
-        for memory, most in SHARES.items()
+        for memory, most in (SHARES | {Memory.PAR: parameters}).items()
     }
 
 

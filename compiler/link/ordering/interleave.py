@@ -11,7 +11,6 @@ Input: the segments of a program. Output: `Stretch`es, the instructions in progr
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice, takewhile
 
 from daedal.compiler.codegen.segment import (
@@ -45,6 +44,7 @@ __all__ = ["SHORTEST_TILE", "Stretch", "is_long", "stretches", "tile_rows"]
 
 Layers = list[list[SegmentInstruction]]
 Chains = Mapping[int, Sequence[Instance]]
+Mixed = list[tuple[int, SegmentInstruction]]
 
 SHORTEST_TILE = 512
 """Products of a tile of the first layer, on average, from which interleaving pays.
@@ -122,13 +122,8 @@ def stretches(
         moves = {number for number, segment in enumerate(segments) if segment.is_move}
         layers, chains, more = _on_chip(layers, kept, words, variant, memory, apart, moves)
         kept |= more
-    # The allocator places a layer's tiles in the two halves of the accumulators in turn.
-    half_rows = scratchpad(variant, Memory.ACC).depth_rows // 2
-    in_pairs = partial(
-        _in_pairs, layers=layers, kept=kept, words=words, variant=variant, memory=memory
-    )
+    together = _Together(layers, kept, words, variant, memory)
     found: list[Stretch] = []
-    last: list[SegmentInstruction] = []
     for number, items in enumerate(layers):
         if found and number <= found[-1].layers[-1]:
             continue
@@ -136,22 +131,22 @@ def stretches(
             mixed = chain_tiles(items, layers[number + 1], chains[number], variant)
             assert mixed is not None, "the linker has chained these layers"
             found.append(_chained(number, mixed, kept))
-            last = layers[number + 1]
             continue
         mixed = begun = opened = None
         halves: Mapping[Instance, int] = {}
         alone = interleave and found and len(found[-1].layers) == 1
+        last = layers[number - 1]
         if alone and not _multiplies(items):
             if early:
-                opened = in_pairs(number - 1)
+                opened = together.in_pairs(number - 1)
             if opened is None:
-                mixed = follow_tiles(last, items, kept, words, variant, memory)
-            if opened is None and mixed is None and is_long(last) and _fit(last, items, half_rows):
-                mixed = _interleaved(last, items, words, kept)
-            if opened is None and mixed is None and early and is_long(last):
-                opened = _behind(number - 1, layers, kept, words, variant, memory)
-        elif alone and _multiplies(last) and not (early and in_pairs(number)):
-            mixed, halves = _beside(last, items, words, kept, variant, memory)
+                mixed = together.follow(number)
+            if opened is None and mixed is None and is_long(last):
+                mixed = together.interleave(number)
+                if mixed is None and early:
+                    opened = together.behind(number - 1)
+        elif alone and _multiplies(last) and not (early and together.in_pairs(number)):
+            mixed, halves = together.mix_products(number)
         elif interleave and early and found and (found[-1].is_open or not found[-1].multiplies):
             long = takewhile(is_long, islice(layers, number, None))
             begun = begin_early(found[-1].items, long, kept, words, variant)
@@ -168,7 +163,6 @@ def stretches(
             )
         else:
             found.append(Stretch((number,), tuple((number, item) for item in items), kept))
-        last = layers[found[-1].layers[-1]]
     return found
 
 
@@ -226,58 +220,102 @@ def _chained(
     return Stretch((number, number + 1), items, kept, tiles_in_turns(mixed), is_chain=True)
 
 
-def _behind(
-    number: int,
-    layers: Layers,
-    kept: frozenset[Instance],
-    words: Words,
-    variant: Variant,
-    memory: MemoryModel,
-) -> Stretch | None:
-    """Layer `number`, which has products, with those of `_large_behind`. None if nothing is
-    gained."""
-    items = _large_behind(number, layers, kept, words, variant, memory)
-    begun = begin_behind(layers[number], items, kept, words, variant, memory) if items else None
-    return None if begun is None else _opened(number, begun, halves_behind(begun), kept)
+@dataclass(frozen=True)
+class _Together:
+    """Chooses which of the `layers` of a program run at the same time.
 
+    Parameters
+    ----------
+    layers : instructions of each layer.
+    kept : instances that live across layers.
+    words : which words of memory an instruction accesses.
+    memory : the memory that is decided for.
+    """
 
-def _in_pairs(
-    number: int,
-    layers: Layers,
-    kept: frozenset[Instance],
-    words: Words,
-    variant: Variant,
-    memory: MemoryModel,
-) -> Stretch | None:
-    """As `_behind`, where these find what they read in the accumulators."""
-    first = layers[number]
-    if number + 1 == len(layers) or not is_long(first) or layer_of_pairs(first, variant) is None:
-        return None
-    items = _large_behind(number, layers, kept, words, variant, memory)
-    found = follow_pairs(first, items, kept, words, variant) if items else None
-    return None if found is None else _opened(number, found.items, found.halves, kept)
+    layers: Layers
+    kept: frozenset[Instance]
+    words: Words
+    variant: Variant
+    memory: MemoryModel
 
+    def behind(self, number: int) -> Stretch | None:
+        """Layer `number`, which has products, with those of `_large_behind`. None if nothing is
+        gained."""
+        items, first = self._large_behind(number), self.layers[number]
+        if not items:
+            return None
+        begun = begin_behind(first, items, self.kept, self.words, self.variant, self.memory)
+        return None if begun is None else _opened(number, begun, halves_behind(begun), self.kept)
 
-def _large_behind(
-    number: int,
-    layers: Layers,
-    kept: frozenset[Instance],
-    words: Words,
-    variant: Variant,
-    memory: MemoryModel,
-) -> list[tuple[int, SegmentInstruction]]:
-    """The layer behind layer `number`, if that has no products and loads more rows of accumulators
-    than may stay there; and the next one, if that has no products either, and finds the results of
-    the former in the accumulators. Instructions have the number of their layer, from 1 on."""
-    second, *others = layers[number + 1 : number + 3]
-    wide = [item.template.values for item in second if is_wide_load(item)]
-    rows = sum(math.prod(x.get(name, 1) for name in ("blocks", "rows", "cols")) for x in wide)
-    if _multiplies(second) or rows <= scratchpad(variant, Memory.ACC).depth_rows // SHARE:
-        return []
-    mixed = None
-    if others and not _multiplies(others[0]):
-        mixed = follow_tiles(second, others[0], kept, words, variant, memory)
-    return [(1 + which, item) for which, item in mixed or [(0, item) for item in second]]
+    def in_pairs(self, number: int) -> Stretch | None:
+        """As `behind`, where these find what they read in the accumulators."""
+        first = self.layers[number]
+        if number + 1 == len(self.layers) or not is_long(first):
+            return None
+        if layer_of_pairs(first, self.variant) is None:
+            return None
+        items = self._large_behind(number)
+        found = follow_pairs(first, items, self.kept, self.words, self.variant) if items else None
+        return None if found is None else _opened(number, found.items, found.halves, self.kept)
+
+    def follow(self, number: int) -> Mixed | None:
+        """Layer `number` tile by tile behind the one before, in the accumulators
+        (`follow_tiles`)."""
+        first, second = self.layers[number - 1 : number + 1]
+        return follow_tiles(first, second, self.kept, self.words, self.variant, self.memory)
+
+    def interleave(self, number: int) -> Mixed | None:
+        """Layer `number` and the one before; None if no tile can come earlier, or too few rows of
+        accumulators are there for a tile of each.
+
+        Instructions that access the same rows or words keep their order.
+        """
+        first, second = self.layers[number - 1 : number + 1]
+        # The allocator places a layer's tiles in the two halves of the accumulators in turn.
+        half_rows = scratchpad(self.variant, Memory.ACC).depth_rows // 2
+        if tile_rows(first) + tile_rows(second) > half_rows:
+            return None
+        tiles = tiles_of(first)
+        found = behind(tiles, tiles_of(second), self.words, self.kept)
+        if not found.reads or found.places[0] >= len(tiles) - 1:
+            return None
+        return list(spread(tiles, found))
+
+    def mix_products(self, number: int) -> tuple[Mixed | None, Mapping[Instance, int]]:
+        """Layer `number` and the one before, if they share no rows, fit the scratchpads together,
+        and gain by that; else None. And the halves of the accumulators for instances."""
+        first, second = self.layers[number - 1 : number + 1]
+        if (_instances(first) & _instances(second)).difference(self.kept):
+            return None, {}
+        tiles, later = tiles_of(first), tiles_of(second)
+        touched = Touched(tiles, self.words, self.kept)
+        if all(touched.by(tile)[1] == NO_INSTRUCTION for tile in later):
+            mixed = side_by_side(tiles, later, self.variant, self.memory)
+            halves = _halves(mixed or ())
+        else:
+            mixed = None
+            if is_long(first):
+                mixed = share_units(tiles, later, self.kept, self.words, self.variant, self.memory)
+            halves = tiles_in_turns(mixed or ())
+        if mixed is None or not all_fit([item for _, item in mixed], self.variant):
+            return None, {}
+        return mixed, halves
+
+    def _large_behind(self, number: int) -> Mixed:
+        """The layer behind layer `number`, if that has no products and loads more rows of
+        accumulators than may stay there; and the next one, if that has no products either, and
+        finds the results of the former in the accumulators. Instructions have the number of their
+        layer, from 1 on."""
+        second, *others = self.layers[number + 1 : number + 3]
+        wide = [item.template.values for item in second if is_wide_load(item)]
+        rows = sum(math.prod(x.get(name, 1) for name in ("blocks", "rows", "cols")) for x in wide)
+        most = scratchpad(self.variant, Memory.ACC).depth_rows // SHARE
+        if _multiplies(second) or rows <= most:
+            return []
+        mixed = None
+        if others and not _multiplies(others[0]):
+            mixed = self.follow(number + 2)
+        return [(1 + which, item) for which, item in mixed or [(0, item) for item in second]]
 
 
 def _opened(
@@ -290,13 +328,6 @@ def _opened(
     layers = range(number, number + 1 + max(which for which, _ in items))
     order = tuple((number + which, item) for which, item in items)
     return Stretch(tuple(layers), order, kept, halves, is_open=True)
-
-
-def _fit(
-    first: Sequence[SegmentInstruction], second: Sequence[SegmentInstruction], half_rows: int
-) -> bool:
-    """Whether a tile of each layer fits `half_rows` rows of accumulators at the same time."""
-    return tile_rows(first) + tile_rows(second) <= half_rows
 
 
 def tile_rows(items: Sequence[SegmentInstruction]) -> int:
@@ -327,50 +358,6 @@ def is_long(items: Sequence[SegmentInstruction]) -> bool:
     """Whether a layer's tiles have enough products to hide what another layer waits for."""
     products = sum(num_steps(item) for item in items if item.unit is Unit.GEMM)
     return products >= SHORTEST_TILE * len(tiles_of(items))
-
-
-def _interleaved(
-    first: Sequence[SegmentInstruction],
-    second: Sequence[SegmentInstruction],
-    words: Words,
-    kept: Collection[Instance],
-) -> list[tuple[int, SegmentInstruction]] | None:
-    """Instructions of both layers, each with 0 or 1; None if no tile of `second` can come earlier.
-
-    Instructions that access the same rows or words keep their order.
-    """
-    tiles = tiles_of(first)
-    found = behind(tiles, tiles_of(second), words, kept)
-    if not found.reads or found.places[0] >= len(tiles) - 1:
-        return None
-    return list(spread(tiles, found))
-
-
-def _beside(
-    first: Sequence[SegmentInstruction],
-    second: Sequence[SegmentInstruction],
-    words: Words,
-    kept: Collection[Instance],
-    variant: Variant,
-    memory: MemoryModel,
-) -> tuple[list[tuple[int, SegmentInstruction]] | None, Mapping[Instance, int]]:
-    """Instructions of both layers, each with 0 or 1, if they share no rows, fit the scratchpads
-    together, and gain by that; else None. And the halves of the accumulators for instances."""
-    if (_instances(first) & _instances(second)).difference(kept):
-        return None, {}
-    tiles, later = tiles_of(first), tiles_of(second)
-    touched = Touched(tiles, words, kept)
-    if all(touched.by(tile)[1] == NO_INSTRUCTION for tile in later):
-        mixed = side_by_side(tiles, later, variant, memory)
-        halves = _halves(mixed or ())
-    else:
-        mixed = None
-        if is_long(first):
-            mixed = share_units(tiles, later, kept, words, variant, memory)
-        halves = tiles_in_turns(mixed or ())
-    if mixed is None or not all_fit([item for _, item in mixed], variant):
-        return None, {}
-    return mixed, halves
 
 
 def _instances(items: Sequence[SegmentInstruction]) -> set[Instance]:

@@ -31,13 +31,15 @@ WINDOW = 1024
 """Instructions over which a LOAD may move."""
 
 
-def prefetch(program: PlacedProgram, memory: MemoryModel = DDR) -> PlacedProgram:
-    """The same program with some LOADs earlier.
+def prefetch(program: PlacedProgram, memory: MemoryModel = DDR) -> tuple[PlacedProgram, int]:
+    """The same program with some LOADs earlier, and an estimate of its cycles.
 
     A LOAD stays behind every instruction that touches its rows or stores to its source, so the
     result is unchanged.
     """
-    return program.reordered(np.fromiter(_Schedule(program, memory).order(), dtype=np.int64))
+    schedule = _Schedule(program, memory)
+    order = np.fromiter(schedule.order(), dtype=np.int64)
+    return program.reordered(order), schedule.cycles
 
 
 class _Schedule:
@@ -50,8 +52,15 @@ class _Schedule:
         ]
         self._before = EarlierLoads(program.touched)
         cost = InstructionCost(program.variant, memory)
-        self._cycles = [cost.alone(item.instruction) for item in program.items]
-        self._latency = machine_cost(program.variant, memory).latency
+        self._cycles = [
+            0 if unread else cost.alone(item.instruction)
+            for item, unread in zip(program.items, program.unread.tolist(), strict=True)
+        ]
+        machine = machine_cost(program.variant, memory)
+        self._latency = machine.latency
+        # What runs without a profile has no STOREs of what nothing reads.
+        count = len(program.items) - int(program.unread.sum())
+        self._fetched = int(count * machine.instruction_cycles)
         self._loads = [n for n, unit in enumerate(self._units) if unit is Unit.LOAD]
         self._ends = [0] * len(program.items)
         self._free = [0] * NUM_QUEUES
@@ -67,6 +76,17 @@ class _Schedule:
                 yield from self._fill(number)
             self._run(number)
             yield number
+
+    @property
+    def cycles(self) -> int:
+        """When all instructions so far have ended: at least what LOADs, STOREs and the instructions
+        themselves take of the bus."""
+        moved = sum(
+            cycles
+            for unit, cycles in zip(self._units, self._cycles, strict=True)
+            if unit in (Unit.LOAD, Unit.STORE)
+        )
+        return max(*self._ends, moved + self._fetched)
 
     def _fill(self, waiting: int) -> Iterator[int]:
         """LOADs that fit in before `waiting` begins."""

@@ -254,3 +254,26 @@ def test_random_graphs(seed: int) -> None:
     changed = folded(graph)
     assert len(changed.nodes) <= len(graph.nodes)
     check_same(graph, changed, rng)
+
+
+@pytest.mark.parametrize("is_step", [False, True], ids=["once", "token by token"])
+def test_a_step_reads_selected_channels_where_that_saves_weights(
+    is_step: bool, rng: np.random.Generator
+) -> None:
+    """Each of 8 heads has 8 of its 16 channels: its reader would have twice the weights."""
+    maps = Maps(rng)
+    builder = maps.builder
+    x = builder.input("x", TensorType((1, 128, 1, 1), "int8"))
+    own = [16 * head + lane for head in range(8) for lane in range(8)]
+    outputs = [maps.conv(maps.select(x, own, "own"), 64, "y")]
+    if is_step:
+        state = builder.input("state", TensorType((1, 64, 4, 1), "int8"))
+        params = builder.constant("row.params", IDENTITY)
+        row = {"axis": 2, "begin": 3}
+        outputs.append(builder.add("q_append", [state, outputs[0], params], row, output="row"))
+    graph = maps.finish(*outputs)
+    changed = folded(graph)
+    convs = [node for node in changed.nodes if node.op == "q_conv2d"]
+    assert len(convs) == 1 + is_step
+    assert changed.constant(convs[-1].inputs[1]).shape[1] == (64 if is_step else 128)
+    check_same(graph, changed, rng)

@@ -23,7 +23,7 @@ from daedal.isa.verifier import verify
 from daedal.runtime.driver import LoadedProgram
 from daedal.runtime.memory_flow import MemoryFlow
 from daedal.sim.timing.device import TimingDevice
-from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
+from tests.support.interleaving import check_interleavings
 
 DIRECT = load_variant("vta")
 PLAIN = DIRECT.replace("plain", gemm_reads_out=False)
@@ -149,15 +149,7 @@ def test_another_reader_has_the_result_in_memory(rng) -> None:
 
 @pytest.mark.heavy(3)
 def test_the_same_under_any_interleaving(rng) -> None:
-    program = compiled(model(rng)).program
-    (spec,) = program.inputs
-    data = rng.integers(-128, 128, spec.offset_bytes + spec.size_bytes).astype(np.int8).tobytes()
-    units, replay = Interleaver(program), Replay(program, {spec.base: data}, rng)
-    serial = replay(units.run(in_program_order()).order)
-    for _ in range(4):
-        run = units.run(wandering(rng))
-        assert not run.stuck and not run.left
-        assert replay(run.order) == serial
+    check_interleavings(compiled(model(rng)).program, rng, 4)
 
 
 @pytest.mark.heavy(2)

@@ -2,39 +2,15 @@
 
 from unittest import mock
 
-import pytest
-
-import daedal
-from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.layers.layer_code import LayerCode
+from daedal.compiler.layers import layer_code
 from daedal.compiler.ops.space import Config
-from tests.compiler.link.ordering.test_begin_behind import block
-
-
-class _FoundError(Exception):
-    """Ends a compilation."""
+from tests.support.norm_blocks import tile_of_sum
 
 
 def found(tokens: int, depth: int, inner: int) -> Config | None:
-    """The tile of the residual sum in a block."""
-    tiles: list[Config | None] = []
-    real = LayerCode._divided_tile
-
-    def spy(self: LayerCode, graph: Graph, node: Node, kind: object) -> Config | None:
-        config = real(self, graph, node, kind)
-        if node.op == "q_conv2d_add":
-            tiles.append(config)
-            raise _FoundError
-        return config
-
-    model = block(tokens, depth, inner).SerializeToString()
-    with (
-        mock.patch.object(LayerCode, "_paired_tile", lambda *_: None),
-        mock.patch.object(LayerCode, "_divided_tile", spy),
-        pytest.raises(_FoundError),
-    ):
-        daedal.compile(model, "attention", host=None, cache=False)
-    return tiles[0]
+    """The tile of the residual sum in a block, without pairs of tiles."""
+    with mock.patch.object(layer_code, "paired_tile", lambda *_: None):
+        return tile_of_sum("divided_tile", (tokens, depth, inner))
 
 
 def test_a_sum_of_many_products_goes_through_the_tokens_in_parts() -> None:

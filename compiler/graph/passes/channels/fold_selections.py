@@ -8,6 +8,7 @@ from daedal.compiler.graph.dataflow import sole_producer
 from daedal.compiler.graph.fixpoint import to_fixpoint
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.grouped_layout import GroupedWeightLayout
+from daedal.compiler.graph.ops.append import has_states
 from daedal.compiler.graph.ops.registry import whole
 from daedal.compiler.graph.rewrite import Rewriter
 from daedal.compiler.graph.selection import selected_channels
@@ -21,7 +22,9 @@ def fold_selections(graph: Graph, *, block_in: int, block_out: int) -> Graph:
     If only the selection reads the convolution before it, that convolution's outputs are reordered.
     Otherwise, if only dense convolutions read the selection, their inputs are reordered. Merging
     several groups, or reading channels that are not selected, may take more products. They are
-    never more than those of the selection itself.
+    never more than those of the selection itself. In a decoder's step, which loads a block of
+    weights for each product, readers take no more: selections of all layers share their weights,
+    which stay on chip between tokens.
 
     Parameters
     ----------
@@ -53,6 +56,7 @@ class _Fold:
         self._graph = graph
         self._new = Rewriter(graph, once=True)
         self._block_in, self._block_out = block_in, block_out
+        self._is_step = has_states(graph)
         self._selections = {
             node.output: channels
             for node in graph.nodes
@@ -102,6 +106,8 @@ class _Fold:
             - self._products(node)
             for node in readers
         )
+        if self._is_step and self._graph.types[name].shape[2:] == (1, 1):
+            return more <= 0
         return more <= self._products(own)
 
     def _products(self, conv: Node) -> int:

@@ -3,7 +3,8 @@
 The output map and its channels are tiled. A tile is accumulated in steps over input channels, and
 over rows and columns of the window where a whole one does not fit; each step has one LOAD per
 operand and one GEMM. Either the weights stay on chip while the map is streamed,
-or a tile of the map stays while the weights are streamed, whichever moves fewer bytes.
+or a tile of the map stays while the weights are streamed, whichever moves fewer bytes. Groups of
+a single pixel that have few results together are one tile.
 """
 
 from daedal.compiler.codegen.intrinsics import accelerator_intrinsics
@@ -12,6 +13,7 @@ from daedal.compiler.ops.accelerator.conv.cost import ConvTile
 from daedal.compiler.ops.accelerator.conv.shape import ConvShape
 from daedal.compiler.ops.accelerator.conv.space import best_tile
 from daedal.compiler.ops.accelerator.fused_tail import (
+    NO_TAIL,
     cache_params,
     load_params,
     place_tail,
@@ -24,7 +26,7 @@ from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["schedule_conv2d", "skip_parts"]
+__all__ = ["joins_groups", "schedule_conv2d", "skip_parts"]
 
 
 def schedule_conv2d(
@@ -50,6 +52,10 @@ def schedule_conv2d(
     oc_0, oc_1, thread, oc_2 = sch.split(oc, [None, turns, tile.threads, tile.out_blocks])
     h_0, h_1 = sch.split(h, [None, tile.height])
     w_0, w_1 = sch.split(w, [None, tile.width])
+    inner: list[LoopRef] = []
+    if joins_groups(shape, variant):
+        n, group = sch.split(n, [None, shape.batches])
+        inner = [group]
     maps = (n, h_0, w_0)
     if not tile.group:
         outer = (*maps, oc_0, oc_1)
@@ -57,7 +63,7 @@ def schedule_conv2d(
         outer = (n, oc_0, h_0, w_0, oc_1)
     else:
         outer = (oc_0, *maps, oc_1)
-    sch.reorder(*outer, thread, oc_2, h_1, w_1, u, b, o)
+    sch.reorder(*outer, thread, *inner, oc_2, h_1, w_1, u, b, o)
     sch.compute_at(y, thread)
     requantized = place_tail(sch, thread, skip_parts(shape, tile, variant))
     sch.compute_at(acc, thread)
@@ -79,6 +85,14 @@ def schedule_conv2d(
     _load_steps(sch, weights, 6, tile.in_blocks if tile.group else 0)
     _load_inputs(sch, inputs, tile, window_rows=(tile.taps or shape.kernel)[0])
     return sch
+
+
+def joins_groups(shape: ConvShape, variant: Variant) -> bool:
+    """Whether a tile has all groups: those of a 1x1 convolution of one pixel that have no more
+    results than a block has channels. A tile for each would take instructions for a few rows."""
+    single = (shape.height, shape.width, *shape.kernel) == (1, 1, 1, 1)
+    few = shape.batches * shape.out_blocks * shape.out_parts <= variant.block
+    return shape.groups > 1 and single and few and shape.tail == NO_TAIL
 
 
 def skip_parts(shape: ConvShape, tile: ConvTile, variant: Variant) -> int:

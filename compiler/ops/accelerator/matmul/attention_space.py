@@ -20,7 +20,7 @@ from daedal.compiler.tir.stmt import PrimFunc
 from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.variant import Variant
 
-__all__ = ["MASK_STAGES", "AttentionSpace", "keeps_mask"]
+__all__ = ["MASK_STAGES", "AttentionSpace", "images_of_tile", "keeps_mask"]
 
 MASK_STAGES = ("low_mask", "wide_mask")
 
@@ -52,6 +52,14 @@ class _Stage(NamedTuple):
     cycles: int
     two_operands: bool
     rounds: int
+
+
+def images_of_tile(func: PrimFunc) -> int:
+    """Images of a tile: all, if together they have no more pixels than a block has channels, as the
+    heads of a single token. Then a tile for each would take the ALU's instructions, and wait for
+    its results, again for a few rows."""
+    (images, _, height, width, *_, lanes), others = func.outputs[0].shape, func.params[1].shape[0]
+    return images if images == others and images * height * width <= lanes else 1
 
 
 def keeps_mask(func: PrimFunc, variant: Variant) -> bool:
@@ -86,6 +94,7 @@ class AttentionSpace(MatmulSpace):
 
     def __init__(self, func: PrimFunc, variant: Variant) -> None:
         super().__init__(func, variant)
+        self._images_of_tile = images_of_tile(func)
         self._has_rows = False
         self._result_latency = machine_cost(variant).reuse
         lanes = func.outputs[0].shape[-1]
@@ -118,6 +127,8 @@ class AttentionSpace(MatmulSpace):
     @cached_property
     def knobs(self) -> Mapping[str, Sequence[int]]:
         height, width = (tile_sizes(size) for size in self._map)
+        if self._images_of_tile > 1:  # More tiles would load the second operand again.
+            height, width = ([size] for size in self._map)
         even = [size + size % 2 for size in height if size < self._map[0]]
         height = sorted({*height, *even}, reverse=True)
         return {"out_blocks": [self._outer], "height": height, "width": width}
@@ -128,6 +139,16 @@ class AttentionSpace(MatmulSpace):
             depth = scratchpad(self.variant, Memory.ACC).depth_rows
             held &= self._accumulators(table) * share + self._mask_rows <= depth
         return held
+
+    def _pixels(self, table: Table) -> Column:
+        return self._images_of_tile * super()._pixels(table)
+
+    def _tiles(self, table: Table) -> Column:
+        return super()._tiles(table) // self._images_of_tile
+
+    def instructions(self, table: Table) -> tuple[Column, Column]:
+        least, most = super().instructions(table)
+        return least, most * self._images_of_tile
 
     def _accumulators(self, table: Table) -> Column:
         pixels = self._pixels(table)

@@ -3,7 +3,9 @@
 As many rows of the second operand as fit stay in the weights' scratchpad, while the pixels of the
 first one are streamed in tiles. Corrections for zero points are accumulated once per tile of either
 operand; the ALU adds them while GEMM multiplies the next tile. In attention, a tile has all
-channels of its pixels, on which the ALU works row by row (`vector.rows`).
+channels of its pixels, on which the ALU works row by row (`vector.rows`). If all images together
+have few pixels, as the heads of a single token, a tile has those of all images, and only products
+take them one by one.
 """
 
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from daedal.compiler.graph.ops.looked_up import TABLE
 from daedal.compiler.ops.accelerator.matmul.attention_space import (
     MASK_STAGES,
     AttentionSpace,
+    images_of_tile,
     keeps_mask,
 )
 from daedal.compiler.ops.accelerator.matmul.space import MatmulSpace
@@ -34,6 +37,9 @@ from daedal.isa.variant import Variant
 
 __all__ = ["attention_template", "matmul_template"]
 
+_OUTER_LOOPS = 5
+"""Loops over tiles, which are outside of all loops of a stage."""
+
 
 def matmul_template(func: PrimFunc, variant: Variant) -> TileTemplate:
     """The schedules of the function of `daedal.compiler.ops.matmul`."""
@@ -42,12 +48,14 @@ def matmul_template(func: PrimFunc, variant: Variant) -> TileTemplate:
 
 def attention_template(func: PrimFunc, variant: Variant) -> TileTemplate:
     """The schedules of a function of `daedal.compiler.ops.attention`."""
+    images = images_of_tile(func)
     return TileTemplate(
-        AttentionSpace(func, variant), lambda config: _schedule(func, variant, config)
+        AttentionSpace(func, variant), lambda config: _schedule(func, variant, config, images)
     )
 
 
-def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
+def _schedule(func: PrimFunc, variant: Variant, config: Config, images: int = 1) -> Schedule:
+    """The schedule of `config` whose tiles have so many images each."""
     sch = Schedule(func, accelerator_intrinsics(variant), trusted=True)
     sites, _ = collect(func.body)
     reads = {site.block.name: [item.buffer for item in site.block.reads] for site in sites}
@@ -55,11 +63,15 @@ def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
     store = sch.cache_write(y, 0, result_scope(func))
     n, oc, h, w, u, b, o = sch.get_loops(store)
     share = func.params[0].shape[0] // func.params[1].shape[0]
+    inner: list[LoopRef] = []
+    if images > 1:
+        n, image = sch.split(n, [None, images])
+        inner = [image]
     n_0, n_1 = sch.split(n, [None, share])
     oc_0, oc_1 = sch.split(oc, [None, config["out_blocks"]])
     h_0, h_1 = sch.split(h, [None, config["height"]])
     w_0, w_1 = sch.split(w, [None, config["width"]])
-    sch.reorder(n_0, oc_0, n_1, h_0, w_0, oc_1, h_1, w_1, u, b, o)
+    sch.reorder(n_0, oc_0, n_1, h_0, w_0, *inner, oc_1, h_1, w_1, u, b, o)
     sch.compute_at(y, w_0)
     places: dict[str, tuple[str, LoopRef | None]] = {
         "left": ("inp", w_0),
@@ -70,8 +82,11 @@ def _schedule(func: PrimFunc, variant: Variant, config: Config) -> Schedule:
     if keeps_mask(func, variant):
         places |= dict.fromkeys(MASK_STAGES, ("acc", None))
     stages = _producers(sch, y)
+    product = next(block for block in stages if block.name == "product")
     for block in stages:
         scope, loop = places.get(block.name, ("acc", w_0))
+        if block.name == "right" and images > 1:
+            loop = sch.get_loops(product)[_OUTER_LOOPS]
         sch.set_scope(block, 0, scope)
         if loop is not None:
             sch.compute_at(block, loop)

@@ -169,9 +169,9 @@ def test_tiles_that_change_are_not_kept() -> None:
 
 
 def test_rows_that_may_be_kept() -> None:
-    """A share of those of weights, of a quarter of INP and of half of PAR."""
-    rows = rows_to_keep(load_variant("attention"), 1 / 2)
-    assert rows == {Memory.WGT: 256, Memory.INP: 512, Memory.PAR: 16}
+    """A share of those of weights, of a quarter of INP and of a part of PAR."""
+    rows = rows_to_keep(load_variant("attention"), 1 / 2, parameters=7 / 8)
+    assert rows == {Memory.WGT: 256, Memory.INP: 512, Memory.PAR: 28}
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import daedal
-from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.checking.layer_check import check_layers
@@ -23,6 +22,7 @@ from daedal.isa.scratchpad import Memory, scratchpad
 from daedal.isa.table import LoadMemory, Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
+from tests.support.rtl_cycles import check_rtl
 
 TINY = load_variant("tiny")
 ROWS = scratchpad(TINY, Memory.WGT).depth_rows
@@ -143,13 +143,7 @@ def test_fewer_loads_and_the_same_results(rng, monkeypatch: pytest.MonkeyPatch) 
     x = {"x": rng.normal(0, 1, (1, 8, 48, 48)).astype(np.float32)}
     assert check_layers(artifact, data, x).passed
     assert parameters(artifact) == 1
-    timing, rtl, functional = (
-        daedal.simulate(artifact, x, device=device)
-        for device in ("timing", rtl_device(TINY), "functional")
-    )
-    assert rtl.profiles[0].cycles == timing.profiles[0].cycles
-    for name, value in functional.tensors.items():
-        assert rtl.tensors[name].tobytes() == value.tobytes()
+    check_rtl(artifact, x)
     monkeypatch.setattr(linker, "keep_constants", lambda part, *_: part)
     assert parameters(compiled(data)) > 3
 

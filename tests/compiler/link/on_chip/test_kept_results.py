@@ -24,7 +24,7 @@ from daedal.isa.table import GemmMode, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
 from tests.compiler.quantization.float_transformers import FloatTransformer
-from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
+from tests.support.interleaving import check_interleavings
 
 DIRECT = load_variant("attention").replace("direct", gemm_reads_out=True)
 SMALL = load_variant("tiny").replace("small", gemm_reads_out=True)
@@ -144,16 +144,7 @@ def test_a_machine_without_the_port() -> None:
 
 def test_the_same_under_any_interleaving() -> None:
     _, launch = compiled(chain(25, 32, 3, norm=True), DIRECT)
-    program = launch.program
-    (spec,) = program.inputs
-    rng = np.random.default_rng(3)
-    data = rng.integers(-128, 128, spec.offset_bytes + spec.size_bytes).astype(np.int8).tobytes()
-    units, replay = Interleaver(program), Replay(program, {spec.base: data}, rng)
-    serial = replay(units.run(in_program_order()).order)
-    for _ in range(6):
-        run = units.run(wandering(rng))
-        assert not run.stuck and not run.left
-        assert replay(run.order) == serial
+    check_interleavings(launch.program, np.random.default_rng(3), 6)
 
 
 def test_fewer_cycles() -> None:

@@ -14,7 +14,7 @@ from daedal.isa.memory_model import memory_model
 from daedal.isa.table import AluOp, LoadMemory, Opcode, OutMemory
 from daedal.isa.variant import Variant, load_variant
 from daedal.isa.verifier import verify
-from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
+from tests.support.interleaving import check_interleavings
 
 TINY = load_variant("tiny")
 VTA = load_variant("vta")
@@ -137,12 +137,4 @@ def test_the_rtl_gives_the_same(rng, preset: str, seed: int) -> None:
 
 
 def test_the_same_under_any_interleaving(rng) -> None:
-    program = compiled(model(rng)).program
-    (spec,) = program.inputs
-    data = rng.integers(-128, 128, spec.offset_bytes + spec.size_bytes).astype(np.int8).tobytes()
-    units, replay = Interleaver(program), Replay(program, {spec.base: data}, rng)
-    serial = replay(units.run(in_program_order()).order)
-    for _ in range(4):
-        run = units.run(wandering(rng))
-        assert not run.stuck and not run.left
-        assert replay(run.order) == serial
+    check_interleavings(compiled(model(rng)).program, rng, 4)

@@ -20,22 +20,25 @@ from tests.compiler.link.on_chip.test_kept_results import chain
 OUTPUTS = BASES.index("outputs")
 
 
-def moving(opcode: Opcode, tensor: str, base: int = WORKSPACE) -> PlacedInstruction:
-    return PlacedInstruction(Instruction.of(opcode, base=base, blocks=2), 0, (), tensor)
+def moving(opcode: Opcode, tensor: str, base: int = WORKSPACE, cols: int = 1) -> PlacedInstruction:
+    template = Instruction.of(opcode, base=base, blocks=2, rows=1, cols=cols)
+    return PlacedInstruction(template, 0, (), tensor)
 
 
 def test_what_is_loaded_or_given_away_is_stored() -> None:
     items = [
         moving(Opcode.STORE, "kept"),
         moving(Opcode.STORE, "loaded"),
+        moving(Opcode.STORE, "padded"),
         moving(Opcode.STORE, "part"),
         moving(Opcode.STORE, "given"),
         moving(Opcode.STORE, "y", OUTPUTS),
         moving(Opcode.LOAD, "loaded"),
+        moving(Opcode.LOAD, "padded", cols=0),
         moving(Opcode.LOAD, "whole"),
     ]
     aliases = {"part": Alias("whole", 64), "given": Alias("y", 0)}
-    assert unread_stores(items, aliases, ["y"]) == {0: 2}
+    assert unread_stores(items, aliases, ["y"]) == {0: 2, 2: 2}
 
 
 @pytest.mark.parametrize(

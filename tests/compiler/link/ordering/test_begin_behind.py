@@ -8,9 +8,7 @@ import onnx
 import pytest
 
 import daedal
-from bench.correctness.rtl_launches import rtl_device
 from bench.figures import figures_of
-from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact
 from daedal.checking.layer_check import check_layers
 from daedal.compiler.link.ordering import interleave
@@ -19,11 +17,12 @@ from daedal.compiler.link.ordering.interleave import SHORTEST_TILE
 from daedal.compiler.link.ordering.tiles import Words
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
-from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
+from tests.support.interleaving import check_interleavings
+from tests.support.norm_blocks import SMALL, block, feeds
+from tests.support.rtl_cycles import check_rtl
 from tests.support.tile_segments import layer_of_tiles, loading
 
 TINY = load_variant("tiny")
-SMALL = load_variant("attention").replace("small", acc_bytes=65_536)
 BLOCKS = [(256, 128, 512), (128, 192, 3072)]
 """Tokens, channels, and channels between the projections. The second one adds its residual stream
 in three parts."""
@@ -74,25 +73,6 @@ def test_tiles_take_turns_with_the_halves_and_what_is_behind_avoids_them() -> No
         now = now if number else half
 
 
-def block(tokens: int, depth: int, inner: int) -> onnx.ModelProto:
-    """Two projections, a residual sum of 16 bits, its norms of 16 and 8 bits, and a projection."""
-    rng = np.random.default_rng(tokens)
-    m = QdqModel(21)
-
-    def product(x: str, rows: int, columns: int) -> str:
-        w = m.weights(rng.integers(-60, 61, (rows, columns)).astype(np.int8), 0.004)
-        return m.requantized(m.op("MatMul", x, w), 0.05, 0)
-
-    x = m.requantized(m.input("x", (1, tokens, depth)), 0.0005, 0, "int16")
-    h = m.requantized(m.input("h", (1, tokens, depth)), 0.03, 0)
-    h = product(product(h, depth, inner), inner, depth)
-    total = m.requantized(m.op("Add", h, x), 0.001, 0, "int16")
-    gains = (m.constant(rng.uniform(0.5, 2, depth).astype(np.float32)) for _ in range(2))
-    norms = [m.op("LayerNormalization", total, g, axis=-1, epsilon=1e-5) for g in gains]
-    wide, narrow = m.requantized(norms[0], 0.0005, 0, "int16"), m.requantized(norms[1], 0.03, 3)
-    return m.model(wide, product(narrow, depth, inner))
-
-
 def compiled(model: onnx.ModelProto, *, begins: bool = True) -> tuple[Artifact, int]:
     """The artifact, and how many norms run part by part."""
     count = 0
@@ -106,11 +86,6 @@ def compiled(model: onnx.ModelProto, *, begins: bool = True) -> tuple[Artifact, 
     with mock.patch.object(interleave, "begin_behind", begin):
         artifact = daedal.compile(model.SerializeToString(), SMALL, host=None, cache=False)
     return artifact, count
-
-
-def feeds(tokens: int, depth: int) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(1)
-    return {name: rng.normal(0, 1, (1, tokens, depth)).astype(np.float32) for name in ("x", "h")}
 
 
 @pytest.mark.slow
@@ -142,13 +117,7 @@ def test_the_rtl_gives_the_same_in_the_same_cycles(size: tuple[int, int, int]) -
     artifact, count = compiled(block(*size))
     assert count > 0
     x = feeds(*size[:2])
-    timing, rtl, functional = (
-        daedal.simulate(artifact, x, device=device)
-        for device in ("timing", rtl_device(SMALL), "functional")
-    )
-    assert rtl.profiles[0].cycles == timing.profiles[0].cycles
-    for name, value in functional.outputs.items():
-        assert rtl.outputs[name].tobytes() == value.tobytes()
+    check_rtl(artifact, x)
 
 
 @pytest.mark.slow
@@ -156,16 +125,4 @@ def test_the_rtl_gives_the_same_in_the_same_cycles(size: tuple[int, int, int]) -
 def test_the_same_under_any_interleaving(size: tuple[int, int, int]) -> None:
     artifact, _ = compiled(block(*size))
     (launch,) = artifact.launches
-    program = launch.program
-    rng = np.random.default_rng(3)
-    data = {
-        spec.base: rng.integers(-128, 128, spec.offset_bytes + spec.size_bytes)
-        for spec in program.inputs
-    }
-    inputs = {base: values.astype(np.int8).tobytes() for base, values in data.items()}
-    units, replay = Interleaver(program), Replay(program, inputs, rng)
-    serial = replay(units.run(in_program_order()).order)
-    for _ in range(2):
-        run = units.run(wandering(rng))
-        assert not run.stuck and not run.left
-        assert replay(run.order) == serial
+    check_interleavings(launch.program, np.random.default_rng(3), 2)

@@ -7,7 +7,6 @@ import onnx
 import pytest
 
 import daedal
-from bench.correctness.rtl_launches import rtl_device
 from bench.qdq_model import QdqModel
 from daedal.artifact.artifact import Artifact, Launch
 from daedal.checking.layer_check import check_layers
@@ -23,7 +22,8 @@ from daedal.isa.table import Opcode, Unit
 from daedal.isa.variant import load_variant
 from daedal.isa.verifier import verify
 from daedal.runtime.layers import layer_tags
-from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
+from tests.support.interleaving import check_interleavings
+from tests.support.rtl_cycles import check_rtl
 from tests.support.tile_segments import layer_of_tiles, loading
 
 TINY = load_variant("tiny")
@@ -185,13 +185,7 @@ def test_the_rtl_gives_the_same_in_the_same_cycles() -> None:
     x = feeds(128, 128)
     artifact, launch = compiled(model)
     assert _layers_beside_the_first(launch) == {1}
-    timing, rtl, functional = (
-        daedal.simulate(artifact, x, device=device)
-        for device in ("timing", rtl_device(launch.program.variant), "functional")
-    )
-    assert rtl.profiles[0].cycles == timing.profiles[0].cycles
-    for name, value in functional.outputs.items():
-        assert rtl.outputs[name].tobytes() == value.tobytes()
+    check_rtl(artifact, x)
 
 
 def test_the_same_under_any_interleaving() -> None:
@@ -199,16 +193,7 @@ def test_the_same_under_any_interleaving() -> None:
     model = normed_products(128, 128, 256, 2)
     _, launch = compiled(model)
     assert _layers_beside_the_first(launch) == {1, 2}
-    program = launch.program
-    (spec,) = program.inputs
-    rng = np.random.default_rng(3)
-    data = rng.integers(-128, 128, spec.offset_bytes + spec.size_bytes).astype(np.int8).tobytes()
-    units, replay = Interleaver(program), Replay(program, {spec.base: data}, rng)
-    serial = replay(units.run(in_program_order()).order)
-    for _ in range(4):
-        run = units.run(wandering(rng))
-        assert not run.stuck and not run.left
-        assert replay(run.order) == serial
+    check_interleavings(launch.program, np.random.default_rng(3), 4)
 
 
 def test_a_program_that_does_not_fit_is_linked_without_early_layers() -> None:

@@ -8,7 +8,6 @@ import onnx
 import pytest
 
 import daedal
-from bench.correctness.rtl_launches import rtl_device
 from bench.figures import figures_of
 from daedal.artifact.artifact import Artifact
 from daedal.checking.layer_check import check_layers
@@ -20,8 +19,9 @@ from daedal.compiler.link.ordering.follow_pairs import Pairs, follow_pairs, laye
 from daedal.isa.scratchpad import Memory
 from daedal.isa.table import Unit
 from daedal.isa.variant import load_variant
-from tests.compiler.link.ordering.test_begin_behind import SMALL, block, feeds
-from tests.support.interleaving import Interleaver, Replay, in_program_order, wandering
+from tests.support.interleaving import check_interleavings
+from tests.support.norm_blocks import SMALL, block, feeds
+from tests.support.rtl_cycles import check_rtl
 from tests.support.tile_segments import layer_of_tiles, loading
 
 ATTENTION = load_variant("attention")
@@ -109,13 +109,7 @@ def test_the_rtl_gives_the_same_in_the_same_cycles(size: tuple[int, int, int]) -
     artifact, found = compiled(block(*size))
     assert found
     x = feeds(*size[:2])
-    timing, rtl, functional = (
-        daedal.simulate(artifact, x, device=device)
-        for device in ("timing", rtl_device(SMALL), "functional")
-    )
-    assert rtl.profiles[0].cycles == timing.profiles[0].cycles
-    for name, value in functional.outputs.items():
-        assert rtl.outputs[name].tobytes() == value.tobytes()
+    check_rtl(artifact, x)
 
 
 @pytest.mark.slow
@@ -123,19 +117,7 @@ def test_the_rtl_gives_the_same_in_the_same_cycles(size: tuple[int, int, int]) -
 def test_the_same_under_any_interleaving(size: tuple[int, int, int]) -> None:
     artifact, found = compiled(block(*size))
     assert found
-    program = artifact.launches[0].program
-    rng = np.random.default_rng(3)
-    data = {
-        spec.base: rng.integers(-128, 128, spec.offset_bytes + spec.size_bytes)
-        for spec in program.inputs
-    }
-    inputs = {base: values.astype(np.int8).tobytes() for base, values in data.items()}
-    units, replay = Interleaver(program), Replay(program, inputs, rng)
-    serial = replay(units.run(in_program_order()).order)
-    for _ in range(2):
-        run = units.run(wandering(rng))
-        assert not run.stuck and not run.left
-        assert replay(run.order) == serial
+    check_interleavings(artifact.launches[0].program, np.random.default_rng(3), 2)
 
 
 @pytest.mark.slow

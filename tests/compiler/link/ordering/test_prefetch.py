@@ -4,14 +4,14 @@ import daedal
 from daedal.compiler.link.ordering.prefetch import prefetch
 from daedal.compiler.link.placement.hazards import hazards
 from daedal.compiler.link.placement.placed import PlacedInstruction
-from daedal.isa.table import LoadMemory
+from daedal.isa.table import LoadMemory, instruction_bytes
 from tests.support.decoders import SmallDecoder
 from tests.support.placed_layers import layers, load, program_of
 
 
 def prefetched(items: list[PlacedInstruction]) -> list[PlacedInstruction]:
     """The items in their new order."""
-    return prefetch(program_of(items)).items
+    return prefetch(program_of(items))[0].items
 
 
 def test_weights_are_loaded_while_a_result_is_awaited() -> None:
@@ -53,6 +53,14 @@ def test_a_load_stays_behind_one_that_it_overwrites() -> None:
     assert places[id(items[10])] < places[id(items[13])] < places[id(items[14])]
 
 
+def test_the_estimate_counts_what_waits_and_what_the_bus_moves() -> None:
+    program = program_of(layers(4, row_step=4))
+    _, alone = prefetch(program)
+    _, twice = prefetch(program_of(layers(8, row_step=4)))
+    fetched = len(program.items) * instruction_bytes(program.variant) / program.variant.bus_bytes
+    assert twice > alone > fetched
+
+
 def test_conflicts_keep_their_order(rng) -> None:
     items = layers(12, row_step=3)
     found = prefetched(items)
@@ -63,13 +71,13 @@ def test_conflicts_keep_their_order(rng) -> None:
 
 
 def test_other_programs_keep_their_order(monkeypatch) -> None:
-    """Only programs with states are changed."""
+    """Only programs with states are changed: one for each part of PAR that constants may take."""
     calls = []
     monkeypatch.setattr(
         "daedal.compiler.link.linker.prefetch",
         lambda program, memory: calls.append(program) or prefetch(program, memory),
     )
     model = SmallDecoder(layers=1).quantized()
-    for states, count in (({}, 0), ({"k_cache_0": "k_new_0", "v_cache_0": "v_new_0"}, 1)):
+    for states, count in (({}, 0), ({"k_cache_0": "k_new_0", "v_cache_0": "v_new_0"}, 2)):
         daedal.compile(model, "attention", states=states, cache=False, cpu_levels=())
         assert len(calls) == count
