@@ -5,8 +5,10 @@ the array that holds it. Blocked layouts exist for the accelerator: one scratchp
 innermost (batch x block) or (block_out x block_in) tile, so a tile of a tensor is one strided load.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,7 @@ __all__ = [
     "Layout",
     "PixelLayout",
     "PlainLayout",
+    "SplitLayout",
     "WeightLayout",
 ]
 
@@ -66,13 +69,46 @@ class PlainLayout(Layout):
 PLAIN = PlainLayout()
 
 
+class SplitLayout(Layout):
+    """Splits axes into factors, one letter each, and reorders these.
+
+    Attributes
+    ----------
+    axes : factors of each axis of a logical array, which is filled up to their product with zeros;
+        none for an axis of one element that is left out.
+    order : the axes of `physical_shape`.
+    """
+
+    axes: ClassVar[tuple[str, ...]]
+    order: ClassVar[str]
+
+    def pack(self, array: Array) -> Array:
+        shape = self.physical_shape(array.shape)
+        factors = "".join(self.axes)
+        whole = self._whole(shape)
+        padded = np.pad(array, [(0, b - a) for a, b in zip(array.shape, whole, strict=True)])
+        split = padded.reshape([shape[self.order.index(factor)] for factor in factors])
+        return np.ascontiguousarray(split.transpose([*map(factors.index, self.order)]))
+
+    def unpack(self, array: Array) -> Array:
+        split = array.transpose([*map(self.order.index, "".join(self.axes))])
+        return split.reshape(self._whole(array.shape))
+
+    def _whole(self, shape: Sequence[int]) -> tuple[int, ...]:
+        extents = dict(zip(self.order, shape, strict=True))
+        return tuple(math.prod(extents[factor] for factor in axis) for axis in self.axes)
+
+
 @dataclass(frozen=True)
-class ActivationLayout(Layout):
+class ActivationLayout(SplitLayout):
     """Logical (N, C, H, W) held as (N/batch, C/block, H, W, batch, block).
 
     `block` is max(block_in, block_out) of the variant, so that the output of one operator is the
     input of the next without a copy.
     """
+
+    axes: ClassVar = ("Nn", "Cc", "H", "W")
+    order: ClassVar = "NCHWnc"
 
     batch: int
     block: int
@@ -80,16 +116,6 @@ class ActivationLayout(Layout):
     def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         n, c, h, w = shape
         return (-(-n // self.batch), -(-c // self.block), h, w, self.batch, self.block)
-
-    def pack(self, array: Array) -> Array:
-        nb, cb, h, w, batch, block = self.physical_shape(array.shape)
-        padded = _pad_to(array, (nb * batch, cb * block, h, w))
-        split = padded.reshape(nb, batch, cb, block, h, w)
-        return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3))
-
-    def unpack(self, array: Array) -> Array:
-        nb, cb, h, w, batch, block = array.shape
-        return array.transpose(0, 4, 1, 5, 2, 3).reshape(nb * batch, cb * block, h, w)
 
     def __str__(self) -> str:
         return f"NCHW{self.batch}n{self.block}c"
@@ -100,32 +126,28 @@ class PixelLayout(ActivationLayout):
     """Logical (N, C, P, 1) held as (N, C/block, P/batch, 1, batch, block): consecutive pixels of
     an image share a row. P is filled up to whole blocks."""
 
+    axes: ClassVar = ("N", "Cc", "Pn", "1")
+    order: ClassVar = "NCP1nc"
+
     def physical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         n, c, h, w = shape
         pixels = filled_pixels(h * w, self.batch, self.block)
         return (n, -(-c // self.block), pixels // self.batch, 1, self.batch, self.block)
-
-    def pack(self, array: Array) -> Array:
-        n, cb, rows, _, batch, block = self.physical_shape(array.shape)
-        padded = _pad_to(array, (n, cb * block, rows * batch, 1))
-        split = padded.reshape(n, cb, block, rows, 1, batch)
-        return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 5, 2))
-
-    def unpack(self, array: Array) -> Array:
-        n, cb, rows, _, batch, block = array.shape
-        return array.transpose(0, 1, 5, 2, 4, 3).reshape(n, cb * block, rows * batch, 1)
 
     def __str__(self) -> str:
         return f"NCP{self.batch}p{self.block}c"
 
 
 @dataclass(frozen=True)
-class WeightLayout(Layout):
+class WeightLayout(SplitLayout):
     """Logical (O, I, KH, KW) held as (OB, IB, KH, KW, block_out, block_in).
 
     O and I are both padded with zeros to a multiple of max(block_in, block_out), the block of the
     activations on either side; then OB = padded O / block_out and IB = padded I / block_in.
     """
+
+    axes: ClassVar = ("Oo", "Ii", "H", "W")
+    order: ClassVar = "OIHWoi"
 
     block_out: int
     block_in: int
@@ -137,27 +159,20 @@ class WeightLayout(Layout):
         bo, bi = self.block_out, self.block_in
         return (outs // bo, ins // bi, kh, kw, bo, bi)
 
-    def pack(self, array: Array) -> Array:
-        ob, ib, kh, kw, bo, bi = self.physical_shape(array.shape)
-        padded = _pad_to(array, (ob * bo, ib * bi, kh, kw))
-        split = padded.reshape(ob, bo, ib, bi, kh, kw)
-        return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 1, 3))
-
-    def unpack(self, array: Array) -> Array:
-        ob, ib, kh, kw, bo, bi = array.shape
-        return array.transpose(0, 4, 1, 5, 2, 3).reshape(ob * bo, ib * bi, kh, kw)
-
     def __str__(self) -> str:
         return f"OIHW{self.block_out}o{self.block_in}i"
 
 
 @dataclass(frozen=True)
-class DepthwiseLayout(Layout):
+class DepthwiseLayout(SplitLayout):
     """Logical (C, 1, KH, KW) held as (C/block, KH, KW/taps, taps, block).
 
     The `taps` channel vectors that one product of the depthwise mode takes are adjacent. C is
     padded with zeros to a multiple of `block`, KW to one of `taps`.
     """
+
+    axes: ClassVar = ("Cc", "", "H", "Tt")
+    order: ClassVar = "CHTtc"
 
     kernel: tuple[int, int]
     block: int
@@ -168,21 +183,8 @@ class DepthwiseLayout(Layout):
         assert (kh, kw) == self.kernel, "the layout was made for another kernel"
         return (-(-c // self.block), kh, -(-kw // self.taps), self.taps, self.block)
 
-    def pack(self, array: Array) -> Array:
-        cb, kh, groups, taps, block = self.physical_shape(array.shape)
-        padded = _pad_to(array[:, 0], (cb * block, kh, groups * taps))
-        split = padded.reshape(cb, block, kh, groups, taps)
-        return np.ascontiguousarray(split.transpose(0, 2, 3, 4, 1))
-
     def unpack(self, array: Array) -> Array:
-        cb, kh, groups, taps, block = array.shape
-        rows = array.transpose(0, 4, 1, 2, 3).reshape(cb * block, 1, kh, groups * taps)
-        return rows[..., : self.kernel[1]]
+        return super().unpack(array)[..., : self.kernel[1]]
 
     def __str__(self) -> str:
         return f"CHW{self.taps}t{self.block}c"
-
-
-def _pad_to(array: Array, shape: tuple[int, ...]) -> Array:
-    """Append zeros to every axis up to `shape`."""
-    return np.pad(array, [(0, want - have) for have, want in zip(array.shape, shape, strict=True)])

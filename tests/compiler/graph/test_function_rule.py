@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from bench.qdq_model import QdqModel
 from daedal.checking.integer_reference import run_onnxruntime
 from daedal.compiler.graph import run
+from daedal.compiler.graph.passes.lowering import function_rule
 from tests.compiler.graph.qdq_models import lower
 
 Formula = Callable[[QdqModel, str], str]
@@ -165,6 +167,19 @@ def test_a_chain_is_one_table_unless_something_reads_between(rng: np.random.Gene
     found = run(lower(both, tables=True), values)
     for name, array in zip(("gate", "y"), expected, strict=True):
         assert np.abs(found[name].astype(int) - array.astype(int)).max() <= 1
+
+
+def test_each_node_of_a_chain_is_evaluated_once() -> None:
+    """The table of a function of a function begins with the values of the inner one."""
+    maker = QdqModel(20)
+    x = maker.dequantize(maker.input("x", SHAPE, "int8"), 0.05, 3)
+    for _ in range(80):
+        x = maker.requantized(silu(maker, x), 0.05, -3)
+    with patch.object(function_rule, "_evaluated", wraps=function_rule._evaluated) as evaluated:
+        graph = lower(maker.model(x), tables=True)
+    lookups = [node for node in graph.nodes if node.op == "q_requantize_lookup"]
+    assert [node.inputs[0] for node in lookups] == ["x"]
+    assert evaluated.call_count == len({call.args[0].output for call in evaluated.mock_calls})
 
 
 def test_pooling_between(rng: np.random.Generator) -> None:

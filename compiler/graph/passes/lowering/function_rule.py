@@ -6,7 +6,6 @@ is a function of 256 values, however the model writes it: ``x * sigmoid(x)``,
 group's own operators compute its results.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,63 +22,129 @@ from daedal.compiler.ops.onnx.table import ELEMENTWISE
 from daedal.isa import numerics
 from daedal.isa.scratchpad import TABLE_ENTRIES
 
-__all__ = ["function_nodes", "lower_function"]
+__all__ = ["FunctionRule", "function_nodes"]
 
 _INTEGERS = ("int8", "uint8")
 
 _MOST_NODES = 200
-"""Nodes of a group; a longer chain is cut where it is quantized."""
+"""Nodes of a group; a larger one has no table."""
 
 
-def lower_function(
-    context: LoweringContext, tensor: str, q: Quantization, output: str
-) -> str | None:
-    """`tensor` by a table, if it is a function of one quantized tensor.
+class FunctionRule:
+    """Lowers functions of one quantized tensor in `graph`.
 
-    Where a single requantization computes it, there is no table; if that follows a table, it
-    becomes part of it in `compose_tables`. A group begins at the latest quantized tensor on which
-    all of it depends, or earlier if nothing else reads that one. An input at which the function is
-    not defined gives the lowest value, as in onnxruntime.
-
-    Before::
-
-        a = dequantize(x, s, z)
-        b = activation(a) function=sigmoid
-        c = mul(a, b)
-        y = quantize(c, t, o)
-
-    After::
-
-        const y.table: int8[256]
-        y = q_requantize_lookup(x, y.table, identity)
+    A group of nodes begins at the latest quantized tensor on which all of it depends. If only the
+    group reads that one, and another group computes it, the function is of the tensor at which the
+    other group begins, and so on. The values at the end of each group are computed once.
     """
-    for group in reversed(_function_groups(context.graph, tensor)):
-        x = _source(context, group)
-        if x is None:
-            continue
-        reals = group.evaluate(context.graph, tensor, x)
-        if reals is None:
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._functions: dict[str, _Function | None] = {}
+
+    def lower(
+        self, context: LoweringContext, tensor: str, q: Quantization, output: str
+    ) -> str | None:
+        """`tensor` by a table, if it is a function of one quantized tensor.
+
+        Where a single requantization computes it, there is no table; if that follows a table, it
+        becomes part of it in `compose_tables`. An input at which the function is not defined gives
+        the lowest value, as in onnxruntime.
+
+        Before::
+
+            a = dequantize(x, s, z)
+            b = activation(a) function=sigmoid
+            c = mul(a, b)
+            y = quantize(c, t, o)
+
+        After::
+
+            const y.table: int8[256]
+            y = q_requantize_lookup(x, y.table, identity)
+        """
+        group = _find_group(self._graph, tensor)
+        if group is None or group.is_requantization(self._graph):
             return None
-        table = numerics.quantize(_defined(reals), q.scale, q.zero_point, np.int8)
+        function = self._function(context, group)
+        if function is None:
+            return None
+        reals = _defined(function.values.reshape(-1))
+        table = numerics.quantize(reals, q.scale, q.zero_point, np.int8)
         table = np.clip(table, q.low, q.high).astype(np.int8)
         builder = context.builder
         name = builder.constant(builder.fresh_name(f"{output}.table"), table)
         params = context.define_params(output, IDENTITY)
         return builder.add(
-            Q_REQUANTIZE_LOOKUP.name, [x.name, name, params], UNCHANGED, output=output
+            Q_REQUANTIZE_LOOKUP.name, [function.x.name, name, params], UNCHANGED, output=output
         )
-    return None
+
+    def _function(self, context: LoweringContext, group: "_Group") -> "_Function | None":
+        """What `group` computes from the quantized tensor at which the first group begins."""
+        groups = []
+        before: _Group | None = group
+        while before is not None and before.result not in self._functions:
+            groups.append(before)
+            before = before.previous(self._graph)
+        function = None if before is None else self._functions[before.result]
+        for item in reversed(groups):
+            function = self._functions[item.result] = self._extended(context, item, function)
+        return function
+
+    def _extended(
+        self, context: LoweringContext, group: "_Group", before: "_Function | None"
+    ) -> "_Function | None":
+        """What `group` computes from the values of the group before it, or of its own source."""
+        graph = self._graph
+        shape = (TABLE_ENTRIES,) + (1,) * (len(group.shape) - 1)
+        x = _source(context, group) if before is None else before.x
+        if x is None:
+            return None
+        if before is not None:
+            quantize = graph.producers[group.source]
+            nodes = {group.source: quantize, **group.nodes}
+            known = {quantize.inputs[0]: before.values}
+        else:
+            nodes = group.nodes
+            known = {group.source: _all_values(graph, group, x).reshape(shape)}
+        with np.errstate(all="ignore"):
+            for name in sorted(nodes, key=graph.positions.__getitem__):
+                node = nodes[name]
+                operands = [known[n] if n in known else graph.constant(n) for n in node.inputs]
+                try:
+                    known[name] = _evaluated(node, operands, shape)
+                except Exception:  # the evaluator of ONNX raises many kinds; the host tells why
+                    return None
+        values = known[group.result]
+        return _Function(x, values) if values.size == TABLE_ENTRIES else None
 
 
-def function_nodes(graph: Graph, tensor: str) -> frozenset[str]:
-    """Results of the nodes that a table would compute for the quantized `tensor`, if any."""
-    quantize = graph.producers[tensor]
-    if not _is_scalar(graph, quantize):
-        return frozenset()
-    for group in reversed(_function_groups(graph, quantize.inputs[0])):
-        if group.integers:
-            return frozenset(group.nodes)
-    return frozenset()
+def function_nodes(graph: Graph) -> frozenset[str]:
+    """Results of all nodes that tables would compute, if `graph` were lowered with them."""
+    found = set[str]()
+    ends = set[str]()
+    for node in graph.nodes:
+        if node.op != "quantize" or not _is_scalar(graph, node):
+            continue
+        group = _find_group(graph, node.inputs[0])
+        if group is None or group.is_requantization(graph):
+            continue
+        while group is not None and not group.reals and group.result not in ends:
+            ends.add(group.result)
+            found |= group.nodes.keys()
+            previous = group.previous(graph)
+            if previous is not None and not previous.reals:
+                found.add(group.source)
+            group = previous
+    return frozenset(found)
+
+
+@dataclass(frozen=True)
+class _Function:
+    """The `values` of a real tensor, float32 (256, 1, ...), for all 256 of the int8 tensor `x`."""
+
+    x: QuantizedTensor
+    values: Array
 
 
 @dataclass
@@ -88,16 +153,24 @@ class _Group:
 
     Parameters
     ----------
+    result : the tensor.
     shape : of all of them.
     nodes : by output.
     integers : quantized tensors that the nodes dequantize.
     reals : other tensors that they read: of operators that choose among elements.
     """
 
+    result: str
     shape: tuple[int, ...]
     nodes: dict[str, Node] = field(default_factory=dict)
     integers: set[str] = field(default_factory=set)
     reals: set[str] = field(default_factory=set)
+
+    @property
+    def source(self) -> str:
+        """The only tensor that it is computed from."""
+        (name,) = self.integers | self.reals
+        return name
 
     def reach(self, graph: Graph, tensor: str) -> bool:
         """Add `tensor` and what it is computed from; False if it is no function of elements."""
@@ -130,16 +203,26 @@ class _Group:
                 return False
         return len(self.nodes) <= _MOST_NODES
 
-    def without(self, tensor: str, graph: Graph) -> "_Group | None":
-        """The group that also computes the quantized `tensor`, or None."""
-        quantize = graph.producers.get(tensor)
-        if quantize is None or quantize.op != "quantize" or not _is_scalar(graph, quantize):
+    def grow(self, graph: Graph) -> bool:
+        """Add what computes the latest of the quantized tensors; False if it is no function."""
+        tensor = max(self.integers, key=lambda name: graph.positions.get(name, -1), default="")
+        quantize = _quantize_of(graph, tensor)
+        if quantize is None:
+            return False
+        self.integers.remove(tensor)
+        self.nodes[tensor] = quantize
+        return self.reach(graph, quantize.inputs[0])
+
+    def previous(self, graph: Graph) -> "_Group | None":
+        """The group that computes the quantized tensor at which this one begins, if nothing else
+        reads that."""
+        if self.reals or self.source in graph.outputs:
             return None
-        larger = _Group(
-            self.shape, {**self.nodes, tensor: quantize}, set(self.integers), set(self.reals)
-        )
-        larger.integers.remove(tensor)
-        return larger if larger.reach(graph, quantize.inputs[0]) else None
+        quantize = _quantize_of(graph, self.source)
+        readers = {user.output for user in graph.users[self.source]}
+        if quantize is None or not readers <= self.nodes.keys():
+            return None
+        return _find_group(graph, quantize.inputs[0])
 
     def is_requantization(self, graph: Graph) -> bool:
         """Whether a change of scale and bounds is all that it computes."""
@@ -149,72 +232,40 @@ class _Group:
             for node in self.nodes.values()
         )
 
-    def evaluate(self, graph: Graph, tensor: str, x: QuantizedTensor) -> Array | None:
-        """`tensor` for all 256 values of the only tensor that it depends on, which `x` is."""
-        (source,) = self.integers | self.reals
-        shape = (TABLE_ENTRIES,) + (1,) * (len(self.shape) - 1)
-        values = np.arange(TABLE_ENTRIES).reshape(shape) - TABLE_ENTRIES // 2
-        if source in self.reals:
-            known = {source: numerics.dequantize(values, np.float32(x.scale), x.zero_point)}
-        elif graph.types[source].dtype == "uint8":
-            known = {source: (values + TABLE_ENTRIES // 2).astype(np.uint8)}
-        else:
-            known = {source: values.astype(np.int8)}
-        with np.errstate(all="ignore"):
-            for name in sorted(self.nodes, key=graph.positions.__getitem__):
-                node = self.nodes[name]
-                operands = [known[n] if n in known else graph.constant(n) for n in node.inputs]
-                try:
-                    known[name] = _evaluated(node, operands, shape)
-                except Exception:  # the evaluator of ONNX raises many kinds; the host tells why
-                    return None
-        result = known[tensor]
-        return result.reshape(-1) if result.size == TABLE_ENTRIES else None
 
-
-def _function_groups(graph: Graph, tensor: str) -> list[_Group]:
-    """`_groups`, but none if the smallest is only a change of scale and bounds."""
-    found = list(_groups(graph, tensor))
-    return [] if not found or found[0].is_requantization(graph) else found
-
-
-def _groups(graph: Graph, tensor: str) -> Iterator[_Group]:
-    """The groups that compute `tensor` from a single tensor, each larger than the one before."""
-    shape = graph.types[tensor].shape
-    group = _Group(shape)
-    if not shape or not group.reach(graph, tensor):
-        return
-    while True:
-        if len(group.integers) + len(group.reals) == 1:
-            yield group
-            if group.reals or not _is_inner(graph, group):
-                return
-        if not group.integers:
-            return
-        last = max(group.integers, key=lambda name: graph.positions.get(name, -1))
-        larger = group.without(last, graph)
-        if larger is None:
-            return
-        group = larger
-
-
-def _is_inner(graph: Graph, group: _Group) -> bool:
-    """Whether only the group reads the quantized tensor that it begins at."""
-    (name,) = group.integers
-    readers = {user.output for user in graph.users[name]}
-    return name not in graph.outputs and readers <= group.nodes.keys()
+def _find_group(graph: Graph, tensor: str) -> _Group | None:
+    """The smallest group that computes `tensor` from a single tensor."""
+    group = _Group(tensor, graph.types[tensor].shape)
+    if not group.shape or not group.reach(graph, tensor):
+        return None
+    while len(group.integers) + len(group.reals) != 1:
+        if not group.grow(graph):
+            return None
+    return group
 
 
 def _source(context: LoweringContext, group: _Group) -> QuantizedTensor | None:
     """The int8 tensor that the group begins at."""
     if group.reals:
-        (name,) = group.reals
-        return context.resolve(name)
-    (name,) = group.integers
-    if context.graph.types[name].dtype not in _INTEGERS:
-        return None
-    (first, *_) = (node for node in group.nodes.values() if node.inputs[0] == name)
+        return context.resolve(group.source)
+    (first, *_) = (node for node in group.nodes.values() if node.inputs[0] == group.source)
     return context.view(first.output)
+
+
+def _all_values(graph: Graph, group: _Group, x: QuantizedTensor) -> Array:
+    """What the source of `group` is for each value of the int8 tensor `x`, in order, (256,)."""
+    values = np.arange(TABLE_ENTRIES) - TABLE_ENTRIES // 2
+    if group.reals:
+        return numerics.dequantize(values, np.float32(x.scale), x.zero_point)
+    if graph.types[group.source].dtype == "uint8":
+        return (values + TABLE_ENTRIES // 2).astype(np.uint8)
+    return values.astype(np.int8)
+
+
+def _quantize_of(graph: Graph, tensor: str) -> Node | None:
+    """The node that quantizes to `tensor` with one scale, if one does."""
+    node = graph.producers.get(tensor)
+    return node if node is not None and node.op == "quantize" and _is_scalar(graph, node) else None
 
 
 def _is_elementwise(node: Node) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from daedal.common.errors import ModelError, NotQuantizedError, UnsupportedError, UserError
 from daedal.compiler.graph.builder import GraphBuilder
 from daedal.compiler.graph.graph import Graph, Node
-from daedal.compiler.graph.passes.lowering.function_rule import lower_function
+from daedal.compiler.graph.passes.lowering.function_rule import FunctionRule
 from daedal.compiler.graph.passes.lowering.lowering_context import (
     BIAS_ERROR,
     WIDE_RESULTS,
@@ -113,7 +113,7 @@ def lower_qdq(
             bias_error=bias_error,
             as_floats=as_floats,
             wide_results=(WIDE_RESULTS if wide else ()) if wide_results is None else wide_results,
-            function_rule=lower_function if tables else None,
+            function_rule=FunctionRule(graph).lower if tables else None,
             rows=rows,
         )
         return _Lowering(graph, on_host, wide, context).run()

@@ -21,7 +21,7 @@ from daedal.compiler.graph.passes.lowering.requantization import (
     rounds_as_floats,
 )
 
-__all__ = ["BIAS_ERROR", "ON_GRID", "WIDE_RESULTS", "FunctionRule", "LoweringContext", "Rule"]
+__all__ = ["BIAS_ERROR", "ON_GRID", "WIDE_RESULTS", "LowerFunction", "LoweringContext", "Rule"]
 
 WIDE_RESULTS = frozenset(
     {
@@ -77,7 +77,7 @@ class LoweringContext:
     bias_error: float = BIAS_ERROR
     as_floats: bool = False
     wide_results: Collection[str] = WIDE_RESULTS
-    function_rule: "FunctionRule | None" = None
+    function_rule: "LowerFunction | None" = None
     rows: bool = False
     resolved: dict[str, QuantizedTensor | None] = field(default_factory=dict)
 
@@ -204,7 +204,7 @@ class LoweringContext:
 
 
 Rule = Callable[[LoweringContext, Node, Quantization, str], str | None]
-FunctionRule = Callable[[LoweringContext, str, Quantization, str], str | None]
+LowerFunction = Callable[[LoweringContext, str, Quantization, str], str | None]
 
 
 def _bounds(node: Node) -> tuple[float, float]:
