@@ -64,7 +64,7 @@ __all__ = [
     "Value",
 ]
 
-FORMAT = "daedal artifact 15"
+FORMAT = "daedal artifact 16"
 MAX_PARTS = 1000
 _MANIFEST = "manifest.json"
 _SAMPLES, _SAMPLE_BYTES, _LEAST_GAIN = 32, 1 << 14, 0.8

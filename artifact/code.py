@@ -97,6 +97,8 @@ class _Shared:
             "iterations": step.iterations,
             "work": step.work,
             "rounds": step.rounds,
+            "computes": list(step.computes),
+            "products": step.products,
         }
 
 
@@ -303,10 +305,12 @@ def _steps(
         if symbol not in symbols:
             raise ValueError("a call must be of a function that the code has")
         iterations, work = whole(item["iterations"]), whole(item["work"])
-        rounds = whole(item.get("rounds", 1))
+        rounds = whole(item["rounds"])
         if rounds < 1 or iterations % rounds:
             raise ValueError("the iterations of a call must be so many equal rounds")
-        steps.append(CodeCall(symbol, numbers, iterations, work, rounds))
+        computes = tuple(text(name) for name in entries(item["computes"]))
+        products = whole(item["products"])
+        steps.append(CodeCall(symbol, numbers, iterations, work, rounds, computes, products))
     return tuple(steps)
 
 

@@ -79,9 +79,7 @@ class GpuKernel:
     block : threads of a block.
     shared_bytes : shared memory of a block.
     local_bytes : of the arrays of a thread, which are in registers: its part of fragments.
-    products : multiply-accumulates of a launch; 0 for a kernel that sums no products.
     cores : dtype of the products that tensor cores compute; empty for a kernel without these.
-    names : of what it computes, one for each launch of a run.
     maps : further arguments, after the addresses.
     """
 
@@ -90,9 +88,7 @@ class GpuKernel:
     block: Extents
     shared_bytes: int
     local_bytes: int = 0
-    products: int = 0
     cores: str = ""
-    names: tuple[str, ...] = ()
     maps: tuple[TensorMap, ...] = ()
 
 
@@ -102,12 +98,10 @@ class ProcessorKernel:
 
     Attributes
     ----------
-    names : of what it computes, one for each call.
     reason : why; a sentence.
     """
 
     symbol: str
-    names: tuple[str, ...]
     reason: str
 
 

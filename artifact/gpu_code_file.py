@@ -68,9 +68,7 @@ def gpu_json(code: GpuCode) -> dict[str, Any]:
                 "block": list(item.block),
                 "shared_bytes": item.shared_bytes,
                 "local_bytes": item.local_bytes,
-                "products": item.products,
                 "cores": item.cores,
-                "names": list(item.names),
                 "maps": [
                     [part.argument, part.dtype, list(part.shape), list(part.box)]
                     for part in item.maps
@@ -78,9 +76,7 @@ def gpu_json(code: GpuCode) -> dict[str, Any]:
             }
             for item in code.kernels
         ],
-        "on_processor": [
-            [item.symbol, list(item.names), item.reason] for item in code.on_processor
-        ],
+        "on_processor": [[item.symbol, item.reason] for item in code.on_processor],
         "precision": code.precision,
         "images": {name: [len(data) for data in code.images[name]] for name in sorted(code.images)},
     }
@@ -156,9 +152,7 @@ def _kernel(entry: Any) -> GpuKernel:
         _extents(entry["block"], MAX_THREADS),
         whole(entry["shared_bytes"], high=MAX_SHARED_BYTES),
         whole(entry["local_bytes"]),
-        whole(entry["products"]),
         text(entry["cores"]),
-        tuple(text(name) for name in entries(entry["names"])),
         tuple(_map(*item) for item in entries(entry["maps"])),
     )
     x, y, z = found.block
@@ -180,10 +174,10 @@ def _map(argument: Any, dtype: Any, shape: Any, box: Any) -> TensorMap:
 
 
 def _processor_kernel(entry: Any) -> ProcessorKernel:
-    symbol, names, reason = entry
+    symbol, reason = entry
     if not is_symbol(text(symbol)):
         raise ValueError("a function must have a name that the compiler gives")
-    return ProcessorKernel(symbol, tuple(text(name) for name in entries(names)), text(reason))
+    return ProcessorKernel(symbol, text(reason))
 
 
 def _extents(values: Any, most: Sequence[int]) -> Extents:

@@ -69,6 +69,8 @@ class CodeCall:
     rounds : equal parts of the iterations, one after the other, that read and write the same places
         of tensors in the same order, of other channels, or of other elements of transformed tiles;
         what differs most are the constants.
+    computes : names of the model's tensors that it is for; none for a copy of what has no name.
+    products : multiply-accumulates of all iterations; 0 where it sums no products.
     """
 
     symbol: str
@@ -76,6 +78,8 @@ class CodeCall:
     iterations: int
     work: int
     rounds: int = 1
+    computes: tuple[str, ...] = ()
+    products: int = 0
 
 
 @dataclass(frozen=True)

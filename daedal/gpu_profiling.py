@@ -4,17 +4,14 @@ long they take on a GPU that has a clock.
 >>> [(item.names, item.bytes_moved, item.seconds) for item in profile_gpu(artifact, "cuda")]
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-from onnx import ModelProto
-
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.artifact.gpu_code import GpuCode, GpuKernel
-from daedal.artifact.host_code import CodeCall, HostCode
+from daedal.artifact.host_code import CodeCall
+from daedal.code_calls import Operators, bytes_moved
 from daedal.common.errors import UserError
 from daedal.compiler.targets.gpu_peaks import GPU_PEAKS, GpuPeaks
 from daedal.devices import open_gpu
@@ -38,8 +35,10 @@ class KernelProfile:
     Attributes
     ----------
     part : its number.
+    names : what it computes, by the model's names.
     operators : of ONNX, that give the tensors which it computes.
     launches : in one run.
+    products : multiply-accumulates of a launch; 0 for a kernel that sums no products.
     bytes_moved : of its operands and its result, once each, in a launch.
     seconds : of a launch; None where no GPU with a clock has run it.
     peaks : those of the architecture, if they are known.
@@ -47,24 +46,21 @@ class KernelProfile:
 
     part: int
     kernel: GpuKernel
+    names: tuple[str, ...]
     operators: tuple[str, ...]
     launches: int
+    products: int
     bytes_moved: int
     seconds: float | None = None
     peaks: GpuPeaks | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What it computes, by the model's names, once each."""
-        return tuple(dict.fromkeys(filter(None, self.kernel.names)))
 
     @property
     def share_of_roof(self) -> float | None:
         """The least time by `peaks`, as a share of the time it takes; None if one is not known."""
         if self.seconds is None or self.peaks is None:
             return None
-        kernel = self.kernel
-        least = self.peaks.seconds(self.bytes_moved, kernel.products, kernel.cores or "float32")
+        cores = self.kernel.cores or "float32"
+        least = self.peaks.seconds(self.bytes_moved, self.products, cores)
         return least / self.seconds
 
 
@@ -73,7 +69,7 @@ def gpu_kernels(artifact: Artifact) -> tuple[KernelProfile, ...]:
     return tuple(
         item
         for number, model, code in _parts(artifact)
-        for item in _kernels(number, code, _operators(model))
+        for item in _kernels(number, code, Operators(model))
     )
 
 
@@ -119,7 +115,7 @@ def _parts(artifact: Artifact) -> Iterator[tuple[int, bytes, GpuCode]]:
             yield number, part.model, part.gpu
 
 
-def _kernels(number: int, code: GpuCode, operators: Mapping[str, str]) -> list[KernelProfile]:
+def _kernels(number: int, code: GpuCode, operators: Operators) -> list[KernelProfile]:
     calls: dict[str, list[CodeCall]] = {}
     for call in code.host.calls:
         calls.setdefault(call.symbol, []).append(call)
@@ -128,31 +124,16 @@ def _kernels(number: int, code: GpuCode, operators: Mapping[str, str]) -> list[K
         KernelProfile(
             number,
             kernels[symbol],
-            tuple(
-                dict.fromkeys(
-                    operators[name]
-                    for item in kernels[symbol].names
-                    for name in item.split(", ")
-                    if name in operators
-                )
-            ),
+            names,
+            operators.of(names),
             len(group),
-            _bytes_moved(code.host, group[0]),
+            group[0].products,
+            bytes_moved(code.host, group[0]),
         )
         for symbol, group in calls.items()
         if symbol in kernels
+        for names in [tuple(dict.fromkeys(name for call in group for name in call.computes))]
     ]
-
-
-def _operators(model: bytes) -> dict[str, str]:
-    """The operator that computes each tensor of a part's ONNX model."""
-    nodes = ModelProto.FromString(model).graph.node
-    return {name: str(node.op_type) for node in nodes for name in node.output}
-
-
-def _bytes_moved(code: HostCode, call: CodeCall) -> int:
-    buffers = [code.buffers[number] for number in dict.fromkeys(call.buffers)]
-    return sum(math.prod(item.shape) * np.dtype(item.dtype).itemsize for item in buffers)
 
 
 def _times(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from daedal.artifact.host_code import CodeCall, HostCode, InterpretedNode, Join, Step
 from daedal.common.errors import ArtifactError, ModelError, first_line
+from daedal.native.call_clock import time_calls
 from daedal.native.call_table import CallTable, KernelCall
 from daedal.native.codegen import LoadedLibrary, load_objects
 from daedal.native.levels import level_to_run
@@ -87,6 +88,10 @@ class HostProgram:
     ----------
     threads : how many may run it together; None: as many as there are processors.
 
+    Attributes
+    ----------
+    level : of the processor, that the code which runs is for.
+
     Raises ArtifactError where the code is for no level of this processor, or cannot be linked.
     """
 
@@ -98,7 +103,7 @@ class HostProgram:
                 "an artifact must hold code for this processor, and it has that of "
                 f"{', '.join(code.objects) or 'none'}; compile the model here"
             )
-        self.code = code
+        self.code, self.level = code, level
         try:
             block = np.zeros(code.memory_bytes + 64, np.uint8)
         except MemoryError as error:
@@ -170,6 +175,20 @@ class HostProgram:
             for name in code.outputs
         }
 
+    def time_steps(self, values: Mapping[str, npt.NDArray[Any]]) -> dict[int, int]:
+        """Nanoseconds that this thread takes in one run, by the numbers of the code's steps. Raises
+        as `run`."""
+        placed, found = given_inputs(self.code, values)
+        for name, value in placed.items():
+            placed[name] = self._given(name, value, self._ends[name])
+        for name in self.code.outputs:
+            if name in self._places:
+                self._address(name, self._ends[name])
+        times: dict[int, int] = {}
+        for step in self._steps:
+            times |= step.time(found)
+        return times
+
     def _given(self, name: str, value: Array, own: Array) -> Array:
         """Where an input is: `value`, or its copy in `own`, this program's memory."""
         if name not in self._places or not (value.flags.c_contiguous and value.flags.aligned):
@@ -209,10 +228,13 @@ def _address_of(array: Any) -> int:
 
 
 class _Ready(Protocol):
-    """A step that is ready to run."""
+    """Steps that are ready to run."""
 
     def run(self, values: Arrays, /) -> None:
-        """Run it; `values` has what is not in the program's memory."""
+        """Run them; `values` has what is not in the program's memory."""
+
+    def time(self, values: Arrays, /) -> dict[int, int]:
+        """Run them by this thread alone; the nanoseconds of each, by its number."""
 
 
 def _ready(
@@ -224,13 +246,13 @@ def _ready(
     for runs, group in itertools.groupby(
         enumerate(steps), lambda item: not isinstance(item[1], InterpretedNode)
     ):
-        together = list[_Call | _Copy]()
+        together = list[tuple[int, _Call | _Copy]]()
         for number, step in group:
             if isinstance(step, InterpretedNode):
-                found.append(InterpretedStep(step, program.code, program))
+                found.append(_Interpreted(number, InterpretedStep(step, program.code, program)))
                 continue
             calls[number] = _calls(step, program)
-            together += calls[number]
+            together += ((number, call) for call in calls[number])
         if runs and together:
             found.append(_Calls(together, program.threads))
     return found
@@ -303,21 +325,47 @@ def num_threads(work: int, most: int) -> int:
     return min(most, 1 + work // PARALLEL_WORK) if work >= LEAST_WORK else 1
 
 
-class _Calls:
-    """Calls one after the other, by one thread or by several together."""
+class _Interpreted:
+    """A node that is interpreted."""
 
-    def __init__(self, calls: Sequence[_Call | _Copy], most: int) -> None:
-        self._calls = calls
-        kernels = [call.kernel for call in calls]
+    def __init__(self, number: int, step: InterpretedStep) -> None:
+        self._number, self._step = number, step
+
+    def run(self, values: Arrays) -> None:
+        self._step.run(values)
+
+    def time(self, values: Arrays) -> dict[int, int]:
+        began = time.perf_counter_ns()
+        self._step.run(values)
+        return {self._number: time.perf_counter_ns() - began}
+
+
+class _Calls:
+    """Calls, each with the number of its step, one after the other, by one thread or by several
+    together."""
+
+    def __init__(self, calls: Sequence[tuple[int, _Call | _Copy]], most: int) -> None:
+        self._numbers = [number for number, _ in calls]
+        self._calls = [call for _, call in calls]
+        kernels = [call.kernel for call in self._calls]
         self._alone = CallTable(kernels)
-        threads = num_threads(sum(call.work for call in calls), most)
+        threads = num_threads(sum(call.work for call in self._calls), most)
         self._together = CallTable(kernels, threads) if threads > 1 else None
         self._choice = ThreadChoice()
+
+    def time(self, _values: Arrays) -> dict[int, int]:
+        found = time_calls([call.kernel for call in self._calls])
+        if isinstance(found, int):
+            raise _left(self._calls[found].symbol)
+        times: dict[int, int] = {}
+        for number, nanoseconds in zip(self._numbers, found, strict=True):
+            times[number] = times.get(number, 0) + nanoseconds
+        return times
 
     def run(self, _values: Arrays) -> None:
         failed = self._alone.run() if self._together is None else self._run(self._together)
         if failed is not None:
-            _check(1, self._calls[failed].symbol)
+            raise _left(self._calls[failed].symbol)
 
     def _run(self, together: CallTable) -> int | None:
         """One run, by one thread or by several, whichever was faster."""
@@ -333,8 +381,8 @@ class _Calls:
                 _TOGETHER.release()
 
 
-def _check(status: int, symbol: str) -> None:
-    if status:
-        raise ModelError(
-            f"compiled code must stay inside its tensors, and {symbol} did not; report this defect"
-        )
+def _left(symbol: str) -> ModelError:
+    """The error for a call whose status says so."""
+    return ModelError(
+        f"compiled code must stay inside its tensors, and {symbol} did not; report this defect"
+    )

@@ -3,17 +3,18 @@
     python bench/processors/cpu.py [--only NAME ...] [--threads N ...] [--models FOLDER]
         [--level LEVEL] [--json F]
 
-Every network of the zoo as floats and quantized by `daedal.quantize`, matrix products, and with
-`--models` the ``.onnx`` files below a folder: ours, onnxruntime with all its optimizations, and
-OpenVINO where it is installed, in one process, in turn, each with as many threads. A row has the
-fastest run of each and the median; `ratio` is the faster library's fastest run over ours. Where a
-network is there as floats and as int8, our runs of both are compared, too; so are our runs by
-several threads and by one, in turn. The largest difference of an output from onnxruntime's is shown
-relative to the largest output: of quantized models it says little, as both round
-(`bench/processors/cpu_networks.py` compares each of their tensors).
+Every network of the zoo and MiniLM-L6 (random weights) as floats and quantized by
+`daedal.quantize`, matrix products, and with `--models` the ``.onnx`` files below a folder: ours,
+onnxruntime with all its optimizations, and OpenVINO where it is installed, in one process, in turn,
+each with as many threads. A row has the fastest run of each and the median; `ratio` is the faster
+library's fastest run over ours. Where a network is there as floats and as int8, our runs of both
+are compared, too; so are our runs by several threads and by one, in turn. The largest difference of
+an output from onnxruntime's is shown relative to the largest output: of quantized models it says
+little, as both round (`bench/processors/cpu_networks.py` compares each of their tensors).
 
 `--level x86-64-v3` measures what a processor without AVX-512 would: our code is for this level, and
-OpenVINO keeps to its instructions, too. onnxruntime cannot, so it gives results alone.
+OpenVINO keeps to its instructions, too, but for dense layers of floats, whose library asks the
+processor itself. onnxruntime cannot, so it gives results alone.
 
 Exit status 1 where a float model differs by more than 1e-4.
 """
@@ -38,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import daedal
 from bench.json_file import write_json
+from bench.networks.minilm import TOKENS, WORDS, minilm_of_random_weights
 from bench.processors.cpu_networks import MOST_DIFFERENT, is_quantized, model_feeds
 from bench.zoo.networks import NETWORKS
 from bench.zoo.quantized import quantized
@@ -118,10 +120,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.level is not None:  # before OpenVINO is imported
         os.environ["ONEDNN_MAX_CPU_ISA"] = ISA[options.level]
     rows: list[Row] = []
-    for name, model in _models(options.models, options.only):
+    for name, model, feeds in _models(options.models, options.only):
         for threads in options.threads:
             console.log(f"{name}, {threads} threads")
-            rows.append(measure(name, model, threads, options.level))
+            rows.append(measure(name, model, threads, feeds, options.level))
     console.print(_table(rows))
     for kind in (False, True):
         ratios = [row.ratio for row in rows if row.quantized == kind]
@@ -155,9 +157,11 @@ def over_floats(rows: Sequence[Row]) -> dict[str, float]:
     return found
 
 
-def measure(name: str, model: bytes, threads: int, level: str | None = None) -> Row:
+def measure(
+    name: str, model: bytes, threads: int, feeds: Feeds | None = None, level: str | None = None
+) -> Row:
     """Compile one model, and run it and the libraries in turn; with a level of processors, those
-    libraries that keep to it."""
+    libraries that keep to it. Without `feeds`, seeded inputs."""
     began = time.perf_counter()
     artifact = daedal.compile(model, target="cpu", cpu_levels=level and [level])
     seconds = time.perf_counter() - began
@@ -165,7 +169,7 @@ def measure(name: str, model: bytes, threads: int, level: str | None = None) -> 
     assert isinstance(part, HostPart)
     (code,) = part.codes
     proto = onnx.ModelProto.FromString(model)
-    feeds = model_feeds(proto)
+    feeds = model_feeds(proto) if feeds is None else feeds
     program = HostProgram(code, threads)
     runners: dict[str, Runner] = {"daedal": lambda: program.run(feeds)}
     if threads > 1:
@@ -198,19 +202,36 @@ def measure(name: str, model: bytes, threads: int, level: str | None = None) -> 
     )
 
 
-def _models(folder: Path | None, only: Sequence[str] | None) -> Iterator[tuple[str, bytes]]:
-    """Names and models, those in `only` or all."""
+def _models(
+    folder: Path | None, only: Sequence[str] | None
+) -> Iterator[tuple[str, bytes, Feeds | None]]:
+    """Names, models and inputs (None: any), those in `only` or all."""
     for rows, depth, columns in PRODUCTS:
         name = f"{rows}x{depth}x{columns}"
         if not only or name in only:
-            yield name, _product(rows, depth, columns)
+            yield name, _product(rows, depth, columns), None
     for network in NETWORKS.values():
         if not only or network.name in only:
-            yield network.name, network.build().SerializeToString()
-            yield f"{network.name}, int8", _bytes(quantized(network))
+            yield network.name, network.build().SerializeToString(), None
+            yield f"{network.name}, int8", _bytes(quantized(network)), None
+    if not only or "minilm" in only:
+        yield from _minilm()
     if folder is not None:
         for path in sorted(folder.rglob("*.onnx")):
-            yield str(path.relative_to(folder)), path.read_bytes()
+            yield str(path.relative_to(folder)), path.read_bytes(), None
+
+
+def _minilm() -> Iterator[tuple[str, bytes, Feeds]]:
+    """MiniLM-L6 as floats and as int8, calibrated with two inputs; random tokens, all of which
+    count."""
+    rng = np.random.default_rng(0)
+    model = _bytes(minilm_of_random_weights(rng))
+    tokens = rng.integers(0, WORDS, (3, TOKENS))
+    mask = np.ones((2, TOKENS), np.float32)
+    feeds: dict[str, np.ndarray] = {"input_ids": tokens[2:], "attention_mask": mask[1:]}
+    yield "minilm", model, feeds
+    samples: dict[str, np.ndarray] = {"input_ids": tokens[:2], "attention_mask": mask}
+    yield "minilm, int8", daedal.quantize(model, samples), feeds
 
 
 def _bytes(model: bytes | onnx.ModelProto) -> bytes:

@@ -7,7 +7,7 @@ import onnx
 
 from daedal.artifact.constants import Change, changed_kind
 from daedal.compiler import te
-from daedal.compiler.cpu.program import OWN, Computed, Joined, TensorProgram, View
+from daedal.compiler.cpu.program import Computed, Joined, TensorProgram, View, own_name
 from daedal.compiler.graph.graph import Array, Graph, Node
 from daedal.compiler.graph.ops.integer import PARAMETER_DTYPE
 from daedal.compiler.ops.graph.elementwise import computed_on_maps
@@ -57,12 +57,14 @@ class GraphTensors:
         self._check = check
         self._program = program
         self._number = number
+        self._needed_by = ""
         self._maps: dict[str, Map] = {}
         self._known: dict[tuple[Hashable, ...], te.Tensor] = {}
         self._checked: set[te.Tensor] = set()
 
     def add(self, graph: Graph, node: Node) -> bool:
         """Add a node of a graph; returns whether it has such tensor expressions."""
+        self._needed_by = node.outputs[0]
         lowering = LOWERINGS.get(node.op)
         operation = GraphOperation(graph, node, self)
         if lowering is None or not lowering.suits(operation):
@@ -80,6 +82,7 @@ class GraphTensors:
     ) -> bool:
         """Add a node of ONNX, whose `operands` are given by name, if it computes element by element
         from maps; returns whether it does."""
+        self._needed_by = node.output[0]
         prefix = f"t{self._number()}"
         found = computed_on_maps(self, node, self._program.opset, operands, result, prefix)
         if found is None:
@@ -115,17 +118,14 @@ class GraphTensors:
 
     def joined(self, tensors: Sequence[te.Tensor], axis: int) -> te.Tensor:
         """See `Tensors.joined`."""
-        names = [f"{OWN}{self._number()}" for _ in tensors]
+        names = [self._own() for _ in tensors]
         for name, tensor in zip(names, tensors, strict=True):
             self._define(name, tensor, tensor.shape)
         first = tensors[0]
         axis %= len(first.shape)
         total = sum(tensor.shape[axis] for tensor in tensors)
         shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
-        name, result = (
-            f"{OWN}{self._number()}",
-            te.placeholder(shape, first.dtype, f"p{self._number()}"),
-        )
+        name, result = self._own(), te.placeholder(shape, first.dtype, f"p{self._number()}")
         self._program.tensors[name] = result
         self._program.types[name] = ResultType(shape, first.dtype)
         self._program.steps.append(Joined(name, tuple(names), axis))
@@ -133,7 +133,7 @@ class GraphTensors:
 
     def viewed(self, tensor: te.Tensor, shape: Sequence[int]) -> te.Tensor:
         """See `Tensors.viewed`."""
-        source, name = f"{OWN}{self._number()}", f"{OWN}{self._number()}"
+        source, name = self._own(), self._own()
         self._define(source, tensor, tensor.shape)
         view = te.placeholder(tuple(shape), tensor.dtype, f"p{self._number()}")
         self._program.tensors[name] = view
@@ -152,7 +152,7 @@ class GraphTensors:
     ) -> te.Tensor:
         """See `Tensors.table`."""
         shape, dtype = changed_kind(value.shape, value.dtype.name, changes)
-        name = f"{OWN}{self._number()}"
+        name = self._own()
         tensor = te.placeholder(shape, dtype, f"p{self._number()}")
         self._program.tensors[name] = tensor
         self._program.types[name] = ResultType(shape, dtype)
@@ -167,6 +167,9 @@ class GraphTensors:
     def compute(self, shape: Sequence[int], formula: Callable[..., Expr]) -> te.Tensor:
         """See `Tensors.compute`."""
         return te.compute(buffer_shape(shape), formula, f"q{self._number()}")
+
+    def _own(self) -> str:
+        return own_name(self._number(), self._needed_by)
 
     def _define(self, name: str, tensor: te.Tensor, shape: Sequence[int]) -> None:
         kind = ResultType(tuple(shape), tensor.dtype)

@@ -32,6 +32,7 @@ from daedal.compiler.cpu.program import (
     Joined,
     TensorProgram,
     View,
+    own_name,
 )
 from daedal.compiler.cpu.types import Types
 from daedal.compiler.frontend.importer import load_onnx
@@ -255,7 +256,7 @@ class _Importer:
         """Compile the operators that define this one; nothing is done where one is interpreted."""
         program = self.program
         types = [self._types.proto(name) if name else onnx.TypeProto() for name in node.input]
-        nodes = expanded(node, program.opset, types, f"{OWN}{self._next()}")
+        nodes = expanded(node, program.opset, types, own_name(self._next(), node.output[0]))
         if nodes is None:
             return False
         before = copy(program)

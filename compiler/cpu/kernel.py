@@ -46,9 +46,10 @@ from daedal.compiler.ops.cpu.schedule import (
 from daedal.compiler.ops.cpu.space import TileSpace, tile_space
 from daedal.compiler.ops.cpu.turned import tiles_together, turned_tile
 from daedal.compiler.ops.space import Config
-from daedal.compiler.tir.expr import Axis, Buffer, Expr, Load, Reduce
+from daedal.compiler.tir.expr import Axis, Binary, Buffer, Call, Expr, Load, Reduce
+from daedal.compiler.tir.intrinsics import DOT_PRODUCTS
 from daedal.compiler.tir.stmt import PrimFunc
-from daedal.compiler.tir.visit import free_vars, loads, rewrite
+from daedal.compiler.tir.visit import free_vars, loads, rewrite, walk
 
 __all__ = ["Kernel", "Moved", "ScheduledKernel", "kernel_function", "kernel_space"]
 
@@ -99,6 +100,15 @@ class Kernel:
         scores = "" if self.scores is None else f"; softmax of {self.scores.name}"
         tile = f"; {self.tile}" if self.tile else ""
         return f"{types}; {self.reduction}; {self.result}; {self.frame}{stages}{scores}{tile}"
+
+    @property
+    def products(self) -> int:
+        """Multiply-accumulates of its sums of products."""
+        return sum(
+            math.prod(tensor.shape) * _products(tensor.value)
+            for tensor in (self.reduction, *self.stages)
+            if tensor is not None and isinstance(tensor.value, Reduce)
+        )
 
 
 @dataclass(frozen=True)
@@ -153,6 +163,23 @@ class ScheduledKernel:
     held: tuple[int, ...] = ()
     rounds: int = 1
     common: int = 1
+
+
+def _products(formula: Reduce) -> int:
+    """Multiply-accumulates of an element."""
+    if formula.op != "sum":
+        return 0
+    products = sum(map(_multiplies, walk(formula.value)))
+    return math.prod(axis.extent for axis in formula.axes) * products
+
+
+def _multiplies(node: Expr) -> int:
+    """Products of elements that one node computes."""
+    if isinstance(node, Call):
+        return DOT_PRODUCTS.get(node.name, 0)
+    if not isinstance(node, Binary) or node.op != "*":
+        return 0
+    return int(all(any(True for _ in loads(factor)) for factor in (node.a, node.b)))
 
 
 def kernel_function(

@@ -19,6 +19,8 @@ __all__ = [
     "Joined",
     "TensorProgram",
     "View",
+    "name_in_model",
+    "own_name",
 ]
 
 Array = npt.NDArray[Any]
@@ -27,6 +29,18 @@ STANDARD = ("", "ai.onnx")
 """Names of ONNX's standard domain."""
 OWN = "\0"
 """Begins the names of tensors that the model does not have, and no model can."""
+
+
+def own_name(number: int, needed_by: str) -> str:
+    """The name of a tensor that the model does not have, and that one of the model's needs; other
+    such names may begin with it."""
+    return f"{OWN}{number}{OWN}{needed_by}{OWN}"
+
+
+def name_in_model(name: str) -> str:
+    """A tensor's own name, or that of the one that needs it; empty where it is not known."""
+    own, *added = name.split(OWN)
+    return added[1] if len(added) > 1 else own
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,14 @@ from daedal.compiler.cpu.kernel import Kernel, Moved
 from daedal.compiler.cpu.memory import MemoryPlan, StoredValues
 from daedal.compiler.cpu.parts import in_parts
 from daedal.compiler.cpu.placement import placements, read_by_steps
-from daedal.compiler.cpu.program import Computed, Interpreted, Joined, TensorProgram, View
+from daedal.compiler.cpu.program import (
+    Computed,
+    Interpreted,
+    Joined,
+    TensorProgram,
+    View,
+    name_in_model,
+)
 from daedal.compiler.graph.ops.foreign import names_read
 from daedal.compiler.te.lower import topological
 from daedal.compiler.tir.expr import Buffer, IntImm
@@ -101,6 +108,14 @@ def program_code(
 ) -> HostCode:
     """All steps and the memory, without object code; constants have the values of `stored`."""
     return _Builder(program, functions, stored).code()
+
+
+def _call(function: Function, buffers: tuple[int, ...], title: str) -> CodeCall:
+    """`title` is the name of a kernel: those of tensors, some of which the model may not have."""
+    names = tuple(dict.fromkeys(filter(None, map(name_in_model, title.split(", ")))))
+    return CodeCall(
+        function.symbol, buffers, function.iterations, function.nanoseconds, computes=names
+    )
 
 
 def _leading(kernel: Kernel) -> int:
@@ -250,7 +265,7 @@ class _Builder:
         result = self._joined(step, time)
         self._name(step.name, result, first=time)
         if not placed:
-            self._steps += self._copies(step.axis, numbers, result)
+            self._steps += self._copies(step, numbers, result)
 
     def _joined(self, step: Joined, time: int) -> int:
         """The buffer of a joined tensor; a part of it may have been stored before."""
@@ -259,22 +274,18 @@ class _Builder:
             self.numbers[tensor] = self.plan.add(kind.dtype, kind.shape, time)
         return self.numbers[tensor]
 
-    def _copies(self, axis: int, numbers: Sequence[int], result: int) -> Sequence[Step]:
+    def _copies(self, step: Joined, numbers: Sequence[int], result: int) -> Sequence[Step]:
         """The steps that copy buffers one after the other into another: one, or a kernel each."""
         first, calls = 0, list[Step]()
         dtype, outer = self.plan.kind(result)
         for number in numbers:
             _, inner = self.plan.kind(number)
-            before = tuple(first if place == axis else 0 for place in range(len(outer)))
+            before = tuple(first if place == step.axis else 0 for place in range(len(outer)))
             function = self.functions.placed(Frame(inner, outer, before, IntImm(0)), dtype)
             if function is None:
-                return [Join(axis, (*numbers, result))]
-            calls.append(
-                CodeCall(
-                    function.symbol, (number, result), function.iterations, function.nanoseconds
-                )
-            )
-            first += inner[axis]
+                return [Join(step.axis, (*numbers, result))]
+            calls.append(_call(function, (number, result), step.name))
+            first += inner[step.axis]
         return calls
 
     def _calls(self, tensor: te.Tensor, kernel: Kernel, time: int) -> list[CodeCall]:
@@ -295,20 +306,16 @@ class _Builder:
         self.numbers[tensor] = result
         self._together[result] = together
         calls = [
-            CodeCall(
-                function.symbol,
-                (*inputs, result),
-                function.iterations,
-                function.nanoseconds,
-                self._rounds(part, function, products),
+            replace(
+                _call(function, (*inputs, result), part.name),
+                rounds=self._rounds(part, function, products),
+                products=part.products,
             )
             for part, (function, inputs) in zip(parts, called, strict=True)
         ]
         if kernel.frame is not None and placement is None:
             border = self.functions.border(kernel.frame, tensor.dtype)
-            calls.insert(
-                0, CodeCall(border.symbol, (result,), border.iterations, border.nanoseconds)
-            )
+            calls.insert(0, _call(border, (result,), kernel.name))
         return calls
 
     def _called(self, kernel: Kernel, time: int) -> tuple[Function, Sequence[int]]:

@@ -1,7 +1,6 @@
 """`GpuFunctions`: the kernels of a GPU; kernels of equal structure are one."""
 
 import hashlib
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -14,7 +13,6 @@ from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.cpu.frame import Frame
 from daedal.compiler.cpu.functions import Functions
 from daedal.compiler.cpu.kernel import Kernel
-from daedal.compiler.cpu.program import OWN
 from daedal.compiler.cpu.steps import Function
 from daedal.compiler.cpu.workload import KernelUse, kernel_workload
 from daedal.compiler.gpu.architectures import have_group_products
@@ -26,8 +24,8 @@ from daedal.compiler.ops.gpu.kernel import gpu_kernel_function
 from daedal.compiler.ops.gpu.rows import row_tiles
 from daedal.compiler.ops.gpu.tensor_cores import choose_core_tiles
 from daedal.compiler.ops.space import Config
-from daedal.compiler.tir.expr import Binary, Buffer, Cast, Expr, Load, Reduce
-from daedal.compiler.tir.visit import loads, rewrite, walk
+from daedal.compiler.tir.expr import Buffer, Cast, Expr, Load, Reduce
+from daedal.compiler.tir.visit import rewrite
 from daedal.compiler.tir.warp_products import GROUP_PRODUCTS, WARP_PRODUCTS
 from daedal.native.cache import ObjectCache
 
@@ -98,10 +96,7 @@ class GpuFunctions:
     @property
     def kernels(self) -> tuple[GpuKernel, ...]:
         """How each of `texts` is launched."""
-        uses: dict[str, list[KernelUse]] = {}
-        for key, use in self.uses.items():
-            uses.setdefault(self._functions[key].symbol, []).append(use)
-        return tuple(_launched(item, uses.get(item.symbol, ())) for item in self.texts)
+        return tuple(map(_launched, self.texts))
 
     @property
     def on_processor(self) -> tuple[ProcessorKernel, ...]:
@@ -177,9 +172,8 @@ class GpuFunctions:
     def _on_processor(self, kernel: Kernel, processor: Functions, error: UserError) -> Function:
         """The processor's function of a kernel, whose operands lie as for the GPU."""
         function = processor.of(kernel, ())
-        new = ProcessorKernel(function.symbol, (), first_line(error))
-        left = self._left.get(function.symbol, new)
-        self._left[function.symbol] = replace(left, names=(*left.names, _shown(kernel.name)))
+        new = ProcessorKernel(function.symbol, first_line(error))
+        self._left.setdefault(function.symbol, new)
         return function
 
     def _written(self, kernel: Kernel) -> Function:
@@ -201,8 +195,8 @@ class GpuFunctions:
         return text
 
 
-def _launched(text: KernelText, uses: Sequence[KernelUse]) -> GpuKernel:
-    """How a kernel is launched, and what it does in its uses, which are alike."""
+def _launched(text: KernelText) -> GpuKernel:
+    """How a kernel is launched, and what it does."""
     cores = (dtype for mark, dtype in _CORES.items() if mark in text.text)
     return GpuKernel(
         text.symbol,
@@ -210,36 +204,6 @@ def _launched(text: KernelText, uses: Sequence[KernelUse]) -> GpuKernel:
         text.block,
         text.shared_bytes,
         text.local_bytes,
-        _products(uses[0].kernel) if uses else 0,
         next(cores, ""),
-        tuple(_shown(name) for use in uses for name in use.names),
         text.maps,
     )
-
-
-def _shown(name: str) -> str:
-    """What a kernel computes, without names that the model does not have."""
-    return ", ".join(part for part in name.split(", ") if not part.startswith(OWN))
-
-
-def _products(kernel: Kernel) -> int:
-    """Multiply-accumulates of sums of products; 0 for other kernels."""
-    sums = [] if kernel.reduction is None else [kernel.reduction]
-    if kernel.scores is not None:
-        sums.append(kernel.stages[0])
-    return sum(map(_products_of, sums))
-
-
-def _products_of(reduction: te.Tensor) -> int:
-    formula = reduction.value
-    assert isinstance(formula, Reduce)
-    if formula.op != "sum":
-        return 0
-    products = sum(
-        isinstance(item, Binary)
-        and item.op == "*"
-        and all(any(True for _ in loads(factor)) for factor in (item.a, item.b))
-        for item in walk(formula.value)
-    )
-    terms = math.prod(axis.extent for axis in formula.axes)
-    return math.prod(reduction.shape) * terms * products

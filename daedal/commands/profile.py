@@ -1,9 +1,9 @@
-"""``daedal profile``: where the cycles of an artifact go."""
+"""``daedal profile``: where the cycles of an artifact go, or its time on a processor or a GPU."""
 
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -22,9 +22,13 @@ from daedal.common.files import write_atomically
 from daedal.reports.console import make_console, print_json, print_tables, show_progress
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from daedal.isa.protocols import Device
 
 __all__ = ["profile_command"]
+
+_PROCESSOR = "cpu"
 
 _out = make_console()
 _err = make_console(stderr=True)
@@ -33,14 +37,15 @@ _err = make_console(stderr=True)
 def profile_command(
     artifact: ArtifactFile,
     device: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="DEVICE",
-            autocompletion=complete_device,
-            help="A device that counts cycles: timing, rtl, or a board; or a GPU, cuda, to time "
-            "the kernels of an artifact for GPUs.",
+            autocompletion=lambda: [_PROCESSOR, *complete_device()],
+            help="A device that counts cycles: timing (the default), rtl, or a board; a GPU, cuda, "
+            "to time the kernels of an artifact for GPUs; or cpu, to time what this processor "
+            "runs: the default where there is nothing for an accelerator.",
         ),
-    ] = "timing",
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,7 +72,7 @@ def profile_command(
 
     The cycle model (device timing) counts what the RTL counts, in seconds; --device rtl simulates.
     The page and the trace need a second launch, in which every instruction is marked. A GPU times
-    each kernel by its events.
+    each kernel by its events; a processor runs the compiled parts again and again, by one thread.
     """
     from daedal.devices import gpu_names
     from daedal.profiling import profile
@@ -76,10 +81,17 @@ def profile_command(
     check_outputs(output, html, trace)
     loaded = Artifact.load(artifact)
     timing = loaded.memory_or(memory, seed)
-    if device in gpu_names():
+    if device is None:
+        device = "timing" if loaded.launches or loaded.has_gpu_code else _PROCESSOR
+    if device == _PROCESSOR or device in gpu_names():
         if layer or html or trace:
             raise UserError("--layer, --html and --trace are of an accelerator; leave them out")
-        _profile_kernels(loaded, device, option or (), output, as_json=as_json)
+        if device != _PROCESSOR:
+            _profile_kernels(loaded, device, option or (), output, as_json=as_json)
+        elif option:
+            raise UserError("--option is for a board or a GPU, not for cpu; leave it out")
+        else:
+            _profile_calls(loaded, output, as_json=as_json)
         return
     if loaded.has_gpu_code and not loaded.launches:
         raise UserError(
@@ -140,14 +152,32 @@ def _profile_kernels(
     gpu = open_gpu(device, **text_options(device, options, gpu=True))
     found = profile_gpu(artifact, gpu)
     document = {"gpu": gpu.name, "kernels": kernels_json(found)}
+    _show(document, kernels_table(found), kernels_note(found), output, as_json=as_json)
+
+
+def _profile_calls(artifact: Artifact, output: Path | None, *, as_json: bool) -> None:
+    """Show the calls of compiled code, timed on this processor."""
+    from daedal.api import code_trust
+    from daedal.host_profiling import profile_host
+    from daedal.reports.host_calls import calls_json, calls_note, calls_table
+
+    with show_progress(_err) as report:
+        found = profile_host(artifact, code_trust(report=report))
+    _show(calls_json(found), calls_table(found), calls_note(found), output, as_json=as_json)
+
+
+def _show(
+    document: dict[str, Any], table: "Table", note: str, output: Path | None, *, as_json: bool
+) -> None:
+    """Write a profile of kernels as JSON, and print it as a table, or as JSON, too."""
     if output is not None:
         write_atomically(output, json.dumps(document) + "\n")
         _err.print(f"wrote {escape(str(output))}")
     if as_json:
         print_json(document)
         return
-    print_tables(_out, kernels_table(found))
-    _out.print(escape(kernels_note(found)))
+    print_tables(_out, table)
+    _out.print(escape(note))
 
 
 def _opened(

@@ -8,13 +8,9 @@ from rich.table import Table
 
 from daedal.artifact.gpu_code import Extents
 from daedal.gpu_profiling import KernelProfile
-from daedal.reports.tables import plain_table
-from daedal.runtime.profiler.svg import clip_text
+from daedal.reports.tables import plain_table, shown_names
 
 __all__ = ["kernels_json", "kernels_note", "kernels_table"]
-
-_NAME_LENGTH = 40
-_COPIES = "copies of tensors"
 
 
 def kernels_json(kernels: Sequence[KernelProfile]) -> list[dict[str, Any]]:
@@ -31,7 +27,7 @@ def kernels_json(kernels: Sequence[KernelProfile]) -> list[dict[str, Any]]:
             "shared_bytes": item.kernel.shared_bytes,
             "local_bytes": item.kernel.local_bytes,
             "bytes_moved": item.bytes_moved,
-            "products": item.kernel.products,
+            "products": item.products,
             "tensor_cores": item.kernel.cores or None,
             "seconds": item.seconds,
             "share_of_roof": item.share_of_roof,
@@ -50,7 +46,7 @@ def kernels_table(kernels: Sequence[KernelProfile]) -> Table:
         cores = f" ({kernel.cores} cores)" if kernel.cores else ""
         table.add_row(
             f"{item.part}",
-            escape(_names(item.names)),
+            escape(shown_names(item.names)),
             ", ".join(item.operators),
             f"{item.launches}",
             _extents(kernel.grid),
@@ -58,7 +54,7 @@ def kernels_table(kernels: Sequence[KernelProfile]) -> Table:
             f"{kernel.shared_bytes:,} B",
             f"{kernel.local_bytes:,} B",
             f"{item.bytes_moved:,} B",
-            f"{kernel.products:,}{cores}" if kernel.products else "",
+            f"{item.products:,}{cores}" if item.products else "",
             "" if item.seconds is None else f"{1e6 * item.seconds:,.1f} us",
             "" if share is None else f"{100 * share:.1f} %",
         )
@@ -74,11 +70,6 @@ def kernels_note(kernels: Sequence[KernelProfile]) -> str:
     peaks = timed[0].peaks
     roof = "not known for this GPU" if peaks is None else f"of {peaks.title}, by its data sheet"
     return f"{note}; time: by events of the GPU; the roof: {roof}"
-
-
-def _names(names: Sequence[str]) -> str:
-    shown = ", ".join(clip_text(name, _NAME_LENGTH) for name in names[:2])
-    return f"{shown} and {len(names) - 2} more" if len(names) > 2 else shown or _COPIES
 
 
 def _extents(extents: Extents) -> str:

@@ -8,6 +8,7 @@ from onnx import ModelProto
 
 from daedal.artifact.artifact import Artifact, HostPart
 from daedal.artifact.gpu_code import GpuCode
+from daedal.artifact.host_code import HostCode
 
 __all__ = ["code_json", "code_lines"]
 
@@ -83,9 +84,15 @@ def _gpu_json(code: GpuCode) -> dict[str, Any]:
         "architectures": _sizes(code.images),
         "kernels": len(code.kernels),
         "on_processor": [
-            {"names": list(item.names), "reason": item.reason} for item in code.on_processor
+            {"names": _names(code.host, item.symbol), "reason": item.reason}
+            for item in code.on_processor
         ],
     }
+
+
+def _names(code: HostCode, symbol: str) -> list[str]:
+    """What the calls of a function compute, by the model's names."""
+    return [name for call in code.calls if call.symbol == symbol for name in call.computes]
 
 
 def _sizes(files: Mapping[str, Sequence[bytes]]) -> dict[str, int]:

@@ -5,7 +5,18 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-__all__ = ["padding_note", "plain_table"]
+from daedal.runtime.profiler.svg import clip_text
+
+__all__ = ["padding_note", "plain_table", "shown_names"]
+
+_NAME_LENGTH = 40
+_COPIES = "copies of tensors"
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """Names of tensors that a kernel computes, two at most."""
+    shown = ", ".join(clip_text(name, _NAME_LENGTH) for name in names[:2])
+    return f"{shown} and {len(names) - 2} more" if len(names) > 2 else shown or _COPIES
 
 
 def padding_note(macs: int, padding_macs: int) -> str:

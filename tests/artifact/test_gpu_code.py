@@ -133,9 +133,7 @@ def set_at(*path: Any) -> Callable[[Any], None]:
         set_at("kernels", 0, "shared_bytes", 227 * 1024 + 1),
         set_at("kernels", 0, "shared_bytes", 0.5),
         set_at("kernels", 0, "local_bytes", -1),
-        set_at("kernels", 0, "products", -1),
         set_at("kernels", 0, "cores", "float8"),
-        set_at("kernels", 0, "names", "y"),
         set_at("images", []),
         set_at("images", "sm_80", [1]),
         set_at("images", "sm_80", []),
@@ -171,7 +169,7 @@ def mixed(code: GpuCode) -> GpuCode:
     """The processor runs one of the kernels."""
     host = build_host_code(onnx.ModelProto.FromString(small_floats()), levels=LEVELS)
     first, *others = code.kernels
-    left = (ProcessorKernel(first.symbol, ("y",), "it has no code"),)
+    left = (ProcessorKernel(first.symbol, "it has no code"),)
     own = replace(code.host, objects=host.objects)
     return GpuCode(own, tuple(others), code.images, left)
 
@@ -181,9 +179,7 @@ KERNEL = {
     "block": [1] * 3,
     "shared_bytes": 0,
     "local_bytes": 0,
-    "products": 0,
     "cores": "",
-    "names": [],
     "maps": [],
 }
 MAP = TensorMap(0, "float16", (4, 64), (2, 64))
@@ -224,7 +220,7 @@ def test_wrong_maps_are_refused(item: TensorMap, code: GpuCode) -> None:
         gpu_from_json(gpu_json(given), gpu_members(given))
 
 
-def test_a_kernel_without_local_arrays_and_products_has_none_in_the_file(code: GpuCode) -> None:
+def test_a_kernel_without_local_arrays_has_none_in_the_file(code: GpuCode) -> None:
     plain = GpuKernel("k0123456789abcdef", (1, 1, 1), (1, 1, 1), 0)
     alone = replace(code, kernels=(plain,))
     assert repr(alone).startswith("<GpuCode of 1 kernels")
@@ -245,8 +241,8 @@ def test_functions_of_the_processor_are_read_back(mixed: GpuCode) -> None:
         set_at("on_processor", []),
         set_at("on_processor", 0, 0, "main"),
         set_at("on_processor", 0, 0, "k0123456789abcdef"),
-        set_at("on_processor", 0, 1, "y"),
-        set_at("on_processor", 0, 2, None),
+        set_at("on_processor", 0, 1, None),
+        set_at("on_processor", 0, ["k0123456789abcdef"]),
         set_at("on_processor", 0, []),
         set_at("host", "codes", 0, "objects", {}),
         lambda item: item["on_processor"].extend(item["on_processor"]),

@@ -57,10 +57,10 @@ def test_what_kernels_move_and_compute(artifact: Artifact) -> None:
     assert product.launches == 2
     assert product.bytes_moved == 4 * (2 * ROWS * DEPTH + DEPTH * DEPTH)
     kernel = product.kernel
-    assert (kernel.products, kernel.cores) == (ROWS * DEPTH * DEPTH, "")
+    assert (product.products, kernel.cores) == (ROWS * DEPTH * DEPTH, "")
     assert kernel.shared_bytes > 0 and kernel.local_bytes == 4 * 16  # 4x4 sums of a thread
     assert others and all(item.operators == ("Softmax",) for item in others)
-    assert all(item.kernel.products == 0 and item.launches == 1 for item in others)
+    assert all(item.products == 0 and item.launches == 1 for item in others)
     assert [item.symbol for item in (x.kernel for x in (product, *others))] == list(
         dict.fromkeys(call.symbol for call in _host(artifact).calls)
     )
@@ -75,7 +75,7 @@ def _host(artifact: Artifact):
 def test_tensor_cores_are_named() -> None:
     made = daedal.compile(network(TensorProto.FLOAT16), target="gpu:emulated")
     kernels = gpu_kernels(made)
-    assert kernels[0].kernel.cores == "float16" and kernels[0].kernel.products
+    assert kernels[0].kernel.cores == "float16" and kernels[0].products
     assert {item.kernel.cores for item in kernels[1:]} == {""}
 
 
@@ -100,7 +100,7 @@ def test_kernels_are_timed_by_events(artifact: Artifact) -> None:
     assert product.peaks == peaks and product.seconds is not None
     least = max(
         product.bytes_moved / peaks.bytes_per_second,
-        product.kernel.products / peaks.products_per_second["float32"],
+        product.products / peaks.products_per_second["float32"],
     )
     assert product.share_of_roof == least / product.seconds
     assert kernels_json(found)[0]["share_of_roof"] == product.share_of_roof

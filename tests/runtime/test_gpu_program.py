@@ -379,7 +379,7 @@ def test_functions_of_the_processor_between_kernels(code: GpuCode) -> None:
     """Their operands come from the device's memory; those of another processor do not run."""
     host = host_code(small_floats())
     first, *others = code.kernels
-    left = (ProcessorKernel(first.symbol, ("y",), "it has no code"),)
+    left = (ProcessorKernel(first.symbol, "it has no code"),)
     mixed = GpuCode(replace(code.host, objects=host.objects), tuple(others), code.images, left)
     device = FakeGpu()
     expected = HostModel(small_floats(), "the model").run({"x": X})["y"]

@@ -14,7 +14,7 @@ from daedal.common.errors import DeviceError
 from daedal.native.codegen import load_objects
 from daedal.native.levels import host_level
 
-__all__ = ["FakeGpu", "as_gpu_code", "ptx_of"]
+__all__ = ["FakeGpu", "as_gpu_code", "product_kernels", "ptx_of"]
 
 _Function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -24,6 +24,12 @@ def ptx_of(*symbols: str) -> bytes:
     kernels = [f".visible .entry {name}()\n{{\n\tret;\n}}\n" for name in symbols]
     head = ".version 8.0\n.target sm_80\n.address_size 64\n"
     return (head + "".join(kernels)).encode()
+
+
+def product_kernels(code: GpuCode) -> list[GpuKernel]:
+    """Those that sum products."""
+    symbols = {call.symbol for call in code.host.calls if call.products}
+    return [kernel for kernel in code.kernels if kernel.symbol in symbols]
 
 
 def as_gpu_code(code: HostCode) -> GpuCode:

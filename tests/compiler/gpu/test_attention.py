@@ -12,6 +12,7 @@ from daedal.compiler.gpu.build import build_gpu_code
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.runtime.host_code import HostProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
+from tests.support.gpu_code import product_kernels
 
 HEADS, WIDTH = 2, 5
 HALF = TensorProto.FLOAT16
@@ -74,7 +75,8 @@ def compared(model: onnx.ModelProto) -> GpuCode:
 
 def products(code: GpuCode) -> list[int]:
     """Multiply-accumulates of the kernels that have some."""
-    return [kernel.products for kernel in code.kernels if kernel.products]
+    found = {call.symbol: call.products for call in code.host.calls}
+    return [found[kernel.symbol] for kernel in product_kernels(code)]
 
 
 MASKED = [

@@ -12,6 +12,7 @@ from daedal.native.cache import NoCache
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
 from tests.compiler.gpu.test_precision import compared, cores, network, node, weights
+from tests.support.gpu_code import product_kernels
 
 
 def counts(code: GpuCode, *marks: str) -> list[tuple[int, ...]]:
@@ -20,7 +21,7 @@ def counts(code: GpuCode, *marks: str) -> list[tuple[int, ...]]:
     return [
         tuple(text.count(mark) for mark in marks)
         for kernel, text in zip(code.kernels, texts, strict=True)
-        if kernel.products
+        if kernel in product_kernels(code)
     ]
 
 
@@ -101,8 +102,8 @@ def test_rows_of_short_images_fill_a_tile_together(size: int, blocks: int) -> No
     code = build_gpu_code(
         chain(size), architectures=["sm_80"], cache=NoCache(), precision="float16"
     )
-    grids = [kernel.grid for kernel in code.kernels if kernel.products]
-    assert [kernel.cores for kernel in code.kernels if kernel.products] == ["float16"] * 2
+    grids = [kernel.grid for kernel in product_kernels(code)]
+    assert [kernel.cores for kernel in product_kernels(code)] == ["float16"] * 2
     assert grids == [(blocks, 1, 1)] * 2
 
 
@@ -115,7 +116,7 @@ def test_a_block_copies_the_pixels_that_it_multiplies() -> None:
         v=weights(64, 64, 1, 1),
     )
     code = build_gpu_code(model, architectures=["sm_80"], cache=NoCache(), precision="float16")
-    kernels = [kernel for kernel in code.kernels if kernel.products]
+    kernels = product_kernels(code)
     assert {kernel.grid for kernel in kernels} == {(4, 1, 1)}  # 196 pixels
     assert {kernel.shared_bytes for kernel in kernels} == {2 * (64 + 64) * 32 * 2}
 
@@ -128,7 +129,7 @@ def test_strided_windows_take_no_further_rows() -> None:
         w=weights(64, 64, 1, 1),
     )
     code = build_gpu_code(model, architectures=["sm_80"], cache=NoCache(), precision="float16")
-    (kernel,) = (item for item in code.kernels if item.products)
+    (kernel,) = product_kernels(code)
     assert kernel.grid == (16, 1, 1)
 
 
@@ -155,11 +156,11 @@ def test_threads_have_neighbouring_channels(size: int, precision: str, lanes: in
     code = build_gpu_code(
         depthwise(64, size), architectures=["sm_80"], cache=NoCache(), precision=precision
     )
-    texts = {
-        name: image.decode()
+    images = {
+        kernel.symbol: image.decode()
         for kernel, image in zip(code.kernels, code.images["sm_80"], strict=True)
-        for name in kernel.names
     }
+    texts = {name: images[call.symbol] for call in code.host.calls for name in call.computes}
     wide = texts["a"].count(".v4.f32") + texts["a"].count(".v4.u32") + texts["a"].count(".v4.b32")
     assert wide == (2 * 9 + 1 if lanes == 4 else 0)
 

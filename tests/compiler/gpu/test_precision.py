@@ -14,6 +14,7 @@ from daedal.compiler.model import compile_gpu_part
 from daedal.runtime.gpu_program import GpuProgram
 from daedal.sim.gpu.emulator import EmulatedGpu
 from tests.compiler.gpu.test_attention import MASKED, model_of
+from tests.support.gpu_code import product_kernels
 
 FLOAT = TensorProto.FLOAT
 node = helper.make_node
@@ -68,7 +69,7 @@ def compared(model: onnx.ModelProto, precision: str, *architectures: str) -> Gpu
 
 def cores(code: GpuCode) -> list[str]:
     """Of the kernels with products."""
-    return [kernel.cores for kernel in code.kernels if kernel.products]
+    return [kernel.cores for kernel in product_kernels(code)]
 
 
 def test_operands_are_rounded_where_they_are_made(precision: str) -> None:

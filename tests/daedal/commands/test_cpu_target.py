@@ -186,7 +186,7 @@ def test_a_device_is_refused(run: Run, folder: Path, options: tuple[object, ...]
     refuses(result, "is for processors alone, so a run must have no --device", "leave them out")
 
 
-@pytest.mark.parametrize("command", [("profile",), ("trace",)])
+@pytest.mark.parametrize("command", [("profile", "--device", "timing"), ("trace",)])
 def test_commands_of_an_accelerator(run: Run, folder: Path, command: tuple[str, ...]) -> None:
     result = run(*command, folder / "digits.daedal")
     refuses(result, "an artifact with a program for an accelerator", "--target VARIANT")
