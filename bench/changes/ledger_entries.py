@@ -12,6 +12,7 @@ from itertools import chain
 from bench.changes import ledger_models as models
 from bench.changes.ledger_machines import (
     ALTERNATIVES_OF_VTA,
+    BUFFERS_OF_ATTENTION,
     BUFFERS_ON_BOARD,
     OPTIONS_OF_ATTENTION,
     OTHER_MULTIPLIERS,
@@ -114,7 +115,10 @@ def _transformers() -> Iterator[Entry]:
     ideal = partial(models.vit, timing=PRESETS["ideal"])
     yield Entry("vit_mnist", [*WIDER_ATTENTION][-1], ideal, slow=True, label="_ideal")
     yield Entry("kwt1", "attention", models.keywords, slow=True)
-    yield Entry("minilm", "attention", models.minilm, slow=True)
+    for changed in ("attention", *BUFFERS_OF_ATTENTION):
+        yield Entry("minilm", changed, models.minilm, slow=True)
+    for changed in BUFFERS_OF_ATTENTION:
+        yield Entry("vit_mnist", changed, models.vit, slow=True)
     yield Entry("stories260k", "attention", models.prefill, slow=True)
     for number, name in enumerate(("stories260k_first", "stories260k_decode")):
         yield Entry(name, "attention", partial(models.decode_step, number), slow=True)

@@ -13,6 +13,7 @@ from daedal.isa.variant import Variant, load_variant
 
 __all__ = [
     "ALTERNATIVES_OF_VTA",
+    "BUFFERS_OF_ATTENTION",
     "BUFFERS_ON_BOARD",
     "OPTIONS_OF_ATTENTION",
     "OTHER_MULTIPLIERS",
@@ -50,6 +51,14 @@ _BUS: Changes = {"data_bits": 128}
 WIDER_ATTENTION = _named("attention", _LANES, _BUS, {**_LANES, **_BUS})
 """Those of docs/transformers.md."""
 
+_WEIGHTS: Changes = {"wgt_bytes": 262_144}
+BUFFERS_OF_ATTENTION = _named(
+    "attention",
+    {**_WEIGHTS, "acc_bytes": 65_536},
+    {**_WEIGHTS, "inp_bytes": 32_768, "out_bytes": 16_384},
+)
+"""With as many bytes of scratchpads, more of them for weights: of docs/generation.md."""
+
 WIDER_VTA = _named("vta", _BUS)
 """A wider bus must not cost cycles."""
 
@@ -85,6 +94,7 @@ _CHANGED = {
     **ALTERNATIVES_OF_VTA,
     **OPTIONS_OF_ATTENTION,
     **WIDER_ATTENTION,
+    **BUFFERS_OF_ATTENTION,
     **WIDER_VTA,
 }
 

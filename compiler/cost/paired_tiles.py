@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["in_pairs"]
+__all__ = ["in_pairs", "weights_that_stay"]
 
 _Rows = TypeVar("_Rows", int, npt.NDArray[np.int64])
 
@@ -20,3 +20,11 @@ def in_pairs(rows: _Rows, depth: int) -> npt.NDArray[np.bool_]:
     in between."""
     found: npt.NDArray[np.bool_] = np.less_equal(16 * rows, 3 * depth) & np.less(depth, 8 * rows)
     return found
+
+
+def weights_that_stay(steps: int, places: int) -> int:
+    """How many of the weights of `steps` steps stay on chip for all tiles, if there are `places`
+    for weights. The others have one place if a step with weights that stay lies between any two of
+    them: they are loaded meanwhile. Else they have two."""
+    others = max(steps - (places - 1), 0)
+    return min(places - (1 if 2 * others <= steps else 2), steps)

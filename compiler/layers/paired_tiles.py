@@ -11,7 +11,7 @@ import numpy as np
 
 from daedal.compiler.cost.machine import machine_cost
 from daedal.compiler.cost.memory import DDR
-from daedal.compiler.cost.paired_tiles import in_pairs
+from daedal.compiler.cost.paired_tiles import in_pairs, weights_that_stay
 from daedal.compiler.graph.graph import Graph, Node
 from daedal.compiler.layers.divided_tiles import is_kept, norm_behind, with_norm
 from daedal.compiler.layers.early_tiles import LEAST_GAIN
@@ -54,17 +54,22 @@ def paired_tile(
     features = space.features(table)
     word_cycles = machine_cost(variant, memory).word_cycles
     bus, alu = following["beats"][0] * word_cycles, following["vector_cycles"][0]
-    # The sum is neither stored nor loaded, and pairs load the weights that do not stay.
-    weights = shape.in_blocks * shape.out_blocks * variant.array.block_in * variant.array.block_out
-    beats = weights * variant.array.weight_bits / 8 / variant.bus_bytes
-    depth = scratchpad(variant, Memory.WGT).depth_rows // shape.out_blocks - 1
-    stay = min(depth / shape.in_blocks, 1)
+    # The sum is neither stored nor loaded.
+    steps = shape.in_blocks
     size = math.prod(graph.types[node.output].physical_shape[:-2])
     saved = 2 * size * variant.array.block_out * 4 / variant.bus_bytes
-    moved = features["beats"] - beats * (maps - stay - (1 - stay) * maps / 2) - saved
+    weights = shape.out_blocks * variant.array.block_in * variant.array.block_out
+    beats = weights * variant.array.weight_bits / 8 / variant.bus_bytes
+    pairs = maps / 2
+    others = (features["beats"] - steps * beats * maps - saved) * word_cycles + bus
+    # Weights of a step are loaded during the step before, by the first pair, and if they do not
+    # stay, by each.
+    step, moved = features["product_cycles"] / (pairs * steps), others / (pairs * steps)
+    places = scratchpad(variant, Memory.WGT).depth_rows // shape.out_blocks
+    stay = (pairs - 1) * weights_that_stay(steps, places)
+    loading = np.maximum(step, moved + beats * word_cycles)
     busiest = (
-        features["product_cycles"],
-        moved * word_cycles + bus,
+        (pairs * steps - stay) * loading + stay * np.maximum(step, moved),
         features["vector_cycles"] + alu,
     )
     together = np.max(busiest, axis=0) + alu / maps

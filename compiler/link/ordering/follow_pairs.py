@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from daedal.compiler.codegen.segment import Instance, SegmentInstruction, renamed
-from daedal.compiler.cost.paired_tiles import in_pairs
+from daedal.compiler.cost.paired_tiles import in_pairs, weights_that_stay
 from daedal.compiler.link.on_chip.forward_rows import forward_rows
 from daedal.compiler.link.on_chip.row_parts import is_wide_load
 from daedal.compiler.link.ordering.begin_behind import tiles_behind
@@ -135,11 +135,10 @@ def _with_weights(
     loaded = {x.tensor for tile in tiles for step in tile.steps for x in step if _fills(x)}
     if [len(group) for group in groups] != [len(tiles)] * num_steps or loaded & set(stored):
         return None
-    most = scratchpad(variant, Memory.WGT).depth_rows // max(group[0].rows for group in groups)
-    # The others need rows, too. They are as far apart as possible, so that one place is enough.
-    num_others = max(num_steps - (most - 1), 0)
-    apart = num_steps // max(num_others, 1)
-    others = {num_steps - 1 - apart * number for number in range(num_others)}
+    places = scratchpad(variant, Memory.WGT).depth_rows // max(group[0].rows for group in groups)
+    # The others are as far apart as possible.
+    num_others = num_steps - weights_that_stay(num_steps, places)
+    others = {num_steps - 1 - num_steps * number // num_others for number in range(num_others)}
     names: dict[Instance, Instance] = {}
     for number, group in enumerate(groups):
         for place, instance in enumerate(group):
