@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.resampling import Axis, Method, scales_of_sizes
+
 if TYPE_CHECKING:
     import onnx
     from onnx.reference import ReferenceEvaluator
@@ -137,29 +139,69 @@ def _gather_elements() -> "type[OpRun]":
 
 @cache
 def _resize() -> "type[OpRun]":
-    """Source: ONNX, Resize-19: align_corners and tf_crop_and_resize count with the length of the
-    result; the evaluator's own counts with the scale times the old length, which need not be whole.
-    """
-    from onnx.reference.ops.op_resize import Resize as Own
+    """Resize-11 and newer by `Method`, as compiled code does it: the evaluator's own differs from
+    onnxruntime (docs/adr, 23).
 
-    class Resize(Own):
+    Source: ONNX, Resize-19.
+    """
+    from onnx.numpy_helper import saturate_cast
+    from onnx.reference.op_run import OpRun
+
+    class Resize(OpRun):
         op_domain = ""
 
-        def _run(  # type: ignore[override]
+        def _run(
             self,
             x: npt.NDArray[Any],
             roi: npt.NDArray[Any] | None = None,
             scales: npt.NDArray[Any] | None = None,
             sizes: npt.NDArray[Any] | None = None,
-            **attributes: Any,
+            *,
+            antialias: int | None = None,
+            axes: Sequence[int] | None = None,
+            coordinate_transformation_mode: str | None = None,
+            cubic_coeff_a: float | None = None,
+            exclude_outside: int | None = None,
+            extrapolation_value: float | None = None,
+            keep_aspect_ratio_policy: str | None = None,
+            mode: str | None = None,
+            nearest_mode: str | None = None,
         ) -> tuple[npt.NDArray[Any]]:
-            by_length = ("align_corners", "tf_crop_and_resize")
-            mode = attributes.get("coordinate_transformation_mode")
-            if mode in by_length and scales is not None and scales.size:
-                axes = attributes.get("axes")
-                extents = np.take(x.shape, range(x.ndim) if axes is None else axes)
-                sizes = np.floor(extents * scales.astype(np.float64)).astype(np.int64)
-                scales, attributes["keep_aspect_ratio_policy"] = None, "stretch"
-            return tuple(super()._run(x, roi, scales, sizes, **attributes))
+            coordinates = coordinate_transformation_mode or "half_pixel"
+            method = Method(
+                mode or "nearest",
+                coordinates,
+                nearest_mode or "round_prefer_floor",
+                -0.75 if cubic_coeff_a is None else cubic_coeff_a,
+                bool(antialias),
+                bool(exclude_outside),
+            )
+            dims = [axis % x.ndim for axis in (range(x.ndim) if axes is None else axes)]
+            extents = [x.shape[dim] for dim in dims]
+            if scales is not None and scales.size:
+                factors = [float(scale) for scale in scales]
+                wanted = [int(old * scale) for old, scale in zip(extents, factors, strict=True)]
+            else:
+                assert sizes is not None
+                policy = keep_aspect_ratio_policy or "stretch"
+                wanted = [int(size) for size in sizes]
+                factors = scales_of_sizes(wanted, extents, policy)
+                if policy != "stretch":
+                    pairs = zip(extents, factors, strict=True)
+                    wanted = [int(old * scale + 0.5) for old, scale in pairs]
+            regions = np.tile([[0.0], [1.0]], len(dims))
+            if coordinates == "tf_crop_and_resize":
+                assert roi is not None
+                regions = roi.reshape(2, -1)
+            result, outside = x, np.zeros([1] * x.ndim, np.bool_)
+            for dim, old, new, scale, region in zip(
+                dims, extents, wanted, factors, regions.T.tolist(), strict=True
+            ):
+                taps = method.taps(Axis(old, new, scale, tuple(region)))
+                result = taps.applied(result, dim)
+                outside = outside | taps.outside.reshape(-1, *[1] * (x.ndim - 1 - dim))
+            if outside.any():
+                result = np.where(outside, extrapolation_value or 0.0, result)
+            return (result if result.dtype == x.dtype else saturate_cast(result, x.dtype),)
 
     return Resize

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from daedal.common.resampling import COORDINATES, NEAREST, Axis, nearest
 from daedal.compiler.frontend.context import ImportContext
 from daedal.compiler.frontend.node import OnnxNode
 from daedal.compiler.frontend.operators.record import ACCELERATOR, FLOAT, HOST, ImportedOperator
-from daedal.compiler.ops.onnx.resampling import COORDINATES, NEAREST, Axis, nearest
 
 __all__ = ["OPERATORS"]
 

@@ -8,21 +8,13 @@ Source: ONNX, Resize and Upsample.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from daedal.common.resampling import COORDINATES, NEAREST, Axis, Method, Taps, scales_of_sizes
 from daedal.compiler import te
 from daedal.compiler.ops.onnx.movement import normalized_axis
 from daedal.compiler.ops.onnx.operation import Lowering, Operand, Operation
-from daedal.compiler.ops.onnx.resampling import (
-    COORDINATES,
-    NEAREST,
-    Axis,
-    Taps,
-    interpolated,
-    nearest,
-)
 from daedal.compiler.tir.dtype import is_float, is_integer, limits
 from daedal.compiler.tir.expr import Expr
 
@@ -32,30 +24,6 @@ MAX_UNROLLED = 4
 """Most elements per result that a formula adds up itself; more are a reduction."""
 
 
-@dataclass(frozen=True)
-class _Method:
-    """How elements between others are made: attributes of Resize."""
-
-    mode: str = "nearest"
-    coordinates: str = "asymmetric"
-    rounding: str = "floor"
-    cubic: float = -0.75
-    antialias: bool = False
-    exclude_outside: bool = False
-
-    def taps(self, axis: Axis) -> Taps:
-        """What the elements of a resized axis are made of."""
-        if self.mode == "nearest":
-            return nearest(axis, self.coordinates, self.rounding)
-        return interpolated(
-            axis,
-            self.coordinates,
-            self.cubic if self.mode == "cubic" else None,
-            antialias=self.antialias,
-            exclude_outside=self.exclude_outside,
-        )
-
-
 def _choice(operation: Operation, name: str, default: str, choices: Sequence[str]) -> str:
     found = operation.node.text(name, default)
     if found not in choices:
@@ -63,9 +31,9 @@ def _choice(operation: Operation, name: str, default: str, choices: Sequence[str
     return found
 
 
-def _method(operation: Operation) -> _Method:
+def _method(operation: Operation) -> Method:
     node = operation.node
-    return _Method(
+    return Method(
         _choice(operation, "mode", "nearest", ("nearest", "linear", "cubic")),
         _choice(operation, "coordinate_transformation_mode", "half_pixel", [*COORDINATES]),
         _choice(operation, "nearest_mode", "round_prefer_floor", [*NEAREST]),
@@ -111,10 +79,9 @@ def _scales(operation: Operation, x: Operand, axes: Sequence[int]) -> list[float
     if (scales is None) == (sizes is None) or len(scales or sizes or ()) != len(axes):
         raise operation.node.damaged(f"either scales or sizes of {len(axes)} axes must be given")
     if sizes is not None:
-        scales = [size / x.shape[dim] for size, dim in zip(sizes, axes, strict=True)]
-        if policy != "stretch":
-            one = min(scales) if policy == "not_larger" else max(scales)
-            scales = [one] * len(axes)
+        scales = scales_of_sizes(
+            [int(size) for size in sizes], [x.shape[dim] for dim in axes], policy
+        )
     assert scales is not None
     if not all(0 < scale < math.inf for scale in scales):
         raise operation.node.damaged(f"scales must be positive, not {scales}")
@@ -144,7 +111,7 @@ def _lower_upsample(operation: Operation) -> list[te.Tensor]:
     if scales is None or len(ranks) > 1 or min(scales, default=1) <= 0:
         raise operation.node.damaged(f"scales must be {x.rank} positive numbers, not {scales}")
     taps = {
-        dim: _Method(mode, rounding="floor" if scale >= 1 else "ceil").taps(
+        dim: Method(mode, rounding="floor" if scale >= 1 else "ceil").taps(
             Axis(x.shape[dim], operation.result.shape[dim], scale)
         )
         for dim, scale in enumerate(scales)

@@ -10,11 +10,11 @@ from onnx.reference import ReferenceEvaluator
 
 from daedal.checking.onnxruntime_session import open_session
 from daedal.common.errors import ModelError, UnsupportedError
+from daedal.common.resampling import COORDINATES, NEAREST
 from daedal.compiler import te
 from daedal.compiler.graph.ops.foreign import evaluate_onnx
 from daedal.compiler.ops.onnx.lower import lower_node
 from daedal.compiler.ops.onnx.operation import Operand, ResultType
-from daedal.compiler.ops.onnx.resampling import COORDINATES, NEAREST
 from tests.support.onnx_operators import check_node, lowered_results
 
 MODES = ["nearest", "linear", "cubic"]
