@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.json_file import write_json
 from bench.processors.gpu_compile import MODELS
 from daedal.artifact.gpu_code import PRECISIONS, GpuKernel
-from daedal.artifact.host_code import HostCode
+from daedal.artifact.host_code import CodeCall, HostCode
 from daedal.compiler.codegen.gpu.emulated import emulated_object
 from daedal.compiler.codegen.gpu.kernel_text import KernelText
 from daedal.compiler.cpu.importer import import_model
@@ -122,13 +122,14 @@ def measure(
     half = "" if precision == PRECISIONS[0] else precision
     functions = GpuFunctions((ARCHITECTURE,), checked=True, half=half)
     host = program_code(program, functions)
-    launches = Counter(call.symbol for call in host.calls)
-    arguments = {call.symbol: call.buffers for call in host.calls}
+    calls: dict[str, list[CodeCall]] = {}
+    for call in host.calls:
+        calls.setdefault(call.symbol, []).append(call)
     known = {item.symbol: item for item in functions.kernels}
     rows = [
-        _row(text, known[text.symbol], host, arguments[text.symbol], launches[text.symbol])
+        _row(text, known[text.symbol], host, calls[text.symbol])
         for text in functions.texts
-        if launches[text.symbol]
+        if text.symbol in calls
     ]
     sizes = [
         math.prod(host.buffers[number].shape) * np.dtype(host.buffers[number].dtype).itemsize
@@ -139,12 +140,12 @@ def measure(
 
 
 def _row(
-    text: KernelText, kernel: GpuKernel, host: HostCode, buffers: Sequence[int], launches: int
+    text: KernelText, kernel: GpuKernel, host: HostCode, calls: Sequence[CodeCall]
 ) -> KernelRow:
     """Run the first blocks of a kernel on zeros."""
     gpu = EmulatedGpu(num_noted=MOST_ACCESSES, num_requested=MOST_ACCESSES)
     places = []
-    for number in buffers:
+    for number in calls[0].buffers:
         item = host.buffers[number]
         size = math.prod(item.shape) * np.dtype(item.dtype).itemsize
         places.append(gpu.allocate(size))
@@ -154,11 +155,11 @@ def _row(
     gpu.launch(loaded, text.symbol, grid, text.block, text.shared_bytes, places)
     found = gpu.requests()
     blocks = math.prod(text.grid)
-    times = launches * blocks / math.prod(grid)
+    times = len(calls) * blocks / math.prod(grid)
     copies = Counter(re.findall(r"call void @gpu\.copy\(.*, i32 (\d+), ", text.text))
     return KernelRow(
-        names=kernel.names,
-        launches=launches,
+        names=tuple(", ".join(call.computes) for call in calls),
+        launches=len(calls),
         blocks=blocks,
         requests=times * sum(item.count for item in found.values()),
         sectors=times * sum(item.sectors for item in found.values()),
@@ -168,7 +169,7 @@ def _row(
         copies=copies["16"],
         other_copies=copies.total() - copies["16"],
         cores=kernel.cores,
-        products=kernel.products,
+        products=calls[0].products,
     )
 
 

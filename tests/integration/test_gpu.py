@@ -145,7 +145,8 @@ def test_quantized_convolutions_are_products_on_tensor_cores() -> None:
     path = ROOT / "examples" / "digits" / "digits_qdq.onnx"
     code = daedal.compile(path, target="gpu:emulated").host_parts[0].gpu
     assert code is not None
-    cores = {kernel.names: kernel.cores for kernel in code.kernels if kernel.products}
+    known = {kernel.symbol: kernel.cores for kernel in code.kernels}
+    cores = {call.computes: known[call.symbol] for call in code.host.calls if call.products}
     assert cores == {
         ("conv0_q",): "",
         ("conv1_q",): "int8",
